@@ -280,7 +280,7 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
     cli_common common = {0};
     cli_arguments arguments = {0};
     cli_session session;
-    cli_parsed parsed = cli_parse(usage, argc, argv, &common, &arguments);
+    cli_parsed parsed = cli_parse(usage, argc, argv, options, &common, &arguments);
     int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
     if (parsed == CLI_PARSED && arguments.count) {
         cli_wrong_use(usage->command, "expected options only, found '%s'", arguments.items[0]);
@@ -301,8 +301,11 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
 
 static int measure_machines(bench_run *bench, void *options)
 {
-    bench->options = options;
-    const bench_options *o = bench->options;
+    static const char fashion[] = "/usr/share/datasets/fashion-mnist";
+    bench_options *o = options;
+    struct stat info;
+    if (!o->fashion && stat(fashion, &info) == 0) o->fashion = fashion;
+    bench->options = o;
     if (!o->mnist && !o->fashion && !o->uci && !o->scratch)
         cli_say(bench->session, "no data given: only the yardstick is measured (--mnist, --fashion, --uci, --scratch)");
     bool ok = bench_gemm(bench);
@@ -313,81 +316,74 @@ static int measure_machines(bench_run *bench, void *options)
     return ok ? CLI_DONE : CLI_FAILED;
 }
 
-static int bench_machines(int argc, char **argv)
+static const cli_option rows[] = {
+    SECTION("Data"),
+    TEXT("mnist", "FOLDER", bench_options, mnist, "folder of MNIST's four IDX files: speed and quality"),
+    TEXT("fashion", "FOLDER", bench_options, fashion, "folder of Fashion-MNIST's four IDX files",
+         .otherwise = "Debian's dataset-fashion-mnist"),
+    TEXT("uci", "FOLDER", bench_options, uci, "folder of regression tables with their splits"),
+    TEXT("scratch", "FOLDER", bench_options, scratch, "folder for the file of the stream: 1.3 GB, removed afterwards"),
+    SECTION("Measuring"),
+    TEXT("only", "PARTS", bench_options, run.only, "parts to measure, of speed,quality,stream,uci", .otherwise = "all"),
+    COUNT("gemm", "N", bench_options, run.gemm, "rows of the matrices of the yardstick", .low = 1, .high = 32768,
+          .otherwise = "2048"),
+    COUNT("rows", "N", bench_options, rows, "rows of the stream", .low = 1000, .initial = "10000000"),
+    COUNT("features", "R", bench_options, features, "features of the speed measurement", .low = 2, .initial = "4096"),
+    CHOICE("draw", "D", bench_options, draw, bo_draw_name,
+           "how frequencies of the speed measurement are coupled; hadamard makes the projection nearly free",
+           .initial = "default"),
+    COUNT("quality-features", "R", bench_options, quality_features, "features of the quality of images", .low = 2,
+          .initial = "8192"),
+    COUNT("uci-features", "R", bench_options, uci_features, "features of the tables", .low = 2, .initial = "4096"),
+    COUNT("stream-features", "R", bench_options, stream_features, "features of the stream", .low = 2,
+          .initial = "1024"),
+    COUNT("repeats", "N", bench_options, repeats, "the best of this many fits counts for speed", .low = 1, .high = 100,
+          .initial = "2"),
+    SECTION("Peers"),
+    TEXT("peers", "FOLDER", bench_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
+    TEXT("python", "FILE", bench_options, run.python, "a Python that has scikit-learn", .otherwise = "python3"),
+    TEXT("uci-peer", "FILE", bench_options, uci_peer,
+         "what kernel_ridge_uci.py printed in an earlier run, which takes long"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_machines_usage = {
+    .command = "bench machines",
+    .synopsis = "[options]",
+    .about = "Measures the kernel machines: the rate of a fit against this machine's own matrix product, time "
+             "and accuracy against scikit-learn, accuracy with default settings, memory and rate of a stream. "
+             "Parts whose data is not given are left out.",
+    .examples = "  bochner bench machines --only stream --scratch . --rows 20000\n",
+    .groups = {{rows, 0}},
+};
+
+int bench_machines(int argc, char **argv)
 {
-    bench_run bench = {.peers = "bench/peers"};
-    bench_options o = {.rows = 10000000,
-                       .features = 4096,
-                       .quality_features = 8192,
-                       .uci_features = 4096,
-                       .stream_features = 1024,
-                       .repeats = 2};
-    struct stat info;
-    if (stat("/usr/share/datasets/fashion-mnist", &info) == 0) o.fashion = "/usr/share/datasets/fashion-mnist";
-    const cli_option options[] = {
-        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "mnist", "FOLDER", "MNIST's four IDX files: speed and quality", &o.mnist, NULL, 0, 0},
-        {CLI_TEXT, "fashion", "FOLDER", "Fashion-MNIST's; Debian's dataset-fashion-mnist unless given", &o.fashion,
-         NULL, 0, 0},
-        {CLI_TEXT, "uci", "FOLDER", "regression tables with their splits", &o.uci, NULL, 0, 0},
-        {CLI_TEXT, "scratch", "FOLDER", "room for the stream's file: 1.3 GB, removed afterwards", &o.scratch, NULL, 0,
-         0},
-        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "only", "PARTS", "of speed,quality,stream,uci; all unless given", &bench.only, NULL, 0, 0},
-        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
-         32768},
-        {CLI_COUNT, "rows", "N", "of the stream; 10000000 unless given", &o.rows, NULL, 1000, 0},
-        {CLI_COUNT, "features", "R", "of the speed measurement; 4096 unless given", &o.features, NULL, 2, 0},
-        {CLI_CHOICE, "draw", "D", "of the speed measurement; hadamard makes the projection nearly free", &o.draw,
-         cli_draw_choice, 0, 0},
-        {CLI_COUNT, "quality-features", "R", "of the images' quality; 8192 unless given", &o.quality_features, NULL, 2,
-         0},
-        {CLI_COUNT, "uci-features", "R", "of the tables; 4096 unless given", &o.uci_features, NULL, 2, 0},
-        {CLI_COUNT, "stream-features", "R", "of the stream; 1024 unless given", &o.stream_features, NULL, 2, 0},
-        {CLI_COUNT, "repeats", "N", "the best of so many fits counts for speed; 2 unless given", &o.repeats, NULL, 1,
-         100},
-        {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
-        {CLI_TEXT, "python", "FILE", "a Python that has scikit-learn; python3 unless given", &bench.python, NULL, 0, 0},
-        {CLI_TEXT, "uci-peer", "FILE", "what kernel_ridge_uci.py printed in an earlier run, which takes long",
-         &o.uci_peer, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "bench machines",
-        "[options]",
-        "Measures the kernel machines: the rate of a fit against this machine's own matrix product, time and accuracy "
-        "against scikit-learn, accuracy with default settings, memory and rate of a stream. Parts whose data is not "
-        "given "
-        "are left out.",
-        "  bochner bench machines --only stream --scratch . --rows 20000\n",
-        options,
-        CLI_COUNT_OF(options)};
-    return bench_command(&usage, argc, argv, &bench, measure_machines, &o);
+    bench_options o = {0};
+    return bench_command(&bench_machines_usage, argc, argv, &o.run, measure_machines, &o);
 }
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} subjects[] = {
+    {"machines", bench_machines}, {"attention", bench_attention}, {"train", bench_train},
+    {"layers", bench_layers},     {"recall", bench_recall},       {"tasks", bench_tasks},
+};
 
 int cli_bench(int argc, char **argv)
 {
     const char *subject = argc > 0 ? argv[0] : "nothing";
-    if (strcmp(subject, "machines") == 0) return bench_machines(argc - 1, argv + 1);
-    if (strcmp(subject, "attention") == 0) return bench_attention(argc - 1, argv + 1);
-    if (strcmp(subject, "train") == 0) return bench_train(argc - 1, argv + 1);
-    if (strcmp(subject, "layers") == 0) return bench_layers(argc - 1, argv + 1);
-    if (strcmp(subject, "recall") == 0) return bench_recall(argc - 1, argv + 1);
-    if (strcmp(subject, "tasks") == 0) return bench_tasks(argc - 1, argv + 1);
+    for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++)
+        if (strcmp(subject, subjects[i].name) == 0) return subjects[i].run(argc - 1, argv + 1);
     if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
         return cli_wrong_use("bench",
                              "expected what to measure first: machines, attention, train, layers, recall or tasks; "
                              "found %s",
                              subject);
-    bench_machines(argc, argv);
-    putchar('\n');
-    bench_attention(argc, argv);
-    putchar('\n');
-    bench_train(argc, argv);
-    putchar('\n');
-    bench_layers(argc, argv);
-    putchar('\n');
-    bench_recall(argc, argv);
-    putchar('\n');
-    return bench_tasks(argc, argv);
+    for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
+        if (i) putchar('\n');
+        subjects[i].run(argc, argv);
+    }
+    return CLI_DONE;
 }

@@ -5,12 +5,6 @@
 #include "../cli/common/cli.h"
 
 /* Of `bochner bench machines`. */
-typedef struct bench_options {
-    const char *mnist, *fashion, *uci, *uci_peer, *scratch;
-    size_t rows, features, quality_features, uci_features, stream_features, repeats;
-    int draw; /* of the speed measurement */
-} bench_options;
-
 /* One measured figure. */
 typedef struct bench_figure {
     char name[96];
@@ -23,14 +17,22 @@ typedef struct bench_figure {
 
 typedef struct bench_run {
     cli_session *session;
-    const char *only, *python, *peers;  /* options of every bench: parts, what runs the peers' scripts, their folder */
-    const bench_options *options;       /* NULL for attention */
-    size_t gemm;                        /* rows of the yardstick's matrices; 0: as usual */
-    const struct bench_library *missed; /* a peer that is not there, as was said; NULL: none */
+    const char *only, *python, *peers;   /* options of every bench: parts, what runs the peers' scripts, their folder */
+    const struct bench_options *options; /* of machines; NULL for the others */
+    size_t gemm;                         /* rows of the yardstick's matrices; 0: as usual */
+    const struct bench_library *missed;  /* a peer that is not there, as was said; NULL: none */
     bench_figure *figures;
     size_t count, room;
     bool own_json; /* the measurement has no figures and prints what it has itself */
 } bench_run;
+
+typedef struct bench_options {
+    cli_given was_given;
+    bench_run run;
+    const char *mnist, *fashion, *uci, *uci_peer, *scratch;
+    size_t rows, features, quality_features, uci_features, stream_features, repeats;
+    bo_draw draw; /* of the speed measurement */
+} bench_options;
 
 /* Adds a figure and says it at once. The detail is a format. */
 void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
@@ -58,11 +60,15 @@ double bench_median(double *values, size_t count); /* which are put in order */
  * those that the usage's table fills. */
 int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
                   int (*measure)(bench_run *bench, void *options), void *options);
-int bench_attention(int argc, char **argv); /* `bochner bench attention`, after its name */
-int bench_train(int argc, char **argv);     /* `bochner bench train` */
-int bench_layers(int argc, char **argv);    /* `bochner bench layers` */
-int bench_recall(int argc, char **argv);    /* `bochner bench recall` */
-int bench_tasks(int argc, char **argv);     /* `bochner bench tasks` */
+/* `bochner bench attention` and so on, after its name. */
+int bench_machines(int argc, char **argv);
+int bench_attention(int argc, char **argv);
+int bench_train(int argc, char **argv);
+int bench_layers(int argc, char **argv);
+int bench_recall(int argc, char **argv);
+int bench_tasks(int argc, char **argv);
+extern const cli_usage bench_machines_usage, bench_attention_usage, bench_train_usage, bench_layers_usage,
+    bench_recall_usage, bench_tasks_usage;
 
 bool bench_gemm(bench_run *bench); /* the yardstick as a figure */
 /* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes

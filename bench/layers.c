@@ -65,6 +65,12 @@ static const char *case_name(const void *unused, size_t index)
     return cases[index].name;
 }
 
+typedef struct layers_options {
+    cli_given was_given;
+    bench_run run;
+    size_t repeats;
+} layers_options;
+
 typedef struct layers_bench {
     bench_run *run;
     size_t repeats;
@@ -133,7 +139,7 @@ static bool compare(layers_bench *bench, const layer_case *c)
 
 static int measure(bench_run *run, void *given)
 {
-    layers_bench bench = {run, *(size_t *)given};
+    layers_bench bench = {run, ((const layers_options *)given)->repeats};
     if (!bench_parts_known("bench layers", run->only, CLI_COUNT_OF(cases), case_name)) return CLI_WRONG_USE;
     bool ok = bench_gemm(run);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(cases); i++)
@@ -142,30 +148,34 @@ static int measure(bench_run *run, void *given)
     return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
 }
 
+static const cli_option rows[] = {
+    SECTION("Measuring"),
+    COUNT("gemm", "N", layers_options, run.gemm, "rows of the matrices of the yardstick", .low = 1, .high = 32768,
+          .otherwise = "2048"),
+    TEXT("only", "LAYERS", layers_options, run.only,
+         "layers to measure, of linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, "
+         "conv-14x14x64, conv-tokens, conv-depthwise, pool-max, batch-norm, rnn, gru, lstm, lstm-512, "
+         "graph-mean",
+         .otherwise = "all"),
+    COUNT("repeats", "N", layers_options, repeats, "medians are over this many runs", .low = 1, .high = 99,
+          .initial = "9"),
+    SECTION("Peers"),
+    TEXT("peers", "FOLDER", layers_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
+    TEXT("python", "FILE", layers_options, run.python, "a Python that has PyTorch", .otherwise = "python3"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_layers_usage = {
+    .command = "bench layers",
+    .synopsis = "[options]",
+    .about = "Measures forward and backward of each layer and of the mean square of its output, with the "
+             "gradients of its input and of its weights, beside the same in PyTorch.",
+    .examples = "  bochner bench layers --only ssm,lstm --repeats 5\n",
+    .groups = {{rows, 0}},
+};
+
 int bench_layers(int argc, char **argv)
 {
-    bench_run bench = {.peers = "bench/peers"};
-    size_t repeats = 9;
-    const cli_option options[] = {
-        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
-         32768},
-        {CLI_TEXT, "only", "LAYERS",
-         "of linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, conv-14x14x64, conv-tokens, "
-         "conv-depthwise, pool-max, batch-norm, rnn, gru, lstm, lstm-512, graph-mean; all unless given",
-         &bench.only, NULL, 0, 0},
-        {CLI_COUNT, "repeats", "N", "medians over so many runs; 9 unless given", &repeats, NULL, 1, 99},
-        {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
-        {CLI_TEXT, "python", "FILE", "a Python that has PyTorch; python3 unless given", &bench.python, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "bench layers",
-        "[options]",
-        "Measures forward and backward of each layer and of the mean square of its output, with the "
-        "gradients of its input and of its weights, beside the same in PyTorch.",
-        "  bochner bench layers --only ssm,lstm --repeats 5\n",
-        options,
-        CLI_COUNT_OF(options)};
-    return bench_command(&usage, argc, argv, &bench, measure, &repeats);
+    layers_options o = {0};
+    return bench_command(&bench_layers_usage, argc, argv, &o.run, measure, &o);
 }

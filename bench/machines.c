@@ -94,7 +94,7 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
     bo_machine_desc desc = {
         .scaling = BO_SCALING_NONE,
         .loss = BO_LOSS_RIDGE,
-        .features = {.features = features, .gamma = 0.02 / (255.0 * 255.0), .draw = (bo_draw)bench->options->draw},
+        .features = {.features = features, .gamma = 0.02 / (255.0 * 255.0), .draw = bench->options->draw},
         .lambda = 0.1,
         .solver = BO_SOLVER_PRIMAL,
         .precision = precision,

@@ -9,6 +9,8 @@
 #include <string.h>
 
 typedef struct recall_options {
+    cli_given was_given;
+    bench_run run;
     const char *sizes_text, *plot, *plot_distance;
     bench_list sizes;
     bo_recall_options measure;
@@ -191,52 +193,50 @@ static int measure(bench_run *run, void *given)
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("Memories"),
+    TEXT("only", "KINDS", recall_options, run.only,
+         "kinds to measure, of exact, exact-norms, power, window, identity, elu, poly, favor, favor-norms, "
+         "favor++, trig, trig-norms, rfa, rfa-norms, rfa-gate, hybrid, hybrid-trig, retention, gla, delta, "
+         "gated-delta, ridge",
+         .otherwise = "all"),
+    TEXT("sizes", "LIST", recall_options, sizes_text, "features, or dimensions of the keys, or pairs of a window",
+         .initial = "16,64,256,1024"),
+    COUNT("window", "N", recall_options, measure.window, "number of latest pairs that hybrid keeps", .low = 1,
+          .high = 1 << 16, .initial = "64"),
+    COUNT("horizon", "N", recall_options, measure.horizon, "tokens after which a gate leaves 1/e", .low = 1,
+          .high = 1 << 30, .initial = "256"),
+    SECTION("Pairs"),
+    COUNT("tokens", "N", recall_options, measure.tokens, "pairs of a sequence", .low = 1, .high = 1 << 20,
+          .initial = "16384"),
+    COUNT("lanes", "N", recall_options, measure.lanes, "number of sequences", .low = 1, .high = 1024, .initial = "16"),
+    COUNT("width", "N", recall_options, measure.width, "dimensions of a value, and of a key where --sizes does not say",
+          .low = 2, .high = 1024, .initial = "64"),
+    COUNT("values", "N", recall_options, measure.codes, "number of different values", .low = 2, .high = 1 << 16,
+          .initial = "256"),
+    REAL("noise", "X", recall_options, measure.noise,
+         "length of what is added to a key of length 1 when it is asked for", .high = 10, .initial = "0.1"),
+    SECTION("Pictures"),
+    TEXT("plot", "FILE", recall_options, plot, "picture of pairs held by bytes of the state: .svg, .png, .pdf"),
+    TEXT("plot-distance", "FILE", recall_options, plot_distance,
+         "picture of recall by distance, with the largest states"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_recall_usage = {
+    .command = "bench recall",
+    .synopsis = "[options]",
+    .about = "Writes a pair of a random key and one of some random values a token into the state of every kind "
+             "of attention, and asks for pairs again: how many tokens nine of ten still come back after, by "
+             "size of the state, and how many of those seen 1, 4, 16, … tokens ago at the end. Nothing is "
+             "learned: what a kind cannot be without (sharpness, rate, ridge) is the best of a few, found on "
+             "other pairs.",
+    .examples = "  bochner bench recall --only exact,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
+    .groups = {{rows, 0}},
+};
+
 int bench_recall(int argc, char **argv)
 {
-    bench_run bench = {.own_json = true};
-    recall_options o = {
-        .sizes_text = "16,64,256,1024",
-        .measure = {
-            .tokens = 16384, .lanes = 16, .width = 64, .codes = 256, .window = 64, .horizon = 256, .noise = 0.1}};
-    const cli_option options[] = {
-        {CLI_SECTION, "Memories", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "only", "KINDS",
-         "of exact, exact-norms, power, window, identity, elu, poly, favor, favor-norms, favor++, trig, trig-norms, "
-         "rfa, "
-         "rfa-norms, rfa-gate, hybrid, hybrid-trig, retention, gla, delta, gated-delta, ridge; all unless given",
-         &bench.only, NULL, 0, 0},
-        {CLI_TEXT, "sizes", "LIST",
-         "features, or dimensions of the keys, or pairs of a window; 16,64,256,1024 unless given", &o.sizes_text, NULL,
-         0, 0},
-        {CLI_COUNT, "window", "N", "latest pairs that hybrid keeps; 64 unless given", &o.measure.window, NULL, 1,
-         1 << 16},
-        {CLI_COUNT, "horizon", "N", "tokens after which a gate leaves 1/e; 256 unless given", &o.measure.horizon, NULL,
-         1, 1 << 30},
-        {CLI_SECTION, "Pairs", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "tokens", "N", "pairs of a sequence; 16384 unless given", &o.measure.tokens, NULL, 1, 1 << 20},
-        {CLI_COUNT, "lanes", "N", "sequences; 16 unless given", &o.measure.lanes, NULL, 1, 1024},
-        {CLI_COUNT, "width", "N", "dimensions of a value, and of a key where --sizes does not say; 64 unless given",
-         &o.measure.width, NULL, 2, 1024},
-        {CLI_COUNT, "values", "N", "different ones; 256 unless given", &o.measure.codes, NULL, 2, 1 << 16},
-        {CLI_REAL, "noise", "X", "length of what is added to a key of length 1 when it is asked for; 0.1 unless given",
-         &o.measure.noise, NULL, 0, 10},
-        {CLI_SECTION, "Pictures", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "plot", "FILE", "pairs held by bytes of the state, as .svg, .png or .pdf", &o.plot, NULL, 0, 0},
-        {CLI_TEXT, "plot-distance", "FILE", "recall by distance, with the largest states, likewise", &o.plot_distance,
-         NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "bench recall",
-        "[options]",
-        "Writes a pair of a random key and one of some random values a token into the state of every kind of "
-        "attention, "
-        "and "
-        "asks for pairs again: how many tokens nine of ten still come back after, by size of the state, and how many "
-        "of "
-        "those seen 1, 4, 16, … tokens ago at the end. Nothing is learned: what a kind cannot be without (sharpness, "
-        "rate, ridge) is the best of a few, found on other pairs.",
-        "  bochner bench recall --only exact,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
-        options,
-        CLI_COUNT_OF(options)};
-    return bench_command(&usage, argc, argv, &bench, measure, &o);
+    recall_options o = {.run.own_json = true};
+    return bench_command(&bench_recall_usage, argc, argv, &o.run, measure, &o);
 }

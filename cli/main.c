@@ -12,6 +12,13 @@ typedef struct command {
     const char *summary;
 } command;
 
+static const cli_usage version_usage = {
+    .command = "version",
+    .synopsis = "",
+    .about = "Prints the version of the program and of its library, and the kernels chosen for this CPU.",
+    .examples = "  bochner version\n",
+};
+
 static int version_command(int argc, char **argv);
 static int help_command(int argc, char **argv);
 
@@ -91,23 +98,13 @@ static int help_command(int argc, char **argv)
     return found->run(1, words);
 }
 
-static int version_command(int argc, char **argv)
+static int version(void *unused, const cli_common *common, const cli_arguments *arguments)
 {
-    const cli_usage usage = {
-        "version",
-        "",
-        "Prints the version of the program and of its library, and the kernels chosen for this CPU.",
-        "  bochner version\n",
-        NULL,
-        0};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    free(arguments.items);
-    if (parsed != CLI_PARSED) return parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    (void)unused;
+    (void)arguments;
     cli_session session;
-    if (!cli_session_open(&session, "version", &common, false)) return CLI_FAILED;
-    if (common.json) {
+    if (!cli_session_open(&session, "version", common, false)) return CLI_FAILED;
+    if (common->json) {
         cli_json json = {.out = stdout};
         cli_json_object(&json, NULL);
         cli_json_text(&json, "version", bo_version());
@@ -120,6 +117,11 @@ static int version_command(int argc, char **argv)
     }
     cli_session_close(&session);
     return CLI_DONE;
+}
+
+static int version_command(int argc, char **argv)
+{
+    return cli_command(&version_usage, argc, argv, NULL, version);
 }
 
 int main(int argc, char **argv)

@@ -66,45 +66,44 @@ static int measure(bench_run *run, void *given)
     return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
 }
 
+static const cli_option rows[] = {
+    SECTION("Measuring"),
+    TEXT("only", "PARTS", attention_options, run.only,
+         "parts to measure, of forward,backward,exact,peer,crossover,flat,memory,decode,family,gates,laws",
+         .otherwise = "all"),
+    TEXT("lengths", "LIST", attention_options, lengths_text, "tokens of a sequence",
+         .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
+    TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
+    COUNT("tokens", "N", attention_options, tokens, "longest sequence of the part flat", .low = 64, .high = 1 << 28,
+          .initial = "1048576"),
+    COUNT("sequences", "N", attention_options, sequences, "sequences decoded at once", .low = 1, .high = 1 << 20,
+          .initial = "256"),
+    COUNT("repeats", "N", attention_options, repeats, "medians are over this many alternating runs", .low = 1,
+          .high = 99, .initial = "5"),
+    TEXT("plot", "FILE", attention_options, plot,
+         "picture of forward time by length, linear and exact: .svg, .png, .pdf"),
+    TEXT("plot-laws", "FILE", attention_options, plot_laws,
+         "picture of the error of the output by features, for each law of the frequencies"),
+    SECTION("Peers"),
+    TEXT("peers", "FOLDER", attention_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
+    TEXT("python", "FILE", attention_options, run.python, "a Python that has PyTorch", .otherwise = "python3"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_attention_usage = {
+    .command = "bench attention",
+    .synopsis = "[options]",
+    .about = "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes, "
+             "features included, against small matrix products on every core; exact attention; PyTorch; the "
+             "length where linear attention overtakes exact for each map; time per token by length; memory by "
+             "counting; decoding against memory's bandwidth and a cache of keys and values; every kind of the "
+             "family; what gates cost; the error that each law of the frequencies leaves.",
+    .examples = "  bochner bench attention --only forward,exact --lengths 512 --features 128 --repeats 1\n",
+    .groups = {{rows, 0}},
+};
+
 int bench_attention(int argc, char **argv)
 {
-    bench_run bench = {.peers = "bench/peers"};
-    attention_options o = {.lengths_text = "512,1024,2048,4096,8192,16384,32768,65536",
-                           .features_text = "128,256",
-                           .tokens = (size_t)1 << 20,
-                           .sequences = 256,
-                           .repeats = 5};
-    const cli_option options[] = {
-        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "only", "PARTS",
-         "of forward,backward,exact,peer,crossover,flat,memory,decode,family,gates,laws; all unless given", &bench.only,
-         NULL, 0, 0},
-        {CLI_TEXT, "lengths", "LIST", "tokens of a sequence; 512 to 65536 by factors of two unless given",
-         &o.lengths_text, NULL, 0, 0},
-        {CLI_TEXT, "features", "LIST", "128,256 unless given", &o.features_text, NULL, 0, 0},
-        {CLI_COUNT, "tokens", "N", "the longest sequence of flat; 1048576 unless given", &o.tokens, NULL, 64, 1 << 28},
-        {CLI_COUNT, "sequences", "N", "decoded at once; 256 unless given", &o.sequences, NULL, 1, 1 << 20},
-        {CLI_COUNT, "repeats", "N", "medians over so many alternating runs; 5 unless given", &o.repeats, NULL, 1, 99},
-        {CLI_TEXT, "plot", "FILE", "forward time by length, linear and exact, as .svg, .png or .pdf", &o.plot, NULL, 0,
-         0},
-        {CLI_TEXT, "plot-laws", "FILE", "error of the output by features for each law of the frequencies, likewise",
-         &o.plot_laws, NULL, 0, 0},
-        {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
-        {CLI_TEXT, "python", "FILE", "a Python that has PyTorch; python3 unless given", &bench.python, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "bench attention",
-        "[options]",
-        "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes, features "
-        "included, "
-        "against small matrix products on every core; exact attention; PyTorch; the length where linear attention "
-        "overtakes exact for each map; time per token by length; memory by counting; decoding against memory's "
-        "bandwidth "
-        "and a cache of keys and values; every kind of the family; what gates cost; the error that each law of the "
-        "frequencies leaves.",
-        "  bochner bench attention --only forward,exact --lengths 512 --features 128 --repeats 1\n",
-        options,
-        CLI_COUNT_OF(options)};
-    return bench_command(&usage, argc, argv, &bench, measure, &o);
+    attention_options o = {0};
+    return bench_command(&bench_attention_usage, argc, argv, &o.run, measure, &o);
 }

@@ -12,6 +12,8 @@ enum {
 };
 
 typedef struct attention_options {
+    cli_given was_given;
+    bench_run run;
     const char *lengths_text, *features_text, *plot, *plot_laws;
     bench_list lengths, features; /* from the texts */
     size_t tokens, sequences, repeats;

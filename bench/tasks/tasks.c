@@ -67,39 +67,43 @@ static int measure(bench_run *run, void *given)
     return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
 }
 
+static const cli_option rows[] = {
+    SECTION("Model"),
+    COUNT("layers", "N", tasks_options, layers, "layers of the model", .low = 1, .high = 1024, .initial = "4"),
+    COUNT("width", "N", tasks_options, width, "width of the model", .low = 8, .high = 1 << 16, .initial = "128"),
+    COUNT("heads", "N", tasks_options, heads, "heads of attention", .low = 1, .high = 1024, .initial = "4"),
+    COUNT("features", "N", tasks_options, features, "features of linear attention", .low = 2, .high = 1 << 16,
+          .initial = "64"),
+    SECTION("Measuring"),
+    TEXT("only", "PARTS", tasks_options, run.only, "parts to measure, of train,decode", .otherwise = "all"),
+    COUNT("bytes", "N", tasks_options, bytes, "bytes of a document", .low = 16, .high = 1 << 24, .initial = "4096"),
+    COUNT("documents", "N", tasks_options, documents, "documents of a step of training", .low = 1, .high = 1 << 16,
+          .initial = "4"),
+    TEXT("lengths", "LIST", tasks_options, lengths_text, "tokens read before decoding is timed",
+         .initial = "16,32,64,128,256,512,1024,2048,4096,8192,16384"),
+    TEXT("batches", "LIST", tasks_options, batches_text, "sequences decoded together", .initial = "1,8,64"),
+    COUNT("repeats", "N", tasks_options, repeats, "medians are over this many turns", .low = 1, .high = 99,
+          .initial = "5"),
+    FLAG("quick", tasks_options, quick, "tiny sizes of everything: whether it works, not how fast it is"),
+    SECTION("Pictures"),
+    TEXT("plot", "FILE", tasks_options, plot, "picture of the time of a step of decoding by length: .svg, .png, .pdf"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_tasks_usage = {
+    .command = "bench tasks",
+    .synopsis = "[options]",
+    .about = "Measures linear attention beside our own softmax: steps of training a classifier of long "
+             "documents of noise, read in both directions (rfa, favor); steps of decoding with a language "
+             "model by tokens read and sequences decoded together, softmax from its cache of keys and values, "
+             "rfa from a state of fixed size; the length from which on rfa is faster, and the bytes of a "
+             "sequence.",
+    .examples = "  bochner bench tasks --quick\n",
+    .groups = {{rows, 0}},
+};
+
 int bench_tasks(int argc, char **argv)
 {
-    bench_run bench = {0};
-    tasks_options o = {.layers = 4, .width = 128, .heads = 4, .features = 64, .bytes = 4096, .documents = 4};
-    o.lengths_text = "16,32,64,128,256,512,1024,2048,4096,8192,16384", o.batches_text = "1,8,64", o.repeats = 5;
-    const cli_option options[] = {
-        {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "layers", "N", "4 unless given", &o.layers, NULL, 1, 1024},
-        {CLI_COUNT, "width", "N", "128 unless given", &o.width, NULL, 8, 1 << 16},
-        {CLI_COUNT, "heads", "N", "4 unless given", &o.heads, NULL, 1, 1024},
-        {CLI_COUNT, "features", "N", "of linear attention; 64 unless given", &o.features, NULL, 2, 1 << 16},
-        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "only", "PARTS", "of train,decode; all unless given", &bench.only, NULL, 0, 0},
-        {CLI_COUNT, "bytes", "N", "of a document; 4096 unless given", &o.bytes, NULL, 16, 1 << 24},
-        {CLI_COUNT, "documents", "N", "of a step of training; 4 unless given", &o.documents, NULL, 1, 1 << 16},
-        {CLI_TEXT, "lengths", "LIST", "tokens read before decoding is timed; 16,32,64,… to 16384 unless given",
-         &o.lengths_text, NULL, 0, 0},
-        {CLI_TEXT, "batches", "LIST", "sequences decoded together; 1,8,64 unless given", &o.batches_text, NULL, 0, 0},
-        {CLI_COUNT, "repeats", "N", "medians over so many turns; 5 unless given", &o.repeats, NULL, 1, 99},
-        {CLI_FLAG, "quick", NULL, "tiny sizes of everything: whether it works, not how fast it is", &o.quick, NULL, 0,
-         0},
-        {CLI_SECTION, "Pictures", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "plot", "FILE", "time of a step of decoding by length, as .svg, .png or .pdf", &o.plot, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "bench tasks",
-        "[options]",
-        "Measures linear attention beside our own softmax: steps of training a classifier of long documents of noise, "
-        "read in both directions (rfa, favor); steps of decoding with a language model by tokens read and sequences "
-        "decoded together, softmax from its cache of keys and values, rfa from a state of fixed size; the length from "
-        "which on rfa is faster, and the bytes of a sequence.",
-        "  bochner bench tasks --quick\n",
-        options,
-        CLI_COUNT_OF(options)};
-    return bench_command(&usage, argc, argv, &bench, measure, &o);
+    tasks_options o = {0};
+    return bench_command(&bench_tasks_usage, argc, argv, &o.run, measure, &o);
 }

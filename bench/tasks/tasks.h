@@ -6,6 +6,8 @@
 #include "../../cli/common/curves.h"
 
 typedef struct tasks_options {
+    cli_given was_given;
+    bench_run run;
     size_t layers, width, heads, features; /* of every model */
     size_t bytes, documents;               /* of a document; of a step of training */
     const char *lengths_text, *batches_text;

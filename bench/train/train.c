@@ -78,46 +78,48 @@ static int measure(bench_run *run, void *given)
     return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
 }
 
+static const cli_option rows[] = {
+    SECTION("Model"),
+    COUNT("layers", "N", train_options, layers, "layers of the model", .low = 1, .high = 1024, .initial = "6"),
+    COUNT("width", "N", train_options, width, "width of the model", .low = 8, .high = 1 << 16, .initial = "384"),
+    COUNT("heads", "N", train_options, heads, "heads of attention", .low = 1, .high = 1024, .initial = "6"),
+    COUNT("context", "N", train_options, context, "tokens of a sequence", .low = 16, .high = 1 << 24,
+          .initial = "1024"),
+    COUNT("vocab", "N", train_options, vocab, "number of tokens", .low = 256, .high = 1 << 24, .initial = "8192"),
+    COUNT("batch", "N", train_options, batch, "sequences of a step", .low = 1, .high = 1 << 16, .initial = "2"),
+    SECTION("Measuring"),
+    TEXT("only", "PARTS", train_options, run.only, "parts to measure, of step,length,decode", .otherwise = "all"),
+    COUNT("gemm", "N", train_options, run.gemm, "rows of the matrices of the yardstick", .low = 1, .high = 32768,
+          .otherwise = "2048"),
+    COUNT("tokens", "N", train_options, tokens, "context of the part length", .low = 32, .high = 1 << 24,
+          .initial = "16384"),
+    TEXT("lengths", "LIST", train_options, lengths_text, "tokens read before decoding is timed",
+         .initial = "1024,16384,262144,1048576"),
+    COUNT("decode-layers", "N", train_options, decode_layers,
+          "layers of the model whose decoding is compared with memory", .low = 1, .high = 1024, .initial = "5"),
+    COUNT("decode-width", "N", train_options, decode_width, "width of the model whose decoding is compared with memory",
+          .low = 64, .high = 1 << 16, .initial = "768"),
+    COUNT("repeats", "N", train_options, repeats, "medians are over this many steps", .low = 1, .high = 99,
+          .initial = "5"),
+    SECTION("Peers"),
+    TEXT("peers", "FOLDER", train_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
+    TEXT("python", "FILE", train_options, run.python, "a Python that has PyTorch", .otherwise = "python3"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage bench_train_usage = {
+    .command = "bench train",
+    .synopsis = "[options]",
+    .about = "Measures training: the rate of a step with exact attention (AdamW, GELU, LayerNorm, learned "
+             "positions) against large matrix products and against PyTorch; a step with linear attention "
+             "beside exact at a long context, with checkpointing, and its memory; time per token of decoding "
+             "by the length of what was read, and against memory's bandwidth.",
+    .examples = "  bochner bench train --only step --repeats 3\n",
+    .groups = {{rows, 0}},
+};
+
 int bench_train(int argc, char **argv)
 {
-    bench_run bench = {.peers = "bench/peers"};
-    train_options o = {.layers = 6, .width = 384, .heads = 6, .context = 1024, .vocab = 8192, .batch = 2};
-    o.tokens = 16384, o.decode_layers = 5, o.decode_width = 768, o.repeats = 5;
-    o.lengths_text = "1024,16384,262144,1048576";
-    const cli_option options[] = {
-        {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "layers", "N", "6 unless given", &o.layers, NULL, 1, 1024},
-        {CLI_COUNT, "width", "N", "384 unless given", &o.width, NULL, 8, 1 << 16},
-        {CLI_COUNT, "heads", "N", "6 unless given", &o.heads, NULL, 1, 1024},
-        {CLI_COUNT, "context", "N", "tokens of a sequence; 1024 unless given", &o.context, NULL, 16, 1 << 24},
-        {CLI_COUNT, "vocab", "N", "8192 unless given", &o.vocab, NULL, 256, 1 << 24},
-        {CLI_COUNT, "batch", "N", "sequences of a step; 2 unless given", &o.batch, NULL, 1, 1 << 16},
-        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "only", "PARTS", "of step,length,decode; all unless given", &bench.only, NULL, 0, 0},
-        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
-         32768},
-        {CLI_COUNT, "tokens", "N", "the context of length; 16384 unless given", &o.tokens, NULL, 32, 1 << 24},
-        {CLI_TEXT, "lengths", "LIST", "tokens read before decoding is timed; 1024,16384,262144,1048576 unless given",
-         &o.lengths_text, NULL, 0, 0},
-        {CLI_COUNT, "decode-layers", "N", "of the model whose decoding is compared with memory; 5 unless given",
-         &o.decode_layers, NULL, 1, 1024},
-        {CLI_COUNT, "decode-width", "N", "likewise; 768 unless given", &o.decode_width, NULL, 64, 1 << 16},
-        {CLI_COUNT, "repeats", "N", "medians over so many steps; 5 unless given", &o.repeats, NULL, 1, 99},
-        {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
-        {CLI_TEXT, "python", "FILE", "a Python that has PyTorch; python3 unless given", &bench.python, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "bench train",
-        "[options]",
-        "Measures training: the rate of a step with exact attention (AdamW, GELU, LayerNorm, learned positions) "
-        "against "
-        "large matrix products and against PyTorch; a step with linear attention beside exact at a long context, with "
-        "checkpointing, and its memory; time per token of decoding by the length of what was read, and against "
-        "memory's "
-        "bandwidth.",
-        "  bochner bench train --only step --repeats 3\n",
-        options,
-        CLI_COUNT_OF(options)};
-    return bench_command(&usage, argc, argv, &bench, measure, &o);
+    train_options o = {0};
+    return bench_command(&bench_train_usage, argc, argv, &o.run, measure, &o);
 }

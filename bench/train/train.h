@@ -5,6 +5,8 @@
 #include "../bench.h"
 
 typedef struct train_options {
+    cli_given was_given;
+    bench_run run;
     size_t layers, width, heads, context, vocab, batch; /* of the training step */
     size_t tokens;                                      /* the long context */
     size_t decode_layers, decode_width;                 /* of the model that is too large for the cache */

@@ -40,8 +40,9 @@ static bool calibrate(cli_attention_job *job)
     bo_attention_inputs inputs;
     if (!cli_attention_calibration(job, &shape, &inputs)) return false;
     if (job->desc.causal && !job->options->given[CLI_CALIBRATE_Q])
-        cli_warn(job->session, "the frequencies are drawn for all of these queries and keys, later tokens included: "
-                               "causal use has them from other data (--calibrate-q, --calibrate-k)");
+        cli_warn(job->session,
+                 "the frequencies are drawn for all of these queries and keys, later tokens included: causal use "
+                 "has them from other data (--calibrate-q, --calibrate-k)");
     bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
     if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &inputs);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
@@ -204,8 +205,9 @@ static int check_files(const cli_attention_options *o)
     return cli_paths_apart("attention", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
 }
 
-static int attention(const cli_attention_options *o, const cli_common *common, const cli_arguments *arguments)
+static int attention(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const cli_attention_options *o = options;
     if (arguments->count != 0)
         return cli_wrong_use("attention", "arrays are named by --q, --k and --v; found '%s'", arguments->items[0]);
     int status = check_files(o);
@@ -242,136 +244,122 @@ cli_attention_options cli_attention_none_given(const char *command)
                                    .most = CLI_NOT_GIVEN};
 }
 
+static const cli_option rows[] = {
+    SECTION("Arrays (.npy)"),
+    TEXT("q", "FILE", cli_attention_options, given[CLI_Q],
+         "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head"),
+    TEXT("k", "FILE", cli_attention_options, given[CLI_K],
+         "keys, of as many heads or of fewer that divide them; without --causal of any length"),
+    TEXT("v", "FILE", cli_attention_options, given[CLI_V], "values, one for each key"),
+    TEXT("gate", "FILE", cli_attention_options, given[CLI_GATE],
+         "gates in (0, 1], one for each key, which multiply what was seen before; of gla one for each key "
+         "and column"),
+    TEXT("log-gate", "FILE", cli_attention_options, given[CLI_LOG_GATE], "logarithms of the gates, in place of --gate"),
+    CHOICE("gate-input", "HOW", cli_attention_options, gate_input, cli_attention_gate_choice,
+           "weight of a new key: 1 - gate, or 1", .otherwise = "1 - gate of rfa-gate, else 1"),
+    TEXT("beta", "FILE", cli_attention_options, given[CLI_BETA],
+         "delta, ridge: weights of the keys, at least 0, one for each key", .otherwise = "1"),
+    SECTION("Attention"),
+    CHOICE("kind", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention"),
+    FLAG("causal", cli_attention_options, causal,
+         "a query sees the keys up to its own; hybrid, retention, gla, delta and ridge are always causal"),
+    REAL_OR_AUTO("scale", cli_attention_options, scale, "scale of q.k",
+                 .otherwise = "1/sqrt(width); 1 for maps that are not functions of q.k"),
+    REAL("degree", "P", cli_attention_options, degree,
+         "poly: degree of (1 + s q.k)^P, a whole number; power: of |s q.k|^P, any number above 0", .otherwise = "2"),
+    TEXT("decay", "G|LIST|FILE", cli_attention_options, given[CLI_DECAY],
+         "retention, and others with features: one gate in (0, 1] for all tokens, or one for each key head",
+         .otherwise = "of retention 1 - 2^-5, 1 - 2^-6, ..."),
+    COUNT("window", "W", cli_attention_options, window,
+          "hybrid: number of latest keys that are exact; exact, power: number of latest keys that a query "
+          "sees",
+          .low = 1, .otherwise = "64 of hybrid, else all"),
+    CHOICE("normalizer", "N", cli_attention_options, normalizer, cli_attention_normalizer_choice,
+           "whether outputs are divided by the sum of the weights", .otherwise = "sum; of retention none"),
+    REAL_OR_AUTO("clamp", cli_attention_options, clamp, "least denominator", .otherwise = "auto"),
+    SECTION("Features"),
+    CHOICE("map", "MAP", cli_attention_options, map, cli_attention_map_choice, "feature map, or a kernel",
+           .otherwise = "positive of favor, dark and hybrid, trig of rfa, elu of linear"),
+    COUNT("features", "D", cli_attention_options, features, "length of the feature vector; exact maps fix it", .low = 1,
+          .otherwise = "the least power of two that is at least 4 widths"),
+    CHOICE("draw", "D", cli_attention_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),
+    FLAG("one-draw", cli_attention_options, one_draw, "all heads share their frequencies"),
+    CHOICE("proposal", "LAW", cli_attention_options, proposal, cli_attention_proposal_choice,
+           "favor, dark, hybrid: the law that frequencies are drawn from, fitted to data, with weights; oprf "
+           "is favor++, sderf is favor#",
+           .otherwise = "the kind's"),
+    CHOICE("sampling", "S", cli_attention_options, sampling, cli_attention_sampling_choice,
+           "optimal: of many frequencies those that matter to the data, with weights", .otherwise = "drawn"),
+    TEXT("calibrate-q", "FILE", cli_attention_options, given[CLI_CALIBRATE_Q],
+         "queries that a law or optimal sampling is fitted to", .otherwise = "q"),
+    TEXT("calibrate-k", "FILE", cli_attention_options, given[CLI_CALIBRATE_K],
+         "keys that a law or optimal sampling is fitted to", .otherwise = "k"),
+    REAL_OR_AUTO("gamma", cli_attention_options, gamma, "hybrid: gamma of a map that does not estimate softmax",
+                 .otherwise = "1"),
+    REAL_OR_AUTO("alpha", cli_attention_options, alpha, "alpha of rational-quadratic", .otherwise = "1"),
+    SECTION("Parameters of a kind"),
+    REAL_OR_AUTO("temperature", cli_attention_options, temperature,
+                 "rfa: queries and keys of unit norm are divided by it", .otherwise = "1"),
+    TEXT("sigma", "FILE", cli_attention_options, given[CLI_SIGMA],
+         "rfa: (key heads, width), factors of queries and keys", .otherwise = "1"),
+    TEXT("m", "FILE", cli_attention_options, given[CLI_M], "dark: (key heads, rank, width), the M of exp(s Mq.Mk)",
+         .otherwise = "the identity"),
+    TEXT("w", "FILE", cli_attention_options, given[CLI_W],
+         "hedgehog, t2r: (key heads, rank, width), the W of the map of Wx + b", .otherwise = "the identity"),
+    TEXT("w-k", "FILE", cli_attention_options, given[CLI_W_K], "W of the keys", .otherwise = "that of the queries"),
+    TEXT("bias", "FILE", cli_attention_options, given[CLI_BIAS], "hedgehog, t2r: (key heads, rank), b",
+         .otherwise = "0"),
+    TEXT("bias-k", "FILE", cli_attention_options, given[CLI_BIAS_K], "b of the keys",
+         .otherwise = "that of the queries"),
+    COUNT("rank", "R", cli_attention_options, rank, "dark, hedgehog, t2r: rows of M or W", .low = 1,
+          .otherwise = "the width"),
+    FLAG("whiten", cli_attention_options, whiten, "dark: M that whitens these queries and keys"),
+    FLAG("propose", cli_attention_options, propose,
+         "favor, dark: as --proposal gaussian on these queries and keys, with a report on what its theory "
+         "takes for granted"),
+    TEXT("mix", "X|FILE", cli_attention_options, given[CLI_MIX], "hybrid: weight of the window, a number or (heads,)",
+         .otherwise = "1"),
+    FLAG("unit", cli_attention_options, unit, "gla, ridge: queries and keys of unit norm, as delta has them"),
+    FLAG("no-unit", cli_attention_options, no_unit, "delta: queries and keys as they are"),
+    TEXT("lambda", "X|FILE", cli_attention_options, given[CLI_LAMBDA],
+         "ridge: a number above 0 or (key heads, width), the ridge", .otherwise = "1"),
+    COUNT("iterations", "N", cli_attention_options, iterations,
+          "gated-ridge: greatest number of steps before a system is solved directly", .low = 1, .high = 1 << 20,
+          .otherwise = "the width"),
+    REAL_OR_AUTO("tolerance", cli_attention_options, tolerance, "gated-ridge: residual to reach", .otherwise = "1e-6"),
+    COUNT("chunk", "C", cli_attention_options, chunk, "tokens computed at a time", .low = 1, .high = 1024,
+          .otherwise = "from shape and caches"),
+    SECTION("Results"),
+    TEXT("out", "O.npy", cli_attention_options, out, "the output: the queries' shape, as wide as the values, float32"),
+    FLAG("compare", cli_attention_options, compare,
+         "errors of the output against exact softmax and the kind's own kernel, error of the kernel, time, "
+         "memory"),
+    FLAG("plan", cli_attention_options, plan, "only say how it would be computed: chunks, tiles, memory, operations"),
+    FLAG("advise", cli_attention_options, advise,
+         "measure queries and keys, and say which map with how many features reaches an error, and why"),
+    REAL_OR_AUTO("target", cli_attention_options, target, "advise: relative error of the output to reach",
+                 .otherwise = "0.1"),
+    COUNT("most", "D", cli_attention_options, most, "advise: greatest number of features to try", .low = 16,
+          .high = 1 << 20, .otherwise = "4096"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_attention_usage = {
+    .command = "attention",
+    .synopsis = "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
+    .about = "Attention of arrays: exact softmax; a kernel that is an inner product of features, in time that "
+             "grows with the length and not with its square, and how far the two are apart; and the memories "
+             "that grew out of it.",
+    .examples = "  bochner features train.csv --features 32 --out Q.npy\n"
+                "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
+                "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
+                "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
+                "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_attention(int argc, char **argv)
 {
     cli_attention_options o = cli_attention_none_given("attention");
-    const cli_option options[] = {
-        {CLI_SECTION, "Arrays (.npy)", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "q", "FILE",
-         "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head",
-         &o.given[CLI_Q], NULL, 0, 0},
-        {CLI_TEXT, "k", "FILE", "keys, of as many heads or of fewer that divide them; without --causal of any length",
-         &o.given[CLI_K], NULL, 0, 0},
-        {CLI_TEXT, "v", "FILE", "values, one a key", &o.given[CLI_V], NULL, 0, 0},
-        {CLI_TEXT, "gate", "FILE",
-         "gates in (0, 1], one a key: what was seen before is multiplied by it; gla: one a key and column",
-         &o.given[CLI_GATE], NULL, 0, 0},
-        {CLI_TEXT, "log-gate", "FILE", "their logarithms instead", &o.given[CLI_LOG_GATE], NULL, 0, 0},
-        {CLI_CHOICE, "gate-input", "HOW",
-         "weight of a key as it comes in: 1 - gate (rfa-gate unless given) or 1 (the others)", &o.gate_input,
-         cli_attention_gate_choice, 0, 0},
-        {CLI_TEXT, "beta", "FILE", "delta, ridge: weights of the keys, at least 0, one a key; 1 unless given",
-         &o.given[CLI_BETA], NULL, 0, 0},
-        {CLI_SECTION, "Attention", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "kind", "KIND", "what is computed", &o.kind, cli_attention_kind_choice, 0, 0},
-        {CLI_FLAG, "causal", NULL,
-         "a query sees the keys up to its own; hybrid, retention, gla, delta and ridge always do so", &o.causal, NULL,
-         0, 0},
-        {CLI_REAL_OR_AUTO, "scale", "S|auto", "of q.k; 1/sqrt(width), but 1 for maps that are not functions of q.k",
-         &o.scale, NULL, 0, 0},
-        {CLI_REAL, "degree", "P",
-         "poly: of (1 + s q.k)^P, a whole number; power: of |s q.k|^P, any number above 0; 2 unless given", &o.degree,
-         NULL, 0, 0},
-        {CLI_TEXT, "decay", "G|LIST|FILE",
-         "retention, and others with features: one gate in (0, 1] for all tokens, or one a key head; of retention "
-         "1 - 2^-5, 1 - 2^-6, ... unless given",
-         &o.given[CLI_DECAY], NULL, 0, 0},
-        {CLI_COUNT, "window", "W",
-         "hybrid: the latest keys that are exact, 64 unless given; exact, power: the latest keys a query sees, all "
-         "unless given",
-         &o.window, NULL, 1, 0},
-        {CLI_CHOICE, "normalizer", "N", "divide by the sum of the weights unless given; retention does not",
-         &o.normalizer, cli_attention_normalizer_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "clamp", "X|auto", "least denominator", &o.clamp, NULL, 0, 0},
-        {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "map", "MAP",
-         "positive for favor, dark and hybrid, trig for rfa, elu for linear unless given; or a kernel", &o.map,
-         cli_attention_map_choice, 0, 0},
-        {CLI_COUNT, "features", "D",
-         "length of the feature vector; the power of two at or above 4 widths unless given; exact maps fix it",
-         &o.features, NULL, 1, 0},
-        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
-        {CLI_FLAG, "one-draw", NULL, "all heads share their frequencies", &o.one_draw, NULL, 0, 0},
-        {CLI_CHOICE, "proposal", "LAW",
-         "favor, dark, hybrid: the law that frequencies are drawn from, fitted to data, with weights; oprf is favor++, "
-         "sderf favor#",
-         &o.proposal, cli_attention_proposal_choice, 0, 0},
-        {CLI_CHOICE, "sampling", "S", "optimal: of many frequencies those that matter to the data, with weights",
-         &o.sampling, cli_attention_sampling_choice, 0, 0},
-        {CLI_TEXT, "calibrate-q", "FILE", "the data that a law or optimal sampling is for; q unless given",
-         &o.given[CLI_CALIBRATE_Q], NULL, 0, 0},
-        {CLI_TEXT, "calibrate-k", "FILE", "its keys; k unless given", &o.given[CLI_CALIBRATE_K], NULL, 0, 0},
-        {CLI_REAL_OR_AUTO, "gamma", "X|auto", "hybrid: of a map that does not estimate softmax; 1 unless given",
-         &o.gamma, NULL, 0, 0},
-        {CLI_REAL_OR_AUTO, "alpha", "X|auto", "of rational-quadratic; 1 unless given", &o.alpha, NULL, 0, 0},
-        {CLI_SECTION, "Parameters of a kind", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_REAL_OR_AUTO, "temperature", "X|auto",
-         "rfa: queries and keys of unit norm are divided by it; 1 unless given", &o.temperature, NULL, 0, 0},
-        {CLI_TEXT, "sigma", "FILE", "rfa: (key heads, width), what they are multiplied by; 1 unless given",
-         &o.given[CLI_SIGMA], NULL, 0, 0},
-        {CLI_TEXT, "m", "FILE", "dark: (key heads, rank, width), the M of exp(s Mq.Mk); the identity unless given",
-         &o.given[CLI_M], NULL, 0, 0},
-        {CLI_TEXT, "w", "FILE",
-         "hedgehog, t2r: (key heads, rank, width), the W of the map of Wx + b; the identity unless given",
-         &o.given[CLI_W], NULL, 0, 0},
-        {CLI_TEXT, "w-k", "FILE", "W of the keys; that of the queries unless given", &o.given[CLI_W_K], NULL, 0, 0},
-        {CLI_TEXT, "bias", "FILE", "hedgehog, t2r: (key heads, rank), b; 0 unless given", &o.given[CLI_BIAS], NULL, 0,
-         0},
-        {CLI_TEXT, "bias-k", "FILE", "b of the keys; that of the queries unless given", &o.given[CLI_BIAS_K], NULL, 0,
-         0},
-        {CLI_COUNT, "rank", "R", "dark, hedgehog, t2r: rows of M or W; width unless given", &o.rank, NULL, 1, 0},
-        {CLI_FLAG, "whiten", NULL, "dark: M that whitens these queries and keys", &o.whiten, NULL, 0, 0},
-        {CLI_FLAG, "propose", NULL,
-         "favor, dark: as --proposal gaussian on these queries and keys, with a report on what its theory takes for "
-         "granted",
-         &o.propose, NULL, 0, 0},
-        {CLI_TEXT, "mix", "X|FILE", "hybrid: weight of the window, a number or (heads,); 1 unless given",
-         &o.given[CLI_MIX], NULL, 0, 0},
-        {CLI_FLAG, "unit", NULL, "gla, ridge: queries and keys of unit norm, as delta has them", &o.unit, NULL, 0, 0},
-        {CLI_FLAG, "no-unit", NULL, "delta: queries and keys as they are", &o.no_unit, NULL, 0, 0},
-        {CLI_TEXT, "lambda", "X|FILE", "ridge: a number above 0 or (key heads, width), the ridge; 1 unless given",
-         &o.given[CLI_LAMBDA], NULL, 0, 0},
-        {CLI_COUNT, "iterations", "N",
-         "gated-ridge: most steps before a system is solved directly; the width unless given", &o.iterations, NULL, 1,
-         1 << 20},
-        {CLI_REAL_OR_AUTO, "tolerance", "X|auto", "gated-ridge: residual to reach; 1e-6 unless given", &o.tolerance,
-         NULL, 0, 0},
-        {CLI_COUNT, "chunk", "C", "tokens taken at a time, 1 to 1024; from shape and caches unless given", &o.chunk,
-         NULL, 1, 1024},
-        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "out", "O.npy", "the output: the queries' shape, as wide as the values, float32", &o.out, NULL, 0,
-         0},
-        {CLI_FLAG, "compare", NULL,
-         "errors of the output against exact softmax and the kind's own kernel, error of the kernel, time, memory",
-         &o.compare, NULL, 0, 0},
-        {CLI_FLAG, "plan", NULL, "only say how it would be computed: chunks, tiles, memory, operations", &o.plan, NULL,
-         0, 0},
-        {CLI_FLAG, "advise", NULL,
-         "measure queries and keys, and say which map with how many features reaches an error, and why", &o.advise,
-         NULL, 0, 0},
-        {CLI_REAL_OR_AUTO, "target", "X|auto", "advise: relative error of the output to reach; 0.1 unless given",
-         &o.target, NULL, 0, 0},
-        {CLI_COUNT, "most", "D", "advise: most features to try, at least 16; 4096 unless given", &o.most, NULL, 16,
-         1 << 20},
-    };
-    const cli_usage usage = {
-        "attention",
-        "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
-        "Attention of arrays: exact softmax; a kernel that is an inner product of features, in time that grows with "
-        "the length and not with its square, and how far the two are apart; and the memories that grew out of it.",
-        "  bochner features train.csv --features 32 --out Q.npy\n"
-        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
-        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
-        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
-        "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n",
-        options,
-        CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_PARSED       ? attention(&o, &common, &arguments)
-                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                            : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    return cli_command(&cli_attention_usage, argc, argv, &o, attention);
 }

@@ -31,6 +31,7 @@ typedef enum cli_attention_source {
 } cli_attention_source;
 
 typedef struct cli_attention_options {
+    cli_given was_given;
     const char *command;            /* whose options they are, for messages */
     const char *given[CLI_SOURCES]; /* NULL: not */
     const char *out;
@@ -73,12 +74,12 @@ const char *cli_attention_words(const cli_attention_job *job);
 /* ---- kinds and maps, by the names people know ------------------------------------------------------------ */
 
 cli_attention_options cli_attention_none_given(const char *command);
-const char *cli_attention_kind_choice(int index);
-const char *cli_attention_map_choice(int index);
-const char *cli_attention_gate_choice(int index);
-const char *cli_attention_normalizer_choice(int index);
-const char *cli_attention_sampling_choice(int index);
-const char *cli_attention_proposal_choice(int index);
+const char *cli_attention_kind_choice(unsigned index);
+const char *cli_attention_map_choice(unsigned index);
+const char *cli_attention_gate_choice(unsigned index);
+const char *cli_attention_normalizer_choice(unsigned index);
+const char *cli_attention_sampling_choice(unsigned index);
+const char *cli_attention_proposal_choice(unsigned index);
 const char *cli_attention_option(cli_attention_source source); /* its name, without the dashes */
 /* What --map calls this function of the softmax kernel. */
 const char *cli_attention_map_of(bo_function function);

@@ -6,30 +6,30 @@
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
 
-const char *cli_attention_kind_choice(int index)
+const char *cli_attention_kind_choice(unsigned index)
 {
-    return index < 0 ? NULL : bo_attention_preset_name((size_t)index);
+    return bo_attention_preset_name(index);
 }
 
 /* Without BO_GATE_NONE, which is no --gate, and BO_GATE_FIXED, which is --decay. */
-const char *cli_attention_gate_choice(int index)
+const char *cli_attention_gate_choice(unsigned index)
 {
     return index + BO_GATE_CONVEX < BO_GATE_FIXED ? bo_gate_name((bo_gate)(index + BO_GATE_CONVEX)) : NULL;
 }
 
-const char *cli_attention_normalizer_choice(int index)
+const char *cli_attention_normalizer_choice(unsigned index)
 {
     static const char *const names[BO_NORMALIZER_COUNT] = {"sum", "none"};
     return index < BO_NORMALIZER_COUNT ? names[index] : NULL;
 }
 
 /* Attention has no leverage scores. */
-const char *cli_attention_sampling_choice(int index)
+const char *cli_attention_sampling_choice(unsigned index)
 {
     return index <= BO_SAMPLING_OPTIMAL ? bo_sampling_name((bo_sampling)index) : NULL;
 }
 
-const char *cli_attention_proposal_choice(int index)
+const char *cli_attention_proposal_choice(unsigned index)
 {
     return bo_proposal_name((bo_proposal)index);
 }
@@ -78,9 +78,9 @@ static const struct {
             {"hedgehog", BO_KERNEL_HEDGEHOG, BO_FUNCTION_HEDGEHOG},
             {"rectifier", BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER}};
 
-const char *cli_attention_map_choice(int index)
+const char *cli_attention_map_choice(unsigned index)
 {
-    const int own = (int)CLI_COUNT_OF(maps);
+    const unsigned own = (unsigned)CLI_COUNT_OF(maps);
     if (index < own) return maps[index].name;
     return index - own <= BO_KERNEL_ARCCOS ? bo_kernel_name((bo_kernel)(index - own)) : NULL;
 }

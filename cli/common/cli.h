@@ -9,6 +9,11 @@
 
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USE = 2, CLI_INTERRUPTED = 130 };
 
+/* Parses the command line into `options`, a struct of the usage's that holds zeros (options.h), and runs the command; returns
+ * the exit status. */
+typedef int (*cli_command_fn)(void *options, const cli_common *common, const cli_arguments *arguments);
+int cli_command(const cli_usage *usage, int argc, char **argv, void *options, cli_command_fn run);
+
 /* A command: argv[0] is the first word after its name. */
 int cli_fit(int argc, char **argv);
 int cli_predict(int argc, char **argv);
@@ -25,6 +30,9 @@ int cli_mup(int argc, char **argv);
 int cli_lab(int argc, char **argv);
 int cli_plan(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+extern const cli_usage cli_fit_usage, cli_predict_usage, cli_features_usage, cli_attention_usage, cli_train_usage,
+    cli_eval_usage, cli_generate_usage, cli_tokenizer_usage, cli_data_usage, cli_info_usage, cli_lora_usage,
+    cli_mup_usage, cli_lab_usage, cli_plan_usage;
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
 

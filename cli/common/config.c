@@ -4,7 +4,6 @@
 #include "format.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,42 +93,6 @@ bool cli_config_read(const char *command, const char *path, int *count, char ***
 
 /* ---- back into a file ---------------------------------------------------------------------------------------------------- */
 
-static bool same_real(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b));
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-bool cli_option_differs(const cli_option *option, const cli_option *from)
-{
-    const void *a = option->value, *b = from->value;
-    switch (option->type) {
-    case CLI_FLAG:
-        return *(const bool *)a != *(const bool *)b;
-    case CLI_TEXT:
-        return !same_text(*(const char *const *)a, *(const char *const *)b);
-    case CLI_COUNT:
-    case CLI_BYTES:
-        return *(const size_t *)a != *(const size_t *)b;
-    case CLI_REAL:
-    case CLI_REAL_OR_AUTO:
-        return !same_real(*(const double *)a, *(const double *)b);
-    case CLI_CHOICE:
-        return *(const int *)a != *(const int *)b;
-    case CLI_LIST:
-        return ((const cli_list *)a)->count > 0;
-    case CLI_SEED:
-        return *(const uint64_t *)a != *(const uint64_t *)b;
-    case CLI_SECTION:
-        break;
-    }
-    return false;
-}
-
 static void print_list(cli_json *json, const char *name, const cli_list *list)
 {
     cli_json_array(json, name);
@@ -137,43 +100,50 @@ static void print_list(cli_json *json, const char *name, const cli_list *list)
     cli_json_end(json);
 }
 
-static void print_option(cli_json *json, const cli_option *option)
+static void print_option(cli_json *json, const cli_option *row, const void *options)
 {
-    const void *value = option->value;
-    switch (option->type) {
+    const void *value = (const char *)options + row->at;
+    switch (row->type) {
     case CLI_FLAG:
-        cli_json_flag(json, option->name, *(const bool *)value);
+        cli_json_flag(json, row->name, *(const bool *)value);
         break;
     case CLI_TEXT:
-        cli_json_text(json, option->name, *(const char *const *)value);
+        cli_json_text(json, row->name, *(const char *const *)value);
         break;
     case CLI_COUNT:
     case CLI_BYTES:
-        cli_json_count(json, option->name, *(const size_t *)value);
+        cli_json_count(json, row->name, *(const size_t *)value);
         break;
     case CLI_REAL:
     case CLI_REAL_OR_AUTO:
-        cli_json_number(json, option->name, *(const double *)value);
+        cli_json_number(json, row->name, *(const double *)value);
         break;
     case CLI_CHOICE:
-        cli_json_text(json, option->name, option->choice(*(const int *)value));
+        cli_json_text(json, row->name, row->names(*(const unsigned *)value));
         break;
     case CLI_LIST:
-        print_list(json, option->name, value);
+        print_list(json, row->name, value);
         break;
     case CLI_SEED:
-        cli_json_count(json, option->name, *(const uint64_t *)value);
+        cli_json_count(json, row->name, *(const uint64_t *)value);
         break;
     case CLI_SECTION:
+    case CLI_END:
         break;
     }
 }
 
-void cli_config_print(FILE *out, const cli_option *options, const cli_option *defaults, size_t count)
+static void print_given(cli_json *json, const cli_option *rows, const void *options)
+{
+    for (const cli_option *row = NULL; (row = cli_next_given(rows, options, row));) print_option(json, row, options);
+}
+
+void cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common)
 {
     cli_json json = {.out = out};
     cli_json_object(&json, NULL);
-    for (size_t i = 0; i < count; i++)
-        if (cli_option_differs(&options[i], &defaults[i])) print_option(&json, &options[i]);
+    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
+        print_given(&json, usage->groups[g].rows, (const char *)options + usage->groups[g].at);
+    if (CLI_GIVEN(common, seed)) cli_json_count(&json, "seed", common->seed);
     cli_json_end(&json);
 }

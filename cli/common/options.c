@@ -1,87 +1,41 @@
+/* The parser of options, and their help. */
 #include "options.h"
 #include "format.h"
-#include <bochner/bochner.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names of enums ------------------------------------------------------------------------------------ */
+const cli_option cli_common_rows[] = {
+    SECTION("Common"),
+    COUNT("threads", "N", cli_common, threads, "number of threads; results do not depend on it", .low = 1, .high = 4096,
+          .otherwise = "all cores"),
+    SEED("seed", "N", cli_common, seed, "seed of every random choice", .initial = "0"),
+    FLAG("json", cli_common, json, "print one JSON object, and nothing else, on standard output"),
+    FLAG("quiet", cli_common, quiet, "print no plan, progress or notes on standard error"),
+    TEXT("isa", "NAME", cli_common, isa, "kernels to use: avx512, avx2 or ref", .otherwise = "the best for this CPU"),
+    END_OF_OPTIONS,
+};
 
-const char *cli_kernel_choice(int index)
+/* ---- given ------------------------------------------------------------------------------------------------ */
+
+bool cli_given_at(const cli_given *given, size_t at)
 {
-    return index < BO_KERNEL_CUSTOM ? bo_kernel_name((bo_kernel)index) : NULL; /* a callback needs a program */
+    return given->bits[at / 8] >> at % 8 & 1;
 }
 
-const char *cli_function_choice(int index)
+void cli_set_given_at(cli_given *given, size_t at, bool value)
 {
-    return index < BO_FUNCTION_CUSTOM ? bo_function_name((bo_function)index) : NULL;
+    const uint8_t bit = (uint8_t)(1u << at % 8);
+    given->bits[at / 8] = (uint8_t)(value ? given->bits[at / 8] | bit : given->bits[at / 8] & ~bit);
 }
 
-const char *cli_draw_choice(int index)
+const cli_option *cli_next_given(const cli_option *rows, const void *options, const cli_option *after)
 {
-    return index < BO_DRAW_COUNT ? bo_draw_name((bo_draw)index) : NULL;
-}
-
-const char *cli_sampling_choice(int index)
-{
-    return index < BO_SAMPLING_COUNT ? bo_sampling_name((bo_sampling)index) : NULL;
-}
-
-const char *cli_loss_choice(int index)
-{
-    return index <= BO_LOSS_LOGISTIC ? bo_loss_name((bo_loss)index) : NULL;
-}
-
-const char *cli_solver_choice(int index)
-{
-    return index <= BO_SOLVER_SGD ? bo_solver_name((bo_solver)index) : NULL;
-}
-
-const char *cli_precision_choice(int index)
-{
-    return index <= BO_PRECISION_FLOAT64 ? bo_precision_name((bo_precision)index) : NULL;
-}
-
-const char *cli_scaling_choice(int index)
-{
-    return index <= BO_SCALING_NONE ? bo_scaling_name((bo_scaling)index) : NULL;
-}
-
-const char *cli_task_choice(int index)
-{
-    return index <= BO_TASK_CLASSIFICATION ? bo_task_name((bo_task)index) : NULL;
-}
-
-const char *cli_impute_choice(int index)
-{
-    return index <= BO_IMPUTE_MEDIAN ? bo_impute_name((bo_impute)index) : NULL;
-}
-
-const char *cli_format_choice(int index)
-{
-    return index <= BO_FORMAT_SPACED ? bo_format_name((bo_format)index) : NULL;
-}
-
-/* ---- the shared table ---------------------------------------------------------------------------------- */
-
-enum { COMMON = 6 };
-
-static void common_table(cli_common *common, cli_option table[COMMON])
-{
-    const cli_option options[COMMON] = {
-        {CLI_SECTION, "Common", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "threads", "N", "threads to use; every core unless given; the result is the same for any",
-         &common->threads, NULL, 1, 4096},
-        {CLI_SEED, "seed", "N", "of every random choice; 0 unless given", &common->seed, NULL, 0, 0},
-        {CLI_FLAG, "json", NULL, "one JSON object on standard output and nothing else there", &common->json, NULL, 0,
-         0},
-        {CLI_FLAG, "quiet", NULL, "no plan, progress or notes on standard error", &common->quiet, NULL, 0, 0},
-        {CLI_TEXT, "isa", "NAME", "kernels to use: avx512, avx2 or ref; the best of this CPU unless given",
-         &common->isa, NULL, 0, 0},
-    };
-    memcpy(table, options, sizeof options);
+    for (const cli_option *row = after ? after + 1 : rows; row->type != CLI_END; row++)
+        if (row->type != CLI_SECTION && cli_given_at(options, row->at)) return row;
+    return NULL;
 }
 
 /* ---- help ---------------------------------------------------------------------------------------------- */
@@ -109,33 +63,79 @@ static void wrap(const char *text, int column, int indent)
     putchar('\n');
 }
 
-static void help_option(const cli_option *option)
+/* The name of a value that is offered; NULL: it is not. */
+static const char *choice_name(const cli_option *row, unsigned value)
 {
-    if (option->type == CLI_SECTION) {
-        printf("\n%s\n", option->name);
+    return value < 32 && row->without >> value & 1 ? NULL : row->names(value);
+}
+
+/* All are; what is left out at the end has names too. */
+static unsigned choice_count(const cli_option *row)
+{
+    unsigned count = 0;
+    while (row->names(count)) count++;
+    return count;
+}
+
+char *cli_help_words(const cli_option *row)
+{
+    char *words = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&words, &length);
+    if (!out) return cli_allocate(1, 1, "help");
+    fputs(row->help, out);
+    const char *between = ": ";
+    for (unsigned i = 0; row->names && i < choice_count(row); i++) {
+        if (!choice_name(row, i)) continue;
+        fprintf(out, "%s%s", between, choice_name(row, i));
+        between = ", ";
+    }
+    fclose(out);
+    return words;
+}
+
+static const char *initial_of(const cli_usage *usage, const cli_option *row)
+{
+    for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++)
+        if (strcmp(usage->defaults[i].option, row->name) == 0) return usage->defaults[i].initial;
+    return row->initial;
+}
+
+const char *cli_default_words(const cli_usage *usage, const cli_option *row)
+{
+    if (row->type == CLI_SECTION) return NULL;
+    const char *initial = initial_of(usage, row);
+    return initial ? initial : row->otherwise;
+}
+
+static void help_option(const cli_usage *usage, const cli_option *row)
+{
+    if (row->type == CLI_SECTION) {
+        printf("\n%s\n", row->name);
         return;
     }
-    int column =
-        printf("  --%s%s%s", option->name, option->argument ? " " : "", option->argument ? option->argument : "");
+    int column = printf("  --%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
     if (column > HELP_COLUMN - 2) {
         putchar('\n');
         column = 0;
     }
     printf("%*s", HELP_COLUMN - column, "");
-    char text[1024];
-    size_t length = (size_t)snprintf(text, sizeof text, "%s", option->help);
-    for (int i = 0; option->choice && option->choice(i) && length < sizeof text; i++)
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : ": ", option->choice(i));
+    char text[2048], *words = cli_help_words(row);
+    const char *otherwise = cli_default_words(usage, row);
+    snprintf(text, sizeof text, "%s%s%s%s", words, otherwise ? " (default: " : "", otherwise ? otherwise : "",
+             otherwise ? ")" : "");
+    free(words);
     wrap(text, HELP_COLUMN, HELP_COLUMN);
 }
 
-static void help(const cli_usage *usage, const cli_option *common)
+static void help(const cli_usage *usage)
 {
     printf("bochner %s %s\n\n", usage->command, usage->synopsis);
     wrap(usage->about, 0, 0);
     printf("\nExample\n%s", usage->examples);
-    for (size_t i = 0; i < usage->count; i++) help_option(&usage->options[i]);
-    for (size_t i = 0; i < COMMON; i++) help_option(&common[i]);
+    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) help_option(usage, row);
+    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++) help_option(usage, row);
     printf("  --help\n");
 }
 
@@ -183,98 +183,106 @@ static bool parse_bytes(const char *text, size_t *out)
     return true;
 }
 
-static const char *choice_at(const void *option, size_t index)
+static const char *choice_at(const void *row, size_t index)
 {
-    return ((const cli_option *)option)->choice((int)index);
+    return choice_name(row, (unsigned)index);
 }
 
-static bool wrong_choice(const cli_usage *usage, const cli_option *option, const char *text)
+static bool wrong_choice(const cli_usage *usage, const cli_option *row, const char *text)
 {
-    fprintf(stderr, "bochner %s: --%s: expected one of", usage->command, option->name);
-    size_t count = 0;
-    for (; option->choice((int)count); count++) fprintf(stderr, "%s %s", count ? "," : "", option->choice((int)count));
-    const char *near = cli_nearest(text, count, choice_at, option);
+    fprintf(stderr, "bochner %s: --%s: expected one of", usage->command, row->name);
+    const unsigned count = choice_count(row);
+    const char *between = " ", *near = cli_nearest(text, count, choice_at, row);
+    for (unsigned i = 0; i < count; i++) {
+        if (!choice_name(row, i)) continue;
+        fprintf(stderr, "%s%s", between, choice_name(row, i));
+        between = ", ";
+    }
     fprintf(stderr, "; found '%s'", text);
     if (near) fprintf(stderr, "; did you mean %s?", near);
     fputc('\n', stderr);
     return false;
 }
 
-static bool wrong_value(const cli_usage *usage, const cli_option *option, const char *expected, const char *text)
+static bool wrong_value(const cli_usage *usage, const cli_option *row, const char *expected, const char *text)
 {
-    fprintf(stderr, "bochner %s: --%s: expected %s, found '%s'\n", usage->command, option->name, expected, text);
+    fprintf(stderr, "bochner %s: --%s: expected %s, found '%s'\n", usage->command, row->name, expected, text);
     return false;
 }
 
-static bool set_count(const cli_usage *usage, const cli_option *option, const char *text)
+static bool set_count(const cli_usage *usage, const cli_option *row, const char *text, size_t *out)
 {
     char expected[128];
-    if (option->high > 0)
-        snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", option->low, option->high);
+    if (row->high > 0)
+        snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", row->low, row->high);
     else
-        snprintf(expected, sizeof expected, "a whole number, %.0f or more", option->low);
+        snprintf(expected, sizeof expected, "a whole number, %.0f or more", row->low);
     uint64_t value;
     const char *rest;
-    if (!parse_count(text, &value, &rest) || *rest || (double)value < option->low ||
-        (option->high > 0 && (double)value > option->high) || value >= SIZE_MAX) /* which is "not given" */
-        return wrong_value(usage, option, expected, text);
-    *(size_t *)option->value = (size_t)value;
+    if (!parse_count(text, &value, &rest) || *rest || (double)value < row->low ||
+        (row->high > 0 && (double)value > row->high) || value >= SIZE_MAX)
+        return wrong_value(usage, row, expected, text);
+    *out = (size_t)value;
     return true;
 }
 
-static bool set_real(const cli_usage *usage, const cli_option *option, const char *text)
+static bool set_real(const cli_usage *usage, const cli_option *row, const char *text, double *out)
 {
     char expected[128] = "a number";
-    if (option->high > option->low)
-        snprintf(expected, sizeof expected, "a number from %g to %g", option->low, option->high);
+    if (row->high > row->low) snprintf(expected, sizeof expected, "a number from %g to %g", row->low, row->high);
     double value;
-    if (!parse_real(text, &value) || (option->high > option->low && !(value >= option->low && value <= option->high)))
-        return wrong_value(usage, option, expected, text);
-    *(double *)option->value = value;
+    if (!parse_real(text, &value) || (row->high > row->low && !(value >= row->low && value <= row->high)))
+        return wrong_value(usage, row, expected, text);
+    *out = value;
     return true;
 }
 
-static bool set_value(const cli_usage *usage, const cli_option *option, const char *text)
+static bool set_choice(const cli_usage *usage, const cli_option *row, const char *text, unsigned *out)
 {
-    switch (option->type) {
+    for (unsigned i = 0; i < choice_count(row); i++) {
+        if (!choice_name(row, i) || strcmp(choice_name(row, i), text) != 0) continue;
+        *out = i;
+        return true;
+    }
+    return wrong_choice(usage, row, text);
+}
+
+static bool add_to_list(const cli_usage *usage, const cli_option *row, const char *text, cli_list *list)
+{
+    if (!*text || list->count == CLI_LIST_ROOM)
+        return wrong_value(usage, row, *text ? "at most 64 of them" : "a word", text);
+    list->items[list->count++] = text;
+    return true;
+}
+
+/* `at` is the member that the row fills. */
+static bool set_value(const cli_usage *usage, const cli_option *row, const char *text, void *at)
+{
+    switch (row->type) {
     case CLI_TEXT:
-        if (!*text && option->high <= 0) return wrong_value(usage, option, "a word", text);
-        *(const char **)option->value = text;
+        if (!*text && !row->may_be_empty) return wrong_value(usage, row, "a word", text);
+        *(const char **)at = text;
         return true;
     case CLI_COUNT:
-        return set_count(usage, option, text);
+        return set_count(usage, row, text, at);
     case CLI_REAL:
-        return set_real(usage, option, text);
+        return set_real(usage, row, text, at);
     case CLI_REAL_OR_AUTO: {
         double value = 0;
         if (strcmp(text, "auto") != 0 && (!parse_real(text, &value) || value <= 0))
-            return wrong_value(usage, option, "a number above 0, or auto", text);
-        *(double *)option->value = value;
+            return wrong_value(usage, row, "a number above 0, or auto", text);
+        *(double *)at = value;
         return true;
     }
     case CLI_CHOICE:
-        for (int i = 0; option->choice(i); i++) {
-            if (strcmp(option->choice(i), text) != 0) continue;
-            *(int *)option->value = i;
-            return true;
-        }
-        return wrong_choice(usage, option, text);
+        return set_choice(usage, row, text, at);
     case CLI_BYTES:
-        if (!parse_bytes(text, option->value))
-            return wrong_value(usage, option, "a number of bytes such as 800M or 4G", text);
-        return true;
-    case CLI_LIST: {
-        cli_list *list = option->value;
-        if (!*text || list->count == CLI_LIST_ROOM)
-            return wrong_value(usage, option, *text ? "at most 64 of them" : "a word", text);
-        list->items[list->count++] = text;
-        return true;
-    }
+        return parse_bytes(text, at) || wrong_value(usage, row, "a number of bytes such as 800M or 4G", text);
+    case CLI_LIST:
+        return add_to_list(usage, row, text, at);
     case CLI_SEED: {
         const char *rest;
-        if (!parse_count(text, option->value, &rest) || *rest)
-            return wrong_value(usage, option, "a whole number, 0 or more", text);
-        return true;
+        return (parse_count(text, at, &rest) && !*rest) || wrong_value(usage, row, "a whole number, 0 or more", text);
     }
     default:
         return false;
@@ -283,68 +291,89 @@ static bool set_value(const cli_usage *usage, const cli_option *option, const ch
 
 /* ---- the parser ---------------------------------------------------------------------------------------- */
 
-typedef struct both_tables {
+/* A row and the struct that it fills. */
+typedef struct place {
+    const cli_option *row;
+    char *options;
+} place;
+
+typedef struct parser {
     const cli_usage *usage;
-    const cli_option *common;
-} both_tables;
+    char *options;
+    cli_common *common;
+} parser;
 
-static const cli_option *option_at(const both_tables *tables, size_t index)
+/* The place of row `index`, those of all groups and then the common ones counted through; row NULL: past the last. */
+static place place_at(const parser *p, size_t index)
 {
-    if (index < tables->usage->count) return &tables->usage->options[index];
-    return &tables->common[index - tables->usage->count];
+    for (size_t g = 0; g < CLI_GROUPS && p->usage->groups[g].rows; g++)
+        for (const cli_option *row = p->usage->groups[g].rows; row->type != CLI_END; row++)
+            if (index-- == 0) return (place){row, p->options + p->usage->groups[g].at};
+    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++)
+        if (index-- == 0) return (place){row, (char *)p->common};
+    return (place){NULL, NULL};
 }
 
-static const char *option_name_at(const void *tables, size_t index)
+static const char *option_name_at(const void *p, size_t index)
 {
-    const cli_option *option = option_at(tables, index);
-    return option->type == CLI_SECTION ? NULL : option->name;
+    const cli_option *row = place_at(p, index).row;
+    return row->type == CLI_SECTION ? NULL : row->name;
 }
 
-static const cli_option *find_option(const both_tables *tables, const char *name, size_t length)
+static place find_option(const parser *p, const char *name, size_t length)
 {
-    for (size_t i = 0; i < tables->usage->count + COMMON; i++) {
-        const char *candidate = option_name_at(tables, i);
-        if (candidate && strlen(candidate) == length && strncmp(candidate, name, length) == 0)
-            return option_at(tables, i);
-    }
-    return NULL;
+    place at;
+    for (size_t i = 0; (at = place_at(p, i)).row; i++)
+        if (at.row->type != CLI_SECTION && strlen(at.row->name) == length && strncmp(at.row->name, name, length) == 0)
+            break;
+    return at;
 }
 
-static bool unknown_option(const both_tables *tables, const char *argument, const char *name)
+static bool unknown_option(const parser *p, const char *argument, const char *name)
 {
     char word[64];
+    size_t count = 0;
+    while (place_at(p, count).row) count++;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
-    const char *near = cli_nearest(word, tables->usage->count + COMMON, option_name_at, tables);
-    fprintf(stderr, "bochner %s: there is no option %.*s", tables->usage->command, (int)strcspn(argument, "="),
-            argument);
+    const char *near = cli_nearest(word, count, option_name_at, p);
+    fprintf(stderr, "bochner %s: there is no option %.*s", p->usage->command, (int)strcspn(argument, "="), argument);
     if (near) fprintf(stderr, "; did you mean --%s?", near);
-    fprintf(stderr, " (bochner %s --help lists them)\n", tables->usage->command);
+    fprintf(stderr, " (bochner %s --help lists them)\n", p->usage->command);
     return false;
 }
 
+static bool take(const parser *p, place to, const char *text)
+{
+    if (!set_value(p->usage, to.row, text, to.options + to.row->at)) return false;
+    const bool automatic = to.row->type == CLI_REAL_OR_AUTO && strcmp(text, "auto") == 0;
+    cli_set_given_at((cli_given *)to.options, to.row->at, !automatic);
+    return true;
+}
+
 /* One option at argv[*at]; moves *at to its last word. */
-static bool parse_option(const both_tables *tables, int argc, char **argv, int *at)
+static bool parse_option(const parser *p, int argc, char **argv, int *at)
 {
     const char *argument = argv[*at], *name = argument + 2;
-    size_t length = strcspn(name, "=");
-    const cli_option *option = find_option(tables, name, length);
-    if (!option) return unknown_option(tables, argument, name);
-    if (option->type == CLI_FLAG) {
+    const size_t length = strcspn(name, "=");
+    const place to = find_option(p, name, length);
+    if (!to.row) return unknown_option(p, argument, name);
+    if (to.row->type == CLI_FLAG) {
         if (name[length] == '=') {
-            fprintf(stderr, "bochner %s: --%s takes no value, found '%s'\n", tables->usage->command, option->name,
+            fprintf(stderr, "bochner %s: --%s takes no value, found '%s'\n", p->usage->command, to.row->name,
                     name + length + 1);
             return false;
         }
-        *(bool *)option->value = true;
+        *(bool *)(to.options + to.row->at) = true;
+        cli_set_given_at((cli_given *)to.options, to.row->at, true);
         return true;
     }
-    if (name[length] == '=') return set_value(tables->usage, option, name + length + 1);
+    if (name[length] == '=') return take(p, to, name + length + 1);
     if (*at + 1 >= argc || (strncmp(argv[*at + 1], "--", 2) == 0 && argv[*at + 1][2] != 0)) {
-        fprintf(stderr, "bochner %s: --%s needs a value (%s), found %s\n", tables->usage->command, option->name,
-                option->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the line");
+        fprintf(stderr, "bochner %s: --%s needs a value (%s), found %s\n", p->usage->command, to.row->name,
+                to.row->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the line");
         return false;
     }
-    return set_value(tables->usage, option, argv[++*at]);
+    return take(p, to, argv[++*at]);
 }
 
 static bool is_help(const char *argument)
@@ -352,14 +381,22 @@ static bool is_help(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common, cli_arguments *arguments)
+void cli_set_initial(const cli_usage *usage, void *options)
 {
-    cli_option shared[COMMON];
-    common_table(common, shared);
-    both_tables tables = {usage, shared};
+    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) {
+            const char *initial = row->type == CLI_SECTION ? NULL : initial_of(usage, row);
+            if (initial) set_value(usage, row, initial, (char *)options + usage->groups[g].at + row->at);
+        }
+}
+
+cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
+                          cli_arguments *arguments)
+{
+    const parser p = {usage, options, common};
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (!is_help(argv[i])) continue;
-        help(usage, shared);
+        help(usage);
         return CLI_HELP_SHOWN;
     }
     arguments->items = cli_allocate((size_t)argc, sizeof(char *), "arguments");
@@ -376,9 +413,16 @@ cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *
                     "comes after --)\n",
                     usage->command, argv[i]);
             return CLI_WRONG;
-        } else if (!parse_option(&tables, argc, argv, &i)) {
+        } else if (!parse_option(&p, argc, argv, &i)) {
             return CLI_WRONG;
         }
     }
     return CLI_PARSED;
+}
+
+cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
+                     cli_arguments *arguments)
+{
+    cli_set_initial(usage, options);
+    return cli_parse_over(usage, argc, argv, options, common, arguments);
 }

@@ -1,7 +1,21 @@
-/* One parser for every command's long options, driven by a table; the help is printed from the same table.
+/* The options of every command: tables of rows. The parser, --help, the manual page and the lists in docs/commands.md are
+ * made from the same rows.
  *
- * --name value and --name=value; flags take no value; "--" ends the options; "-" is an argument (standard
- * input). */
+ * A command has a struct of options, which begins with a cli_given; a row names the member that it fills:
+ *
+ *     typedef struct fit_options {
+ *         cli_given was_given;
+ *         size_t features;
+ *         bo_kernel kernel;
+ *     } fit_options;
+ *     static const cli_option rows[] = {
+ *         COUNT("features", "R", fit_options, features, "length of the feature vector", .low = 1, .initial = "4096"),
+ *         CHOICE("kernel", "K", fit_options, kernel, bo_kernel_name, "similarity of two rows"),
+ *         END_OF_OPTIONS,
+ *     };
+ *
+ * On the command line: --name value and --name=value; flags take no value; "--" ends the options; "-" is an argument
+ * (standard input). */
 #ifndef CLI_COMMON_OPTIONS_H
 #define CLI_COMMON_OPTIONS_H
 
@@ -10,28 +24,76 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
+
 typedef enum cli_type {
+    CLI_END,          /* ends a table */
     CLI_SECTION,      /* not an option: a heading of the help; name is its title */
     CLI_FLAG,         /* bool */
-    CLI_TEXT,         /* const char *; empty only where high > 0 */
-    CLI_COUNT,        /* size_t, within [low, high] where high > 0 */
+    CLI_TEXT,         /* const char * */
+    CLI_COUNT,        /* size_t, within [low, high]; high 0: no upper bound */
     CLI_REAL,         /* double, within [low, high] where high > low */
-    CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0 */
-    CLI_CHOICE,       /* int: the index of the name in `choice` */
+    CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0, and as if the option was not given */
+    CLI_CHOICE,       /* an enumeration: the index of the name */
     CLI_BYTES,        /* size_t; K, M, G, T are powers of 1024 */
     CLI_SEED,         /* uint64_t */
     CLI_LIST          /* cli_list: may be given several times */
 } cli_type;
 
+/* Names of an enumeration, such as bo_kernel_name; NULL past the last one. An enumeration without negative values is
+ * compatible with unsigned. */
+typedef const char *(*cli_names_fn)(unsigned index);
+
 typedef struct cli_option {
     cli_type type;
     const char *name;     /* without the dashes */
     const char *argument; /* the word for the value in the help */
+    size_t at;            /* of the member, in the struct of options */
+    cli_names_fn names;   /* CHOICE */
     const char *help;
-    void *value;
-    const char *(*choice)(int index); /* CHOICE: NULL past the last name */
     double low, high;
+    unsigned without;  /* CHOICE: bits of the values that are not offered */
+    bool may_be_empty; /* TEXT */
+    const char
+        *initial; /* the value where the option is not given, as it would be written; NULL: the member stays zero */
+    const char *otherwise; /* what happens where it is not given, in words: the library or the command decides */
 } cli_option;
+
+#define SECTION(title)                                                                                                 \
+    {                                                                                                                  \
+        .type = CLI_SECTION, .name = title                                                                             \
+    }
+#define END_OF_OPTIONS                                                                                                 \
+    {                                                                                                                  \
+        .type = CLI_END                                                                                                \
+    }
+/* What comes last is the help, then any other members of the row: .low = 1, .initial = "4096". */
+#define FLAG(option, owner, member, ...) CLI_ROW(CLI_FLAG, option, NULL, CLI_AT(owner, member, bool * : 0), __VA_ARGS__)
+#define TEXT(option, word, owner, member, ...)                                                                         \
+    CLI_ROW(CLI_TEXT, option, word, CLI_AT(owner, member, const char ** : 0), __VA_ARGS__)
+#define COUNT(option, word, owner, member, ...)                                                                        \
+    CLI_ROW(CLI_COUNT, option, word, CLI_AT(owner, member, size_t * : 0), __VA_ARGS__)
+#define REAL(option, word, owner, member, ...)                                                                         \
+    CLI_ROW(CLI_REAL, option, word, CLI_AT(owner, member, double * : 0), __VA_ARGS__)
+#define REAL_OR_AUTO(option, owner, member, ...)                                                                       \
+    CLI_ROW(CLI_REAL_OR_AUTO, option, "X|auto", CLI_AT(owner, member, double * : 0), __VA_ARGS__)
+#define CHOICE(option, word, owner, member, names_of, ...)                                                             \
+    CLI_ROW(CLI_CHOICE, option, word, CLI_AT(owner, member, unsigned * : 0, int * : 0), __VA_ARGS__, .names = names_of)
+#define BYTES(option, word, owner, member, ...)                                                                        \
+    CLI_ROW(CLI_BYTES, option, word, CLI_AT(owner, member, size_t * : 0), __VA_ARGS__)
+#define SEED(option, word, owner, member, ...)                                                                         \
+    CLI_ROW(CLI_SEED, option, word, CLI_AT(owner, member, uint64_t * : 0), __VA_ARGS__)
+#define LIST(option, word, owner, member, ...)                                                                         \
+    CLI_ROW(CLI_LIST, option, word, CLI_AT(owner, member, cli_list * : 0), __VA_ARGS__)
+
+#define CLI_ROW(kind, option, word, place, ...)                                                                        \
+    {                                                                                                                  \
+        .type = kind, .name = option, .argument = word, .at = place, .help = __VA_ARGS__                               \
+    }
+/* The offset of a member; does not compile where the member has another type, or the struct does not begin with `was_given`. */
+#define CLI_AT(owner, member, ...)                                                                                     \
+    (offsetof(owner, member) + 0 * sizeof(_Generic(&((owner *)0)->member, __VA_ARGS__)) +                              \
+     0 * sizeof(char[offsetof(owner, was_given) == 0 && offsetof(owner, member) < CLI_GIVEN_ROOM ? 1 : -1]))
 
 enum { CLI_LIST_ROOM = 64 };
 typedef struct cli_list {
@@ -39,22 +101,56 @@ typedef struct cli_list {
     size_t count;
 } cli_list;
 
+/* ---- which options were given ------------------------------------------------------------------------------------------------ */
+
+/* The first member of every struct of options: a bit for each byte of it, set at the start of a member that was given. */
+enum { CLI_GIVEN_ROOM = 4096 };
+typedef struct cli_given {
+    uint8_t bits[CLI_GIVEN_ROOM / 8];
+} cli_given;
+
+bool cli_given_at(const cli_given *given, size_t at);
+void cli_set_given_at(cli_given *given, size_t at, bool value);
+#define CLI_MEMBER(options, member) ((size_t)((const char *)&(options)->member - (const char *)(options)))
+#define CLI_GIVEN(options, member)  cli_given_at(&(options)->was_given, CLI_MEMBER(options, member))
+#define CLI_SET_GIVEN(options, member, value)                                                                          \
+    cli_set_given_at(&(options)->was_given, CLI_MEMBER(options, member), value)
+
+/* The next row after `after` (NULL: from the start) whose option was given; NULL: none. `options` is the rows' struct. */
+const cli_option *cli_next_given(const cli_option *rows, const void *options, const cli_option *after);
+
+/* ---- commands ---------------------------------------------------------------------------------------------------------------- */
+
+/* Rows, and where the struct that they fill lies in the struct of the command. */
+typedef struct cli_group {
+    const cli_option *rows;
+    size_t at;
+} cli_group;
+
+/* In place of what the row says. */
+typedef struct cli_default {
+    const char *option, *initial;
+} cli_default;
+
+enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4 };
+typedef struct cli_usage {
+    const char *command;                /* "fit" */
+    const char *synopsis;               /* "TRAIN… --out MODEL" */
+    const char *about;                  /* a paragraph */
+    const char *examples;               /* lines that work as they stand */
+    cli_group groups[CLI_GROUPS];       /* up to the first without rows */
+    cli_default defaults[CLI_DEFAULTS]; /* up to the first without a name */
+} cli_usage;
+
 /* What every command understands. */
 typedef struct cli_common {
+    cli_given was_given;
     size_t threads;
     uint64_t seed;
     bool json, quiet;
     const char *isa;
 } cli_common;
-
-typedef struct cli_usage {
-    const char *command;  /* "fit" */
-    const char *synopsis; /* "TRAIN… --out MODEL" */
-    const char *about;    /* a paragraph */
-    const char *examples; /* lines that work as they stand */
-    const cli_option *options;
-    size_t count;
-} cli_usage;
+extern const cli_option cli_common_rows[];
 
 typedef struct cli_arguments {
     const char **items; /* arguments that are not options; freed by the caller */
@@ -63,29 +159,27 @@ typedef struct cli_arguments {
 
 typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG } cli_parsed;
 
-/* Fills the values of the table and `common`. Prints the help, or to stderr what is wrong. */
-cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common, cli_arguments *arguments);
+/* Sets what rows have as initial values, then what the command line says. `options` is zero but for what no row fills.
+ * Prints the help, or to stderr what is wrong. */
+cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
+                     cli_arguments *arguments);
+/* The two steps apart: several command lines, one over another. */
+void cli_set_initial(const cli_usage *usage, void *options);
+cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
+                          cli_arguments *arguments);
+
+/* The initial value of a row, or what happens otherwise, for a reader; NULL: neither. */
+const char *cli_default_words(const cli_usage *usage, const cli_option *row);
+/* The help of a row with the names of a choice, without the default; freed by the caller. */
+char *cli_help_words(const cli_option *row);
+
+/* ---- options in files -------------------------------------------------------------------------------------------------------- */
 
 /* The members of a JSON object as words of a command line, "--name=value" ("--name" of true; a list gives one word an item);
  * each and the array freed with free. False after saying what is wrong with the file. */
 bool cli_config_read(const char *command, const char *path, int *count, char ***words);
-/* Has it another value than the same option of another table? */
-bool cli_option_differs(const cli_option *option, const cli_option *from);
-/* The options that differ from those of `defaults`, a table alike, as such an object. */
-void cli_config_print(FILE *out, const cli_option *options, const cli_option *defaults, size_t count);
-
-/* Names of the library's enums, for CLI_CHOICE. */
-const char *cli_kernel_choice(int index);
-const char *cli_function_choice(int index);
-const char *cli_draw_choice(int index);
-const char *cli_sampling_choice(int index);
-const char *cli_task_choice(int index);
-const char *cli_loss_choice(int index);
-const char *cli_solver_choice(int index);
-const char *cli_precision_choice(int index);
-const char *cli_scaling_choice(int index);
-const char *cli_impute_choice(int index);
-const char *cli_format_choice(int index);
+/* The options that were given, and the seed where it was, as such an object. */
+void cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common);
 
 #define CLI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

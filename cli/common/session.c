@@ -193,6 +193,18 @@ int cli_wrong_use(const char *command, const char *format, ...)
     return CLI_WRONG_USE;
 }
 
+int cli_command(const cli_usage *usage, int argc, char **argv, void *options, cli_command_fn run)
+{
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    const cli_parsed parsed = cli_parse(usage, argc, argv, options, &common, &arguments);
+    const int status = parsed == CLI_PARSED       ? run(options, &common, &arguments)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                                  : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}
+
 bool cli_can_write(cli_session *session, const char *path)
 {
     struct stat info;

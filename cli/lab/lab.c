@@ -93,23 +93,23 @@ static int check_use(const cli_lab_job *lab, const verb *asked)
     const bool run = asked->run == cli_lab_run, report = asked->run == cli_lab_report;
     if (!run && lab->name_count)
         return cli_wrong_use("lab", "%s: expected options only, found '%s'", asked->name, lab->names[0]);
-    if (!run && (o->quick || o->missing || o->seeds || o->text || o->images))
+    if (!run && (o->quick || o->missing || CLI_GIVEN(o, seeds) || o->text || o->images))
         return cli_wrong_use("lab", "--quick, --missing, --seeds, --text and --images are options of lab run");
     if (!report && (o->page || o->markdown))
         return cli_wrong_use("lab", "--page and --markdown are options of lab report");
-    if (!run && !report && o->out) return cli_wrong_use("lab", "--out is an option of lab run and lab report");
+    if (!run && !report && CLI_GIVEN(o, out))
+        return cli_wrong_use("lab", "--out is an option of lab run and lab report");
     return run ? check_names(lab) : CLI_DONE;
 }
 
-static int lab_command(const cli_common *common, const cli_arguments *arguments, const cli_lab_options *o)
+static int lab_command(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const cli_lab_options *o = options;
     if (!arguments->count) return cli_wrong_use("lab", "say list, run or report");
     const verb *asked = find_verb(arguments->items[0]);
     if (!asked) return CLI_WRONG_USE;
-    cli_lab_job lab = {.options = o,
-                       .folder = o->out ? o->out : "lab-results",
-                       .names = arguments->items + 1,
-                       .name_count = arguments->count - 1};
+    cli_lab_job lab = {
+        .options = o, .folder = o->out, .names = arguments->items + 1, .name_count = arguments->count - 1};
     int status = check_use(&lab, asked);
     if (status != CLI_DONE) return status;
     if (!cli_session_open(&lab.session, "lab", common, false)) return CLI_FAILED;
@@ -118,41 +118,38 @@ static int lab_command(const cli_common *common, const cli_arguments *arguments,
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("Results"),
+    TEXT("out", "DIR", cli_lab_options, out, "folder of results and pictures", .initial = "lab-results"),
+    SECTION("Running"),
+    FLAG("quick", cli_lab_options, quick, "smaller sizes and fewer seeds; the same code"),
+    COUNT("seeds", "N", cli_lab_options, seeds, "number of seeds", .low = 1, .high = 1000,
+          .otherwise = "5; with --quick 3"),
+    FLAG("missing", cli_lab_options, missing, "run only experiments that have no such result in DIR yet"),
+    TEXT("text", "FILE", cli_lab_options, text, "text for language models", .otherwise = "made-up text"),
+    TEXT("images", "DIR", cli_lab_options, images, "images in IDX files, as MNIST's", .otherwise = "made-up images"),
+    SECTION("Reporting"),
+    TEXT("page", "FILE", cli_lab_options, page, "page to write", .otherwise = "DIR/report.html"),
+    TEXT("markdown", "FILE", cli_lab_options, markdown, "write the same in short, as Markdown"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_lab_usage = {
+    .command = "lab",
+    .synopsis = "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
+    .about = "The theory as experiments. Each claim has a number that could have come out otherwise, and a "
+             "verdict (held, not held, inconclusive) by a rule and a bound that stand in the code beforehand, "
+             "over several seeds; it speaks of this setting at these sizes. run writes every number as "
+             "DIR/NAME.json and pictures as DIR/NAME-TABLE.svg, each as soon as it is there; report makes one "
+             "page of what lies in DIR.",
+    .examples = "  bochner lab list\n"
+                "  bochner lab run scaled-dot --quick\n"
+                "  bochner lab report --page report.html\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_lab(int argc, char **argv)
 {
     cli_lab_options o = {0};
-    const cli_option options[] = {
-        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "out", "DIR", "folder of results and pictures; lab unless given", &o.out, NULL, 0, 0},
-        {CLI_SECTION, "Running", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_FLAG, "quick", NULL, "smaller sizes and fewer seeds; the same code", &o.quick, NULL, 0, 0},
-        {CLI_COUNT, "seeds", "N", "5 unless given, 3 with --quick", &o.seeds, NULL, 1, 1000},
-        {CLI_FLAG, "missing", NULL, "only what has no such result in DIR yet", &o.missing, NULL, 0, 0},
-        {CLI_TEXT, "text", "FILE", "text for language models; made-up text unless given", &o.text, NULL, 0, 0},
-        {CLI_TEXT, "images", "DIR", "images in IDX files, as MNIST's; made-up ones unless given", &o.images, NULL, 0,
-         0},
-        {CLI_SECTION, "Reporting", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "page", "FILE", "the page; DIR/report.html unless given", &o.page, NULL, 0, 0},
-        {CLI_TEXT, "markdown", "FILE", "the same in short, as Markdown", &o.markdown, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "lab",
-        "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
-        "The theory as experiments. Each claim has a number that could have come out otherwise, and a verdict (held, "
-        "not held, inconclusive) by a rule and a bound that stand in the code beforehand, over several seeds; it "
-        "speaks of this setting at these sizes. run writes every number as DIR/NAME.json and pictures as "
-        "DIR/NAME-TABLE.svg, each as soon as it is there; report makes one page of what lies in DIR.",
-        "  bochner lab list\n"
-        "  bochner lab run scaled-dot --quick\n"
-        "  bochner lab report --page report.html\n",
-        options,
-        CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    const int status = parsed == CLI_PARSED       ? lab_command(&common, &arguments, &o)
-                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                                  : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    return cli_command(&cli_lab_usage, argc, argv, &o, lab_command);
 }

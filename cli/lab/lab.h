@@ -7,6 +7,7 @@
 #include "../common/json.h"
 
 typedef struct cli_lab_options {
+    cli_given was_given;
     bool quick, missing;
     size_t seeds;
     const char *text, *images;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 typedef struct data_options {
+    cli_given was_given;
     size_t count;
     const char *out, *distance;
     int format; /* 0: bytes, 1: words */
@@ -85,79 +86,66 @@ static const data_kind *find_kind(const cli_arguments *arguments)
 
 /* ---- options ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *format_choice(int index)
+static const char *format_name(unsigned index)
 {
     static const char *const names[] = {"bytes", "words"};
-    return (unsigned)index < CLI_COUNT_OF(names) ? names[index] : NULL;
+    return index < CLI_COUNT_OF(names) ? names[index] : NULL;
 }
-
-enum { DATA_OPTIONS = 25 };
 
 /* Sections name the kinds that their options are for. */
-static void list_options(data_options *o, cli_option options[DATA_OPTIONS])
-{
-    const double many = 1e12;
-    const cli_option table[DATA_OPTIONS] = {
-        {CLI_SECTION, "Output", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "count", "N", "lines; 1000 unless given", &o->count, NULL, 1, many},
-        {CLI_TEXT, "out", "FILE", "where they go, whole or not at all; standard output unless given", &o->out, NULL, 0,
-         0},
-        {CLI_SECTION, "listops", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "least", "N", "a line has more tokens than this; 500 unless given", &o->listops.least, NULL, 1,
-         many},
-        {CLI_COUNT, "most", "N", "and fewer than this; 2000 unless given", &o->listops.most, NULL, 2, many},
-        {CLI_COUNT, "depth", "N", "greatest depth of a value; 10 unless given", &o->listops.depth, NULL, 2, 64},
-        {CLI_COUNT, "arguments", "N", "most arguments of an operation; 10 unless given", &o->listops.arguments, NULL, 2,
-         64},
-        {CLI_SECTION, "listops, recall", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "format", "NAME",
-         "tokens are bytes, m4M23]1] and k3.?k, or words, [MIN 4 [MAX 2 3 ] 1 ] and kD . k", &o->format, format_choice,
-         0, 0},
-        {CLI_SECTION, "match, recall", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "length", "N", "bytes of a document, 1000 unless given; tokens of recall, 256 unless given",
-         &o->length, NULL, 1, 1 << 30},
-        {CLI_SECTION, "match", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "words", "N", "of the vocabulary; 500 unless given", &o->match.words, NULL, 2, 5040},
-        {CLI_COUNT, "topic", "N", "words that a source is made of; 30 unless given", &o->match.topic, NULL, 2, 1024},
-        {CLI_FLAG, "same-words", NULL, "harder: of two sources one has the words of the other, in any order",
-         &o->match.same_words, NULL, 0, 0},
-        {CLI_REAL, "drop", "P", "part of the words left out; 0.1 unless given", &o->match.drop, NULL, 0, 0.9},
-        {CLI_REAL, "replace", "P", "part of the words replaced; 0.1 unless given", &o->match.replace, NULL, 0, 0.9},
-        {CLI_COUNT, "shuffle", "N", "words are exchanged within spans of N; 1: they are not; 3 unless given",
-         &o->match.shuffle, NULL, 1, 1 << 20},
-        {CLI_REAL, "shift", "X",
-         "documents begin at any place of a source longer by this part of a document; 0.25 unless given",
-         &o->match.shift, NULL, 0, 4},
-        {CLI_SECTION, "recall", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "pairs", "N", "keys with values in a line; 8 unless given", &o->recall.pairs, NULL, 1, 17576},
-        {CLI_COUNT, "keys", "N", "keys there are; 26 unless given, or as many as pairs", &o->recall.keys, NULL, 1,
-         17576},
-        {CLI_COUNT, "values", "N", "values there are; 10 unless given", &o->recall.values, NULL, 2,
-         BO_GENERATED_CLASSES},
-        {CLI_TEXT, "distance", "K|A-B",
-         "the value asked for stands K tokens before the last one, or A to B; any pair unless given", &o->distance,
-         NULL, 0, 0},
-    };
-    memcpy(options, table, sizeof table);
-}
-
-static const data_options defaults = {.count = 1000,
-                                      .listops = {.least = 500, .most = 2000},
-                                      .match = {.drop = 0.1, .replace = 0.1, .shuffle = 3, .shift = 0.25}};
+static const cli_option rows[] = {
+    SECTION("Output"),
+    COUNT("count", "N", data_options, count, "number of lines", .low = 1, .high = 1e12, .initial = "1000"),
+    TEXT("out", "FILE", data_options, out, "file to write, whole or not at all", .otherwise = "standard output"),
+    SECTION("listops"),
+    COUNT("least", "N", data_options, listops.least, "a line has more tokens than this", .low = 1, .high = 1e12,
+          .initial = "500"),
+    COUNT("most", "N", data_options, listops.most, "a line has fewer tokens than this", .low = 2, .high = 1e12,
+          .initial = "2000"),
+    COUNT("depth", "N", data_options, listops.depth, "greatest depth of a value", .low = 2, .high = 64,
+          .otherwise = "10"),
+    COUNT("arguments", "N", data_options, listops.arguments, "greatest number of arguments of an operation", .low = 2,
+          .high = 64, .otherwise = "10"),
+    SECTION("listops, recall"),
+    CHOICE("format", "NAME", data_options, format, format_name,
+           "bytes: tokens are bytes, m4M23]1] and k3.?k; words: [MIN 4 [MAX 2 3 ] 1 ] and kD . k", .initial = "bytes"),
+    SECTION("match, recall"),
+    COUNT("length", "N", data_options, length, "bytes of a document; of recall tokens of a line", .low = 1,
+          .high = 1 << 30, .otherwise = "1000; of recall 256"),
+    SECTION("match"),
+    COUNT("words", "N", data_options, match.words, "words of the vocabulary", .low = 2, .high = 5040,
+          .otherwise = "500"),
+    COUNT("topic", "N", data_options, match.topic, "words that a source is made of", .low = 2, .high = 1024,
+          .otherwise = "30"),
+    FLAG("same-words", data_options, match.same_words,
+         "harder: of two sources one has the words of the other, in any order"),
+    REAL("drop", "P", data_options, match.drop, "part of the words left out", .high = 0.9, .initial = "0.1"),
+    REAL("replace", "P", data_options, match.replace, "part of the words replaced", .high = 0.9, .initial = "0.1"),
+    COUNT("shuffle", "N", data_options, match.shuffle, "words are exchanged within spans of N; 1: they are not",
+          .low = 1, .high = 1 << 20, .initial = "3"),
+    REAL("shift", "X", data_options, match.shift,
+         "documents begin at any place of a source longer by this part of a document", .high = 4, .initial = "0.25"),
+    SECTION("recall"),
+    COUNT("pairs", "N", data_options, recall.pairs, "number of keys with values in a line", .low = 1, .high = 17576,
+          .otherwise = "8"),
+    COUNT("keys", "N", data_options, recall.keys, "number of different keys", .low = 1, .high = 17576,
+          .otherwise = "26, or as many as pairs"),
+    COUNT("values", "N", data_options, recall.values, "number of different values", .low = 2,
+          .high = BO_GENERATED_CLASSES, .otherwise = "10"),
+    TEXT("distance", "K|A-B", data_options, distance,
+         "the value asked for stands K tokens before the last one, or A to B", .otherwise = "any pair"),
+    END_OF_OPTIONS,
+};
 
 /* An option of another kind than the one that is made. */
-static int check_strangers(data_options *o, const char *kind)
+static int check_strangers(const data_options *o, const char *kind)
 {
-    data_options plain = defaults;
-    cli_option options[DATA_OPTIONS], usual[DATA_OPTIONS];
     const char *section = "";
-    list_options(o, options);
-    list_options(&plain, usual);
-    for (size_t i = 0; i < DATA_OPTIONS; i++) {
-        if (options[i].type == CLI_SECTION) section = options[i].name;
-        if (strcmp(section, "Output") == 0 || strstr(section, kind) || !cli_option_differs(&options[i], &usual[i]))
-            continue;
-        return cli_wrong_use("data", "--%s is an option of %s, and this is %s", options[i].name, section, kind);
+    for (const cli_option *row = rows; row->type != CLI_END; row++) {
+        if (row->type == CLI_SECTION)
+            section = row->name;
+        else if (strcmp(section, "Output") != 0 && !strstr(section, kind) && cli_given_at(&o->was_given, row->at))
+            return cli_wrong_use("data", "--%s is an option of %s, and this is %s", row->name, section, kind);
     }
     return CLI_DONE;
 }
@@ -243,8 +231,9 @@ static int generate(data_job *job, const data_kind *kind)
     return CLI_DONE;
 }
 
-static int data(data_options *o, const cli_common *common, const cli_arguments *arguments)
+static int data(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    data_options *o = options;
     const data_kind *kind = find_kind(arguments);
     if (!kind) return CLI_WRONG_USE;
     int status = check(o, common, arguments, kind->name);
@@ -259,32 +248,23 @@ static int data(data_options *o, const cli_common *common, const cli_arguments *
     return status;
 }
 
+const cli_usage cli_data_usage = {
+    .command = "data",
+    .synopsis = "listops|match|recall [--count N] [--seed S] [--out FILE]",
+    .about = "Makes up lines for bochner train --task classify and match: label, tab, text (tab, text). "
+             "listops: operations on digits, nested, by the rules of the Long Range Arena; the label is the "
+             "value. match: two documents; 1 where both are noisy copies of one source, else 0. recall: keys "
+             "with values among bytes that mean nothing, and a key at the end; the label is its value. The "
+             "same seed gives the same lines; train and test want two.",
+    .groups = {{rows, 0}},
+    .examples = "  bochner data listops --count 200 --least 100 --most 500 --out train.tsv\n"
+                "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
+                "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
+                "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
+};
+
 int cli_data(int argc, char **argv)
 {
-    data_options o = defaults;
-    cli_option options[DATA_OPTIONS];
-    list_options(&o, options);
-    const cli_usage usage = {
-        "data",
-        "listops|match|recall [--count N] [--seed S] [--out FILE]",
-        "Makes up lines for bochner train --task classify and match: label, tab, text (tab, text). listops: operations "
-        "on digits, nested, by the rules of the Long Range Arena; the label is the value. match: two documents; 1 "
-        "where "
-        "both are noisy copies of one source, else 0. recall: keys with values among bytes that mean nothing, and a "
-        "key "
-        "at the end; the label is its value. The same seed gives the same lines; train and test want two.",
-        "  bochner data listops --count 200 --least 100 --most 500 --out train.tsv\n"
-        "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
-        "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
-        "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
-        options,
-        DATA_OPTIONS};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_PARSED       ? data(&o, &common, &arguments)
-                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                            : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    data_options o = {0};
+    return cli_command(&cli_data_usage, argc, argv, &o, data);
 }

@@ -5,22 +5,21 @@
 #include "../common/paths.h"
 #include "../common/plot.h"
 #include "text_tasks.h"
-#include "weights.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct eval_options {
+    cli_given was_given;
     cli_list data;
     const char *field, *separator;
     size_t context, tokens;
     double last;
-    int weights; /* cli_weights_choice */
+    bo_storage weights;
     size_t examples;
-    int tokenize; /* cli_tokenize_choice; -1: not given */
+    unsigned tokenize; /* cli_tokenize_name */
     cli_translate_options translate;
     const char *plot;
     cli_network_data network; /* of a network's examples */
-    int part;
 } eval_options;
 
 typedef struct eval_job {
@@ -84,27 +83,27 @@ static bo_status evaluate(eval_job *job)
 /* The first option given that is about running text alone; NULL: none. */
 static const char *language_option(const eval_options *o)
 {
-    return o->field ? "field" : o->separator ? "separator" : o->tokens ? "tokens" : NULL;
+    return o->field ? "field" : o->separator ? "separator" : CLI_GIVEN(o, tokens) ? "tokens" : NULL;
 }
 
 /* … about texts that have labels or translations alone. */
 static const char *task_option(const eval_options *o)
 {
-    return o->examples        ? "examples"
-           : o->tokenize >= 0 ? "tokenize"
-           : o->plot          ? "plot"
-                              : cli_translate_given(&o->translate);
+    return CLI_GIVEN(o, examples)   ? "examples"
+           : CLI_GIVEN(o, tokenize) ? "tokenize"
+           : o->plot                ? "plot"
+                                    : cli_translate_given(&o->translate);
 }
 
 /* … about models of text of any kind. */
 static const char *text_option(const eval_options *o)
 {
     const char *language = language_option(o);
-    return o->last > 0  ? "last"
-           : o->context ? "context"
-           : o->weights ? "weights"
-           : language   ? language
-                        : task_option(o);
+    return CLI_GIVEN(o, last)      ? "last"
+           : CLI_GIVEN(o, context) ? "context"
+           : CLI_GIVEN(o, weights) ? "weights"
+           : language              ? language
+                                   : task_option(o);
 }
 
 static int eval_language(eval_job *job)
@@ -130,13 +129,15 @@ static int eval_task(eval_job *job, bo_model_task task)
                                     .examples = o->examples,
                                     .tokenize = o->tokenize,
                                     .translate = o->translate,
+                                    .of_translation =
+                                        CLI_GIVEN(o, tokenize) ? "tokenize" : cli_translate_given(&o->translate),
                                     .plot = o->plot};
     return cli_eval_texts(job->session, job->model, &use);
 }
 
 static int eval_model(eval_job *job)
 {
-    const bo_status status = cli_weights_load(job->session->context, job->folder, job->options->weights, &job->model);
+    const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     const bo_model_task task = bo_model_describe(job->model)->task;
     return task == BO_MODEL_LANGUAGE ? eval_language(job) : eval_task(job, task);
@@ -153,13 +154,13 @@ static int check_plot(const eval_options *o)
     return status;
 }
 
-static int eval(const eval_options *o, const cli_common *common, const cli_arguments *arguments)
+static int eval(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const eval_options *o = options;
     if (arguments->count != 1)
         return cli_wrong_use("eval", "expected one folder of a model, found %zu arguments", arguments->count);
     if (o->data.count == 0) return cli_wrong_use("eval", "no text to evaluate with; give --data FILE");
-    const cli_network_use use = {
-        .data = o->network, .folder = arguments->items[0], .path = o->data.items[0], .part = o->part};
+    const cli_network_use use = {.data = o->network, .folder = arguments->items[0], .path = o->data.items[0]};
     int checked = cli_network_use_check("eval", &use, text_option(o));
     if (checked == CLI_DONE) checked = check_plot(o);
     if (checked != CLI_DONE) return checked;
@@ -178,68 +179,58 @@ static int eval(const eval_options *o, const cli_common *common, const cli_argum
     return ended;
 }
 
+static const cli_option rows[] = {
+    SECTION("Text"),
+    LIST("data", "FILE", eval_options, data,
+         "text, or JSON lines (.jsonl); for labels and translations tab-separated lines, as in training; "
+         "also gzipped; may be given several times"),
+    REAL("last", "F", eval_options, last,
+         "only the last part of the text, of this size; bochner train keeps 0.1 to test with. Lines of "
+         "labels and translations are drawn, by --seed",
+         .high = 1, .otherwise = "all"),
+    TEXT("field", "NAME", eval_options, field, "of JSON lines: name of the text", .otherwise = "text"),
+    TEXT("separator", "WORD", eval_options, separator, "of text files: ends a document",
+         .otherwise = "a file is a document"),
+    SECTION("Reading"),
+    COUNT("context", "N", eval_options, context,
+          "tokens of a window, each read from nothing; for labels tokens that are read of a text. Memory "
+          "does not grow with it where the attention has features",
+          .low = 1, .otherwise = "as in training"),
+    COUNT("tokens", "N", eval_options, tokens, "greatest number of tokens", .low = 1, .otherwise = "all"),
+    CHOICE("weights", "HOW", eval_options, weights, bo_storage_name,
+           "of a language model: how weights are kept in memory", .without = 1u << BO_STORAGE_FLOAT8,
+           .initial = "float32"),
+    SECTION("Labels and translations"),
+    COUNT("examples", "N", eval_options, examples, "greatest number of lines, drawn with --seed", .low = 1,
+          .otherwise = "all"),
+    TEXT("plot", "FILE", eval_options, plot, "picture of the confusion matrix: .svg, .png, .pdf"),
+    CHOICE("tokenize", "HOW", eval_options, tokenize, cli_tokenize_name,
+           "words of BLEU: by the 13a rules, as in sacreBLEU, or as they stand between spaces", .initial = "13a"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_eval_usage = {
+    .command = "eval",
+    .synopsis = "DIR --data FILE [options]",
+    .about = "Measures a language model on text: mean loss, bits a byte, perplexity. DIR is the folder of a "
+             "model as bochner train or Hugging Face store it. Every token but the first is predicted once, "
+             "from those before it in its window. Of a model that classifies or matches texts it measures "
+             "accuracy, loss and the confusion of classes, of one that translates BLEU, loss and perplexity. "
+             "Where DIR holds a network, FILE is a table of examples, and loss and accuracy or error are "
+             "measured.",
+    .examples = "  bochner eval model --data text.txt --last 0.1\n"
+                "  bochner eval model --data text.txt --context 16384 --json\n"
+                "  bochner eval reviews --data reviews.tsv --last 0.1\n"
+                "  bochner eval german --data pairs.tsv --beam 4 --examples 20\n",
+    .groups = {{rows, 0},
+               {cli_translate_rows, offsetof(eval_options, translate)},
+               {cli_network_part_rows, offsetof(eval_options, network)},
+               {cli_network_column_rows, offsetof(eval_options, network)},
+               {cli_network_graph_rows, offsetof(eval_options, network)}},
+};
+
 int cli_eval(int argc, char **argv)
 {
-    eval_options o = {.part = -1, .tokenize = -1, .translate = cli_translate_defaults()};
-    cli_option translate[CLI_TRANSLATE_OPTIONS];
-    cli_translate_table(&o.translate, translate);
-    const cli_option own[] = {
-        {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_LIST, "data", "FILE",
-         "text, or JSON lines (.jsonl); of a model of labels or translations tab-separated lines, as in training; also "
-         "gzipped; may be given several times",
-         &o.data, NULL, 0, 0},
-        {CLI_REAL, "last", "F",
-         "only this part of it, its end: what bochner train kept to test with is 0.1 (of labels and translations, "
-         "whose lines are drawn: with its --seed)",
-         &o.last, NULL, 0, 1},
-        {CLI_TEXT, "field", "NAME", "of JSON lines: the text's name; text unless given", &o.field, NULL, 0, 0},
-        {CLI_TEXT, "separator", "WORD", "of text files: ends a document; a file is a document unless given",
-         &o.separator, NULL, 0, 0},
-        {CLI_SECTION, "Reading", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "context", "N",
-         "tokens of a window, each read from nothing; as in training unless given. Memory does not grow with it where "
-         "the attention has features. Of labels: tokens that are read of a text",
-         &o.context, NULL, 1, 0},
-        {CLI_COUNT, "tokens", "N", "most tokens; all unless given", &o.tokens, NULL, 1, 0},
-        {CLI_CHOICE, "weights", "HOW", "a language model's are kept in memory", &o.weights, cli_weights_choice, 0, 0},
-        {CLI_SECTION, "Labels and translations", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "examples", "N", "most lines, drawn with --seed; all unless given", &o.examples, NULL, 1, 0},
-        {CLI_TEXT, "plot", "FILE", "the confusion matrix: .svg, .png, .pdf", &o.plot, NULL, 0, 0},
-        {CLI_CHOICE, "tokenize", "HOW",
-         "words of BLEU: by the 13a rules, as sacreBLEU has them, or as they stand between spaces; 13a unless given",
-         &o.tokenize, cli_tokenize_choice, 0, 0},
-        translate[0],
-        translate[1],
-        {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "part", "PART", "of a network: only these rows of --split; all unless given", &o.part,
-         cli_part_choice, 0, 0},
-    };
-    cli_option options[CLI_COUNT_OF(own) + CLI_NETWORK_DATA];
-    memcpy(options, own, sizeof own);
-    const size_t count = CLI_COUNT_OF(own) + cli_network_data_table(&o.network, options + CLI_COUNT_OF(own));
-    const cli_usage usage = {
-        "eval",
-        "DIR --data FILE [options]",
-        "Measures a language model on text: mean loss, bits a byte, perplexity. DIR is the folder "
-        "of a model as bochner "
-        "train or Hugging Face store it. Every token but the first is predicted once, from those "
-        "before it in its window. Of a model that classifies or matches texts it measures accuracy, "
-        "loss and the confusion of classes, of one that translates BLEU, loss and perplexity. Where DIR holds a "
-        "network, FILE is a table of examples, and loss "
-        "and accuracy or error are measured.",
-        "  bochner eval model --data text.txt --last 0.1\n"
-        "  bochner eval model --data text.txt --context 16384 --json\n"
-        "  bochner eval reviews --data reviews.tsv --last 0.1\n"
-        "  bochner eval german --data pairs.tsv --beam 4 --examples 20\n",
-        options,
-        count};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    const int status = parsed == CLI_PARSED       ? eval(&o, &common, &arguments)
-                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                                  : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    eval_options o = {0};
+    return cli_command(&cli_eval_usage, argc, argv, &o, eval);
 }

@@ -32,7 +32,7 @@ static int evaluate(cli_session *session, const cli_network_use *use, const bo_n
     bo_network_evaluation found;
     const cli_network_source source = {.path = use->path, .data = &use->data, .network = network};
     if (!cli_network_examples(session, &source, &examples)) return CLI_FAILED;
-    const bo_split part = use->part < 0 ? BO_SPLIT_ALL : (bo_split)use->part;
+    const bo_split part = cli_network_part(&use->data);
     const bo_status status = bo_network_evaluate(session->context, network, examples, part, &found);
     cli_progress_clear(&session->progress);
     bo_examples_destroy(examples);

@@ -7,9 +7,9 @@
 
 static const char *const tokenizations[] = {"13a", "none"};
 
-const char *cli_tokenize_choice(int index)
+const char *cli_tokenize_name(unsigned index)
 {
-    return index < (int)CLI_COUNT_OF(tokenizations) ? tokenizations[index] : NULL;
+    return index < CLI_COUNT_OF(tokenizations) ? tokenizations[index] : NULL;
 }
 
 typedef struct eval_job {
@@ -104,7 +104,7 @@ static void print_translation(const eval_job *job, const bo_translation *found)
 {
     const bo_bleu *b = &found->bleu;
     printf("BLEU        %.2f (%s, beam %zu; n-grams %.1f/%.1f/%.1f/%.1f, brevity penalty %.3f, length %s of %s)\n",
-           b->score, tokenizations[job->use->tokenize > 0], beam_of(job), b->precisions[0], b->precisions[1],
+           b->score, tokenizations[job->use->tokenize], beam_of(job), b->precisions[0], b->precisions[1],
            b->precisions[2], b->precisions[3], b->brevity_penalty, cli_count(b->length).s,
            cli_count(b->reference_length).s);
     printf("Loss        %.4f nats a token of the targets, perplexity %s\n", found->loss,
@@ -125,7 +125,7 @@ static void json_translation(const eval_job *job, const bo_translation *found)
     cli_json_number(&json, "brevity_penalty", b->brevity_penalty);
     cli_json_count(&json, "length", b->length);
     cli_json_count(&json, "reference_length", b->reference_length);
-    cli_json_text(&json, "tokenize", tokenizations[job->use->tokenize > 0]);
+    cli_json_text(&json, "tokenize", tokenizations[job->use->tokenize]);
     cli_json_count(&json, "beam", beam_of(job));
     cli_json_number(&json, "loss", found->loss);
     cli_json_number(&json, "perplexity", found->perplexity);
@@ -140,7 +140,7 @@ static int evaluate_translation(const eval_job *job)
     const bo_translate_desc desc = cli_translate_desc(&use->translate);
     bo_translation found = {0};
     const bo_status status = bo_model_evaluate_translation(job->session->context, job->model, job->texts, use->examples,
-                                                           &desc, use->tokenize <= 0, true, &found);
+                                                           &desc, use->tokenize == 0, true, &found);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_translation : print_translation)(job, &found);
@@ -152,7 +152,7 @@ static int evaluate_translation(const eval_job *job)
 /* An option given that the other task alone has; NULL: none. */
 static const char *foreign_option(const cli_eval_texts_use *use, bool translates)
 {
-    const char *of_translation = use->tokenize >= 0 ? "tokenize" : cli_translate_given(&use->translate);
+    const char *of_translation = use->of_translation;
     const char *of_labels = use->plot ? "plot" : use->context ? "context" : NULL;
     return translates ? of_labels : of_translation;
 }

@@ -6,20 +6,20 @@
 #include "../common/paths.h"
 #include "text_stream.h"
 #include "text_tasks.h"
-#include "weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 typedef struct generate_options {
+    cli_given was_given;
     const char *prompt, *save, *load;
     cli_list stops;
     size_t tokens, top_k;
     double temperature, top_p, repetition_penalty;
     bool greedy, echo;
     cli_translate_options translate;
-    int weights; /* cli_weights_choice */
+    bo_storage weights;
 } generate_options;
 
 typedef struct generate_job {
@@ -41,7 +41,6 @@ typedef struct generate_job {
 } generate_job;
 
 static const char FULL[] = "context";
-static const size_t NOT_GIVEN = (size_t)-1;
 
 static bool ok(generate_job *job, bo_status status)
 {
@@ -245,7 +244,7 @@ static bool open_model(generate_job *job, const char *folder)
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
     if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
-    if (!ok(job, cli_weights_load(context, folder, job->options->weights, &job->model))) return false;
+    if (!ok(job, cli_model_load(context, folder, job->options->weights, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
     if (!job->tokenizer) cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
     return job->tokenizer != NULL;
@@ -268,10 +267,8 @@ static const char *language_option(const generate_options *o)
 static int translate(generate_job *job, const char *folder)
 {
     const generate_options *o = job->options;
-    const cli_generate_use use = {.folder = folder,
-                                  .prompt = o->prompt,
-                                  .tokens = o->tokens == NOT_GIVEN ? 0 : o->tokens,
-                                  .translate = o->translate};
+    const cli_generate_use use = {
+        .folder = folder, .prompt = o->prompt, .tokens = o->tokens, .translate = o->translate};
     const char *foreign = language_option(o);
     if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TRANSLATE);
     return cli_generate_translate(job->session, job->model, &use);
@@ -279,7 +276,7 @@ static int translate(generate_job *job, const char *folder)
 
 static bool continue_text(generate_job *job)
 {
-    job->tokens = job->options->tokens == NOT_GIVEN ? 256 : job->options->tokens;
+    job->tokens = CLI_GIVEN(job->options, tokens) ? job->options->tokens : 256;
     job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
     return read_prompt(job) && open_reader(job) && feed_prompt(job) && make(job) && finish(job);
 }
@@ -311,8 +308,9 @@ static int check_outputs(const generate_options *o, const char *folder)
     return CLI_DONE;
 }
 
-static int generate(const generate_options *o, const cli_common *common, const cli_arguments *arguments)
+static int generate(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const generate_options *o = options;
     if (arguments->count != 1)
         return cli_wrong_use("generate", "expected one folder of a model, found %zu arguments", arguments->count);
     if (o->greedy && (o->temperature > 0 || o->top_k || o->top_p > 0))
@@ -346,55 +344,52 @@ static int generate(const generate_options *o, const cli_common *common, const c
     return status;
 }
 
+static const cli_option text_rows[] = {
+    SECTION("Text"),
+    TEXT("prompt", "TEXT|-", generate_options, prompt, "text to continue; - reads it from standard input",
+         .may_be_empty = true),
+    FLAG("echo", generate_options, echo, "print the prompt too"),
+    COUNT("tokens", "N", generate_options, tokens, "greatest number of tokens to make", .high = 1 << 30,
+          .otherwise = "256; of a translation twice the source's and 50"),
+    LIST("stop", "WORDS", generate_options, stops, "end the text before these words; may be given several times"),
+    SECTION("Choosing"),
+    REAL_OR_AUTO("temperature", generate_options, temperature, "divisor of the logits", .otherwise = "1"),
+    COUNT("top-k", "K", generate_options, top_k, "choose among the K likeliest tokens", .low = 1, .otherwise = "all"),
+    REAL("top-p", "P", generate_options, top_p, "choose among the likeliest tokens that together have probability P",
+         .low = 0.0001, .high = 1, .otherwise = "all"),
+    REAL("repetition-penalty", "X", generate_options, repetition_penalty, "penalty of tokens among the latest 64",
+         .low = 0.01, .high = 100, .otherwise = "1, none"),
+    FLAG("greedy", generate_options, greedy, "always choose the likeliest token"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option model_rows[] = {
+    SECTION("Model"),
+    CHOICE("weights", "HOW", generate_options, weights, bo_storage_name,
+           "how weights are kept in memory: fewer bytes are read for each token", .without = 1u << BO_STORAGE_FLOAT8,
+           .initial = "float32"),
+    SECTION("State"),
+    TEXT("save-state", "FILE", generate_options, save, "save what the model remembers at the end"),
+    TEXT("load-state", "FILE", generate_options, load, "go on from a saved state; no prompt is needed then"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_generate_usage = {
+    .command = "generate",
+    .synopsis = "DIR [--prompt TEXT] [options]",
+    .about = "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face "
+             "store it. Only the continuation is printed. What a model with features remembers has one size, "
+             "however long the text. A model that translates gives a line for each line of standard input, or "
+             "for --prompt; with --json an object a line.",
+    .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
+                "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
+                "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
+                "  bochner generate german --beam 4 <lines.txt\n",
+    .groups = {{text_rows, 0}, {cli_translate_rows, offsetof(generate_options, translate)}, {model_rows, 0}},
+};
+
 int cli_generate(int argc, char **argv)
 {
-    generate_options o = {.tokens = NOT_GIVEN, .translate = cli_translate_defaults()};
-    cli_option translate[CLI_TRANSLATE_OPTIONS];
-    cli_translate_table(&o.translate, translate);
-    const cli_option options[] = {
-        {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "prompt", "TEXT|-", "what comes before; - reads it from standard input", &o.prompt, NULL, 0, 1},
-        {CLI_FLAG, "echo", NULL, "print the prompt too", &o.echo, NULL, 0, 0},
-        {CLI_COUNT, "tokens", "N", "most tokens to make; 256 unless given, of a translation twice the source's and 50",
-         &o.tokens, NULL, 0, 1 << 30},
-        {CLI_LIST, "stop", "WORDS", "ends the text before these words; may be given several times", &o.stops, NULL, 0,
-         0},
-        {CLI_SECTION, "Choosing", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_REAL_OR_AUTO, "temperature", "X|auto", "divides the logits; 1 unless given", &o.temperature, NULL, 0, 0},
-        {CLI_COUNT, "top-k", "K", "only among the K likeliest", &o.top_k, NULL, 1, 0},
-        {CLI_REAL, "top-p", "P", "only among the likeliest that together have probability P", &o.top_p, NULL, 0.0001,
-         1},
-        {CLI_REAL, "repetition-penalty", "X", "of tokens among the latest 64; 1 is none", &o.repetition_penalty, NULL,
-         0.01, 100},
-        {CLI_FLAG, "greedy", NULL, "always the likeliest", &o.greedy, NULL, 0, 0},
-        translate[0],
-        translate[1],
-        {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "weights", "HOW", "are kept in memory: fewer bytes are read for a token", &o.weights,
-         cli_weights_choice, 0, 0},
-        {CLI_SECTION, "State", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "save-state", "FILE", "keep what the model remembers at the end", &o.save, NULL, 0, 0},
-        {CLI_TEXT, "load-state", "FILE", "go on from what was kept; no prompt is needed then", &o.load, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "generate",
-        "DIR [--prompt TEXT] [options]",
-        "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face store it. Only "
-        "the continuation is printed. What a model with features remembers has one size, however long the text. A "
-        "model "
-        "that translates gives a line for each line of standard input, or for --prompt; with --json an object a line.",
-        "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
-        "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
-        "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
-        "  bochner generate german --beam 4 <lines.txt\n",
-        options,
-        CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    const int status = parsed == CLI_PARSED       ? generate(&o, &common, &arguments)
-                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                                  : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    generate_options o = {0};
+    return cli_command(&cli_generate_usage, argc, argv, &o, generate);
 }

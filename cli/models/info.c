@@ -170,30 +170,27 @@ static int describe(cli_session *session, const char *path)
     return status == BO_OK ? CLI_DONE : CLI_FAILED;
 }
 
+static int info(void *unused, const cli_common *common, const cli_arguments *arguments)
+{
+    (void)unused;
+    if (arguments->count != 1) return cli_wrong_use("info", "expected one FILE or DIR, found %zu", arguments->count);
+    cli_session session;
+    if (!cli_session_open(&session, "info", common, false)) return CLI_FAILED;
+    const int status = describe(&session, arguments->items[0]);
+    cli_session_close(&session);
+    return status;
+}
+
+const cli_usage cli_info_usage = {
+    .command = "info",
+    .synopsis = "FILE|DIR",
+    .about = "Describes a kernel machine or a feature map written by bochner, or the folder of a model of text "
+             "or a network.",
+    .examples = "  bochner info price.model\n"
+                "  bochner info model\n",
+};
+
 int cli_info(int argc, char **argv)
 {
-    const cli_usage usage = {"info",
-                             "FILE|DIR",
-                             "Describes a kernel machine or a feature map written by bochner, or the folder of a "
-                             "model of text or a network.",
-                             "  bochner info price.model\n"
-                             "  bochner info model\n",
-                             NULL,
-                             0};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
-    if (parsed == CLI_PARSED && arguments.count != 1) {
-        status = cli_wrong_use("info", "expected one FILE or DIR, found %zu", arguments.count);
-    } else if (parsed == CLI_PARSED) {
-        cli_session session;
-        status = CLI_FAILED;
-        if (cli_session_open(&session, "info", &common, false)) {
-            status = describe(&session, arguments.items[0]);
-            cli_session_close(&session);
-        }
-    }
-    free(arguments.items);
-    return status;
+    return cli_command(&cli_info_usage, argc, argv, NULL, info);
 }

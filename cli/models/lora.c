@@ -6,6 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+typedef struct lora_options {
+    cli_given was_given;
+    const char *out;
+} lora_options;
+
 typedef struct lora_job {
     cli_session *session;
     const char *from, *out;
@@ -82,8 +87,9 @@ static int run(lora_job *job, const verb *chosen)
     return CLI_DONE;
 }
 
-static int lora(const cli_common *common, const cli_arguments *arguments, const char *out)
+static int lora(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const char *out = ((const lora_options *)options)->out;
     const char *word = arguments->count ? arguments->items[0] : NULL;
     const verb *chosen = NULL;
     for (size_t i = 0; i < CLI_COUNT_OF(verbs) && word; i++)
@@ -100,30 +106,26 @@ static int lora(const cli_common *common, const cli_arguments *arguments, const 
     return ended;
 }
 
+static const cli_option rows[] = {
+    TEXT("out", "DIR", lora_options, out, "the folder to write"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_lora_usage = {
+    .command = "lora",
+    .synopsis = "merge ADAPTER --out MODEL   or   unmerge MODEL --out BASE",
+    .about = "Adapters of `bochner train --lora`: merge adds one to the weights of its base, in double and "
+             "rounded once, and writes a model like any other, as fast as the base, that keeps beside it, in "
+             "adapter/, the adapter and the weights as they were; unmerge writes the base again, bit for bit. "
+             "bochner eval and generate take the folder of an adapter as it is.",
+    .examples = "  bochner train --data bible.txt --init model --lora 8 --out adapter --minutes 2\n"
+                "  bochner lora merge adapter --out merged\n"
+                "  bochner lora unmerge merged --out model-again\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_lora(int argc, char **argv)
 {
-    const char *out = NULL;
-    const cli_option options[] = {{CLI_TEXT, "out", "DIR", "the folder to write", &out, NULL, 0, 0}};
-    const cli_usage usage = {
-        "lora",
-        "merge ADAPTER --out MODEL   or   unmerge MODEL --out BASE",
-        "Adapters of `bochner train --lora`: merge adds one to the weights of its base, in double and rounded once, "
-        "and "
-        "writes a model like any other, as fast as the base, that keeps beside it, in adapter/, the adapter and the "
-        "weights as they were; unmerge writes the base again, bit for bit. bochner eval and generate take the folder "
-        "of "
-        "an adapter as it is.",
-        "  bochner train --data bible.txt --init model --lora 8 --out adapter --minutes 2\n"
-        "  bochner lora merge adapter --out merged\n"
-        "  bochner lora unmerge merged --out model-again\n",
-        options,
-        CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    const int status = parsed == CLI_PARSED       ? lora(&common, &arguments, out)
-                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                                  : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    lora_options o = {0};
+    return cli_command(&cli_lora_usage, argc, argv, &o, lora);
 }

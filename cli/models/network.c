@@ -3,32 +3,32 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *cli_part_choice(int index)
-{
-    return index < BO_SPLIT_COUNT ? bo_split_name((bo_split)index) : NULL;
-}
+const cli_option cli_network_column_rows[] = {
+    TEXT("target", "NAME|N", cli_network_data, target, "of a network: the column to predict", .otherwise = "the last"),
+    TEXT("labels", "FILE", cli_network_data, labels, "of a network: targets in a file of their own, in the same order"),
+    TEXT("categorical", "NAMES", cli_network_data, categorical,
+         "of a network: columns of words to encode as one-hot; auto: all of them"),
+    CHOICE("impute", "KIND", cli_network_data, impute, bo_impute_name, "of a network: what replaces missing numbers",
+           .initial = "none"),
+    END_OF_OPTIONS,
+};
 
-size_t cli_network_data_table(cli_network_data *o, cli_option out[CLI_NETWORK_DATA])
-{
-    const cli_option options[] = {
-        {CLI_TEXT, "target", "NAME|N", "of a network: the column to predict; the last unless given", &o->target, NULL,
-         0, 0},
-        {CLI_TEXT, "labels", "FILE", "of a network: targets in a file of their own, a row a row", &o->labels, NULL, 0,
-         0},
-        {CLI_TEXT, "categorical", "NAMES", "of a network: columns of words, one-hot; auto: all that are",
-         &o->categorical, NULL, 0, 0},
-        {CLI_CHOICE, "impute", "KIND", "of a network: what stands in for missing numbers", &o->impute,
-         cli_impute_choice, 0, 0},
-        {CLI_TEXT, "graph", "FILE", "of a network: rows are nodes, and these the edges, two columns: from, to",
-         &o->graph, NULL, 0, 0},
-        {CLI_FLAG, "undirected", NULL, "of --graph: edges go both ways", &o->undirected, NULL, 0, 0},
-        {CLI_FLAG, "self-loops", NULL, "of --graph: every node sees itself", &o->self_loops, NULL, 0, 0},
-        {CLI_TEXT, "split", "FILE", "of a network: which rows are train, valid, test or none, a word a row", &o->split,
-         NULL, 0, 0},
-    };
-    memcpy(out, options, sizeof options);
-    return CLI_COUNT_OF(options);
-}
+const cli_option cli_network_graph_rows[] = {
+    TEXT("graph", "FILE", cli_network_data, graph,
+         "of a network: edges of a graph whose nodes are the rows, two columns: from, to"),
+    FLAG("undirected", cli_network_data, undirected, "of --graph: edges go both ways"),
+    FLAG("self-loops", cli_network_data, self_loops, "of --graph: every node sees itself"),
+    TEXT("split", "FILE", cli_network_data, split,
+         "of a network: the part of each row, one word a line: train, valid, test or none"),
+    END_OF_OPTIONS,
+};
+
+const cli_option cli_network_part_rows[] = {
+    SECTION("Networks"),
+    CHOICE("part", "PART", cli_network_data, part, bo_split_name, "of a network: only these rows of --split",
+           .otherwise = "all rows"),
+    END_OF_OPTIONS,
+};
 
 int cli_network_data_check(const char *command, const cli_network_data *o)
 {
@@ -39,15 +39,12 @@ int cli_network_data_check(const char *command, const cli_network_data *o)
 }
 
 /* The first option of networks that was given; NULL: none. */
-static const char *given(const cli_network_use *use)
+static const char *given(const cli_network_data *o)
 {
-    cli_network_data now = use->data, none = {0};
-    cli_option options[CLI_NETWORK_DATA], others[CLI_NETWORK_DATA];
-    const size_t count = cli_network_data_table(&now, options);
-    cli_network_data_table(&none, others);
-    for (size_t i = 0; i < count; i++)
-        if (cli_option_differs(&options[i], &others[i])) return options[i].name;
-    return use->part < 0 ? NULL : "part";
+    const cli_option *row = cli_next_given(cli_network_column_rows, o, NULL);
+    if (!row) row = cli_next_given(cli_network_graph_rows, o, NULL);
+    if (!row) row = cli_next_given(cli_network_part_rows, o, NULL);
+    return row ? row->name : NULL;
 }
 
 int cli_network_use_check(const char *command, const cli_network_use *use, const char *other)
@@ -55,11 +52,17 @@ int cli_network_use_check(const char *command, const cli_network_use *use, const
     const bool network = cli_is_network(use->folder);
     if (network && other)
         return cli_wrong_use(command, "--%s is no option of networks, and %s holds one", other, use->folder);
-    if (!network && given(use))
-        return cli_wrong_use(command, "--%s is an option of networks, and %s holds none", given(use), use->folder);
-    if (use->part >= 0 && !use->data.split)
+    if (!network && given(&use->data))
+        return cli_wrong_use(command, "--%s is an option of networks, and %s holds none", given(&use->data),
+                             use->folder);
+    if (CLI_GIVEN(&use->data, part) && !use->data.split)
         return cli_wrong_use(command, "--part needs --split FILE, which says what part each row is in");
     return cli_network_data_check(command, &use->data);
+}
+
+bo_split cli_network_part(const cli_network_data *o)
+{
+    return CLI_GIVEN(o, part) ? o->part : BO_SPLIT_ALL;
 }
 
 /* A network made by a program may know no columns: then all of them are inputs, but for one that is named. */
@@ -72,7 +75,7 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
                                       .labels = labels,
                                       .target = o->target,
                                       .categorical = o->categorical,
-                                      .impute = (bo_impute)o->impute,
+                                      .impute = o->impute,
                                       .seed = session->common.seed},
                              .edges = o->graph,
                              .undirected = o->undirected,

@@ -4,16 +4,17 @@
 
 #include "../common/cli.h"
 
-/* Where examples come from, beside the file itself. Not given: NULL, 0 or -1 of a choice. */
+/* Where examples come from, beside the file itself. */
 typedef struct cli_network_data {
+    cli_given was_given;
     const char *labels, *target, *categorical, *graph, *split;
     bool undirected, self_loops;
-    int impute;
+    bo_impute impute;
+    bo_split part; /* of the split */
 } cli_network_data;
 
-enum { CLI_NETWORK_DATA = 8 };
-/* Options of all of them; how many. */
-size_t cli_network_data_table(cli_network_data *data, cli_option out[CLI_NETWORK_DATA]);
+extern const cli_option cli_network_column_rows[], cli_network_graph_rows[], cli_network_part_rows[];
+bo_split cli_network_part(const cli_network_data *data);                       /* all where none was given */
 int cli_network_data_check(const char *command, const cli_network_data *data); /* Do they go together? */
 
 /* What to read: the file, how it is told apart, and the network it is for (NULL: `needs` says what it is to be). */
@@ -36,13 +37,11 @@ int cli_info_network(cli_session *session, const char *folder);
 typedef struct cli_network_use {
     cli_network_data data;
     const char *folder, *path, *out; /* out NULL: standard output */
-    int part;                        /* of the split: a bo_split; -1: all */
     bool proba;
 } cli_network_use;
 /* Does what was given fit what the folder holds? `other`: an option given that networks do not have; NULL: none. */
 int cli_network_use_check(const char *command, const cli_network_use *use, const char *other);
 int cli_eval_network(cli_session *session, const cli_network_use *use);
 int cli_predict_network(cli_session *session, const cli_network_use *use);
-const char *cli_part_choice(int index);
 
 #endif

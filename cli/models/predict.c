@@ -6,7 +6,6 @@
 #include "../common/plot.h"
 #include "../common/predictions.h"
 #include "text_tasks.h"
-#include "weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,13 @@ enum { BLOCK = 4096 };
 static const double SIGMAS = 1.959963984540054; /* of a normal distribution's central 95% */
 
 typedef struct predict_options {
+    cli_given was_given;
     const char *labels, *out, *plot;
-    int format;
+    bo_format format;
     bool std, proba, labeled;
     size_t context;
-    int weights;              /* cli_weights_choice */
+    bo_storage weights;
     cli_network_data network; /* of a network's examples */
-    int part;
 } predict_options;
 
 typedef struct predict_job {
@@ -209,7 +208,7 @@ static bool open_data(predict_job *job)
 {
     bo_context *context = job->session->context;
     bo_data_desc desc = {.path = job->data_path,
-                         .format = (bo_format)job->options->format,
+                         .format = job->options->format,
                          .labels = job->options->labels,
                          .no_target = job->schema == NULL};
     bool own = job->schema == NULL;
@@ -275,13 +274,13 @@ static int run(predict_job *job)
 /* The first option given that is about tables; NULL: none. */
 static const char *table_option(const predict_options *o)
 {
-    return o->std ? "std" : o->labels ? "labels" : o->format ? "format" : NULL;
+    return o->std ? "std" : o->labels ? "labels" : CLI_GIVEN(o, format) ? "format" : NULL;
 }
 
 /* … and about texts. */
 static const char *text_option(const predict_options *o)
 {
-    return o->labeled ? "labeled" : o->context ? "context" : o->weights ? "weights" : NULL;
+    return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
 }
 
 /* The folder of a network, or of a model of texts. */
@@ -299,8 +298,9 @@ static int predict_folder(cli_session *session, const predict_options *o, const 
     return cli_is_network(use->folder) ? cli_predict_network(session, use) : cli_predict_texts(session, &texts);
 }
 
-static int predict(const predict_options *options, const cli_common *common, const cli_arguments *arguments)
+static int predict(void *given, const cli_common *common, const cli_arguments *arguments)
 {
+    const predict_options *options = given;
     if (arguments->count != 2)
         return cli_wrong_use("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
                              arguments->count == 1 ? "" : "s");
@@ -317,7 +317,6 @@ static int predict(const predict_options *options, const cli_common *common, con
                                  .folder = arguments->items[0],
                                  .path = arguments->items[1],
                                  .out = options->out,
-                                 .part = options->part,
                                  .proba = options->proba};
     const char *of_table = table_option(options), *of_text = text_option(options);
     const int checked = cli_network_use_check("predict", &use, of_table ? of_table : options->plot ? "plot" : of_text);
@@ -350,55 +349,45 @@ static int predict(const predict_options *options, const cli_common *common, con
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("Predictions"),
+    FLAG("std", predict_options, std, "regression: print mean, standard deviation and the 95% interval"),
+    FLAG("proba", predict_options, proba, "classification: print the probability of every class"),
+    TEXT("out", "FILE", predict_options, out, "file to write: .csv, .tsv or .npy",
+         .otherwise = "CSV on standard output"),
+    TEXT("plot", "FILE", predict_options, plot,
+         "picture of predicted against true values, or of the confusion matrix: .svg, .png, .pdf"),
+    SECTION("Data"),
+    TEXT("labels", "FILE", predict_options, labels, "true values in a file of their own"),
+    CHOICE("format", "FORMAT", predict_options, format, bo_format_name, "format of DATA", .initial = "auto"),
+    SECTION("Texts"),
+    FLAG("labeled", predict_options, labeled,
+         "DATA has labels too, as in training: predictions are compared with them"),
+    COUNT("context", "N", predict_options, context, "tokens that are read of a text", .low = 1,
+          .otherwise = "as in training"),
+    CHOICE("weights", "HOW", predict_options, weights, bo_storage_name, "how weights are kept in memory",
+           .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_predict_usage = {
+    .command = "predict",
+    .synopsis = "MODEL DATA [options]",
+    .about = "Applies a model to every row of DATA. Columns are matched by name where both files have names, "
+             "by position otherwise. If DATA also has the column that is predicted, the predictions are "
+             "compared with it and the figures printed on standard error. MODEL may also be the folder of a "
+             "network, or of a model that labels texts (bochner train --task classify or match): then DATA has "
+             "a text a line, or two with a tab between them, and - reads them as they come.",
+    .examples = "  bochner predict price.model test.csv\n"
+                "  bochner predict price.model test.csv --std --out predicted.csv\n"
+                "  bochner predict reviews lines.txt --proba\n",
+    .groups = {{rows, 0},
+               {cli_network_part_rows, offsetof(predict_options, network)},
+               {cli_network_graph_rows, offsetof(predict_options, network)}},
+};
+
 int cli_predict(int argc, char **argv)
 {
-    predict_options o = {.part = -1};
-    const cli_option options[] = {
-        {CLI_SECTION, "Predictions", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0, 0},
-        {CLI_FLAG, "proba", NULL, "classification: the probability of every class", &o.proba, NULL, 0, 0},
-        {CLI_TEXT, "out", "FILE", "where to: .csv, .tsv or .npy; CSV on standard output unless given", &o.out, NULL, 0,
-         0},
-        {CLI_TEXT, "plot", "FILE", "predicted against true, or the confusion matrix: .svg, .png, .pdf", &o.plot, NULL,
-         0, 0},
-        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL, 0, 0},
-        {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
-        {CLI_SECTION, "Texts", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_FLAG, "labeled", NULL, "DATA has labels too, as in training: predictions are compared with them",
-         &o.labeled, NULL, 0, 0},
-        {CLI_COUNT, "context", "N", "tokens that are read of a text; as in training unless given", &o.context, NULL, 1,
-         0},
-        {CLI_CHOICE, "weights", "HOW", "the model's are kept in memory", &o.weights, cli_weights_choice, 0, 0},
-        {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "graph", "FILE", "rows are nodes, and these the edges, two columns: from, to", &o.network.graph,
-         NULL, 0, 0},
-        {CLI_FLAG, "undirected", NULL, "of --graph: edges go both ways", &o.network.undirected, NULL, 0, 0},
-        {CLI_FLAG, "self-loops", NULL, "of --graph: every node sees itself", &o.network.self_loops, NULL, 0, 0},
-        {CLI_TEXT, "split", "FILE", "which rows are train, valid, test or none, a word a row", &o.network.split, NULL,
-         0, 0},
-        {CLI_CHOICE, "part", "PART", "only these rows of --split; all unless given", &o.part, cli_part_choice, 0, 0},
-    };
-    const cli_usage usage = {"predict",
-                             "MODEL DATA [options]",
-                             "Applies a model to every row of DATA. Columns are matched by name where both "
-                             "files have names, by position "
-                             "otherwise. If DATA also has the column that is predicted, the predictions are "
-                             "compared with it and the figures "
-                             "printed on standard error. MODEL may also be the folder of a network, or of a model "
-                             "that labels texts (bochner train --task classify or match): then DATA has a text a line, "
-                             "or two with a tab between them, and - reads them as they come.",
-                             "  bochner predict price.model test.csv\n"
-                             "  bochner predict price.model test.csv --std --out predicted.csv\n"
-                             "  bochner predict reviews lines.txt --proba\n",
-                             options,
-                             CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_PARSED       ? predict(&o, &common, &arguments)
-                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                            : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    predict_options o = {0};
+    return cli_command(&cli_predict_usage, argc, argv, &o, predict);
 }

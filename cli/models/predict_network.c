@@ -85,7 +85,7 @@ static bool write_all(const predict_job *job)
 static bool predict(predict_job *job)
 {
     const cli_network_source source = {.path = job->use->path, .data = &job->use->data, .network = job->network};
-    const bo_split part = job->use->part < 0 ? BO_SPLIT_ALL : (bo_split)job->use->part;
+    const bo_split part = cli_network_part(&job->use->data);
     if (!cli_network_examples(job->session, &source, &job->examples)) return false;
     job->rows = bo_examples_count(job->examples, part);
     job->answers = cli_allocate(job->rows * job->info.outputs, sizeof(float), "answers");

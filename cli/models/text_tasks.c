@@ -47,6 +47,12 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
             cli_count(desc->longest).s, all ? "the model has no positions for more" : "--context N reads more");
 }
 
+bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out)
+{
+    const bo_status status = bo_model_load(context, folder, out);
+    return status == BO_OK ? bo_model_store(context, *out, weights) : status;
+}
+
 /* ---- lines as they come ----------------------------------------------------------------------------------------------------- */
 
 typedef struct line_buffer {
@@ -179,29 +185,24 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
 
 /* ---- how to translate ------------------------------------------------------------------------------------------------------- */
 
-size_t cli_translate_table(cli_translate_options *o, cli_option out[CLI_TRANSLATE_OPTIONS])
-{
-    const cli_option options[] = {
-        {CLI_COUNT, "beam", "N", "translating: hypotheses kept; 1, greedy, unless given", &o->beam, NULL, 1, 1024},
-        {CLI_REAL, "penalty", "X",
-         "of --beam: a hypothesis is judged by log p / ((5 + length) / 6)^X; 1 unless given, 0 is none", &o->penalty,
-         NULL, 0, 100},
-    };
-    memcpy(out, options, sizeof options);
-    return CLI_COUNT_OF(options);
-}
-
-cli_translate_options cli_translate_defaults(void)
-{
-    return (cli_translate_options){.penalty = NAN};
-}
+const cli_option cli_translate_rows[] = {
+    COUNT("beam", "N", cli_translate_options, beam, "translating: hypotheses kept; 1 is greedy", .low = 1, .high = 1024,
+          .otherwise = "1"),
+    REAL("penalty", "X", cli_translate_options, penalty,
+         "of --beam: a hypothesis is judged by log p / ((5 + length) / 6)^X; 0 is none", .high = 100, .otherwise = "1"),
+    END_OF_OPTIONS,
+};
 
 const char *cli_translate_given(const cli_translate_options *o)
 {
-    return o->beam ? "beam" : isnan(o->penalty) ? NULL : "penalty";
+    const cli_option *row = cli_next_given(cli_translate_rows, o, NULL);
+    return row ? row->name : NULL;
 }
 
 bo_translate_desc cli_translate_desc(const cli_translate_options *o)
 {
-    return (bo_translate_desc){.beam = o->beam, .penalty = isnan(o->penalty) ? 0 : o->penalty > 0 ? o->penalty : -1};
+    return (bo_translate_desc){.beam = o->beam,
+                               .penalty = !CLI_GIVEN(o, penalty) ? 0
+                                          : o->penalty > 0       ? o->penalty
+                                                                 : -1};
 }

@@ -17,6 +17,9 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
 /* How many were, and whether it can be helped; 0: nothing is said. */
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
+/* Loads a model whose weights are kept in memory like this. *out is there even after an error, to be destroyed. */
+bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out);
+
 /* Some of the texts at a time: all of a file, or as many lines of standard input as have come. False after an error that was
  * said: no more follow. */
 typedef bool (*cli_texts_fn)(void *user, const bo_texts *texts);
@@ -38,7 +41,7 @@ typedef struct cli_texts_use {
     const char *folder, *path;
     const char *out, *plot; /* NULL: standard output; none */
     size_t context;         /* 0: as in training */
-    int weights;            /* cli_weights_choice */
+    bo_storage weights;
     bool proba;
     bool labeled;      /* the file has labels too */
     const char *other; /* an option given that such models do not have; NULL: none */
@@ -47,12 +50,11 @@ int cli_predict_texts(cli_session *session, const cli_texts_use *use);
 
 /* How a model translates, as options. */
 typedef struct cli_translate_options {
-    size_t beam;    /* 0: not given */
-    double penalty; /* NAN: not given */
+    cli_given was_given;
+    size_t beam;
+    double penalty;
 } cli_translate_options;
-enum { CLI_TRANSLATE_OPTIONS = 2 };
-size_t cli_translate_table(cli_translate_options *options, cli_option out[CLI_TRANSLATE_OPTIONS]);
-cli_translate_options cli_translate_defaults(void);
+extern const cli_option cli_translate_rows[];
 const char *cli_translate_given(const cli_translate_options *options); /* the first that is; NULL: none */
 bo_translate_desc cli_translate_desc(const cli_translate_options *options);
 
@@ -61,12 +63,13 @@ typedef struct cli_eval_texts_use {
     const cli_list *data;
     double last;
     size_t context, examples;
-    int tokenize; /* cli_tokenize_choice; -1: not given */
+    unsigned tokenize; /* cli_tokenize_name */
     cli_translate_options translate;
+    const char *of_translation; /* the first option given that is about translations alone; NULL: none */
     const char *plot;
 } cli_eval_texts_use;
 int cli_eval_texts(cli_session *session, const bo_model *model, const cli_eval_texts_use *use);
-const char *cli_tokenize_choice(int index); /* 13a, none */
+const char *cli_tokenize_name(unsigned index); /* 13a, none */
 
 typedef struct cli_generate_use {
     const char *folder;

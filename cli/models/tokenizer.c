@@ -9,6 +9,7 @@
 #include <string.h>
 
 typedef struct tokenizer_options {
+    cli_given was_given;
     size_t vocab, least;
     const char *out, *pattern;
     cli_list special;
@@ -265,8 +266,9 @@ static int unknown_verb(const char *word)
     return cli_wrong_use("tokenizer", "it cannot '%s', but train, encode and decode", word);
 }
 
-static int tokenizer(const tokenizer_options *o, const cli_common *common, const cli_arguments *arguments)
+static int tokenizer(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const tokenizer_options *o = options;
     const char *word = arguments->count ? arguments->items[0] : NULL;
     const verb *chosen = NULL;
     for (size_t i = 0; i < CLI_COUNT_OF(verbs) && word; i++)
@@ -288,45 +290,40 @@ static int tokenizer(const tokenizer_options *o, const cli_common *common, const
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("train"),
+    COUNT("vocab", "N", tokenizer_options, vocab, "tokens in all: 256 bytes, special ones, and the rest learned",
+          .low = 256, .high = 1 << 24, .initial = "8192"),
+    TEXT("out", "FILE", tokenizer_options, out, "the tokenizer.json to write"),
+    LIST("special", "TEXT", tokenizer_options, special,
+         "a text that is one token wherever it stands; may be given several times", .otherwise = "<|endoftext|>"),
+    FLAG("no-special", tokenizer_options, no_special, "no special token at all"),
+    TEXT("pattern", "REGEX", tokenizer_options, pattern, "what is a word: merges stay inside its matches",
+         .otherwise = "GPT-2's"),
+    COUNT("least", "N", tokenizer_options, least, "pairs that occur less often are not merged", .low = 1, .high = 1e9,
+          .otherwise = "2"),
+    SECTION("encode"),
+    FLAG("plain", tokenizer_options, plain, "treat texts of special tokens as any other text"),
+    FLAG("template", tokenizer_options, frame, "add the special tokens that the tokenizer's template asks for"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_tokenizer_usage = {
+    .command = "tokenizer",
+    .synopsis = "train FILE... --vocab N --out tokenizer.json   or   encode DIR|FILE <text   or   decode DIR|FILE "
+                "<ids",
+    .about = "Text to numbers and back. train learns a byte-level byte-pair encoding from text files or JSON "
+             "lines (.jsonl, the field \"text\"), also gzipped, and stores it as Hugging Face's tokenizers do. "
+             "encode and decode take such a file, or the folder of a model; they read standard input. "
+             "Byte-level text comes back byte for byte.",
+    .examples = "  bochner tokenizer train book.txt --vocab 4096 --out tokenizer.json\n"
+                "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
+                "  bochner tokenizer encode tokenizer.json <book.txt | bochner tokenizer decode tokenizer.json\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_tokenizer(int argc, char **argv)
 {
-    tokenizer_options o = {.vocab = 8192};
-    const cli_option options[] = {
-        {CLI_SECTION, "train", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "vocab", "N", "tokens in all: 256 bytes, special ones, and the rest learned; 8192 unless given",
-         &o.vocab, NULL, 256, 1 << 24},
-        {CLI_TEXT, "out", "FILE", "the tokenizer.json to write", &o.out, NULL, 0, 0},
-        {CLI_LIST, "special", "TEXT",
-         "a text that is one token wherever it stands; may be given several times; <|endoftext|> unless given",
-         &o.special, NULL, 0, 0},
-        {CLI_FLAG, "no-special", NULL, "no special token at all", &o.no_special, NULL, 0, 0},
-        {CLI_TEXT, "pattern", "REGEX", "what is a word: merges stay inside its matches; GPT-2's unless given",
-         &o.pattern, NULL, 0, 0},
-        {CLI_COUNT, "least", "N", "pairs that occur less often are not merged; 2 unless given", &o.least, NULL, 1, 1e9},
-        {CLI_SECTION, "encode", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_FLAG, "plain", NULL, "texts of special tokens are text like any other", &o.plain, NULL, 0, 0},
-        {CLI_FLAG, "template", NULL, "put the special tokens around that the tokenizer's template asks for", &o.frame,
-         NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "tokenizer",
-        "train FILE... --vocab N --out tokenizer.json   or   encode DIR|FILE <text   or   decode DIR|FILE <ids",
-        "Text to numbers and back. train learns a byte-level byte-pair encoding from text files or JSON lines (.jsonl, "
-        "the "
-        "field \"text\"), also gzipped, and stores it as Hugging Face's tokenizers do. encode and decode take such a "
-        "file, "
-        "or the folder of a model; they read standard input. Byte-level text comes back byte for byte.",
-        "  bochner tokenizer train book.txt --vocab 4096 --out tokenizer.json\n"
-        "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
-        "  bochner tokenizer encode tokenizer.json <book.txt | bochner tokenizer decode tokenizer.json\n",
-        options,
-        CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_PARSED       ? tokenizer(&o, &common, &arguments)
-                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                            : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    tokenizer_options o = {0};
+    return cli_command(&cli_tokenizer_usage, argc, argv, &o, tokenizer);
 }

@@ -68,9 +68,10 @@ static int check_options(const cli_mup_options *o, const char *verb)
         return cli_wrong_use("mup", "transfer: no text to learn from; give --data FILE");
     if (!transfer && train->data.count) return cli_wrong_use("mup", "--data is an option of mup transfer");
     if (!transfer && o->rates_text) return cli_wrong_use("mup", "--rates is an option of mup transfer; check has --lr");
-    if (transfer && train->lr > 0) return cli_wrong_use("mup", "--lr is an option of mup check; transfer has --rates");
+    if (transfer && CLI_GIVEN(train, lr))
+        return cli_wrong_use("mup", "--lr is an option of mup check; transfer has --rates");
     if (train->init || train->freeze) return cli_wrong_use("mup", "models begin anew: no --init and no --freeze");
-    if (train->minutes > 0) return cli_wrong_use("mup", "give --steps, not --minutes: every run is as long");
+    if (CLI_GIVEN(train, minutes)) return cli_wrong_use("mup", "give --steps, not --minutes: every run is as long");
     if (o->plot && !cli_plot_known(o->plot))
         return cli_wrong_use("mup", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
     return CLI_DONE;
@@ -84,7 +85,7 @@ static int run(cli_mup_options *o)
     o->words.files.count = 0; /* the rest of the program takes them for texts */
     if (!cli_session_open(&session, "mup", &o->words.common, false)) return CLI_FAILED;
     cli_mup_job job = {.session = &session, .options = o};
-    job.train = (cli_train_job){.session = &session, .words = &o->words, .options = train};
+    job.train = cli_train_job_of(&session, &o->words);
     job.sides[1] = train->unit_mup ? BO_PARAMETRIZATION_UNIT : BO_PARAMETRIZATION_MUP;
     train->mup = train->unit_mup = false;
     int status = o->plot && !cli_can_write(&session, o->plot) ? CLI_FAILED : CLI_DONE;
@@ -98,49 +99,60 @@ static int mup(cli_mup_options *o)
 {
     cli_train_options *train = &o->words.options;
     if (!o->words.files.count) return cli_wrong_use("mup", "say check or transfer");
-    if (!bench_read_list("mup", "widths", o->widths_text ? o->widths_text : "64,128,256,512", 1, 1 << 16, &o->widths))
-        return CLI_WRONG_USE;
+    if (!bench_read_list("mup", "widths", o->widths_text, 1, 1 << 16, &o->widths)) return CLI_WRONG_USE;
     if (o->widths.count < 2)
         return cli_wrong_use("mup", "--widths: a trend takes two or more, found '%s'", o->widths_text);
     if (o->rates_text && !read_rates(o->rates_text, o)) return CLI_WRONG_USE;
     if (!o->rate_count) usual_rates(o);
     if (!train->mup && !train->unit_mup) train->mup = true;
     int status = check_options(o, o->words.files.items[0]);
-    if (status == CLI_DONE) status = cli_train_check_model(train);
+    if (status == CLI_DONE) status = cli_train_check_model(train, &cli_train_language);
     return status == CLI_DONE ? run(o) : status;
 }
 
-int cli_mup(int argc, char **argv)
-{
-    cli_mup_options o = {.words.options = cli_train_defaults()};
-    cli_train_options *train = &o.words.options;
-    train->optim = BO_OPTIMIZER_ADAMW;
-    cli_option options[CLI_TRAIN_OPTIONS] = {
-        {CLI_SECTION, "Widths", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "widths", "LIST", "64,128,256,512 unless given; heads have the same dim at all of them",
-         &o.widths_text, NULL, 0, 0},
-        {CLI_TEXT, "rates", "LIST", "transfer: 2^-13, 2^-12, ..., 2^-5 unless given", &o.rates_text, NULL, 0, 0},
-        {CLI_LIST, "data", "FILE", "transfer: the text; its last tenth is for tests", &train->data, NULL, 0, 0},
-        {CLI_TEXT, "plot", "FILE", "picture of both sides; .svg, .png, .pdf", &o.plot, NULL, 0, 0}};
-    const size_t own = 5, count = own + cli_train_model_table(train, options + own);
-    const cli_usage usage = {
-        "mup",
-        "check [--widths LIST] [--steps N]   or   transfer --data FILE [--widths LIST] [--rates LIST] [--steps N]",
-        "Does a model follow its width? Models of several widths in the standard parametrization and, beside it, in "
-        "the "
-        "maximal-update parametrization (or --unit-mup) with the first width as its base. check takes a few steps and "
-        "shows "
-        "mean activations of every part, and norms of matrices and of their changes: flat in the width, or not. "
-        "transfer "
-        "trains each width at each rate and shows how far the best rate moves. Options of models and of learning are "
-        "those "
-        "of bochner train.",
+static const cli_option rows[] = {
+    SECTION("Widths"),
+    TEXT("widths", "LIST", cli_mup_options, widths_text, "widths of the models; heads have the same dim at all of them",
+         .initial = "64,128,256,512"),
+    TEXT("rates", "LIST", cli_mup_options, rates_text, "transfer: learning rates",
+         .otherwise = "2^-13, 2^-12, ..., 2^-5"),
+    TEXT("plot", "FILE", cli_mup_options, plot, "picture of both sides: .svg, .png, .pdf"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option data_rows[] = {
+    LIST("data", "FILE", cli_train_options, data, "transfer: the text; its last tenth is for tests"),
+    END_OF_OPTIONS,
+};
+
+enum { MODEL_OPTIONS = offsetof(cli_mup_options, words.options) };
+const cli_usage cli_mup_usage = {
+    .command = "mup",
+    .synopsis = "check [--widths LIST] [--steps N]   or   transfer --data FILE [--widths LIST] [--rates LIST] "
+                "[--steps N]",
+    .about = "Does a model follow its width? Models of several widths in the standard parametrization and, "
+             "beside it, in the maximal-update parametrization (or --unit-mup) with the first width as its "
+             "base. check takes a few steps and shows mean activations of every part, and norms of matrices "
+             "and of their changes: flat in the width, or not. transfer trains each width at each rate and "
+             "shows how far the best rate moves. Options of models and of learning are those of bochner train.",
+    .examples =
         "  bochner mup check --widths 32,64,128\n"
         "  bochner mup check --widths 32,64 --mixer ssm --mlp swiglu\n"
         "  bochner mup transfer --data text.txt --widths 32,64 --context 32 --batch 4 --steps 10 --rates 0.002,0.004\n",
-        options,
-        count};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &o.words.common, &o.words.files);
+    .groups = {{rows, 0},
+               {data_rows, MODEL_OPTIONS},
+               {cli_train_shape_rows, MODEL_OPTIONS},
+               {cli_train_layer_rows, MODEL_OPTIONS + offsetof(cli_train_options, attention)},
+               {cli_train_attention_rows, MODEL_OPTIONS},
+               {cli_train_learning_rows, MODEL_OPTIONS}},
+    .defaults = {{"optim", "adamw"}},
+};
+
+int cli_mup(int argc, char **argv)
+{
+    cli_mup_options o = {0};
+    cli_train_clear(&o.words.options);
+    const cli_parsed parsed = cli_parse(&cli_mup_usage, argc, argv, &o, &o.words.common, &o.words.files);
     const int status = parsed == CLI_PARSED ? mup(&o) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
     free(o.words.files.items);
     return status;

@@ -8,8 +8,9 @@
 enum { CLI_MUP_RATES = 24, CLI_MUP_SIDES = 2 };
 
 typedef struct cli_mup_options {
-    cli_train_words words; /* of the model and of learning; --steps and --data too */
+    cli_given was_given;
     const char *widths_text, *rates_text, *plot;
+    cli_train_words words; /* of the model and of learning; --steps and --data too */
     bench_list widths;
     double rates[CLI_MUP_RATES]; /* ascending */
     size_t rate_count;

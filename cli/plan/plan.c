@@ -1,14 +1,13 @@
 /* bochner plan: the model to train for a budget, with what it will take and come to. */
 #include "plan.h"
 #include "../attention/attention.h"
-#include "../common/rows.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 static const char *attention_name(const cli_plan_options *o)
 {
-    return o->attention < 0 ? "rfa-gate" : cli_attention_kind_choice(o->attention);
+    return cli_attention_kind_choice(o->attention);
 }
 
 /* ---- the machine --------------------------------------------------------------------------------------------------------- */
@@ -74,8 +73,9 @@ static int run(cli_plan_job *job)
     return CLI_DONE;
 }
 
-static int plan(const cli_plan_options *o, const cli_common *common, const cli_arguments *arguments)
+static int plan(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const cli_plan_options *o = options;
     if (arguments->count) return cli_wrong_use("plan", "expected options only, found '%s'", arguments->items[0]);
     if (!(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
         return cli_wrong_use("plan", "no budget; give --params N, --minutes M or --tokens T");
@@ -90,45 +90,47 @@ static int plan(const cli_plan_options *o, const cli_common *common, const cli_a
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("Budget"),
+    REAL("minutes", "M", cli_plan_options, minutes, "time of training", .low = 1e-3, .high = 1e7),
+    REAL("tokens", "T", cli_plan_options, tokens, "number of tokens to learn from, in place of minutes", .low = 1,
+         .high = 1e15),
+    REAL("params", "N", cli_plan_options, parameters,
+         "number of parameters, within a tenth; alone, or with one of the others", .low = 1, .high = 1e15),
+    BYTES("memory", "BYTES", cli_plan_options, memory, "greatest memory of training",
+          .otherwise = "3/4 of the machine's"),
+    SECTION("Model"),
+    COUNT("context", "N", cli_plan_options, context, "tokens of a sequence", .low = 1, .high = 1 << 20,
+          .otherwise = "256"),
+    CHOICE("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "kind of attention",
+           .initial = "rfa-gate"),
+    COUNT("features", "D", cli_plan_options, features, "features of attention", .low = 1, .high = 1 << 16,
+          .otherwise = "128"),
+    SECTION("Machine"),
+    TEXT("calibration", "FILE", cli_plan_options, calibration, "file of measurements: read if it exists, else written"),
+    FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: seconds in place of a minute"),
+    SECTION("Command"),
+    TEXT("data", "FILE", cli_plan_options, data, "the text, for the command that is printed", .otherwise = "text.txt"),
+    TEXT("out", "DIR", cli_plan_options, out, "the folder of the run, for the command that is printed",
+         .otherwise = "model"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_plan_usage = {
+    .command = "plan",
+    .synopsis = "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]",
+    .about = "Which model is a budget best spent on? Times the training of a dozen small models on this "
+             "machine, fits what a layer, a number copied and an operation cost, predicts steps, tokens, loss "
+             "and memory of models of all shapes, and prints the best of them, some others beside it, and the "
+             "command that trains it. Losses are those of English text as bytes.",
+    .examples = "  bochner plan --minutes 10 --quick --calibration machine.json\n"
+                "  bochner plan --params 1e6 --calibration machine.json\n"
+                "  bochner plan --tokens 2e7 --memory 2G --calibration machine.json --json\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_plan(int argc, char **argv)
 {
-    cli_plan_options o = {.attention = -1};
-    const cli_option options[] = {
-        SECTION("Budget"),
-        REAL("minutes", "M", "of training", &o.minutes, 1e-3, 1e7),
-        REAL("tokens", "T", "to learn from, in place of minutes", &o.tokens, 1, 1e15),
-        REAL("params", "N", "parameters, within a tenth; alone, or with one of the others", &o.parameters, 1, 1e15),
-        {CLI_BYTES, "memory", "BYTES", "most that training may take; 3/4 of the machine's unless given", &o.memory,
-         NULL, 0, 0},
-        SECTION("Model"),
-        COUNT("context", "N", "tokens of a sequence; 256 unless given", &o.context, 1, 1 << 20),
-        CHOICE("attention", "KIND", "rfa-gate unless given", &o.attention, cli_attention_kind_choice),
-        COUNT("features", "D", "of attention; 128 unless given", &o.features, 1, 1 << 16),
-        SECTION("Machine"),
-        TEXT("calibration", "FILE", "what was measured: read where the file exists, else written", &o.calibration),
-        FLAG("quick", "measure fewer and smaller models: seconds in place of a minute", &o.quick),
-        SECTION("Command"),
-        TEXT("data", "FILE", "the text, for the command that is printed", &o.data),
-        TEXT("out", "DIR", "its folder", &o.out),
-    };
-    const cli_usage usage = {"plan",
-                             "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]",
-                             "Which model is a budget best spent on? Times the training of a dozen small models on "
-                             "this machine, fits what a layer, a number copied and an operation cost, predicts steps, "
-                             "tokens, loss and memory of models of all shapes, and prints the best of them, some "
-                             "others beside it, and the command that trains it. Losses are those of English text as "
-                             "bytes.",
-                             "  bochner plan --minutes 10 --quick --calibration machine.json\n"
-                             "  bochner plan --params 1e6 --calibration machine.json\n"
-                             "  bochner plan --tokens 2e7 --memory 2G --calibration machine.json --json\n",
-                             options,
-                             CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    const int status = parsed == CLI_PARSED       ? plan(&o, &common, &arguments)
-                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                                  : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    cli_plan_options o = {0};
+    return cli_command(&cli_plan_usage, argc, argv, &o, plan);
 }

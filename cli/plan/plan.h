@@ -5,9 +5,10 @@
 #include "../common/cli.h"
 
 typedef struct cli_plan_options {
+    cli_given was_given;
     double parameters, minutes, tokens;
     size_t context, memory, features;
-    int attention; /* -1: the trainer's */
+    unsigned attention; /* cli_attention_kind_choice */
     bool quick;
     const char *calibration, *data, *out;
 } cli_plan_options;

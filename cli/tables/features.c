@@ -12,6 +12,7 @@
 enum { BLOCK = 4096, SAMPLE = 2000 };
 
 typedef struct features_options {
+    cli_given was_given;
     const char *out, *save, *target, *length_scales, *categorical;
     int kernel, function, draw, sampling, format, impute;
     size_t features, degree, pairs;
@@ -125,7 +126,7 @@ static bool make_map(features_job *job)
                              .draw = (bo_draw)o->draw,
                              .sampling = (bo_sampling)o->sampling,
                              .dim = dim,
-                             .features = o->features == (size_t)-1 ? 0 : o->features,
+                             .features = o->features,
                              .gamma = gamma,
                              .length_scales = job->length_scales,
                              .alpha = o->alpha,
@@ -242,7 +243,8 @@ static int run(features_job *job)
 {
     const features_options *o = job->options;
     cli_session *session = job->session;
-    if (o->features == 0) return cli_fail(session, "--features 0: at least one feature is needed");
+    if (CLI_GIVEN(o, features) && o->features == 0)
+        return cli_fail(session, "--features 0: at least one feature is needed");
     if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save))) return CLI_FAILED;
     if (!open_data(job) || !make_map(job)) return CLI_FAILED;
     if (o->out && !write_features(job)) return CLI_FAILED;
@@ -262,8 +264,9 @@ static int run(features_job *job)
     return CLI_DONE;
 }
 
-static int features(const features_options *o, const cli_common *common, const cli_arguments *arguments)
+static int features(void *options, const cli_common *common, const cli_arguments *arguments)
 {
+    const features_options *o = options;
     if (arguments->count != 1) return cli_wrong_use("features", "expected one DATA, found %zu", arguments->count);
     if (!o->out && !o->error && !o->save)
         return cli_wrong_use("features",
@@ -296,50 +299,53 @@ static int features(const features_options *o, const cli_common *common, const c
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("The map"),
+    CHOICE("kernel", "K", features_options, kernel, bo_kernel_name, "kernel: the similarity of two rows",
+           .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
+    COUNT("features", "R", features_options, features, "length of the feature vector; exact maps fix it",
+          .otherwise = "1024"),
+    CHOICE("function", "F", features_options, function, bo_function_name, "function of the projections",
+           .without = ~0u << BO_FUNCTION_CUSTOM, .initial = "default"),
+    CHOICE("draw", "D", features_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),
+    CHOICE("sampling", "S", features_options, sampling, bo_sampling_name, "whether the data chooses frequencies",
+           .initial = "drawn"),
+    REAL_OR_AUTO("gamma", features_options, gamma, "gamma of the kernel; larger is more local",
+                 .otherwise = "from the median distance of rows"),
+    REAL("alpha", "X", features_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
+         .otherwise = "1"),
+    COUNT("degree", "P", features_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
+          .otherwise = "2"),
+    TEXT("length-scales", "FILE", features_options, length_scales,
+         "file with one positive number for each column, which divides it"),
+    SECTION("Data"),
+    TEXT("target", "NAME|INDEX", features_options, target, "a column to leave out", .otherwise = "none"),
+    TEXT("categorical", "COLS|auto", features_options, categorical, "columns to encode as one-hot"),
+    CHOICE("impute", "HOW", features_options, impute, bo_impute_name, "what replaces missing values",
+           .initial = "none"),
+    CHOICE("format", "FORMAT", features_options, format, bo_format_name, "format of DATA", .initial = "auto"),
+    SECTION("Results"),
+    TEXT("out", "Z.npy", features_options, out, "the features: rows x R, float32"),
+    TEXT("save", "FILE", features_options, save, "the map itself"),
+    FLAG("error", features_options, error,
+         "print the statement of accuracy: the measured error of the kernel and what theory predicts"),
+    COUNT("pairs", "N", features_options, pairs, "of --error: number of pairs of rows to compare", .low = 1,
+          .high = 1e6, .initial = "2000"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_features_usage = {
+    .command = "features",
+    .synopsis = "DATA --out Z.npy [options]   or   --error DATA [options]",
+    .about = "Random features z(x) of every row, with z(x).z(y) close to the kernel k(x, y); and how close. "
+             "Inputs are taken as they are: scale columns first if their units differ.",
+    .examples = "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
+                "  bochner features --error train.csv --kernel matern52 --features 512\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_features(int argc, char **argv)
 {
-    features_options o = {.features = (size_t)-1, .pairs = 2000};
-    const cli_option options[] = {
-        {CLI_SECTION, "The map", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "kernel", "K", "which similarity of rows", &o.kernel, cli_kernel_choice, 0, 0},
-        {CLI_COUNT, "features", "R", "length of the feature vector; 1024 unless given; exact maps fix it", &o.features,
-         NULL, 0, 0},
-        {CLI_CHOICE, "function", "F", "of the projections", &o.function, cli_function_choice, 0, 0},
-        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
-        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling, cli_sampling_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "gamma", "X|auto", "larger is more local; from the median distance of rows unless given",
-         &o.gamma, NULL, 0, 0},
-        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
-        {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
-        {CLI_TEXT, "length-scales", "FILE", "one positive number a column", &o.length_scales, NULL, 0, 0},
-        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "target", "NAME|INDEX", "a column to leave out; every column is an input unless given", &o.target,
-         NULL, 0, 0},
-        {CLI_TEXT, "categorical", "COLS|auto", "columns to one-hot", &o.categorical, NULL, 0, 0},
-        {CLI_CHOICE, "impute", "HOW", "missing values", &o.impute, cli_impute_choice, 0, 0},
-        {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
-        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "out", "Z.npy", "the features: rows x R, float32", &o.out, NULL, 0, 0},
-        {CLI_TEXT, "save", "FILE", "the map itself", &o.save, NULL, 0, 0},
-        {CLI_FLAG, "error", NULL, "the statement of accuracy: measured error of the kernel and what theory predicts",
-         &o.error, NULL, 0, 0},
-        {CLI_COUNT, "pairs", "N", "of rows to compare; 2000 unless given", &o.pairs, NULL, 1, 1e6},
-    };
-    const cli_usage usage = {"features",
-                             "DATA --out Z.npy [options]   or   --error DATA [options]",
-                             "Random features z(x) of every row, with z(x).z(y) close to the kernel k(x, y); "
-                             "and how close. Inputs are taken as "
-                             "they are: scale columns first if their units differ.",
-                             "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
-                             "  bochner features --error train.csv --kernel matern52 --features 512\n",
-                             options,
-                             CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_PARSED       ? features(&o, &common, &arguments)
-                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                            : CLI_WRONG_USE;
-    free(arguments.items);
-    return status;
+    features_options o = {0};
+    return cli_command(&cli_features_usage, argc, argv, &o, features);
 }

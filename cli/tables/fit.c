@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t FEATURES_NOT_GIVEN = (size_t)-1;
-
 const bo_schema *cli_fit_schema(const cli_fit_job *job)
 {
     return job->schema ? job->schema : job->table.schema;
@@ -261,7 +259,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
                      .function = (bo_function)o->function,
                      .draw = (bo_draw)o->draw,
                      .sampling = (bo_sampling)o->sampling,
-                     .features = o->features == FEATURES_NOT_GIVEN ? 0 : o->features,
+                     .features = o->features,
                      .gamma = o->gamma,
                      .alpha = o->alpha,
                      .degree = (int)o->degree,
@@ -304,18 +302,20 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
         return cli_wrong_use("fit",
                              "--plot shows predictions of rows not learned from: give --test FILE or --holdout F");
     if (o->holdout > 0 && cli_ranks_announced() > 1)
-        return cli_wrong_use("fit", "--holdout is not for several ranks, which read rows in different orders: keep the "
-                                    "test rows in a file of their own and give --test FILE");
+        return cli_wrong_use(
+            "fit", "--holdout is not for several ranks, which read rows in different orders: keep the test rows in a "
+                   "file of their own and give --test FILE");
     return check_paths(o, files);
 }
 
-static int fit(cli_fit_options *options, const cli_common *common, const cli_arguments *files)
+static int fit(void *given, const cli_common *common, const cli_arguments *files)
 {
+    cli_fit_options *options = given;
     int status = check(options, files);
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "fit", common, true)) return CLI_FAILED;
-    if (options->features == 0) {
+    if (CLI_GIVEN(options, features) && options->features == 0) {
         status = cli_fail(&session, "--features 0: at least one feature is needed (sin/cos takes them in pairs)");
         cli_session_close(&session);
         return status;
@@ -335,80 +335,83 @@ static int fit(cli_fit_options *options, const cli_common *common, const cli_arg
     return status;
 }
 
+static const cli_option rows[] = {
+    SECTION("Data"),
+    TEXT("target", "NAME|INDEX", cli_fit_options, target,
+         "column to predict; negative indices count from the end; several are separated by commas",
+         .otherwise = "the last"),
+    TEXT("labels", "FILE", cli_fit_options, labels, "targets in a file of their own"),
+    CHOICE("task", "TASK", cli_fit_options, task, bo_task_name, "what to learn", .initial = "auto"),
+    TEXT("categorical", "COLS|auto", cli_fit_options, categorical,
+         "columns to encode as one-hot, by name or index; auto: every text column"),
+    CHOICE("impute", "HOW", cli_fit_options, impute, bo_impute_name, "what replaces missing values", .initial = "none"),
+    CHOICE("format", "FORMAT", cli_fit_options, format, bo_format_name, "format of the files", .initial = "auto"),
+    TEXT("test", "FILE", cli_fit_options, test, "evaluate the model on these rows"),
+    TEXT("test-labels", "FILE", cli_fit_options, test_labels, "targets of --test in a file of their own"),
+    REAL("holdout", "F", cli_fit_options, holdout,
+         "evaluate the model on this part of the rows, chosen by the seed, and learn from the rest", .high = 0.95,
+         .otherwise = "none"),
+    FLAG("stream", cli_fit_options, stream,
+         "read the file in blocks, from disk again and again: memory does not grow with its size"),
+    COUNT("sample", "N", cli_fit_options, sample, "rows that choose gamma and the scaling of a stream", .low = 2,
+          .initial = "10000"),
+    SECTION("Features"),
+    CHOICE("kernel", "K", cli_fit_options, kernel, bo_kernel_name, "kernel: the similarity of two rows",
+           .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
+    COUNT("features", "R", cli_fit_options, features, "length of the feature vector", .otherwise = "4096"),
+    CHOICE("function", "F", cli_fit_options, function, bo_function_name, "function of the projections",
+           .without = ~0u << BO_FUNCTION_CUSTOM, .initial = "default"),
+    CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),
+    CHOICE("sampling", "S", cli_fit_options, sampling, bo_sampling_name, "whether the data chooses frequencies",
+           .initial = "drawn"),
+    REAL_OR_AUTO("gamma", cli_fit_options, gamma, "gamma of the kernel, after scaling; larger is more local",
+                 .otherwise = "searched"),
+    REAL("alpha", "X", cli_fit_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
+         .otherwise = "1"),
+    COUNT("degree", "P", cli_fit_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
+          .otherwise = "2"),
+    TEXT("length-scales", "FILE", cli_fit_options, length_scales,
+         "file with one positive number for each column, which divides it after scaling"),
+    CHOICE("scaling", "HOW", cli_fit_options, scaling, bo_scaling_name, "how inputs are scaled", .initial = "auto"),
+    SECTION("Learning"),
+    CHOICE("precision", "P", cli_fit_options, precision, bo_precision_name,
+           "precision of the products in the Gram matrix; auto: the coarsest that lambda does not notice",
+           .initial = "auto"),
+    CHOICE("loss", "LOSS", cli_fit_options, loss, bo_loss_name, "what is minimized", .initial = "auto"),
+    REAL_OR_AUTO("lambda", cli_fit_options, lambda,
+                 "ridge of |Zb - y|^2 + lambda |b|^2, without a factor n; of logistic: losses + lambda/2 |b|^2",
+                 .otherwise = "searched"),
+    CHOICE("solver", "S", cli_fit_options, solver, bo_solver_name, "how the system is solved", .initial = "auto"),
+    REAL("noise", "S", cli_fit_options, noise, "deviation of noise on the features, in expectation", .high = 1e6,
+         .initial = "0"),
+    REAL("dropout", "P", cli_fit_options, dropout, "probability that a feature is dropped, in expectation",
+         .high = 0.99, .initial = "0"),
+    FLAG("balanced", cli_fit_options, balanced, "all classes weigh the same, however many rows they have"),
+    FLAG("no-intercept", cli_fit_options, no_intercept, "no constant term"),
+    BYTES("memory", "BYTES", cli_fit_options, memory, "memory that fitting may use, such as 4G",
+          .otherwise = "three quarters of the machine's"),
+    SECTION("Results"),
+    TEXT("out", "MODEL", cli_fit_options, out, "file to write"),
+    TEXT("plot", "FILE", cli_fit_options, plot,
+         "picture of the test, predicted against true or the confusion matrix: .svg, .png, .pdf"),
+    END_OF_OPTIONS,
+};
+
+const cli_usage cli_fit_usage = {
+    .command = "fit",
+    .synopsis = "TRAIN... --out MODEL [options]",
+    .about = "Learns to predict a column of a table with a kernel machine on random features. TRAIN is CSV, "
+             ".npy, libsvm, IDX or whitespace-separated numbers, also gzip-compressed; several files are read "
+             "as one. Nothing needs to be tuned: gamma and lambda are searched. With mpirun the rows are split "
+             "over the ranks.",
+    .examples = "  bochner fit train.csv --target price --out price.model\n"
+                "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
+                "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n",
+    .groups = {{rows, 0}},
+};
+
 int cli_fit(int argc, char **argv)
 {
-    cli_fit_options o = {.features = FEATURES_NOT_GIVEN, .sample = 10000};
-    const cli_option options[] = {
-        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "target", "NAME|INDEX",
-         "column to predict; the last unless given; negative counts from the end; a comma between several", &o.target,
-         NULL, 0, 0},
-        {CLI_TEXT, "labels", "FILE", "the targets, when they are in a file of their own", &o.labels, NULL, 0, 0},
-        {CLI_CHOICE, "task", "TASK", "what to learn", &o.task, cli_task_choice, 0, 0},
-        {CLI_TEXT, "categorical", "COLS|auto", "columns to one-hot, by name or index; auto: every text column",
-         &o.categorical, NULL, 0, 0},
-        {CLI_CHOICE, "impute", "HOW", "missing values", &o.impute, cli_impute_choice, 0, 0},
-        {CLI_CHOICE, "format", "FORMAT", "of the files", &o.format, cli_format_choice, 0, 0},
-        {CLI_TEXT, "test", "FILE", "try the model on these rows", &o.test, NULL, 0, 0},
-        {CLI_TEXT, "test-labels", "FILE", "their targets, when in a file of their own", &o.test_labels, NULL, 0, 0},
-        {CLI_REAL, "holdout", "F",
-         "try the model on this share of the rows, chosen by the seed, and learn from the rest", &o.holdout, NULL, 0,
-         0.95},
-        {CLI_FLAG, "stream", NULL,
-         "read the file in blocks: memory does not grow with its size; it is read again from disk, not kept", &o.stream,
-         NULL, 0, 0},
-        {CLI_COUNT, "sample", "N", "rows that choose gamma and the scaling of a stream; 10000 unless given", &o.sample,
-         NULL, 2, 0},
-        {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "kernel", "K", "which similarity of rows", &o.kernel, cli_kernel_choice, 0, 0},
-        {CLI_COUNT, "features", "R", "length of the feature vector; 4096 unless given", &o.features, NULL, 0, 0},
-        {CLI_CHOICE, "function", "F", "of the projections", &o.function, cli_function_choice, 0, 0},
-        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
-        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling, cli_sampling_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "gamma", "X|auto",
-         "of the kernel, after scaling; larger is more local; searched unless given", &o.gamma, NULL, 0, 0},
-        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
-        {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
-        {CLI_TEXT, "length-scales", "FILE", "one positive number a column, which divides it after scaling",
-         &o.length_scales, NULL, 0, 0},
-        {CLI_CHOICE, "scaling", "HOW", "how inputs are scaled", &o.scaling, cli_scaling_choice, 0, 0},
-        {CLI_SECTION, "Learning", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_CHOICE, "precision", "P",
-         "of the products in the Gram matrix; auto is the coarsest that lambda does not notice", &o.precision,
-         cli_precision_choice, 0, 0},
-        {CLI_CHOICE, "loss", "LOSS", "what is minimized", &o.loss, cli_loss_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "lambda", "X|auto",
-         "of |Zb - y|^2 + lambda |b|^2, no factor n (logistic: losses + lambda/2 |b|^2); searched unless given",
-         &o.lambda, NULL, 0, 0},
-        {CLI_CHOICE, "solver", "S", "how the system is solved", &o.solver, cli_solver_choice, 0, 0},
-        {CLI_REAL, "noise", "S", "deviation of noise on the features, in expectation", &o.noise, NULL, 0, 1e6},
-        {CLI_REAL, "dropout", "P", "probability that a feature is dropped, in expectation", &o.dropout, NULL, 0, 0.99},
-        {CLI_FLAG, "balanced", NULL, "classes weigh the same however many rows they have", &o.balanced, NULL, 0, 0},
-        {CLI_FLAG, "no-intercept", NULL, "no constant term", &o.no_intercept, NULL, 0, 0},
-        {CLI_BYTES, "memory", "BYTES", "that fitting may use, such as 4G; three quarters of the machine unless given",
-         &o.memory, NULL, 0, 0},
-        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "out", "MODEL", "file to write", &o.out, NULL, 0, 0},
-        {CLI_TEXT, "plot", "FILE",
-         "picture of the test: predicted against true, or the confusion matrix; .svg, .png, .pdf", &o.plot, NULL, 0, 0},
-    };
-    const cli_usage usage = {
-        "fit",
-        "TRAIN... --out MODEL [options]",
-        "Learns to predict a column of a table with a kernel machine on random features. TRAIN is CSV, .npy, "
-        "libsvm, IDX "
-        "or whitespace-separated numbers, also gzip-compressed; several files are read as one. Nothing needs "
-        "to be tuned: "
-        "gamma and lambda are searched. With mpirun the rows are split over the ranks.",
-        "  bochner fit train.csv --target price --out price.model\n"
-        "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
-        "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n",
-        options,
-        CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments files = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &files);
-    int status = parsed == CLI_PARSED ? fit(&o, &common, &files) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
-    free(files.items);
-    return status;
+    cli_fit_options o = {0};
+    return cli_command(&cli_fit_usage, argc, argv, &o, fit);
 }

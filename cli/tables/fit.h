@@ -7,6 +7,7 @@
 #include "training_rows.h"
 
 typedef struct cli_fit_options {
+    cli_given was_given;
     const char *labels, *target, *test, *test_labels, *categorical, *length_scales, *out, *plot;
     int task, format, impute, loss, solver, scaling, precision, kernel, function, draw, sampling;
     size_t features, degree, memory, sample;

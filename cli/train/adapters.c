@@ -1,48 +1,63 @@
-/* Adapters for `bochner train`. */
+/* bochner train --lora: adapters of a model instead of the model. */
 #include "train.h"
 #include <string.h>
 
-static const char *init_choice(int index)
+const cli_option cli_train_lora_rows[] = {
+    SECTION("Adapters"),
+    COUNT("lora", "RANK", cli_train_lora_options, rank,
+          "train adapters of this rank around linear layers of --init, which stays as it is", .low = 1,
+          .high = 1 << 16),
+    REAL("lora-alpha", "A", cli_train_lora_options, alpha, "adapters count A / RANK times", .low = 1e-6, .high = 1e6,
+         .otherwise = "twice the rank"),
+    TEXT("lora-targets", "NAMES", cli_train_lora_options, targets,
+         "ends of layers' names (q_proj,v_proj) or patterns with a star", .otherwise = "all hidden layers"),
+    CHOICE("lora-init", "KIND", cli_train_lora_options, init, bo_lora_init_name,
+           "where adapters begin: at zero, or at singular vectors", .initial = "zero"),
+    END_OF_OPTIONS,
+};
+
+/* With adapters the model is that of --init, and so is its tokenizer. */
+int cli_train_check_lora(const cli_train_options *o)
 {
-    return index < BO_LORA_INIT_COUNT ? bo_lora_init_name((bo_lora_init)index) : NULL;
+    static const char *const rank[] = {"lora", NULL}, *const shared[] = {"init", "freeze", NULL};
+    const cli_option *part = cli_train_given(cli_train_lora_rows, &o->lora, rank);
+    if (!o->lora.rank) return part ? cli_wrong_use("train", "--%s is an option of --lora RANK", part->name) : CLI_DONE;
+    if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs the model of --init DIR");
+    if (o->tokenizer || CLI_GIVEN(o, vocab))
+        return cli_wrong_use("train", "--lora: the tokenizer is that of --init, found --%s",
+                             o->tokenizer ? "tokenizer" : "vocab");
+    const cli_option *found = cli_train_given(cli_train_shape_rows, o, shared);
+    if (!found) found = cli_next_given(cli_train_layer_rows, &o->attention, NULL);
+    if (!found) found = cli_next_given(cli_train_attention_rows, o, NULL);
+    if (!found) return CLI_DONE;
+    return cli_wrong_use("train", "--lora: the model of --init stays as it is, found --%s", found->name);
 }
 
-size_t cli_train_lora_table(cli_train_lora *o, cli_option out[CLI_TRAIN_LORA])
+/* Adapters go into the model itself, also where a run goes on. */
+static bool open_init(cli_train_job *job)
 {
-    const cli_option options[] = {
-        {CLI_SECTION, "Adapters", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "lora", "RANK", "train adapters of this rank around linear layers of --init, which stays as it is",
-         &o->rank, NULL, 1, 1 << 16},
-        {CLI_REAL, "lora-alpha", "A", "they count A / RANK times; twice the rank unless given", &o->alpha, NULL, 1e-6,
-         1e6},
-        {CLI_TEXT, "lora-targets", "NAMES",
-         "ends of layers' names (q_proj,v_proj) or patterns with a star; all: the hidden ones, unless given",
-         &o->targets, NULL, 0, 0},
-        {CLI_CHOICE, "lora-init", "KIND", "where they begin: zero unless given, or singular vectors", &o->init,
-         init_choice, 0, 0},
-    };
-    memcpy(out, options, sizeof options);
-    return CLI_COUNT_OF(options);
+    if (!job->options->init) return true;
+    return cli_train_ok(job, bo_model_load(job->session->context, job->options->init, &job->model)) &&
+           job->kind->accepts(job, job->model);
 }
 
 static bo_status adapt(cli_train_job *job)
 {
-    const cli_train_lora *o = &job->options->lora;
-    bo_context *context = job->session->context;
+    const cli_train_lora_options *o = &job->options->lora;
     const bo_lora_desc desc = {.rank = o->rank,
                                .alpha = o->alpha,
                                .targets = o->targets,
-                               .init = o->init < 0 ? BO_LORA_ZERO : (bo_lora_init)o->init,
+                               .init = o->init,
                                .data = job->train,
                                .seed = job->session->common.seed,
                                .base = job->options->init};
-    return bo_model_adapt(context, job->model, &desc);
+    return bo_model_adapt(job->session->context, job->model, &desc);
 }
 
 /* Adapters do not change what a model is for: what says labels would have no weights in its base. */
 static bool fits_task(cli_train_job *job)
 {
-    const bo_model_task wanted = (bo_model_task)job->options->texts.task, found = bo_model_describe(job->model)->task;
+    const bo_model_task wanted = job->options->texts.task, found = bo_model_describe(job->model)->task;
     if (wanted == found) return true;
     cli_fail(job->session,
              "--lora: the task of %s is %s and stays so, found --task %s; make a model of that task first: "
@@ -53,10 +68,10 @@ static bool fits_task(cli_train_job *job)
 }
 
 /* A run that goes on takes its adapters from its checkpoint; the trainer refuses others than it has. */
-bool cli_train_lora_open(cli_train_job *job)
+static bool open_model(cli_train_job *job)
 {
-    if (!fits_task(job)) return false;
-    const bo_status status = adapt(job);
-    if (status != BO_OK) cli_fail_status(job->session, status);
-    return status == BO_OK;
+    return fits_task(job) && cli_train_ok(job, adapt(job));
 }
+
+const cli_train_weights cli_train_adapters = {
+    .file = "adapter_model.safetensors", .open_init = open_init, .open_model = open_model};

@@ -1,4 +1,4 @@
-/* Description, examples and network of `bochner train --model`. */
+/* bochner train --model: from a description and a table, images or a graph to a network and a run. */
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -6,56 +6,92 @@
 
 enum { BATCH = 128, EPOCHS = 10, GRAPH_EPOCHS = 200 };
 
-static const char *readout_choice(int index)
+static const char *readout_name(unsigned index)
 {
     static const char *const names[] = {"gradient", "ridge"};
-    return index < 2 ? names[index] : NULL;
+    return index < CLI_COUNT_OF(names) ? names[index] : NULL;
 }
 
-size_t cli_train_network_table(cli_train_network *o, cli_option out[CLI_TRAIN_NETWORK])
+const cli_option cli_train_network_rows[] = {
+    SECTION("Networks"),
+    TEXT("model", "FILE", cli_train_network_options, model,
+         "a network's description (JSON), to be trained on a table, images or a graph: --data"),
+    REAL("width-multiplier", "X", cli_train_network_options, width_multiplier,
+         "factor of every hidden width of the description", .low = 1e-3, .high = 1e3, .otherwise = "1"),
+    REAL("epochs", "N", cli_train_network_options, epochs, "how often each example is seen", .low = 1e-3, .high = 1e9,
+         .otherwise = "10, of a graph 200, where neither --steps nor --minutes is given"),
+    TEXT("valid-labels", "FILE", cli_train_network_options, valid_labels,
+         "of a network: targets of --valid in a file of their own"),
+    CHOICE("readout", "HOW", cli_train_network_options, readout, readout_name,
+           "of a network: ridge solves the last linear layer exactly, and trains nothing else", .initial = "gradient"),
+    REAL("lambda", "X", cli_train_network_options, lambda, "of --readout ridge: the ridge", .high = 1e30,
+         .initial = "1"),
+    END_OF_OPTIONS,
+};
+
+static bool is_asked(const cli_train_options *o)
 {
-    const cli_option before[] = {
-        {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "model", "FILE",
-         "a network's description (JSON), to be trained on a table, images or a graph: --data", &o->model, NULL, 0, 0},
-        {CLI_REAL, "width-multiplier", "X", "of every hidden width of the description; 1 unless given",
-         &o->width_multiplier, NULL, 1e-3, 1e3},
-        {CLI_REAL, "epochs", "N", "how often each example is seen; 10, of a graph 200, where no length is given",
-         &o->epochs, NULL, 1e-3, 1e9},
-        {CLI_TEXT, "valid-labels", "FILE", "of a network: targets of --valid in a file of their own", &o->valid_labels,
-         NULL, 0, 0},
-        {CLI_CHOICE, "readout", "HOW",
-         "of a network: ridge solves the last linear layer exactly, and trains nothing else", &o->readout,
-         readout_choice, 0, 0},
-        {CLI_REAL, "lambda", "X", "of --readout ridge; 1 unless given", &o->lambda, NULL, 0, 1e30},
-    };
-    memcpy(out, before, sizeof before);
-    return CLI_COUNT_OF(before) + cli_network_data_table(&o->data, out + CLI_COUNT_OF(before));
+    return o->network.model != NULL;
 }
 
-int cli_train_network_check(const cli_train_words *words)
+static bool is_readout_asked(const cli_train_options *o)
+{
+    return is_asked(o) && o->network.readout;
+}
+
+/* The first option given that only models of text have; NULL: none. */
+static const char *text_option(const cli_train_options *o)
+{
+    static const char *const shared[] = {"data", "valid", "valid-fraction", "freeze", "mup", "unit-mup", NULL};
+    const cli_option *row = cli_train_given(cli_train_text_rows, o, shared);
+    if (!row) row = cli_next_given(cli_train_texts_rows, &o->texts, NULL);
+    if (!row) row = cli_train_given(cli_train_shape_rows, o, shared);
+    if (!row) row = cli_next_given(cli_train_layer_rows, &o->attention, NULL);
+    if (!row) row = cli_next_given(cli_train_attention_rows, o, NULL);
+    return row ? row->name : o->lora.rank ? "lora" : NULL;
+}
+
+/* Its own options have no place without --model. */
+static int check_absent(const cli_train_options *o)
+{
+    const cli_option *row = cli_next_given(cli_train_network_rows, &o->network, NULL);
+    if (!row) row = cli_next_given(cli_network_column_rows, &o->network.data, NULL);
+    if (!row) row = cli_next_given(cli_network_graph_rows, &o->network.data, NULL);
+    if (!row) return CLI_DONE;
+    return cli_wrong_use("train", "--%s is an option of networks: it needs --model FILE", row->name);
+}
+
+static int check(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
-    const cli_train_network *n = &o->network;
+    const cli_train_network_options *n = &o->network;
+    if (text_option(o))
+        return cli_wrong_use("train", "--%s is an option of language models, not of --model FILE", text_option(o));
     if (o->data.count + words->files.count != 1)
         return cli_wrong_use("train", "--model: expected one file of --data, found %zu",
                              o->data.count + words->files.count);
     if (n->valid_labels && !o->valid) return cli_wrong_use("train", "--valid-labels needs --valid FILE");
-    if (!n->readout && n->lambda != cli_train_defaults().network.lambda)
-        return cli_wrong_use("train", "--lambda is an option of --readout ridge");
+    if (!n->readout && CLI_GIVEN(n, lambda)) return cli_wrong_use("train", "--lambda is an option of --readout ridge");
     if (n->data.graph && o->valid)
-        return cli_wrong_use("train", "--valid: nodes for validation are in the same graph; name them with --split, or "
-                                      "give --valid-fraction");
+        return cli_wrong_use("train",
+                             "--valid: nodes for validation are in the same graph; name them with --split, or give "
+                             "--valid-fraction");
     if (n->data.split && o->valid)
         return cli_wrong_use("train", "--split says which rows are for validation; leave out --valid");
-    if (n->readout && (n->epochs > 0 || o->steps || o->minutes > 0 || o->resume))
-        return cli_wrong_use("train",
-                             "--readout ridge takes no steps: leave out --epochs, --steps, --minutes and --resume");
-    if (n->readout && cli_is_network(o->out))
-        return cli_wrong_use("train", "%s: holds a network already: name another folder", o->out);
     if (n->epochs > 0 && (o->steps || o->minutes > 0))
         return cli_wrong_use("train", "give one of --epochs, --steps and --minutes");
     return cli_network_data_check("train", &n->data);
+}
+
+static int check_readout(const cli_train_words *words)
+{
+    const cli_train_options *o = &words->options;
+    if (o->network.epochs > 0 || o->steps || o->minutes > 0 || o->resume)
+        return cli_wrong_use("train",
+                             "--readout ridge takes no steps: leave out --epochs, --steps, --minutes and --resume");
+    if (cli_is_network(o->out))
+        return cli_wrong_use("train", "%s: holds a network already: name another folder", o->out);
+    return check(words);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
@@ -78,7 +114,7 @@ static char *read_description(cli_session *session, const char *path)
 static bool open_examples(cli_train_job *job, const bo_network_needs *needs)
 {
     const cli_train_options *o = job->options;
-    const cli_train_network *n = &o->network;
+    const cli_train_network_options *n = &o->network;
     const char *path = o->data.count ? o->data.items[0] : job->words->files.items[0];
     const bool cut = !o->valid && !n->data.split;
     cli_network_source source = {.path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0};
@@ -143,23 +179,25 @@ static void set_length(cli_train_job *job)
     desc->steps = (uint64_t)fmax(1, ceil(epochs * rows / (double)desc->batch));
 }
 
-bool cli_train_network_open(cli_train_job *job)
+static bool open_all(cli_train_job *job)
 {
     char *text = read_description(job->session, job->options->network.model);
     const bool opened = text && open_network(job, text) && open_held_out(job);
     free(text);
-    if (!opened) return false;
-    cli_train_describe_run(job);
+    return opened;
+}
+
+static void describe(cli_train_job *job)
+{
     job->desc.network = job->network;
     job->desc.examples = job->examples;
     job->desc.held_out = job->held_out;
     set_length(job);
-    return true;
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------- */
 
-void cli_train_network_plan(const cli_train_job *job)
+static void say_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const bo_network_info info = bo_network_describe(job->network);
@@ -186,18 +224,19 @@ static bool has_classes(const cli_train_job *job)
     return bo_network_describe(job->network).classes > 0;
 }
 
-void cli_train_network_loss(const cli_train_job *job, const bo_training_report *r, char out[160])
+static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
 {
-    const int length = snprintf(out, 160, "loss %.4g", r->loss);
+    const int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.4g", r->loss);
     if (isnan(r->valid_loss)) return;
     if (has_classes(job))
-        snprintf(out + length, 160 - (size_t)length, "  test %.4g (%.2f%% right)", r->valid_loss,
+        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.4g (%.2f%% right)", r->valid_loss,
                  100 * r->valid_metric);
     else
-        snprintf(out + length, 160 - (size_t)length, "  test %.4g (rmse %.4g)", r->valid_loss, r->valid_metric);
+        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.4g (rmse %.4g)", r->valid_loss,
+                 r->valid_metric);
 }
 
-void cli_train_network_print(const cli_train_job *job)
+static void print(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
     const bool tested = !isnan(r->valid_loss);
@@ -212,23 +251,90 @@ void cli_train_network_print(const cli_train_job *job)
     printf("Network     %s%s\n", job->options->out, tested ? "; the one of least loss is in best/ there" : "");
 }
 
-void cli_train_network_json(const cli_train_job *job)
+static void json(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
+    cli_json to = {.out = stdout};
+    cli_json_object(&to, NULL);
+    cli_json_text(&to, "out", job->options->out);
+    cli_json_count(&to, "parameters", (size_t)bo_network_describe(job->network).parameters);
+    cli_json_count(&to, "steps", r->step);
+    cli_json_count(&to, "examples", r->tokens);
+    cli_json_number(&to, "loss", r->loss);
+    cli_json_number(&to, "valid_loss", r->valid_loss);
+    cli_json_number(&to, has_classes(job) ? "valid_accuracy" : "valid_rmse", r->valid_metric);
+    cli_json_number(&to, "best_valid_loss", r->best_valid_loss);
+    cli_json_number(&to, "seconds", r->seconds);
+    cli_json_number(&to, "examples_per_second", r->tokens_per_second);
+    cli_json_number(&to, "gflops", r->gflops);
+    cli_json_count(&to, "memory_bytes", job->plan.all_bytes);
+    cli_json_flag(&to, "stopped_early", r->stopped_early);
+    cli_json_end(&to);
+}
+
+static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
+{
+    const bo_network_info info = bo_network_describe(job->network);
+    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", info.layers, cli_count((size_t)info.parameters).s);
+    return info.loss;
+}
+
+const cli_train_kind cli_train_network = {
+    .unit = "examples",
+    .test_tokens = 32768,
+    .is_asked = is_asked,
+    .check = check,
+    .check_absent = check_absent,
+    .open = open_all,
+    .describe = describe,
+    .say_plan = say_plan,
+    .loss_words = loss_words,
+    .print = print,
+    .json = json,
+    .picture_words = picture_words,
+};
+
+/* ---- a readout that is solved for ------------------------------------------------------------------------------------------------ */
+
+static void json_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
+{
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_text(&json, "out", job->options->out);
     cli_json_count(&json, "parameters", (size_t)bo_network_describe(job->network).parameters);
-    cli_json_count(&json, "steps", r->step);
-    cli_json_count(&json, "examples", r->tokens);
-    cli_json_number(&json, "loss", r->loss);
-    cli_json_number(&json, "valid_loss", r->valid_loss);
-    cli_json_number(&json, has_classes(job) ? "valid_accuracy" : "valid_rmse", r->valid_metric);
-    cli_json_number(&json, "best_valid_loss", r->best_valid_loss);
-    cli_json_number(&json, "seconds", r->seconds);
-    cli_json_number(&json, "examples_per_second", r->tokens_per_second);
-    cli_json_number(&json, "gflops", r->gflops);
-    cli_json_count(&json, "memory_bytes", job->plan.all_bytes);
-    cli_json_flag(&json, "stopped_early", r->stopped_early);
+    cli_json_number(&json, "lambda", job->options->network.lambda);
+    if (job->held_out) {
+        cli_json_number(&json, "valid_loss", found->loss);
+        if (!isnan(found->accuracy)) cli_json_number(&json, "valid_accuracy", found->accuracy);
+        if (!isnan(found->rmse)) cli_json_number(&json, "valid_rmse", found->rmse);
+    }
+    cli_json_number(&json, "seconds", seconds);
     cli_json_end(&json);
 }
+
+static void print_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
+{
+    printf("Solved      the last layer, in %s\n", cli_seconds(seconds).s);
+    if (job->held_out && !isnan(found->accuracy)) printf("Test        %.2f%% right\n", 100 * found->accuracy);
+    if (job->held_out && !isnan(found->rmse)) printf("Test        rmse %.5g\n", found->rmse);
+    printf("Network     %s\n", job->options->out);
+}
+
+static int solve(cli_train_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_network_evaluation found = {0};
+    const double start = cli_now();
+    bo_status status = bo_network_solve(context, job->network, job->examples, job->options->network.lambda);
+    const double seconds = cli_now() - start;
+    if (status == BO_OK && job->held_out)
+        status = bo_network_evaluate(context, job->network, job->held_out, BO_SPLIT_VALID, &found);
+    if (status == BO_OK) status = bo_network_save(context, job->network, job->options->out);
+    cli_progress_clear(&job->session->progress);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    (job->session->common.json ? json_readout : print_readout)(job, &found, seconds);
+    return CLI_DONE;
+}
+
+const cli_train_kind cli_train_readout = {
+    .unit = "examples", .is_asked = is_readout_asked, .check = check_readout, .open = open_all, .solve = solve};

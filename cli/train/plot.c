@@ -76,36 +76,11 @@ static void draw(FILE *pipe, const char *path, const void *what)
     fputs("\n", pipe);
 }
 
-enum { TITLE = 320 };
-
-static void model_title(const bo_model *model, char out[TITLE])
-{
-    const bo_model_desc *d = bo_model_describe(model);
-    char words[CLI_MIXER_WORDS];
-    snprintf(out, TITLE, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
-             cli_train_mixer_words(d, words));
-}
-
-static void network_title(const bo_network *network, char out[TITLE])
-{
-    const bo_network_info info = bo_network_describe(network);
-    snprintf(out, TITLE, "%zu layers, %s parameters", info.layers, cli_count((size_t)info.parameters).s);
-}
-
 int cli_train_plot(cli_train_job *job)
 {
-    char path[4096], title[TITLE];
-    const bool network = job->network != NULL;
-    curve c = {.title = title,
-               .unit = network ? "examples" : "tokens",
-               .loss = network                                     ? bo_network_describe(job->network).loss
-                       : job->texts && bo_texts_labels(job->texts) ? "nats an example"
-                                                                   : "nats a token"};
+    char path[4096], title[CLI_TRAIN_TITLE];
+    curve c = {.title = title, .unit = job->kind->unit, .loss = job->kind->picture_words(job, title)};
     snprintf(path, sizeof path, "%s/metrics.jsonl", job->options->out);
-    if (network)
-        network_title(job->network, title);
-    else
-        model_title(job->model, title);
     read_curve(path, &c);
     const int status = cli_picture(job->session, job->options->plot, "", draw, &c);
     free(c.points);

@@ -19,18 +19,6 @@ const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
     return out;
 }
 
-static void say_text(const cli_train_job *job)
-{
-    const cli_train_options *o = job->options;
-    char files[CLI_TRAIN_FILES], test[96] = "";
-    if (job->valid)
-        snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_corpus_tokens(job->valid)).s,
-                 o->valid ? "" : ", the end of it");
-    cli_say(job->session, "Text        %s: %s tokens to learn from%s; %s", cli_train_files(job, files),
-            cli_count(bo_corpus_tokens(job->train)).s, test,
-            bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
-}
-
 /* "attention rfa, scalar gate, 128 features"; "mixer ssm low-rank, state 16", … */
 const char *cli_train_mixer_words(const bo_model_desc *d, char out[CLI_MIXER_WORDS])
 {
@@ -62,28 +50,19 @@ void cli_train_say_model(const cli_train_job *job)
             d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
 }
 
+void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    char words[CLI_MIXER_WORDS];
+    snprintf(out, CLI_TRAIN_TITLE, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
+             cli_train_mixer_words(d, words));
+}
+
 /* Half the rate of large products, until the first steps are measured. */
 double cli_train_expected_seconds(const cli_train_job *job)
 {
     const double ranks = job->desc.ranks ? job->desc.ranks->size : 1;
     return (double)job->desc.steps * job->plan.operations / (0.5e9 * job->gemm * ranks);
-}
-
-static void say_run(const cli_train_job *job)
-{
-    const bo_trainer_desc *r = &job->desc;
-    const size_t batch = r->batch ? r->batch : 16, context = bo_model_describe(job->model)->context;
-    char length[256] = "as many steps as it has";
-    if (r->steps) {
-        const double tokens = (double)r->steps * (double)(batch * context);
-        snprintf(length, sizeof length, "%s steps, %s tokens (%s times the text), roughly %s", cli_count(r->steps).s,
-                 cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
-                 cli_seconds(cli_train_expected_seconds(job)).s);
-    } else if (r->minutes > 0) {
-        snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
-    }
-    cli_say(job->session, "Plan        %s; %zu x %s tokens a step%s; %s", length, batch, cli_count(context).s,
-            job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
 }
 
 void cli_train_say_memory(const cli_train_job *job)
@@ -120,33 +99,11 @@ bool cli_train_plan(cli_train_job *job)
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
     job->gemm = bo_yardstick_gemm(context, 768, 3, &yardstick) == BO_OK ? yardstick.best_gflops : NAN;
-    if (job->network) return cli_train_network_plan(job), true;
-    if (job->texts) return cli_train_texts_plan(job), true;
-    say_text(job);
-    cli_train_say_model(job);
-    say_run(job);
-    cli_train_say_memory(job);
+    job->kind->say_plan(job);
     return true;
 }
 
 /* ---- meanwhile ---------------------------------------------------------------------------------------------------------------- */
-
-static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[160])
-{
-    if (job->network) {
-        cli_train_network_loss(job, r, out);
-        return;
-    }
-    if (job->texts) {
-        cli_train_texts_loss(r, out);
-        return;
-    }
-    int length = snprintf(out, 160, "loss %.3f", r->loss);
-    if (isnan(r->valid_loss)) return;
-    length += snprintf(out + length, 160 - (size_t)length, "  test %.3f", r->valid_loss);
-    if (bo_tokenizer_is_bytes(job->tokenizer))
-        snprintf(out + length, 160 - (size_t)length, " (%.3f bits/byte)", r->valid_metric);
-}
 
 static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
 {
@@ -169,8 +126,8 @@ static void measure_again(cli_train_job *job, double gflops)
 bool cli_train_progress(void *user, const bo_training_report *r)
 {
     cli_train_job *job = user;
-    char loss[160], speed[96], step[64] = "";
-    loss_words(job, r, loss);
+    char loss[CLI_TRAIN_LOSS], speed[96], step[64] = "";
+    job->kind->loss_words(job, r, loss);
     measure_again(job, r->gflops);
     speed_words(job, r, speed);
     snprintf(job->session->progress.note, sizeof job->session->progress.note, "%.100s  %.56s", loss, speed);
@@ -183,23 +140,7 @@ bool cli_train_progress(void *user, const bo_training_report *r)
 
 /* ---- after -------------------------------------------------------------------------------------------------------------------- */
 
-void cli_train_print(const cli_train_job *job)
-{
-    if (job->texts) {
-        cli_train_texts_print(job);
-        return;
-    }
-    const bo_training_report *r = bo_trainer_report(job->trainer);
-    printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
-           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
-    if (!isnan(r->valid_loss))
-        printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
-               r->best_valid_loss);
-    printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
-           isnan(r->valid_loss) ? "" : "best/ there");
-}
-
-void cli_train_json(const cli_train_job *job)
+void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json))
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
     char metric[64];
@@ -207,7 +148,7 @@ void cli_train_json(const cli_train_job *job)
     snprintf(metric, sizeof metric, "valid_%s", r->metric);
     cli_json_object(&json, NULL);
     cli_json_text(&json, "out", job->options->out);
-    if (job->texts) cli_train_texts_json(job, &json);
+    if (data) data(job, &json);
     cli_json_count(&json, "parameters", (size_t)job->plan.parameters);
     cli_json_count(&json, "trained_parameters", (size_t)job->plan.trained);
     cli_json_count(&json, "steps", r->step);

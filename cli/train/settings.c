@@ -12,28 +12,10 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
 {
     cli_train_options *o = &words->options;
     const cli_list before = o->data;
-    cli_option options[CLI_TRAIN_OPTIONS];
-    const cli_usage usage = {
-        "train",
-        "--data FILE... --out DIR [options]   or   --resume --out DIR",
-        "Trains a language model with the attention of your choice on text. DIR becomes what Hugging Face stores: "
-        "config.json, model.safetensors, tokenizer.json; bochner eval and generate take it. A run that was stopped or "
-        "killed goes on with --resume to the same weights, bit for bit. With mpirun the batch is split over the ranks. "
-        "With "
-        "--task it labels texts, says whether two belong together, or translates: data are tab-separated lines. With "
-        "--model FILE it trains a network of the layers that the file describes on a table, images or a graph.",
-        "  bochner train --data text.txt --out model --minutes 2\n"
-        "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
-        "  bochner train --resume --out model\n"
-        "  bochner train --task classify --data reviews.tsv --out labels --steps 400\n"
-        "  bochner train --task translate --data pairs.tsv --out translator --steps 400\n"
-        "  bochner train --model net.json --data train.csv --target price --out net --steps 400\n",
-        options,
-        cli_train_table(o, options)};
     o->data.count = 0;
     free(words->files.items);
     words->files = (cli_arguments){0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &words->common, &words->files);
+    const cli_parsed parsed = cli_parse_over(&cli_train_usage, argc, argv, o, &words->common, &words->files);
     if (o->data.count == 0 && words->files.count == 0) o->data = before;
     return parsed;
 }
@@ -48,7 +30,7 @@ static bool parse_file(cli_train_words *words, int which, const char *path)
 
 static void begin(cli_train_words *words)
 {
-    words->options = cli_train_defaults();
+    cli_train_clear(&words->options);
     words->common = (cli_common){0};
 }
 
@@ -58,6 +40,14 @@ static bool parse_kept(cli_train_words *words, const char *folder)
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, KEPT);
     return access(path, R_OK) != 0 || parse_file(words, 0, path);
+}
+
+static void set_length(cli_train_options *o, size_t steps, bool steps_given, double minutes, bool minutes_given)
+{
+    o->steps = steps;
+    o->minutes = minutes;
+    CLI_SET_GIVEN(o, steps, steps_given);
+    CLI_SET_GIVEN(o, minutes, minutes_given);
 }
 
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
@@ -70,13 +60,12 @@ cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
     begin(words);
     if (folder && !parse_kept(words, folder)) return CLI_WRONG;
     if (config && !parse_file(words, 1, config)) return CLI_WRONG;
-    const bool length = words->options.steps || words->options.minutes > 0;
-    const size_t steps = words->options.steps;
-    const double minutes = words->options.minutes;
-    if (length) words->options.steps = 0, words->options.minutes = 0;
+    const cli_train_options before = words->options; /* a length on the line takes the place of either of these */
+    set_length(&words->options, 0, false, 0, false);
     parsed = parse(argc, argv, words);
-    if (length && !words->options.steps && !(words->options.minutes > 0))
-        words->options.steps = steps, words->options.minutes = minutes;
+    if (!CLI_GIVEN(&words->options, steps) && !CLI_GIVEN(&words->options, minutes))
+        set_length(&words->options, before.steps, CLI_GIVEN(&before, steps), before.minutes,
+                   CLI_GIVEN(&before, minutes));
     return parsed;
 }
 
@@ -112,21 +101,13 @@ static void make_whole(const char **path, whole_names *names)
     if (whole) *path = names->items[names->count++] = whole;
 }
 
-static bool write_kept(cli_session *session, cli_train_options *now, uint64_t seed)
+static bool write_kept(cli_session *session, const cli_train_options *now, const cli_common *common, const char *folder)
 {
-    cli_train_options before = cli_train_defaults();
-    uint64_t no_seed = 0;
-    cli_option options[CLI_TRAIN_OPTIONS + 1], others[CLI_TRAIN_OPTIONS + 1];
     char path[4096];
     cli_output output;
-    const size_t count = cli_train_table(now, options);
-    cli_train_table(&before, others);
-    options[count] = (cli_option){CLI_SEED, "seed", NULL, NULL, &seed, NULL, 0, 0};
-    others[count] = (cli_option){CLI_SEED, "seed", NULL, NULL, &no_seed, NULL, 0, 0};
-    snprintf(path, sizeof path, "%s/%s", now->out, KEPT);
-    now->out = NULL;
+    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
     if (!cli_output_text(session, &output, path)) return false;
-    cli_config_print(output.file, options, others, count + 1);
+    cli_config_print(output.file, &cli_train_usage, now, common);
     return cli_output_commit(session, &output);
 }
 
@@ -134,9 +115,11 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words)
 {
     cli_train_options now = words->options;
     whole_names names = {.count = 0};
-    now.resume = false;
-    now.config = NULL;
+    CLI_SET_GIVEN(&now, out, false);
+    CLI_SET_GIVEN(&now, resume, false);
+    CLI_SET_GIVEN(&now, config, false);
     list_texts(&words->files, &now.data);
+    CLI_SET_GIVEN(&now, data, now.data.count > 0);
     for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], &names);
     make_whole(&now.valid, &names);
     make_whole(&now.tokenizer, &names);
@@ -146,7 +129,7 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words)
     make_whole(&now.network.data.labels, &names);
     make_whole(&now.network.data.graph, &names);
     make_whole(&now.network.data.split, &names);
-    const bool kept = write_kept(session, &now, words->common.seed);
+    const bool kept = write_kept(session, &now, &words->common, words->options.out);
     for (size_t i = 0; i < names.count; i++) free(names.items[i]);
     return kept;
 }

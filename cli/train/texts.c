@@ -1,8 +1,7 @@
-/* Options, texts and model of `bochner train --task classify`, match and translate. */
-#include "../common/rows.h"
-#include "../models/text_tasks.h"
+/* bochner train --task classify, match and translate: from tab-separated lines to a model and a run. */
 #include "train.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Tokens of a text at most where neither the line nor a model says: of labeled ones, which are cut, and of translations, which
@@ -12,81 +11,93 @@ static const double TRANSLATED_SMOOTHING = 0.1;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------------- */
 
-static const char *task_choice(int index)
+const cli_option cli_train_texts_rows[] = {
+    SECTION("Labels and translations"),
+    CHOICE("task", "NAME", cli_train_texts_options, task, bo_model_task_name,
+           "what is learned; lines of classify: label, tab, text; of match: label, tab, text, tab, text; of "
+           "translate: source, tab, target",
+           .initial = "language"),
+    COUNT("pack", "N", cli_train_texts_options, pack,
+          "tokens that whole examples are packed into; --batch counts packs", .low = 1, .high = 1 << 30,
+          .otherwise = "2048"),
+    CHOICE("pooling", "HOW", cli_train_texts_options, pooling, bo_pooling_name,
+           "classify, match: how tokens become one vector", .otherwise = "mean"),
+    FLAG("forward", cli_train_texts_options, forward,
+         "classify, match: read forwards only, so that a text of any length streams through a state"),
+    COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "translate: layers of the encoder", .low = 1,
+          .high = 1 << 12, .otherwise = "as --layers"),
+    CHOICE("cross", "HOW", cli_train_texts_options, cross, bo_cross_name,
+           "translate: what the decoder sees of the source", .otherwise = "attention"),
+    CHOICE("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
+           "translate: kind of attention from the decoder to the source", .otherwise = "as --attention"),
+    REAL("smoothing", "E", cli_train_texts_options, smoothing, "part of the probability that all labels share",
+         .high = 0.9, .otherwise = "0; to translate 0.1"),
+    END_OF_OPTIONS,
+};
+
+static bool is_asked(const cli_train_options *o)
 {
-    return bo_model_task_name((bo_model_task)index);
+    return o->texts.task != BO_MODEL_LANGUAGE;
 }
 
-static const char *pooling_choice(int index)
+/* The first option given that only models have that label texts, or that only models have that translate; NULL: none. */
+static const char *label_option(const cli_train_texts_options *t)
 {
-    return bo_pooling_name((bo_pooling)index);
+    return CLI_GIVEN(t, pooling) ? "pooling" : t->forward ? "forward" : NULL;
 }
 
-static const char *cross_choice(int index)
+static const char *translation_option(const cli_train_texts_options *t)
 {
-    return bo_cross_name((bo_cross)index);
+    return CLI_GIVEN(t, encoder_layers)    ? "encoder-layers"
+           : CLI_GIVEN(t, cross)           ? "cross"
+           : CLI_GIVEN(t, cross_attention) ? "cross-attention"
+                                           : NULL;
 }
 
-size_t cli_train_texts_table(cli_train_texts *o, cli_option out[CLI_TRAIN_TEXTS])
+static int not_label(const char *option)
 {
-    const cli_option options[] = {
-        SECTION("Labels and translations"),
-        CHOICE("task", "NAME",
-               "what is learned. classify: lines of label, tab, text; match: label, tab, text, tab, text; translate: "
-               "source, tab, target",
-               &o->task, task_choice),
-        COUNT("pack", "N", "tokens that whole examples are packed into; --batch counts packs; 2048 unless given",
-              &o->pack, 1, 1 << 30),
-        CHOICE("pooling", "HOW", "classify, match: how tokens become one vector; mean unless given", &o->pooling,
-               pooling_choice),
-        FLAG("forward", "classify, match: read forwards only, so that a text of any length streams through a state",
-             &o->forward),
-        COUNT("encoder-layers", "N", "translate: of the encoder; as --layers unless given", &o->encoder_layers, 1,
-              1 << 12),
-        CHOICE("cross", "HOW", "translate: what the decoder sees of the source; attention unless given", &o->cross,
-               cross_choice),
-        CHOICE("cross-attention", "KIND", "translate: of what kind that is; as --attention unless given",
-               &o->cross_attention, cli_attention_kind_choice),
-        REAL("smoothing", "E", "part of the probability that all labels share; translate: 0.1 unless given",
-             &o->smoothing, 0, 0.9),
-    };
-    memcpy(out, options, sizeof options);
-    return CLI_COUNT_OF(options);
+    return cli_wrong_use("train", "--%s is an option of --task classify and match", option);
 }
 
-int cli_train_texts_check(const cli_train_options *o)
+static int not_translation(const char *option)
 {
-    const cli_train_texts *t = &o->texts;
+    return cli_wrong_use("train", "--%s is an option of --task translate", option);
+}
+
+static int check(const cli_train_words *words)
+{
+    const cli_train_options *o = &words->options;
+    const cli_train_texts_options *t = &o->texts;
     const bool translates = t->task == BO_MODEL_TRANSLATE;
-    const char *any = t->pack ? "pack" : !isnan(t->smoothing) ? "smoothing" : NULL;
-    const char *label = t->pooling >= 0 ? "pooling" : t->forward ? "forward" : NULL;
-    const char *translation = t->encoder_layers         ? "encoder-layers"
-                              : t->cross >= 0           ? "cross"
-                              : t->cross_attention >= 0 ? "cross-attention"
-                                                        : NULL;
     const char *language = o->field ? "field" : o->separator ? "separator" : o->documents ? "documents" : NULL;
-    if (any && !t->task)
-        return cli_wrong_use("train", "--%s is an option of --task classify, match and translate", any);
-    if (label && (!t->task || translates))
-        return cli_wrong_use("train", "--%s is an option of --task classify and match", label);
-    if (translation && !translates) return cli_wrong_use("train", "--%s is an option of --task translate", translation);
-    if (language && t->task)
+    if (label_option(t) && translates) return not_label(label_option(t));
+    if (translation_option(t) && !translates) return not_translation(translation_option(t));
+    if (language)
         return cli_wrong_use("train", "--%s is an option of language models, found --task %s", language,
-                             task_choice(t->task));
-    if (t->cross == BO_CROSS_SUMMARY && t->cross_attention >= 0)
+                             bo_model_task_name(t->task));
+    if (t->cross == BO_CROSS_SUMMARY && CLI_GIVEN(t, cross_attention))
         return cli_wrong_use("train", "--cross-attention has no meaning with --cross summary");
-    if (t->task && t->forward && t->pooling == BO_POOLING_FIRST)
+    if (t->forward && t->pooling == BO_POOLING_FIRST)
         return cli_wrong_use("train", "--pooling first: a first token has seen nothing of the rest with --forward");
-    return CLI_DONE;
+    return cli_train_check_text(o, &cli_train_texts);
+}
+
+static int check_absent(const cli_train_options *o)
+{
+    const cli_train_texts_options *t = &o->texts;
+    const char *any = CLI_GIVEN(t, pack) ? "pack" : CLI_GIVEN(t, smoothing) ? "smoothing" : NULL;
+    if (any) return cli_wrong_use("train", "--%s is an option of --task classify, match and translate", any);
+    if (label_option(t)) return not_label(label_option(t));
+    return translation_option(t) ? not_translation(translation_option(t)) : CLI_DONE;
+}
+
+/* docs/results.md: what does best of the two. */
+static const char *attention(const cli_train_options *o)
+{
+    return o->texts.task == BO_MODEL_TRANSLATE ? "rfa-gate" : "rfa";
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------------------- */
-
-static bool ok(cli_train_job *job, bo_status status)
-{
-    if (status != BO_OK) cli_fail_status(job->session, status);
-    return status == BO_OK;
-}
 
 /* The model to begin with, or to put adapters into; NULL: none. */
 static const bo_model *given_model(const cli_train_job *job)
@@ -94,20 +105,18 @@ static const bo_model *given_model(const cli_train_job *job)
     return job->init ? job->init : job->model;
 }
 
-bool cli_train_texts_task(const cli_train_job *job)
+static bool accepts(const cli_train_job *job, const bo_model *init)
 {
-    const bo_model_task task = bo_model_describe(given_model(job))->task;
-    if (job->options->texts.task || task == BO_MODEL_LANGUAGE) return true;
-    cli_fail(job->session, "--init: %s holds %s; give --task %s", job->options->init, cli_task_words(task),
-             bo_model_task_name(task));
-    return false;
+    (void)job;
+    (void)init;
+    return true;
 }
 
 /* A model that has the same task has the classes too. */
 static bool same_task(const cli_train_job *job)
 {
     const bo_model *model = given_model(job);
-    return model && bo_model_describe(model)->task == (bo_model_task)job->options->texts.task;
+    return model && bo_model_describe(model)->task == job->options->texts.task;
 }
 
 /* Those to learn from, as far as they are known without a tokenizer. */
@@ -124,16 +133,15 @@ static bo_texts_desc training_files(const cli_train_job *job, const char *const 
                            .seed = job->session->common.seed};
 }
 
-bool cli_train_texts_tokenizer(cli_train_job *job, const char *const *paths, size_t count,
-                               const bo_tokenizer_desc *desc)
+static bool learn_tokenizer(cli_train_job *job, const char *const *paths, size_t count, const bo_tokenizer_desc *desc)
 {
     const bo_texts_desc files = training_files(job, paths, count);
-    return ok(job, bo_tokenizer_train_texts(job->session->context, desc, &files, &job->tokenizer));
+    return cli_train_ok(job, bo_tokenizer_train_texts(job->session->context, desc, &files, &job->tokenizer));
 }
 
 static bo_texts_desc training_texts(const cli_train_job *job, const char *const *paths, size_t count)
 {
-    const int task = job->options->texts.task;
+    const bo_model_task task = job->options->texts.task;
     const int32_t end = bo_tokenizer_end(job->tokenizer);
     bo_texts_desc desc = training_files(job, paths, count), model;
     if (same_task(job)) {
@@ -175,10 +183,10 @@ static size_t said_context(const cli_train_job *job)
 static bool open_training(cli_train_job *job, bo_texts_desc *desc)
 {
     const cli_train_options *o = job->options;
-    const bool said = o->context || o->preset >= 0 || given_model(job);
+    const bool said = o->context || CLI_GIVEN(o, preset) || given_model(job);
     bo_context *context = job->session->context;
     if (said) job->longest = desc->longest = said_context(job);
-    if (!ok(job, bo_texts_open(context, desc, &job->texts))) return false;
+    if (!cli_train_ok(job, bo_texts_open(context, desc, &job->texts))) return false;
     if (said) return true;
     job->longest = desc->longest = context_of(job->texts);
     if (bo_texts_longest(job->texts, 0) <= job->longest &&
@@ -186,10 +194,10 @@ static bool open_training(cli_train_job *job, bo_texts_desc *desc)
         return true;
     bo_texts_close(job->texts);
     job->texts = NULL;
-    return ok(job, bo_texts_open(context, desc, &job->texts));
+    return cli_train_ok(job, bo_texts_open(context, desc, &job->texts));
 }
 
-bool cli_train_texts_open(cli_train_job *job, const char *const *paths, size_t count)
+static bool open_files(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;
     const bool cut = !o->valid && o->valid_fraction > 0;
@@ -201,31 +209,31 @@ bool cli_train_texts_open(cli_train_job *job, const char *const *paths, size_t c
     desc.skip = cut ? desc.take : 0;
     desc.take = cut ? 0 : 1; /* in an order of its own: a test may look at a part, and files are often sorted */
     if (!cut) desc.paths = &o->valid, desc.path_count = 1;
-    return ok(job, bo_texts_open(job->session->context, &desc, &job->held_out_texts));
+    return cli_train_ok(job, bo_texts_open(job->session->context, &desc, &job->held_out_texts));
 }
 
 /* ---- model and run ------------------------------------------------------------------------------------------------------------ */
 
 static void describe_cross(const cli_train_options *o, bo_model_desc *d)
 {
-    const cli_train_texts *t = &o->texts;
+    const cli_train_texts_options *t = &o->texts;
     if (t->encoder_layers) d->encoder_layers = t->encoder_layers;
-    if (t->cross >= 0) d->cross = (bo_cross)t->cross;
-    if (t->cross_attention < 0) return;
-    cli_attention_options attention = o->attention;
-    attention.kind = t->cross_attention;
-    d->cross_attention = cli_attention_numbered(&attention, 0);
+    if (CLI_GIVEN(t, cross)) d->cross = t->cross;
+    if (!CLI_GIVEN(t, cross_attention)) return;
+    cli_attention_options other = o->attention;
+    other.kind = (int)t->cross_attention;
+    d->cross_attention = cli_attention_numbered(&other, 0);
     d->cross_attention.heads = d->heads; /* all zero, as the exact kind is, would mean the kind of the mixer */
     d->cross_attention.window = 0;       /* it is the mixer's */
     d->cross_attention.causal = false;
 }
 
-void cli_train_texts_describe(const cli_train_job *job, bo_model_desc *d)
+static void describe_model(const cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_options *o = job->options;
-    const cli_train_texts *t = &o->texts;
+    const cli_train_texts_options *t = &o->texts;
     const bool kept = same_task(job);
-    d->task = (bo_model_task)t->task;
+    d->task = t->task;
     d->classes = job->texts ? bo_texts_classes(job->texts) : 0;
     d->labels = job->texts ? bo_texts_labels(job->texts) : NULL;
     if (job->longest) d->context = job->longest;
@@ -239,17 +247,207 @@ void cli_train_texts_describe(const cli_train_job *job, bo_model_desc *d)
     }
     if (d->task == BO_MODEL_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
         d->vocab = 0; /* with an end, which the model sees to */
-    if (t->pooling >= 0) d->pooling = (bo_pooling)t->pooling;
+    if (CLI_GIVEN(t, pooling)) d->pooling = t->pooling;
     d->forward |= t->forward;
     if (d->task == BO_MODEL_TRANSLATE) describe_cross(o, d);
 }
 
-void cli_train_texts_run(cli_train_job *job)
+static void describe(cli_train_job *job)
 {
-    const cli_train_options *o = job->options;
-    const bool translates = o->texts.task == BO_MODEL_TRANSLATE;
+    const cli_train_texts_options *t = &job->options->texts;
+    const bool translates = t->task == BO_MODEL_TRANSLATE;
+    job->desc.model = job->model;
     job->desc.texts = job->texts;
     job->desc.held_out_texts = job->held_out_texts;
-    job->desc.pack = o->texts.pack;
-    job->desc.smoothing = !isnan(o->texts.smoothing) ? o->texts.smoothing : translates ? TRANSLATED_SMOOTHING : 0;
+    job->desc.pack = t->pack;
+    job->desc.smoothing = CLI_GIVEN(t, smoothing) ? t->smoothing : translates ? TRANSLATED_SMOOTHING : 0;
 }
+
+enum { CLASSES_SHOWN = 12, WORDS = 512 };
+
+/* ---- words: before ------------------------------------------------------------------------------------------------------------------ */
+
+/* How often each class comes; freed by the caller. */
+static size_t *count_classes(const bo_texts *texts)
+{
+    size_t *counts = cli_allocate(bo_texts_classes(texts), sizeof *counts, "classes");
+    for (size_t i = 0; i < bo_texts_count(texts); i++) counts[bo_texts_label(texts, i)]++;
+    return counts;
+}
+
+/* "neg 11,250, pos 11,250" */
+static void class_words(const bo_texts *texts, const size_t *counts, char out[WORDS])
+{
+    const char *const *labels = bo_texts_labels(texts);
+    const size_t classes = bo_texts_classes(texts);
+    size_t length = 0;
+    out[0] = 0;
+    for (size_t c = 0; c < classes && c < CLASSES_SHOWN && length < WORDS; c++)
+        length += (size_t)snprintf(out + length, WORDS - length, "%s%.24s %s", c ? ", " : "", labels[c],
+                                   cli_count(counts[c]).s);
+    if (classes > CLASSES_SHOWN && length < WORDS)
+        snprintf(out + length, WORDS - length, " and %s classes more", cli_count(classes - CLASSES_SHOWN).s);
+}
+
+/* Classes that only texts to test with have, or the model to begin with, cannot be learned; where there are about as many as
+ * examples, what stands first is hardly a label. */
+static void say_classes(const cli_train_job *job)
+{
+    const size_t classes = bo_texts_classes(job->texts), examples = bo_texts_count(job->texts);
+    size_t *counts = count_classes(job->texts), none = 0, first = 0;
+    char words[WORDS];
+    class_words(job->texts, counts, words);
+    cli_say(job->session, "Classes     %s", words);
+    for (size_t c = classes; c-- > 0;)
+        if (counts[c] == 0) none++, first = c;
+    if (classes - none > CLASSES_SHOWN && 4 * (classes - none) > examples)
+        cli_warn(job->session, "%s classes in %s examples: are they labels, what stands before the first tab?",
+                 cli_count(classes - none).s, cli_count(examples).s);
+    else if (none == 1)
+        cli_warn(job->session, "no example to learn from has the class '%s'", bo_texts_labels(job->texts)[first]);
+    else if (none)
+        cli_warn(job->session, "no example to learn from has the class '%s', nor %s others of the %s",
+                 bo_texts_labels(job->texts)[first], cli_count(none - 1).s, cli_count(classes).s);
+    free(counts);
+}
+
+static uint64_t tokens_of(const bo_texts *texts)
+{
+    uint64_t tokens = 0;
+    for (size_t side = 0; side < bo_texts_sides(texts); side++) tokens += bo_texts_tokens(texts, side);
+    return tokens;
+}
+
+static void say_examples(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    char files[CLI_TRAIN_FILES], test[96] = "";
+    if (job->held_out_texts)
+        snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_texts_count(job->held_out_texts)).s,
+                 o->valid ? "" : ", drawn from it");
+    cli_say(job->session, "Texts       %s: %s example%s to learn from%s; %s", cli_train_files(job, files),
+            cli_count(bo_texts_count(job->texts)).s, bo_texts_count(job->texts) == 1 ? "" : "s", test,
+            bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
+}
+
+static void say_tokens(const cli_train_job *job)
+{
+    const bo_texts *texts = job->texts;
+    char longest[128], cut[128] = "";
+    if (bo_texts_sides(texts) == 2)
+        snprintf(longest, sizeof longest, "%s and %s", cli_count(bo_texts_longest(texts, 0)).s,
+                 cli_count(bo_texts_longest(texts, 1)).s);
+    else
+        snprintf(longest, sizeof longest, "%s", cli_count(bo_texts_longest(texts, 0)).s);
+    if (bo_texts_cut(texts))
+        snprintf(cut, sizeof cut, "; %s were longer and are cut there (--context)", cli_count(bo_texts_cut(texts)).s);
+    cli_say(job->session, "Tokens      %s; %s the longest%s", cli_count(tokens_of(texts)).s, longest, cut);
+}
+
+static void say_run(const cli_train_job *job)
+{
+    const bo_trainer_desc *r = &job->desc;
+    const bo_trainer_plan *p = &job->plan;
+    const double epoch = (double)p->items_of_epoch, examples = (double)bo_texts_count(job->texts) / epoch;
+    char length[256] = "as many steps as it has";
+    if (r->steps)
+        snprintf(length, sizeof length, "%s steps (%s times the texts), roughly %s", cli_count(r->steps).s,
+                 cli_significant((double)r->steps * (double)p->batch / epoch, 2).s,
+                 cli_seconds(cli_train_expected_seconds(job)).s);
+    else if (r->minutes > 0)
+        snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
+    cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens a step%s, %.0f%% full, about %s examples; %s",
+            length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
+            p->micro_batch < p->batch ? " in parts" : "", 100 * p->fill,
+            cli_count((size_t)(examples * (double)p->batch + 0.5)).s, bo_optimizer_name(r->optimizer.kind));
+}
+
+static void say_plan(const cli_train_job *job)
+{
+    say_examples(job);
+    if (bo_texts_labels(job->texts)) say_classes(job);
+    say_tokens(job);
+    cli_train_say_model(job);
+    say_run(job);
+    cli_train_say_memory(job);
+}
+
+/* ---- meanwhile and after ------------------------------------------------------------------------------------------------------ */
+
+static void score_words(const bo_training_report *r, char *out, size_t room)
+{
+    if (strcmp(r->metric, "accuracy") == 0)
+        snprintf(out, room, "%.2f%% right", 100 * r->valid_metric);
+    else
+        snprintf(out, room, "perplexity %.4g", r->valid_metric);
+}
+
+static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
+{
+    (void)job;
+    char score[64];
+    const int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
+    if (isnan(r->valid_loss)) return;
+    score_words(r, score, sizeof score);
+    snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.3f (%s)", r->valid_loss, score);
+}
+
+static void print(const cli_train_job *job)
+{
+    const bo_training_report *r = bo_trainer_report(job->trainer);
+    const bool tested = !isnan(r->valid_loss), translates = !bo_texts_labels(job->texts);
+    const char *folder = job->options->out, *best = tested ? "/best" : "";
+    char score[64];
+    printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
+           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
+    score_words(r, score, sizeof score);
+    if (tested)
+        printf("Test        %s, %.4f nats %s; least %.4f\n", score, r->valid_loss,
+               translates ? "a token" : "an example", r->best_valid_loss);
+    printf("Model       %s%s\n", folder, tested ? "; the one of least loss is in best/ there" : "");
+    printf("Next        bochner eval %s%s --data TEST.tsv   or   bochner %s %s%s%s\n", folder, best,
+           translates ? "generate" : "predict", folder, best, translates ? " < lines" : " FILE");
+}
+
+static void json_data(const cli_train_job *job, cli_json *json)
+{
+    const bo_model_desc *d = bo_model_describe(job->model);
+    cli_json_text(json, "task", bo_model_task_name(d->task));
+    cli_json_count(json, "examples", bo_texts_count(job->texts));
+    cli_json_count(json, "test_examples", job->held_out_texts ? bo_texts_count(job->held_out_texts) : 0);
+    if (d->classes) cli_json_count(json, "classes", d->classes);
+    cli_json_count(json, "cut", bo_texts_cut(job->texts));
+    cli_json_number(json, "pack_fill", job->plan.fill);
+}
+
+static void json(const cli_train_job *job)
+{
+    cli_train_model_json(job, json_data);
+}
+
+static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
+{
+    cli_train_model_title(job->model, title);
+    return bo_texts_labels(job->texts) ? "nats an example" : "nats a token";
+}
+
+const cli_train_kind cli_train_texts = {
+    .unit = "tokens",
+    .test_tokens = 500000,
+    .reads_twice = true,
+    .is_asked = is_asked,
+    .check = check,
+    .check_absent = check_absent,
+    .attention = attention,
+    .open = cli_train_open_model,
+    .describe = describe,
+    .say_plan = say_plan,
+    .loss_words = loss_words,
+    .print = print,
+    .json = json,
+    .picture_words = picture_words,
+    .learn_tokenizer = learn_tokenizer,
+    .open_files = open_files,
+    .accepts = accepts,
+    .describe_model = describe_model,
+};

@@ -1,7 +1,110 @@
-/* bochner train: text in, a language model out. */
+/* bochner train: the steps of a run, of whatever kind. */
 #include "train.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* The first that is asked for: the last one always is. */
+static const cli_train_kind *const kinds[] = {&cli_train_readout, &cli_train_network, &cli_train_texts,
+                                              &cli_train_language};
+
+const cli_train_kind *cli_train_kind_of(const cli_train_options *options)
+{
+    size_t i = 0;
+    while (i + 1 < CLI_COUNT_OF(kinds) && !kinds[i]->is_asked(options)) i++;
+    return kinds[i];
+}
+
+int cli_train_check_kind(const cli_train_words *words)
+{
+    int status = cli_train_kind_of(&words->options)->check(words);
+    for (size_t i = 0; i < CLI_COUNT_OF(kinds) && status == CLI_DONE; i++)
+        if (kinds[i]->check_absent && !kinds[i]->is_asked(&words->options))
+            status = kinds[i]->check_absent(&words->options);
+    return status;
+}
+
+cli_train_job cli_train_job_of(cli_session *session, const cli_train_words *words)
+{
+    const cli_train_options *o = &words->options;
+    return (cli_train_job){.session = session,
+                           .words = words,
+                           .options = o,
+                           .kind = cli_train_kind_of(o),
+                           .weights = o->lora.rank ? &cli_train_adapters : &cli_train_new_model};
+}
+
+bool cli_train_ok(cli_train_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------------------ */
+
+static bo_optimizer_desc optimizer(const cli_train_options *o)
+{
+    return (bo_optimizer_desc){.kind = o->optim,
+                               .rate = o->lr,
+                               .other_rate = o->other_lr,
+                               .decay = o->decay,
+                               .momentum = o->momentum,
+                               .factor = o->muon_factor,
+                               .iteration = o->muon_iteration,
+                               .clip = o->clip,
+                               .average = o->average};
+}
+
+void cli_train_describe_run(cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    const bool length = o->steps || o->minutes > 0 || job->resumed;
+    job->ranks = cli_ranks_collective(&job->session->ranks);
+    job->desc = (bo_trainer_desc){
+        .folder = o->out,
+        .resume = o->resume,
+        .optimizer = optimizer(o),
+        .schedule = {.kind = o->schedule,
+                     .warmup = CLI_GIVEN(o, warmup) && o->warmup == 0 ? UINT64_MAX : o->warmup,
+                     .floor = o->floor},
+        .batch = o->batch,
+        .micro_batch = o->micro_batch,
+        .steps = o->steps,
+        .minutes = length ? o->minutes : 5,
+        .eval_every = o->eval_every,
+        .eval_tokens = CLI_GIVEN(o, eval_tokens) ? o->eval_tokens : job->kind->test_tokens,
+        .checkpoint_every = o->checkpoint_every,
+        .keep = o->keep,
+        .patience = o->patience,
+        .checkpointing = o->checkpointing,
+        .activations = o->activations,
+        .documents = o->documents,
+        .freeze = o->freeze,
+        .seed = job->session->common.seed,
+        .calibrate_every = o->calibrate_every,
+        .ranks = job->ranks.size > 1 ? &job->ranks : NULL,
+        .report = cli_train_progress,
+        .user = job,
+    };
+    job->kind->describe(job);
+}
+
+void cli_train_close(cli_train_job *job)
+{
+    bo_trainer_destroy(job->trainer);
+    bo_model_destroy(job->model);
+    bo_model_destroy(job->init);
+    bo_network_destroy(job->network);
+    if (job->held_out != job->examples) bo_examples_destroy(job->held_out);
+    bo_examples_destroy(job->examples);
+    bo_texts_close(job->held_out_texts);
+    bo_texts_close(job->texts);
+    bo_corpus_close(job->valid);
+    bo_corpus_close(job->train);
+    bo_tokenizer_destroy(job->tokenizer);
+}
+
+/* ---- the steps ---------------------------------------------------------------------------------------------------------------- */
 
 /* Stopped on request: a checkpoint was written, where there was a step to keep. */
 static int stopped(cli_train_job *job)
@@ -22,14 +125,24 @@ static int failed(cli_train_job *job, bo_status status)
     return status == BO_CANCELED ? stopped(job) : cli_fail_status(job->session, status);
 }
 
+static int not_done(void)
+{
+    return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+}
+
 static int run(cli_train_job *job)
 {
     cli_session *session = job->session;
+    const cli_train_kind *kind = job->kind;
     const bool first = session->ranks.rank == 0;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", job->options->out, job->weights->file);
+    job->resumed = job->options->resume && access(path, F_OK) == 0;
     if (job->options->plot && first && !cli_can_write(session, job->options->plot)) return CLI_FAILED;
-    if (!cli_train_open(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
-    if (job->network && job->options->network.readout) return cli_train_readout(job);
-    if (!cli_train_plan(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    if (!kind->open(job)) return not_done();
+    if (kind->solve) return kind->solve(job);
+    cli_train_describe_run(job);
+    if (!cli_train_plan(job)) return not_done();
     bo_status status = bo_trainer_create(session->context, &job->desc, &job->trainer);
     if (status != BO_OK) return failed(job, status);
     if (first && !job->resumed && !cli_train_keep(session, job->words)) return CLI_FAILED;
@@ -38,10 +151,7 @@ static int run(cli_train_job *job)
     cli_progress_clear(&session->progress);
     if (status != BO_OK) return failed(job, status);
     if (!first) return CLI_DONE;
-    if (session->common.json)
-        (job->network ? cli_train_network_json : cli_train_json)(job);
-    else
-        (job->network ? cli_train_network_print : cli_train_print)(job);
+    (session->common.json ? kind->json : kind->print)(job);
     return job->options->plot ? cli_train_plot(job) : CLI_DONE;
 }
 
@@ -52,7 +162,7 @@ static int train(const cli_train_words *words)
     cli_session session;
     if (!cli_session_open(&session, "train", &words->common, true)) return CLI_FAILED;
     cli_stop_between_steps(&session);
-    cli_train_job job = {.session = &session, .words = words, .options = &words->options};
+    cli_train_job job = cli_train_job_of(&session, words);
     const int ended = run(&job);
     cli_train_close(&job);
     cli_session_close(&session);

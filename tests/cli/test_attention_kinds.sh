@@ -49,7 +49,7 @@ grouped="--q Q4.npy --k K.npy --v V.npy"
 
 # ---- every kind of the help runs, plans and compares --------------------------------------------------------------------
 succeeds "$BOCHNER" attention --help
-kinds=$(tr -s ' \n' '  ' <out | sed 's/.*what is computed: //; s/ --causal .*//; s/,//g')
+kinds=$(tr -s ' \n' '  ' <out | sed 's/.*--kind KIND kind of attention: //; s/ --causal .*//; s/,//g')
 [ "$(echo "$kinds" | wc -w)" -ge 20 ] || complain "kinds of the help: $kinds"
 for kind in $kinds; do
     gate=

@@ -1,0 +1,158 @@
+/* bochner train of a language model on running text. */
+#include "../models/text_tasks.h"
+#include "train.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- options and data ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_asked(const cli_train_options *o)
+{
+    (void)o;
+    return true;
+}
+
+static int check(const cli_train_words *words)
+{
+    return cli_train_check_text(&words->options, &cli_train_language);
+}
+
+static const char *attention(const cli_train_options *o)
+{
+    (void)o;
+    return "rfa-gate";
+}
+
+static bool learn_tokenizer(cli_train_job *job, const char *const *paths, size_t count, const bo_tokenizer_desc *desc)
+{
+    return cli_train_ok(job, bo_tokenizer_train(job->session->context, desc, paths, count, &job->tokenizer));
+}
+
+static bool accepts(const cli_train_job *job, const bo_model *init)
+{
+    const bo_model_task task = bo_model_describe(init)->task;
+    if (task == BO_MODEL_LANGUAGE) return true;
+    cli_fail(job->session, "--init: %s holds %s; give --task %s", job->options->init, cli_task_words(task),
+             bo_model_task_name(task));
+    return false;
+}
+
+static bool open_files(cli_train_job *job, const char *const *paths, size_t count)
+{
+    const cli_train_options *o = job->options;
+    bo_context *context = job->session->context;
+    const bool cut = !o->valid && o->valid_fraction > 0;
+    bo_corpus_desc desc = {.paths = paths,
+                           .path_count = count,
+                           .tokenizer = job->tokenizer,
+                           .field = o->field,
+                           .separator = o->separator,
+                           .take = cut ? 1 - o->valid_fraction : 0};
+    if (!cli_train_ok(job, bo_corpus_open(context, &desc, &job->train))) return false;
+    if (cut) {
+        desc.skip = desc.take;
+        desc.take = 0;
+    } else if (o->valid) {
+        desc.paths = &o->valid;
+        desc.path_count = 1;
+    } else {
+        return true;
+    }
+    return cli_train_ok(job, bo_corpus_open(context, &desc, &job->valid));
+}
+
+static void describe(cli_train_job *job)
+{
+    job->desc.model = job->model;
+    job->desc.train = job->train;
+    job->desc.valid = job->valid;
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------------------------------- */
+
+static void say_text(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    char files[CLI_TRAIN_FILES], test[96] = "";
+    if (job->valid)
+        snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_corpus_tokens(job->valid)).s,
+                 o->valid ? "" : ", the end of it");
+    cli_say(job->session, "Text        %s: %s tokens to learn from%s; %s", cli_train_files(job, files),
+            cli_count(bo_corpus_tokens(job->train)).s, test,
+            bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
+}
+
+static void say_run(const cli_train_job *job)
+{
+    const bo_trainer_desc *r = &job->desc;
+    const size_t batch = r->batch ? r->batch : 16, context = bo_model_describe(job->model)->context;
+    char length[256] = "as many steps as it has";
+    if (r->steps) {
+        const double tokens = (double)r->steps * (double)(batch * context);
+        snprintf(length, sizeof length, "%s steps, %s tokens (%s times the text), roughly %s", cli_count(r->steps).s,
+                 cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
+                 cli_seconds(cli_train_expected_seconds(job)).s);
+    } else if (r->minutes > 0) {
+        snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
+    }
+    cli_say(job->session, "Plan        %s; %zu x %s tokens a step%s; %s", length, batch, cli_count(context).s,
+            job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
+}
+
+static void say_plan(const cli_train_job *job)
+{
+    say_text(job);
+    cli_train_say_model(job);
+    say_run(job);
+    cli_train_say_memory(job);
+}
+
+static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
+{
+    int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
+    if (isnan(r->valid_loss)) return;
+    length += snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.3f", r->valid_loss);
+    if (bo_tokenizer_is_bytes(job->tokenizer))
+        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, " (%.3f bits/byte)", r->valid_metric);
+}
+
+static void print(const cli_train_job *job)
+{
+    const bo_training_report *r = bo_trainer_report(job->trainer);
+    printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
+           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
+    if (!isnan(r->valid_loss))
+        printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
+               r->best_valid_loss);
+    printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
+           isnan(r->valid_loss) ? "" : "best/ there");
+}
+
+static void json(const cli_train_job *job)
+{
+    cli_train_model_json(job, NULL);
+}
+
+static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
+{
+    cli_train_model_title(job->model, title);
+    return "nats a token";
+}
+
+const cli_train_kind cli_train_language = {
+    .unit = "tokens",
+    .test_tokens = 32768,
+    .is_asked = is_asked,
+    .check = check,
+    .attention = attention,
+    .open = cli_train_open_model,
+    .describe = describe,
+    .say_plan = say_plan,
+    .loss_words = loss_words,
+    .print = print,
+    .json = json,
+    .picture_words = picture_words,
+    .learn_tokenizer = learn_tokenizer,
+    .open_files = open_files,
+    .accepts = accepts,
+};
