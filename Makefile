@@ -27,7 +27,7 @@ LAB_FLAGS   ?= --quick
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long exports times run results lab fashion install sanitize tsan bench format clean help
+.PHONY: all check test test-long docs exports times run results lab fashion install sanitize tsan bench format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -52,6 +52,9 @@ test-long: ## all tests, also those that take long
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
+
+docs: all ## refresh the lists of options in docs/commands.md
+	@$(BUILD)/bochner help --markdown <docs/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/commands.md
 
 exports: all ## refresh tests/house/exports.txt, the names that libbochner.so exports
 	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) sh tests/house/test_exports.sh --refresh

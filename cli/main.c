@@ -1,15 +1,19 @@
 /* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
 #include "common/cli.h"
 #include "common/json.h"
+#include "manual.h"
+#include "../bench/bench.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { USAGES = 6 };
 typedef struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *summary;
+    const cli_usage *usages[USAGES]; /* up to the first NULL */
 } command;
 
 static const cli_usage version_usage = {
@@ -19,27 +23,47 @@ static const cli_usage version_usage = {
     .examples = "  bochner version\n",
 };
 
+static const cli_usage help_usage = {
+    .command = "help",
+    .synopsis = "[COMMAND]",
+    .about = "Prints the list of commands, or the help of one.",
+    .examples = "  bochner help train\n",
+};
+
 static int version_command(int argc, char **argv);
 static int help_command(int argc, char **argv);
 
 static const command commands[] = {
-    {"fit", cli_fit, "learn from a table: regression or classification, nothing to tune"},
-    {"predict", cli_predict, "apply a model to a table; standard deviations, probabilities"},
-    {"features", cli_features, "random features of a table, and how close they are to the kernel"},
-    {"attention", cli_attention, "exact attention, or attention in linear time, and how far they are apart"},
-    {"train", cli_train, "a language model with any of these attentions, from text"},
-    {"eval", cli_eval, "how well a language model predicts a text"},
-    {"generate", cli_generate, "text from a language model"},
-    {"lora", cli_lora, "adapters of language models: merge them into the weights, and back"},
-    {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode"},
-    {"data", cli_data, "made-up lines for sequence tasks: nested operations, pairs of documents, recall"},
-    {"info", cli_info, "what a file written by bochner holds"},
-    {"plan", cli_plan, "the model to train in a given time, with this many tokens or parameters"},
-    {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate"},
-    {"lab", cli_lab, "the theory as experiments: claims, numbers, verdicts, a report"},
-    {"bench", cli_bench, "speed and quality, as ratios measured in one run"},
-    {"help", help_command, "this text, or the help of a command"},
-    {"version", version_command, "version of the program and the kernels it uses"},
+    {"fit", cli_fit, "learn from a table: regression or classification, nothing to tune", {&cli_fit_usage}},
+    {"predict", cli_predict, "apply a model to a table; standard deviations, probabilities", {&cli_predict_usage}},
+    {"features",
+     cli_features,
+     "random features of a table, and how close they are to the kernel",
+     {&cli_features_usage}},
+    {"attention",
+     cli_attention,
+     "exact attention, or attention in linear time, and how far they are apart",
+     {&cli_attention_usage}},
+    {"train", cli_train, "a language model with any of these attentions, from text", {&cli_train_usage}},
+    {"eval", cli_eval, "how well a language model predicts a text", {&cli_eval_usage}},
+    {"generate", cli_generate, "text from a language model", {&cli_generate_usage}},
+    {"lora", cli_lora, "adapters of language models: merge them into the weights, and back", {&cli_lora_usage}},
+    {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode", {&cli_tokenizer_usage}},
+    {"data",
+     cli_data,
+     "made-up lines for sequence tasks: nested operations, pairs of documents, recall",
+     {&cli_data_usage}},
+    {"info", cli_info, "what a file written by bochner holds", {&cli_info_usage}},
+    {"plan", cli_plan, "the model to train in a given time, with this many tokens or parameters", {&cli_plan_usage}},
+    {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate", {&cli_mup_usage}},
+    {"lab", cli_lab, "the theory as experiments: claims, numbers, verdicts, a report", {&cli_lab_usage}},
+    {"bench",
+     cli_bench,
+     "speed and quality, as ratios measured in one run",
+     {&bench_machines_usage, &bench_attention_usage, &bench_train_usage, &bench_layers_usage, &bench_recall_usage,
+      &bench_tasks_usage}},
+    {"help", help_command, "this text, or the help of a command", {&help_usage}},
+    {"version", version_command, "version of the program and the kernels it uses", {&version_usage}},
 };
 
 static const command *find_command(const char *name)
@@ -82,8 +106,22 @@ static void overview(FILE *out)
           out);
 }
 
+/* Hidden, for the build and for `make docs`: standard input copied, with the options in it. */
+static int write_manual(bool page)
+{
+    const cli_usage *usages[CLI_COUNT_OF(commands) * USAGES];
+    cli_manual manual = {usages, 0};
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
+        for (size_t k = 0; k < USAGES && commands[i].usages[k]; k++) usages[manual.count++] = commands[i].usages[k];
+    if (!page) return cli_manual_lists(&manual, stdin, stdout) ? CLI_DONE : CLI_FAILED;
+    cli_manual_page(&manual, stdin, stdout);
+    return CLI_DONE;
+}
+
 static int help_command(int argc, char **argv)
 {
+    if (argc == 1 && strcmp(argv[0], "--man") == 0) return write_manual(true);
+    if (argc == 1 && strcmp(argv[0], "--markdown") == 0) return write_manual(false);
     if (argc == 0 || argv[0][0] == '-') {
         overview(stdout);
         return CLI_DONE;

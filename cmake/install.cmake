@@ -23,5 +23,11 @@ string(REPLACE ";" " " BOCHNER_PC_PRIVATE "${BOCHNER_PC_PRIVATE}")
 configure_file(cmake/bochner.pc.in bochner.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-configure_file(cmake/bochner.1.in bochner.1 @ONLY)
+# The manual page has its options from the program.
+add_custom_command(OUTPUT bochner.1
+                   COMMAND sh -c "\"$0\" help --man <\"$1\" >bochner.1" $<TARGET_FILE:bochner>
+                           ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in
+                   DEPENDS bochner cmake/bochner.1.in VERBATIM)
+add_custom_target(manual ALL DEPENDS bochner.1)
+add_dependencies(product manual)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

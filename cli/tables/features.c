@@ -301,7 +301,7 @@ static int features(void *options, const cli_common *common, const cli_arguments
 
 static const cli_option rows[] = {
     SECTION("The map"),
-    CHOICE("kernel", "K", features_options, kernel, bo_kernel_name, "kernel: the similarity of two rows",
+    CHOICE("kernel", "K", features_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
            .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
     COUNT("features", "R", features_options, features, "length of the feature vector; exact maps fix it",
           .otherwise = "1024"),

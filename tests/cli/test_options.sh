@@ -31,6 +31,50 @@ for command in $(cat commands); do
     done <examples
     succeeds "$BOCHNER" help "$command"
 done
+
+# Rows of options: each has a help, says its default in one way, and is in the list of its command.
+awk 'BEGIN { print "<!-- options: common -->"; print "<!-- end -->" }' >lists
+for command in $(grep -vx -e bench -e help -e version -e info commands) 'bench machines' 'bench attention' 'bench train' \
+    'bench layers' 'bench recall' 'bench tasks'; do
+    printf '%s\n' "<!-- options: $command -->" '<!-- end -->'
+done >>lists
+while IFS= read -r command; do
+    case $command in '<!-- options: '*) ;; *) continue ;; esac
+    name=${command#<!-- options: } name=${name% -->}
+    [ "$name" = common ] && name=fit
+    "$BOCHNER" $name --help >help || complain "$name --help fails"
+    printf '%s\n' "$command" '<!-- end -->' | "$BOCHNER" help --markdown | grep '^| `--' >rows
+    [ -s rows ] || complain "$name has no rows of options"
+    sed 's/\\|//g' rows | awk -F ' *[|] *' '$3 == "" { print $2 }' >empty
+    [ -s empty ] && complain "$name: options without a help: $(cat empty)"
+    grep -e 'unless given' -e 'by default' -e 'if not given' rows >odd && complain "$name: a default in the help's own words: $(cat odd)"
+    tr -s ' \n' '  ' <help | sed 's/  *--/\n--/g' >flat
+    sed 's/\\//g; s/^| `\(--[a-z0-9-]*\).* | \([^|]*[^| ]\) |$/\1\t\2/; t; d' rows | while IFS="$(printf '\t')" read -r option default; do
+        grep -e "^$option " flat | grep -qF "(default: $default" ||
+            { tr -s ' \n' '  ' <help | grep -qF "(default: $default"; } || echo "$option: $default"
+    done >unsaid
+    [ -s unsaid ] && complain "$name --help lacks defaults: $(cat unsaid)"
+done <lists
+"$BOCHNER" fit --help >help
+grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not say the default of --seed"
+"$BOCHNER" mup --help | tr -s ' \n' '  ' | grep -q 'optimizer; [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
+
+# Given is given, also where the value is the default: an option that has no place is refused.
+fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
+fails 2 "--shuffle is an option of match" "$BOCHNER" data listops --shuffle 3
+fails 2 "--lambda is an option of --readout ridge" "$BOCHNER" train --model net.json --data train.csv --out net2 --lambda 1
+fails 2 "--lora-init is an option of --lora" "$BOCHNER" train --data text.txt --out net2 --lora-init zero
+fails 2 "--ssm is an option of --mixer ssm" "$BOCHNER" train --data text.txt --out net2 --ssm diagonal
+fails 2 "--pooling is an option of --task" "$BOCHNER" train --data text.txt --out net2 --pooling mean
+fails 2 "--cross is an option of --task translate" "$BOCHNER" train --task classify --data reviews.tsv --out net2 --cross attention
+fails 2 "--preset is an option of language models" "$BOCHNER" train --model net.json --data train.csv --out net2 --preset tiny
+fails 2 "--width-multiplier is an option of networks" "$BOCHNER" train --data text.txt --out net2 --width-multiplier 1
+fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data train.csv --weights float32
+fails 2 "--rates is an option of mup transfer" "$BOCHNER" mup check --rates 0.1
+fails 2 "--out is an option of lab run" "$BOCHNER" lab list --out lab-results
+fails 2 "--lr is an option of mup check" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
+fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto is as not given
+
 [ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no picture"; }
 [ -s Z.npy ] || complain "the example of features wrote no features"
 succeeds "$BOCHNER" version

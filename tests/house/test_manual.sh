@@ -1,18 +1,41 @@
-# The man page and --help tell the same: every option of every command stands in the page, and the page has no other.
+# The manual page and the lists of options in docs/commands.md are those of the program, and the page is sound roff.
 set -eu
 page=$BOCHNER_BUILD/bochner.1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+failed=0
+complain()
+{
+    echo "$1" >&2
+    failed=1
+}
+
+"$BOCHNER" help --man <"$BOCHNER_SOURCE/cmake/bochner.1.in" >"$work/page"
+cmp -s "$work/page" "$page" || complain "$page is not what bochner help --man makes of cmake/bochner.1.in: build again"
+"$BOCHNER" help --markdown <"$BOCHNER_SOURCE/docs/commands.md" >"$work/commands.md" ||
+    complain "docs/commands.md: the marks of its lists are wrong"
+diff "$BOCHNER_SOURCE/docs/commands.md" "$work/commands.md" >"$work/diff" ||
+    complain "docs/commands.md has other options than the program; make docs refreshes it: $(head -n 5 "$work/diff")"
+
+# Every command and every option of its help is there, in either; and no other option.
 "$BOCHNER" --help | awk '/^Commands/ { on = 1; next } on && /^  [a-z]/ { print $1; next } on { exit }' >"$work/commands"
-grep -qx fit "$work/commands" || { echo "bochner --help lists no commands" >&2; exit 1; }
+grep -qx fit "$work/commands" || complain "bochner --help lists no commands"
 for command in $(cat "$work/commands"); do
-    grep -q "^\\.SS .*bochner $command\\|^\\.B bochner $command\\|^\\.BR* .*$command" "$page" ||
-        { echo "the man page does not have the command $command" >&2; exit 1; }
+    grep -q "^\\.SS bochner $command" "$page" || complain "the manual page does not have the command $command"
     "$BOCHNER" "$command" --help 2>&1
 done | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >"$work/help"
-sed 's/\\-/-/g' "$page" | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >"$work/page"
-missing=$(comm -23 "$work/help" "$work/page" | tr '\n' ' ')
-extra=$(comm -13 "$work/help" "$work/page" | grep -vx -e --version | tr '\n' ' ')
-[ -z "$missing" ] || echo "the man page lacks $missing" >&2
-[ -z "$extra" ] || echo "the man page has options that no command knows: $extra" >&2
-[ -z "$missing$extra" ]
+sed 's/\\-/-/g' "$page" | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >"$work/options"
+missing=$(comm -23 "$work/help" "$work/options" | tr '\n' ' ')
+extra=$(comm -13 "$work/help" "$work/options" | grep -vx -e --version -e --name | tr '\n' ' ')
+[ -z "$missing" ] || complain "the manual page lacks $missing"
+[ -z "$extra" ] || complain "the manual page has options that no command knows: $extra"
+for option in $(grep -vx -e --help "$work/help"); do
+    grep -q "^| \`$option[\` ]" "$BOCHNER_SOURCE/docs/commands.md" || complain "docs/commands.md does not list $option"
+done
+
+if command -v groff >/dev/null; then
+    groff -man -Tutf8 -K utf8 -ww "$page" >"$work/text" 2>"$work/warnings"
+    [ -s "$work/warnings" ] && complain "the manual page is no sound roff: $(head -n 3 "$work/warnings")"
+    grep -q 'number of threads' "$work/text" || complain "the manual page shows no options"
+fi
+exit $failed

@@ -1,0 +1,192 @@
+#include "manual.h"
+#include <bochner/bochner.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*row_fn)(FILE *out, const cli_usage *usage, const cli_option *row);
+
+static void each_row(FILE *out, const cli_usage *usage, row_fn print)
+{
+    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) print(out, usage, row);
+}
+
+/* Without its heading. */
+static const cli_usage common = {.command = "common", .groups = {{cli_common_rows + 1, 0}}};
+
+/* ---- the manual page ------------------------------------------------------------------------------------------------------------ */
+
+/* Text as roff takes it: a dash is a minus sign, as people will paste it. */
+static void put_roff(FILE *out, const char *text, size_t length)
+{
+    if (length && (text[0] == '.' || text[0] == '\'')) fputs("\\&", out);
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '-')
+            fputs("\\-", out);
+        else if (text[i] == '\\')
+            fputs("\\e", out);
+        else
+            putc(text[i], out);
+    }
+}
+
+static void put_roff_line(FILE *out, const char *text)
+{
+    put_roff(out, text, strlen(text));
+    putc('\n', out);
+}
+
+/* "--data FILE   or   --resume": a line for each way to call the command. */
+static void put_synopsis(FILE *out, const cli_usage *usage)
+{
+    static const char between[] = "   or   ";
+    for (const char *at = usage->synopsis; at;) {
+        const char *end = strstr(at, between);
+        if (at != usage->synopsis) fputs(".br\n", out);
+        fputs(".B bochner ", out);
+        put_roff_line(out, usage->command);
+        put_roff(out, at, end ? (size_t)(end - at) : strlen(at));
+        if (*at) putc('\n', out);
+        at = end ? end + strlen(between) : NULL;
+    }
+}
+
+static void put_examples(FILE *out, const char *examples)
+{
+    fputs(".PP\n.nf\n", out);
+    for (const char *at = examples; *at;) {
+        const size_t length = strcspn(at, "\n");
+        put_roff(out, at, length);
+        putc('\n', out);
+        at += length + (at[length] == '\n');
+    }
+    fputs(".fi\n", out);
+}
+
+static void put_roff_row(FILE *out, const cli_usage *usage, const cli_option *row)
+{
+    if (row->type == CLI_SECTION) {
+        fputs(".PP\n.I ", out);
+        put_roff_line(out, row->name);
+        return;
+    }
+    char *words = cli_help_words(row);
+    const char *otherwise = cli_default_words(usage, row);
+    fputs(".TP\n.B \\-\\-", out);
+    put_roff(out, row->name, strlen(row->name));
+    if (row->argument) fputs("\\fR \\fI", out);
+    put_roff_line(out, row->argument ? row->argument : "");
+    put_roff(out, words, strlen(words));
+    if (otherwise) fputs(" (default: ", out);
+    put_roff(out, otherwise ? otherwise : "", otherwise ? strlen(otherwise) : 0);
+    fputs(otherwise ? ")\n" : "\n", out);
+    free(words);
+}
+
+static void put_commands(FILE *out, const cli_manual *manual)
+{
+    for (size_t i = 0; i < manual->count; i++) {
+        const cli_usage *usage = manual->usages[i];
+        fputs(".SS bochner ", out);
+        put_roff_line(out, usage->command);
+        put_synopsis(out, usage);
+        fputs(".PP\n", out);
+        put_roff_line(out, usage->about);
+        put_examples(out, usage->examples);
+        each_row(out, usage, put_roff_row);
+    }
+    fputs(".SS Common options\n", out);
+    each_row(out, &common, put_roff_row);
+}
+
+void cli_manual_page(const cli_manual *manual, FILE *in, FILE *out)
+{
+    static const char version[] = "@VERSION@";
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, in) >= 0) {
+        const char *mark = strstr(line, version);
+        if (strcmp(line, "@COMMANDS@\n") == 0)
+            put_commands(out, manual);
+        else if (mark)
+            fprintf(out, "%.*s%s%s", (int)(mark - line), line, bo_version(), mark + strlen(version));
+        else
+            fputs(line, out);
+    }
+    free(line);
+}
+
+/* ---- tables of Markdown ---------------------------------------------------------------------------------------------------------- */
+
+static void put_markdown(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("|*_<>[]", *text)) putc('\\', out);
+        putc(*text, out);
+    }
+}
+
+/* Within backquotes a bar alone would end the cell. */
+static void put_code(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|') putc('\\', out);
+        putc(*text, out);
+    }
+}
+
+static void put_markdown_row(FILE *out, const cli_usage *usage, const cli_option *row)
+{
+    if (row->type == CLI_SECTION) {
+        fprintf(out, "| **%s** | | |\n", row->name);
+        return;
+    }
+    char *words = cli_help_words(row);
+    const char *otherwise = cli_default_words(usage, row);
+    fprintf(out, "| `--%s%s", row->name, row->argument ? " " : "");
+    put_code(out, row->argument ? row->argument : "");
+    fputs("` | ", out);
+    put_markdown(out, words);
+    fputs(otherwise ? " | " : " |", out);
+    put_markdown(out, otherwise ? otherwise : "");
+    fputs(" |\n", out);
+    free(words);
+}
+
+static const cli_usage *find_usage(const cli_manual *manual, const char *name, size_t length)
+{
+    for (size_t i = 0; i <= manual->count; i++) {
+        const cli_usage *usage = i < manual->count ? manual->usages[i] : &common;
+        if (strlen(usage->command) == length && strncmp(usage->command, name, length) == 0) return usage;
+    }
+    return NULL;
+}
+
+bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
+{
+    static const char mark[] = "<!-- options: ", end[] = "<!-- end -->\n";
+    char *line = NULL, open[128] = "";
+    size_t room = 0;
+    bool found = true;
+    while (found && getline(&line, &room, in) >= 0) {
+        const bool begins = strncmp(line, mark, strlen(mark)) == 0;
+        if (strcmp(line, end) == 0) open[0] = 0;
+        if (!open[0]) fputs(line, out);
+        if (!begins) continue;
+        const char *name = line + strlen(mark), *close = strstr(name, " -->");
+        const size_t length = close ? (size_t)(close - name) : strcspn(name, "\n");
+        snprintf(open, sizeof open, "%.*s", (int)length, name);
+        const cli_usage *usage = find_usage(manual, name, length);
+        found = usage != NULL;
+        if (!found) break;
+        fputs("\n| option | meaning | default |\n|---|---|---|\n", out);
+        each_row(out, usage, put_markdown_row);
+        fputs("\n", out);
+    }
+    if (!found)
+        fprintf(stderr, "bochner help: there is no command of these options: %s\n", open);
+    else if (open[0])
+        fprintf(stderr, "bochner help: the list has no end: %s\n", open);
+    free(line);
+    return found && !open[0];
+}

@@ -1,0 +1,200 @@
+/* Rows of options: values, defaults, which were given, several sources one over another, and the way into a file and back. */
+#include "testing.h"
+#include "../../cli/common/options.h"
+#include <bochner/bochner.h>
+#include <unistd.h>
+
+typedef struct inner {
+    cli_given was_given;
+    double rate, scale;
+    bo_storage storage;
+} inner;
+
+typedef struct options {
+    cli_given was_given;
+    size_t count, memory;
+    bo_kernel kernel;
+    const char *text, *empty;
+    bool flag;
+    cli_list list;
+    inner inner;
+} options;
+
+static const cli_option rows[] = {
+    SECTION("Outer"),
+    COUNT("count", "N", options, count, "a count", .low = 1, .high = 100, .initial = "7"),
+    BYTES("memory", "BYTES", options, memory, "bytes", .otherwise = "all there is"),
+    CHOICE("kernel", "K", options, kernel, bo_kernel_name, "a kernel", .without = ~0u << BO_KERNEL_CUSTOM,
+           .initial = "laplacian"),
+    TEXT("text", "TEXT", options, text, "a text", .initial = "usual"),
+    TEXT("empty", "TEXT", options, empty, "a text that may be empty", .may_be_empty = true),
+    FLAG("flag", options, flag, "a flag"),
+    LIST("list", "TEXT", options, list, "several"),
+    END_OF_OPTIONS,
+};
+
+static const cli_option inner_rows[] = {
+    SECTION("Inner"),
+    REAL("rate", "X", inner, rate, "a rate", .high = 1, .initial = "0.5"),
+    REAL_OR_AUTO("scale", inner, scale, "a scale", .otherwise = "measured"),
+    CHOICE("storage", "S", inner, storage, bo_storage_name, "how", .without = 1u << BO_STORAGE_FLOAT8,
+           .initial = "float32"),
+    END_OF_OPTIONS,
+};
+
+static const cli_usage usage = {
+    .command = "test",
+    .groups = {{rows, 0}, {inner_rows, offsetof(options, inner)}},
+    .defaults = {{"rate", "0.25"}},
+};
+
+/* Options point into the words of a line: all lines of a run are kept. */
+static char kept[64][128];
+static size_t kept_count;
+
+static cli_parsed parse_over(options *o, cli_common *common, const char *line)
+{
+    char *copy = kept[kept_count++], *words[32];
+    int count = 0;
+    assert_true(kept_count <= CLI_COUNT_OF(kept) && strlen(line) < sizeof kept[0]);
+    strcpy(copy, line);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) words[count++] = word;
+    cli_arguments arguments = {0};
+    const cli_parsed parsed = cli_parse_over(&usage, count, words, o, common, &arguments);
+    free(arguments.items);
+    return parsed;
+}
+
+static options parsed(const char *line)
+{
+    options o = {0};
+    cli_common common = {0};
+    cli_set_initial(&usage, &o);
+    assert_int_equal(parse_over(&o, &common, line), CLI_PARSED);
+    return o;
+}
+
+static void defaults_are_values_but_not_given(void **state)
+{
+    (void)state;
+    const options o = parsed("");
+    assert_int_equal(o.count, 7);
+    assert_int_equal(o.memory, 0);
+    assert_int_equal(o.kernel, BO_KERNEL_LAPLACIAN);
+    assert_string_equal(o.text, "usual");
+    assert_true(o.inner.rate == 0.25); /* the command's, in place of the row's */
+    assert_null(cli_next_given(rows, &o, NULL));
+    assert_null(cli_next_given(inner_rows, &o.inner, NULL));
+}
+
+static void a_value_equal_to_the_default_is_given(void **state)
+{
+    (void)state;
+    const options o = parsed("--count 7 --kernel=laplacian --rate 0.25 --storage float32 --empty= --flag");
+    assert_true(CLI_GIVEN(&o, count) && CLI_GIVEN(&o, kernel) && CLI_GIVEN(&o, empty) && CLI_GIVEN(&o, flag));
+    assert_true(CLI_GIVEN(&o.inner, rate) && CLI_GIVEN(&o.inner, storage));
+    assert_false(CLI_GIVEN(&o, text) || CLI_GIVEN(&o, memory) || CLI_GIVEN(&o.inner, scale));
+    const options copy = o; /* a copy knows it too */
+    assert_true(CLI_GIVEN(&copy, count) && !CLI_GIVEN(&copy, text));
+    const cli_option *row = cli_next_given(rows, &o, NULL);
+    assert_string_equal(row->name, "count");
+    assert_string_equal(cli_next_given(rows, &o, row)->name, "kernel");
+}
+
+static void auto_is_as_not_given(void **state)
+{
+    (void)state;
+    options o = parsed("--scale 2");
+    cli_common common = {0};
+    assert_true(CLI_GIVEN(&o.inner, scale) && o.inner.scale == 2);
+    assert_int_equal(parse_over(&o, &common, "--scale auto"), CLI_PARSED);
+    assert_true(!CLI_GIVEN(&o.inner, scale) && o.inner.scale == 0);
+}
+
+static void one_source_over_another(void **state)
+{
+    (void)state;
+    options o = parsed("--count 9 --text first --list a");
+    cli_common common = {0};
+    assert_int_equal(parse_over(&o, &common, "--text second --list b --seed 3"), CLI_PARSED);
+    assert_int_equal(o.count, 9);
+    assert_string_equal(o.text, "second");
+    assert_int_equal(o.list.count, 2);
+    assert_true(CLI_GIVEN(&o, count) && CLI_GIVEN(&common, seed) && !CLI_GIVEN(&common, threads));
+    CLI_SET_GIVEN(&o, count, false);
+    assert_false(CLI_GIVEN(&o, count));
+    assert_true(CLI_GIVEN(&o, text));
+}
+
+static void wrong_values_are_refused(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"--count 0",        "--count 101",      "--kernel custom", "--kernel linear",
+                                        "--storage float8", "--rate 1.5",       "--text=",         "--flag=1",
+                                        "--scale 0",        "--memory nothing", "--inner 1",       "--count"};
+    const int saved = dup(STDERR_FILENO);
+    assert_non_null(freopen("/dev/null", "w", stderr));
+    for (size_t i = 0; i < CLI_COUNT_OF(lines); i++) {
+        options o = {0};
+        cli_common common = {0};
+        if (parse_over(&o, &common, lines[i]) != CLI_WRONG) fail_msg("%s is taken", lines[i]);
+    }
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+}
+
+static void help_has_names_and_defaults(void **state)
+{
+    (void)state;
+    char *words = cli_help_words(&inner_rows[3]);
+    assert_string_equal(words, "how: float32, bfloat16, int8");
+    free(words);
+    assert_string_equal(cli_default_words(&usage, &inner_rows[1]), "0.25");
+    assert_string_equal(cli_default_words(&usage, &inner_rows[2]), "measured");
+    assert_string_equal(cli_default_words(&usage, &rows[2]), "all there is");
+    assert_null(cli_default_words(&usage, &rows[5]));
+}
+
+/* What was given, and nothing else, comes back from a file with the same values. */
+static void given_options_survive_a_file(void **state)
+{
+    (void)state;
+    options o = parsed("--count 7 --kernel rbf --flag --list a --list b --scale 0.1 --memory 2K"), again = {0};
+    cli_common common = {0}, common_again = {0};
+    assert_int_equal(parse_over(&o, &common, "--seed 12 --quiet"), CLI_PARSED);
+    char path[] = "/tmp/test_option_rows-XXXXXX", **words;
+    FILE *file = fdopen(mkstemp(path), "w");
+    cli_config_print(file, &usage, &o, &common);
+    fclose(file);
+    int count;
+    assert_true(cli_config_read("test", path, &count, &words));
+    unlink(path);
+    cli_arguments arguments = {0};
+    cli_set_initial(&usage, &again);
+    assert_int_equal(cli_parse_over(&usage, count, words, &again, &common_again, &arguments), CLI_PARSED);
+    assert_int_equal(again.count, 7);
+    assert_int_equal(again.kernel, BO_KERNEL_RBF);
+    assert_int_equal(again.list.count, 2);
+    assert_int_equal(again.memory, 2048);
+    assert_true(again.flag && again.inner.scale == 0.1 && common_again.seed == 12 && !common_again.quiet);
+    assert_memory_equal(&again.was_given, &o.was_given, sizeof o.was_given);
+    assert_memory_equal(&again.inner.was_given, &o.inner.was_given, sizeof o.was_given);
+    free(arguments.items);
+    for (int i = 0; i < count; i++) free(words[i]);
+    free(words);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_values_but_not_given),
+        cmocka_unit_test(a_value_equal_to_the_default_is_given),
+        cmocka_unit_test(auto_is_as_not_given),
+        cmocka_unit_test(one_source_over_another),
+        cmocka_unit_test(wrong_values_are_refused),
+        cmocka_unit_test(help_has_names_and_defaults),
+        cmocka_unit_test(given_options_survive_a_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
