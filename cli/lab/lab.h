@@ -81,8 +81,5 @@ bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
 
 /* Returns how many pictures are missing. */
 size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *results);
-void cli_lab_markdown(FILE *out, const cli_lab_results *results);
-/* A strip of a claim's numbers beside its bound, as SVG; lab_strip.c. */
-void cli_lab_strip(FILE *out, const bo_lab_outcome *outcome, size_t seeds);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct generate_job {
     bo_session *reader;
     bo_sampler sampler;
     float *logits;
-    cli_spout spout;
+    cli_text_stream stream;
     size_t tokens, made, state_bytes; /* tokens: most of them */
     double prompt_seconds, seconds;
     const char *reason; /* why it ended: "length", "stop", "end", or that of a full context */
@@ -92,7 +92,7 @@ static bool read_prompt(generate_job *job)
     if (job->options->echo) {
         job->echo = prompt;
         job->echo_length = length;
-        if (job->spout.out) fwrite(prompt, 1, length, job->spout.out);
+        if (job->stream.out) fwrite(prompt, 1, length, job->stream.out);
     }
     return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->prompt));
 }
@@ -152,7 +152,7 @@ static bool make(generate_job *job)
             break;
         }
         const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
-        more = cli_spout_add(&job->spout, piece, bytes);
+        more = cli_text_stream_add(&job->stream, piece, bytes);
         job->made++;
         if (!more) job->reason = "stop";
         const bool read = o->save || (more && job->made < job->tokens);
@@ -189,10 +189,10 @@ static char *printable(const char *text, size_t length)
 static void print_json(const generate_job *job)
 {
     cli_json json = {.out = stdout};
-    char *all = cli_allocate(job->echo_length + job->spout.length + 1, 1, "text");
+    char *all = cli_allocate(job->echo_length + job->stream.length + 1, 1, "text");
     if (job->echo_length) memcpy(all, job->echo, job->echo_length);
-    if (job->spout.length) memcpy(all + job->echo_length, job->spout.text, job->spout.length);
-    char *text = printable(all, job->echo_length + job->spout.length);
+    if (job->stream.length) memcpy(all + job->echo_length, job->stream.text, job->stream.length);
+    char *text = printable(all, job->echo_length + job->stream.length);
     cli_json_object(&json, NULL);
     cli_json_text(&json, "text", text);
     cli_json_count(&json, "prompt_tokens", job->prompt.count);
@@ -209,7 +209,7 @@ static void print_json(const generate_job *job)
 static bool finish(generate_job *job)
 {
     const generate_options *o = job->options;
-    cli_spout_end(&job->spout);
+    cli_text_stream_end(&job->stream);
     if (job->session->common.json)
         print_json(job);
     else
@@ -331,7 +331,7 @@ static int generate(void *options, const cli_common *common, const cli_arguments
                                     .repetition_penalty = o->repetition_penalty,
                                     .greedy = o->greedy,
                                     .seed = common->seed},
-                        .spout = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
+                        .stream = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
     int status = run(&job, arguments->items[0]);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_session_destroy(job.reader);
@@ -339,7 +339,7 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     bo_ids_free(&job.prompt);
     free(job.logits);
     free(job.input);
-    free(job.spout.text);
+    free(job.stream.text);
     cli_session_close(&session);
     return status;
 }

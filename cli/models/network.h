@@ -32,7 +32,6 @@ bool cli_is_network(const char *folder); /* Does it hold a network? */
 /* False after saying that it does, where a language model is wanted. */
 bool cli_is_no_network(cli_session *session, const char *folder);
 bool cli_is_model(const char *folder); /* … or a model of text? */
-int cli_info_network(cli_session *session, const char *folder);
 
 typedef struct cli_network_use {
     cli_network_data data;

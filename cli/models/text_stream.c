@@ -3,29 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void append(cli_spout *spout, const char *bytes, size_t count)
+static void append(cli_text_stream *stream, const char *bytes, size_t count)
 {
-    if (spout->capacity - spout->length < count + 1) {
-        const size_t capacity = 2 * spout->capacity + count + 256;
+    if (stream->capacity - stream->length < count + 1) {
+        const size_t capacity = 2 * stream->capacity + count + 256;
         char *larger = cli_allocate(capacity, 1, "text");
-        if (spout->length) memcpy(larger, spout->text, spout->length);
-        free(spout->text);
-        spout->text = larger;
-        spout->capacity = capacity;
+        if (stream->length) memcpy(larger, stream->text, stream->length);
+        free(stream->text);
+        stream->text = larger;
+        stream->capacity = capacity;
     }
-    memcpy(spout->text + spout->length, bytes, count);
-    spout->length += count;
-    spout->text[spout->length] = 0;
+    memcpy(stream->text + stream->length, bytes, count);
+    stream->length += count;
+    stream->text[stream->length] = 0;
 }
 
-static void show(cli_spout *spout, size_t end)
+static void show(cli_text_stream *stream, size_t end)
 {
-    if (end <= spout->shown) return;
-    if (spout->out) {
-        fwrite(spout->text + spout->shown, 1, end - spout->shown, spout->out);
-        fflush(spout->out);
+    if (end <= stream->shown) return;
+    if (stream->out) {
+        fwrite(stream->text + stream->shown, 1, end - stream->shown, stream->out);
+        fflush(stream->out);
     }
-    spout->shown = end;
+    stream->shown = end;
 }
 
 size_t cli_letter(const char *text, size_t length)
@@ -58,23 +58,23 @@ static size_t unfinished(const char *text, size_t length)
 }
 
 /* Bytes at the end that may be the beginning of a stop word. */
-static size_t beginning(const cli_spout *spout, const char *word)
+static size_t beginning(const cli_text_stream *stream, const char *word)
 {
-    const size_t held = spout->length - spout->shown, whole = strlen(word);
+    const size_t held = stream->length - stream->shown, whole = strlen(word);
     for (size_t count = held < whole ? held : whole - 1; count > 0; count--)
-        if (memcmp(spout->text + spout->length - count, word, count) == 0) return count;
+        if (memcmp(stream->text + stream->length - count, word, count) == 0) return count;
     return 0;
 }
 
 /* Where the first of the stop words begins. */
-static bool stopped(const cli_spout *spout, size_t *at)
+static bool stopped(const cli_text_stream *stream, size_t *at)
 {
     bool found = false;
-    for (size_t i = 0; i < spout->stops->count; i++) {
-        const char *word = spout->stops->items[i];
+    for (size_t i = 0; i < stream->stops->count; i++) {
+        const char *word = stream->stops->items[i];
         const size_t length = strlen(word);
-        for (size_t from = spout->shown; from + length <= spout->length && !(found && from >= *at); from++) {
-            if (memcmp(spout->text + from, word, length) != 0) continue;
+        for (size_t from = stream->shown; from + length <= stream->length && !(found && from >= *at); from++) {
+            if (memcmp(stream->text + from, word, length) != 0) continue;
             *at = from;
             found = true;
         }
@@ -82,25 +82,25 @@ static bool stopped(const cli_spout *spout, size_t *at)
     return found;
 }
 
-bool cli_spout_add(cli_spout *spout, const char *bytes, size_t count)
+bool cli_text_stream_add(cli_text_stream *stream, const char *bytes, size_t count)
 {
     size_t end = 0;
-    append(spout, bytes, count);
-    if (stopped(spout, &end)) {
-        spout->length = end;
-        spout->text[end] = 0;
+    append(stream, bytes, count);
+    if (stopped(stream, &end)) {
+        stream->length = end;
+        stream->text[end] = 0;
         return false;
     }
-    size_t held = unfinished(spout->text + spout->shown, spout->length - spout->shown);
-    for (size_t i = 0; i < spout->stops->count; i++) {
-        const size_t begun = beginning(spout, spout->stops->items[i]);
+    size_t held = unfinished(stream->text + stream->shown, stream->length - stream->shown);
+    for (size_t i = 0; i < stream->stops->count; i++) {
+        const size_t begun = beginning(stream, stream->stops->items[i]);
         if (begun > held) held = begun;
     }
-    show(spout, spout->length - held);
+    show(stream, stream->length - held);
     return true;
 }
 
-void cli_spout_end(cli_spout *spout)
+void cli_text_stream_end(cli_text_stream *stream)
 {
-    show(spout, spout->length);
+    show(stream, stream->length);
 }

@@ -6,17 +6,17 @@
 #include <stdio.h>
 
 /* Invariant: what is held is shorter than the longest stop word, or an unfinished letter. */
-typedef struct cli_spout {
+typedef struct cli_text_stream {
     FILE *out; /* NULL: only kept */
     const cli_list *stops;
     char *text; /* all of it, freed by the caller */
     size_t length, capacity;
     size_t shown; /* bytes of it that went out */
-} cli_spout;
+} cli_text_stream;
 
 /* False: a stop word has come; it and what follows it are not part of the text. */
-bool cli_spout_add(cli_spout *spout, const char *bytes, size_t count);
-void cli_spout_end(cli_spout *spout); /* what was held goes out */
+bool cli_text_stream_add(cli_text_stream *stream, const char *bytes, size_t count);
+void cli_text_stream_end(cli_text_stream *stream); /* what was held goes out */
 
 /* Bytes of the letter of UTF-8 that begins here; 0: none does. */
 size_t cli_letter(const char *text, size_t length);
