@@ -4,6 +4,7 @@
  *   dx = factor ∘ (s du W + push t),   t = factor ∘ x,
  * where push is what the gradient of ±|t|²/2 in a scaled function's exponent multiplies t by. */
 #include <string.h>
+#include "../base/carver.h"
 #include "block.h"
 #include "internal.h"
 
@@ -39,29 +40,23 @@ typedef struct buffers {
     void *own;      /* the function's */
 } buffers;
 
-static void *take(char *scratch, size_t *used, size_t bytes)
-{
-    void *here = scratch ? scratch + *used : NULL;
-    *used += (bytes + 63) / 64 * 64;
-    return here;
-}
-
 /* Lays the buffers out in `scratch` (NULL: only counts) and returns the bytes they take. */
 static size_t carve(const bo_features *f, size_t rows, bool backward, char *scratch, buffers *b)
 {
-    size_t used = 0, m = f->frequencies, dim = f->desc.dim, one = sizeof(float);
+    bo_carver carver = {scratch, 0};
+    size_t m = f->frequencies, dim = f->desc.dim;
     bool in_place = backward ? f->function->fast_backward != NULL : f->function->fast != NULL;
     if (rows > BO_BLOCK_ROWS) rows = BO_BLOCK_ROWS;
     *b = (buffers){0};
-    if (f->hadamard.padded) b->project = take(scratch, &used, f->hadamard.padded * one);
-    if (backward) b->du = take(scratch, &used, rows * m * one);
-    if (backward && m && bo_features_scaled(f)) b->push = take(scratch, &used, rows * one);
-    if (in_place) return used;
-    b->t = take(scratch, &used, rows * dim * one);
-    b->u = take(scratch, &used, rows * m * one);
-    if (backward) b->dt = take(scratch, &used, rows * dim * one);
-    if (f->function->scratch) b->own = take(scratch, &used, f->function->scratch(f));
-    return used;
+    if (f->hadamard.padded) b->project = bo_carve_floats(&carver, f->hadamard.padded);
+    if (backward) b->du = bo_carve_floats(&carver, rows * m);
+    if (backward && m && bo_features_scaled(f)) b->push = bo_carve_floats(&carver, rows);
+    if (in_place) return carver.bytes;
+    b->t = bo_carve_floats(&carver, rows * dim);
+    b->u = bo_carve_floats(&carver, rows * m);
+    if (backward) b->dt = bo_carve_floats(&carver, rows * dim);
+    if (f->function->scratch) b->own = bo_carve(&carver, f->function->scratch(f), 1);
+    return carver.bytes;
 }
 
 size_t bo_features_forward_bytes(const bo_features *features, size_t rows)

@@ -44,7 +44,7 @@ static bo_status block_create(bo_context *context, const bo_moments *moments, co
 {
     bool rounded = moments->precision == BO_PRECISION_INT8;
     *b = (block){.rows = samples->rows < BO_MACHINE_BLOCK ? samples->rows : BO_MACHINE_BLOCK,
-                 .stride = (moments->size + 15) / 16 * 16};
+                 .stride = bo_padded(moments->size)};
     b->scaled = bo_alloc_raw(context, b->rows * samples->dim, sizeof *b->scaled, "a block of inputs");
     b->z = bo_alloc_raw(context, b->rows * b->stride, sizeof *b->z, "a block of features");
     if (rounded) {

@@ -227,11 +227,6 @@ static size_t growing_features(const bo_features_desc *map)
     return sized ? map->features : 0;
 }
 
-static size_t rounded_up(size_t count, size_t step)
-{
-    return (count + step - 1) / step * step;
-}
-
 /* The walk with a quarter, then with half of the features, and the same step once more. */
 static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
 {
@@ -240,10 +235,10 @@ static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, poi
            step = 2 * (j->map->custom_per_frequency ? j->map->custom_per_frequency : 1);
     size_t least =
         j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moments are matched above dim frequencies */
-    size_t quarter_size = rounded_up(features / 4, step), half_size = rounded_up(features / 2, step);
-    if (half_size > BO_SEARCH_FEATURES) half_size = rounded_up(BO_SEARCH_FEATURES, step);
-    if (quarter_size > half_size / 2) quarter_size = rounded_up(half_size / 2, step);
-    if (quarter_size < least) quarter_size = features < least ? features : rounded_up(least, step);
+    size_t quarter_size = bo_round_up(features / 4, step), half_size = bo_round_up(features / 2, step);
+    if (half_size > BO_SEARCH_FEATURES) half_size = bo_round_up(BO_SEARCH_FEATURES, step);
+    if (quarter_size > half_size / 2) quarter_size = bo_round_up(half_size / 2, step);
+    if (quarter_size < least) quarter_size = features < least ? features : bo_round_up(least, step);
     if (half_size < quarter_size) half_size = quarter_size;
     if (!features) quarter_size = half_size = j->map->features;
     if (features && !fixed_gamma) {

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "../base/sizes.h"
 
 enum {
     BO_DEPTH32 = 448,      /* most products summed in float32 registers by bo_gemm */
@@ -23,21 +24,6 @@ enum {
     BO_TILE_COLUMNS = 256,
     BO_SUPER = 4096, /* lines of A or B packed at once by GEMM: bounds its memory */
 };
-
-static inline size_t bo_ceil_div(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static inline size_t bo_round_up(size_t a, size_t multiple)
-{
-    return bo_ceil_div(a, multiple) * multiple;
-}
-
-static inline size_t bo_smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Length of the runs into which k is cut: as equal as multiples of 8 allow, at most `most` (a multiple of 8). */
 static inline size_t bo_run_length(size_t k, size_t most)

@@ -186,11 +186,6 @@ bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo
 
 enum { PACK_ROWS = 1024, EXAMPLES = 64, SOME = 1024 }; /* of a pack; examples decoded at a time */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- loss --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct scoring {
@@ -207,8 +202,8 @@ typedef struct scoring {
 
 static bo_status open_scoring(bo_context *context, scoring *s)
 {
-    size_t rows[2] = {larger(PACK_ROWS, bo_texts_longest(s->texts, 0)),
-                      larger(PACK_ROWS, bo_texts_longest(s->texts, 1))};
+    size_t rows[2] = {bo_most(PACK_ROWS, bo_texts_longest(s->texts, 0)),
+                      bo_most(PACK_ROWS, bo_texts_longest(s->texts, 1))};
     bo_packs_desc packs = {
         .texts = s->texts, .rows = {rows[0], rows[1]}, .most = EXAMPLES, .batch = 1, .in_order = true};
     BO_TRY(bo_packs_create(context, &packs, &s->packs));

@@ -59,7 +59,7 @@ static bo_status place_states(bo_context *context, const bo_lanes *lanes,
     if (!out->offsets) return BO_MEMORY;
     for (size_t i = 0; i < layers; i++) {
         out->offsets[i] = out->bytes;
-        out->bytes += (bytes_of(lanes, i) + 63) / 64 * 64;
+        out->bytes += bo_padded_bytes(bytes_of(lanes, i));
     }
     return BO_OK;
 }

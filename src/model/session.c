@@ -20,7 +20,7 @@ size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, bo_attention *
 
 size_t bo_layer_state_room(const bo_model_desc *d, size_t layer, bo_attention *attention)
 {
-    return (bo_layer_state_bytes(d, layer, attention) + 63) / 64 * 64;
+    return bo_padded_bytes(bo_layer_state_bytes(d, layer, attention));
 }
 
 bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size_t layer, bo_attention *attention,

@@ -186,11 +186,6 @@ static bo_status record(bo_recorder *r)
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------ */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 bo_status bo_network_graph_create(bo_context *context, const bo_network *network, const bo_network_graph_desc *desc,
                                   bo_network_graph *out)
 {
@@ -208,7 +203,8 @@ bo_status bo_network_graph_create(bo_context *context, const bo_network *network
                                                 .gradients = desc->gradients,
                                                 .checkpoint = desc->checkpoint,
                                                 .bfloat16 = desc->bfloat16});
-    const size_t most = larger(examples * network->facts.dim, desc->examples * larger(bo_network_outputs(network), 1));
+    const size_t most =
+        bo_most(examples * network->facts.dim, desc->examples * bo_most(bo_network_outputs(network), 1));
     if (status == BO_OK && !(out->room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples")))
         status = BO_MEMORY;
     if (status != BO_OK) bo_network_graph_destroy(out);

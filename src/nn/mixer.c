@@ -123,7 +123,7 @@ static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
 /* The memory of one of the two products, so padded that the other's may follow. */
 static size_t product_bytes(const bo_mixer_layer *desc)
 {
-    return (bo_mix_state_bytes(desc->width, desc->context) + 63) / 64 * 64;
+    return bo_padded_bytes(bo_mix_state_bytes(desc->width, desc->context));
 }
 
 /* Heads begin as delays: head i takes the token i `apart` places before, so that the recent past is there to be weighed. */

@@ -155,7 +155,7 @@ static size_t part_states(const bo_optimizer_desc *desc, const bo_optim_part *pa
 
 static size_t part_stride(const bo_optim_part *part)
 {
-    return (part_count(part) + 15) / 16 * 16;
+    return bo_padded(part_count(part));
 }
 
 static double factor_of_shape(bo_muon_factor factor, double rows, double columns)

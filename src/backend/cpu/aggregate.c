@@ -19,7 +19,7 @@ typedef struct graph {
 
 static size_t padded(size_t count)
 {
-    return (count * sizeof(float) + 63) / 64 * 64;
+    return bo_padded_bytes(count * sizeof(float));
 }
 
 static graph graph_of(const bo_op_call *call)

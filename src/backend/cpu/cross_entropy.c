@@ -48,7 +48,7 @@ static size_t block_rows(const bo_op_call *call)
 /* Floats of a block's logits, to a whole cache line: the room of the products follows. */
 static size_t logit_floats(const bo_op_call *call)
 {
-    return (block_rows(call) * call->in[1].rows + 15) / 16 * 16;
+    return bo_padded(block_rows(call) * call->in[1].rows);
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
@@ -103,7 +103,7 @@ static void rows_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const job *j = arg;
-    size_t first = index * j->task_rows, end = bo_smaller(first + j->task_rows, j->rows);
+    size_t first = index * j->task_rows, end = bo_least(first + j->task_rows, j->rows);
     for (size_t i = first; i < end; i++) take_row(j, i);
 }
 

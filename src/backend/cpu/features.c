@@ -18,7 +18,7 @@ static job job_of(const bo_op_call *call)
     job j = {.call = call, .features = ((const bo_features_attributes *)call->attributes)->features};
     j.dim = call->in[0].columns, j.count = call->out[0].columns;
     j.room = bo_features_block_bytes(j.features, ROWS);
-    j.per_worker = j.room + (call->din[0] && call->add[0] ? (ROWS * j.dim * sizeof(float) + 63) / 64 * 64 : 0);
+    j.per_worker = j.room + (call->din[0] && call->add[0] ? bo_padded_bytes(ROWS * j.dim * sizeof(float)) : 0);
     return j;
 }
 

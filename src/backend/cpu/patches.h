@@ -25,7 +25,7 @@ void bo_patch_copy(const bo_images *images, size_t image, const ptrdiff_t at[2],
 /* Floats of the room such a patch may need. */
 static inline size_t bo_patch_floats(const bo_images *images, const size_t extent[2])
 {
-    return (extent[0] * extent[1] * images->channels + 15) / 16 * 16;
+    return bo_padded(extent[0] * extent[1] * images->channels);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
+#include "../../base/carver.h"
 #include "../../math/linalg.h"
 
 enum { CHUNK_FLOATS = 1 << 19, LEAST_ROWS = 16 };
@@ -20,42 +21,32 @@ typedef struct quadratic {
     size_t first, end;  /* rows of this chunk */
     float *v, *dv, *z, *dz;
     void *room;
-    size_t bytes;
+    size_t bytes; /* of scratch */
 } quadratic;
-
-static void *take(quadratic *q, size_t bytes)
-{
-    void *here = q->call->scratch ? (char *)q->call->scratch + q->bytes : NULL;
-    q->bytes += (bytes + 63) / 64 * 64;
-    return here;
-}
-
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
 {
     quadratic q = {.call = call, .kernels = bo_context_kernels(context)};
     q.rows = call->in[0].rows, q.width = call->in[0].columns, q.out = call->in[1].rows;
     q.pairs = q.width * (q.width + 1) / 2;
-    q.chunk = most(CHUNK_FLOATS / q.pairs, LEAST_ROWS);
+    q.chunk = bo_most(CHUNK_FLOATS / q.pairs, LEAST_ROWS);
     if (q.chunk > q.rows) q.chunk = q.rows;
     q.each = bo_block_rows(q.pairs);
     bool backward = call->dout[0] != NULL;
+    bo_carver carver = {call->scratch, 0};
     size_t products = bo_gemm_bytes(context, q.chunk, q.out, q.pairs);
-    q.v = take(&q, q.out * q.pairs * sizeof(float));
+    q.v = bo_carve_floats(&carver, q.out * q.pairs);
     if (call->din[1]) {
-        q.dv = take(&q, q.out * q.pairs * sizeof(float));
-        products = most(products, bo_gemm_bytes(context, q.out, q.pairs, q.chunk));
+        q.dv = bo_carve_floats(&carver, q.out * q.pairs);
+        products = bo_most(products, bo_gemm_bytes(context, q.out, q.pairs, q.chunk));
     }
-    q.z = take(&q, q.chunk * q.pairs * sizeof(float));
+    q.z = bo_carve_floats(&carver, q.chunk * q.pairs);
     if (backward) {
         q.dz = q.z; /* z is done with when dz is made */
-        products = most(products, bo_gemm_bytes(context, q.chunk, q.pairs, q.out));
+        products = bo_most(products, bo_gemm_bytes(context, q.chunk, q.pairs, q.out));
     }
-    q.room = take(&q, products);
+    q.room = bo_carve(&carver, products, 1);
+    q.bytes = carver.bytes;
     return q;
 }
 

@@ -42,11 +42,6 @@ static recurrent recurrent_of(bo_context *context, const bo_op_call *call)
 
 /* ---- room ---------------------------------------------------------------------------------------------------------- */
 
-static size_t padded(size_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
-
 static size_t kept_floats(const recurrent *r)
 {
     return r->cell->kept * r->size;
@@ -54,19 +49,19 @@ static size_t kept_floats(const recurrent *r)
 
 static size_t zero_floats(const recurrent *r)
 {
-    return padded(kept_floats(r) > r->size ? kept_floats(r) : r->size);
+    return bo_padded(kept_floats(r) > r->size ? kept_floats(r) : r->size);
 }
 
 /* Forward: h, c, U h, and what is kept of a token where nobody asks for it. */
 static size_t step_floats(const recurrent *r)
 {
-    return padded(BLOCK * (2 * r->size + r->columns)) + zero_floats(r);
+    return bo_padded(BLOCK * (2 * r->size + r->columns)) + zero_floats(r);
 }
 
 /* Backward: what comes by U, what is carried, gradients of U h and of x, and h numbers. */
 static size_t back_floats(const recurrent *r)
 {
-    return padded(BLOCK * (2 * r->size + r->columns) + r->columns) + padded(r->size);
+    return bo_padded(BLOCK * (2 * r->size + r->columns) + r->columns) + bo_padded(r->size);
 }
 
 /* din[0] itself takes the gradients of U h + b where they are those of x and it is written. */
@@ -83,7 +78,8 @@ static bool wants_weights(const bo_op_call *call)
 static size_t backward_bytes(bo_context *context, const recurrent *r, size_t sequences)
 {
     size_t floats = zero_floats(r) + bo_block_count(sequences, BLOCK) * back_floats(r);
-    if (wants_weights(r->call)) floats += padded(r->rows * r->size) + (in_place(r) ? 0 : padded(r->rows * r->columns));
+    if (wants_weights(r->call))
+        floats += bo_padded(r->rows * r->size) + (in_place(r) ? 0 : bo_padded(r->rows * r->columns));
     size_t packed = bo_packed_bytes(context, r->size, r->columns);
     size_t product = bo_gemm_bytes(context, r->columns, r->size, r->rows);
     return floats * sizeof(float) + (packed > product ? packed : product);
@@ -170,7 +166,7 @@ static stepping stepping_of(const recurrent *r, size_t index)
 {
     float *room = r->work + index * step_floats(r);
     float *product = room + 2 * BLOCK * r->size;
-    return (stepping){room, room + BLOCK * r->size, product, product + padded(BLOCK * r->columns)};
+    return (stepping){room, room + BLOCK * r->size, product, product + bo_padded(BLOCK * r->columns)};
 }
 
 /* A memory is h and then, of LSTM, c. */
@@ -316,9 +312,9 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     float *rest = place(&r, back_floats(&r));
     if (wants_weights(call)) {
         r.before = rest;
-        rest += padded(r.rows * r.size);
+        rest += bo_padded(r.rows * r.size);
         r.dproduct = in_place(&r) ? call->din[0] : rest;
-        rest += in_place(&r) ? 0 : padded(r.rows * r.columns);
+        rest += in_place(&r) ? 0 : bo_padded(r.rows * r.columns);
     }
     r.packed = bo_packed_in(context, false, r.size, r.columns, call->in[1].data, r.size, rest);
     bo_parallel(context, bo_block_count(r.spans.count, BLOCK), backward_task, &r);

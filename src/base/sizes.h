@@ -1,0 +1,39 @@
+/* The lesser and the larger of two sizes, and sizes rounded up. */
+#ifndef BO_BASE_SIZES_H
+#define BO_BASE_SIZES_H
+
+#include <stddef.h>
+
+static inline size_t bo_least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t bo_most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline size_t bo_ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline size_t bo_round_up(size_t a, size_t multiple)
+{
+    return bo_ceil_div(a, multiple) * multiple;
+}
+
+/* Bytes up to the next multiple of 64: a line of the cache, and as wide as vectors are. */
+static inline size_t bo_padded_bytes(size_t bytes)
+{
+    return bo_round_up(bytes, 64);
+}
+
+/* Floats up to the next multiple of 64 bytes. */
+static inline size_t bo_padded(size_t floats)
+{
+    return bo_round_up(floats, 16);
+}
+
+#endif
