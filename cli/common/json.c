@@ -1,38 +1,21 @@
 #include "json.h"
 #include "format.h"
+#include <bochner/base.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* Bytes of the UTF-8 character that starts here; 0 if it is not one. */
-static int utf8_length(const unsigned char *c)
-{
-    int length = *c < 0x80                 ? 1
-                 : *c >= 0xc2 && *c < 0xe0 ? 2
-                 : (*c & 0xf0) == 0xe0     ? 3
-                 : *c >= 0xf0 && *c < 0xf5 ? 4
-                                           : 0;
-    for (int i = 1; i < length; i++)
-        if ((c[i] & 0xc0) != 0x80) return 0;
-    if (length == 3 && ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0))) return 0;
-    if (length == 4 && ((c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))) return 0;
-    return length;
-}
 
 /* Text from files need not be UTF-8; JSON must be: other bytes become the replacement character. */
 static void quoted(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        int length = utf8_length(c);
-        if (length != 1) {
-            if (length == 0)
-                fputs("\\ufffd", out);
-            else
-                fwrite(c, 1, (size_t)length, out);
-            c += length > 0 ? length - 1 : 0;
-            continue;
-        }
-        if (*c == '"' || *c == '\\')
+        const size_t length = bo_utf8_length((const char *)c, 4);
+        if (length > 1) {
+            fwrite(c, 1, length, out);
+            c += length - 1;
+        } else if (length == 0)
+            fputs("\\ufffd", out);
+        else if (*c == '"' || *c == '\\')
             fprintf(out, "\\%c", *c);
         else if (*c == '\n')
             fputs("\\n", out);

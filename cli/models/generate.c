@@ -178,7 +178,7 @@ static char *printable(const char *text, size_t length)
 {
     char *out = cli_allocate(3 * length + 1, 1, "text"), *to = out;
     for (size_t i = 0; i < length;) {
-        const size_t letter = cli_letter(text + i, length - i);
+        const size_t letter = bo_utf8_length(text + i, length - i);
         memcpy(to, letter ? text + i : "\xef\xbf\xbd", letter ? letter : 3);
         to += letter ? letter : 3;
         i += letter ? letter : 1;

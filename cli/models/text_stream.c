@@ -28,23 +28,6 @@ static void show(cli_text_stream *stream, size_t end)
     stream->shown = end;
 }
 
-size_t cli_letter(const char *text, size_t length)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    const size_t letter = at[0] < 0x80   ? 1
-                          : at[0] < 0xc2 ? 0
-                          : at[0] < 0xe0 ? 2
-                          : at[0] < 0xf0 ? 3
-                          : at[0] < 0xf5 ? 4
-                                         : 0;
-    if (letter == 0 || letter > length) return 0;
-    for (size_t i = 1; i < letter; i++)
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f)) return 0; /* too long; a surrogate */
-    if ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) return 0; /* too long; too large */
-    return letter;
-}
-
 /* Bytes at the end that may be the beginning of a letter. */
 static size_t unfinished(const char *text, size_t length)
 {

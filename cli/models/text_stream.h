@@ -18,7 +18,4 @@ typedef struct cli_text_stream {
 bool cli_text_stream_add(cli_text_stream *stream, const char *bytes, size_t count);
 void cli_text_stream_end(cli_text_stream *stream); /* what was held goes out */
 
-/* Bytes of the letter of UTF-8 that begins here; 0: none does. */
-size_t cli_letter(const char *text, size_t length);
-
 #endif

@@ -121,6 +121,10 @@ BO_API size_t bo_physical_memory(void);
 /* A well mixed 64-bit number of (seed, index), by splitmix64: the same everywhere and for ever. */
 BO_API uint64_t bo_hash(uint64_t seed, uint64_t index);
 
+/* Bytes of the UTF-8 character that begins here, 1 to 4; 0: none does. Bytes behind one that belongs to no character are not
+ * looked at, so that `length` may be 4 in text that ends with a NUL. */
+BO_API size_t bo_utf8_length(const char *text, size_t length);
+
 /* ---- parallel jobs --------------------------------------------------------------------------------------- */
 
 /* Sums over the ranks of a parallel job, given by the caller (the program brings MPI, the library needs none). In place;

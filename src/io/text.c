@@ -202,27 +202,10 @@ static char *reserve(bo_context *context, bo_strings *strings, size_t size)
     return out;
 }
 
-/* Length of the UTF-8 sequence at `p`, 0 when it is none (RFC 3629: no overlong forms, no surrogates). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80) return 1;
-    size_t length = p[0] >= 0xc2 && p[0] < 0xe0   ? 2
-                    : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                    : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                                  : 0;
-    if (length == 0 || length > left) return 0;
-    for (size_t i = 1; i < length; ++i)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)) return 0;
-    if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) return 0;
-    return length;
-}
-
 static bool is_utf8(const char *text, size_t length)
 {
-    const unsigned char *p = (const unsigned char *)text;
     for (size_t i = 0, n; i < length; i += n)
-        if ((n = utf8_length(p + i, length - i)) == 0) return false;
+        if ((n = bo_utf8_length(text + i, length - i)) == 0) return false;
     return true;
 }
 

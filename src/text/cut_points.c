@@ -13,7 +13,7 @@ static uint64_t character(const char *text, size_t bytes)
 
 static size_t character_bytes(const char *text, size_t length)
 {
-    size_t bytes = (unsigned char)*text < 128 ? 1 : bo_utf8_character(text, length);
+    size_t bytes = (unsigned char)*text < 128 ? 1 : bo_utf8_length(text, length);
     return bytes ? bytes : 1;
 }
 

@@ -37,7 +37,7 @@ static bo_status lower(bo_context *context, const char *text, size_t length, bo_
     for (size_t at = 0; at < length;) {
         utf8proc_int32_t point;
         utf8proc_uint8_t changed[4];
-        size_t bytes = bo_utf8_character(text + at, length - at);
+        size_t bytes = bo_utf8_length(text + at, length - at);
         if (bytes == 0) {
             BO_TRY(bo_buffer_append(context, to, text + at++, 1));
             continue;
@@ -276,7 +276,7 @@ static void spell_characters(bo_encoder *encoder, const char *text, size_t lengt
     bo_merging *word = &encoder->merging;
     for (size_t at = 0, bytes; at < length; at += bytes) {
         unsigned char byte = (unsigned char)text[at];
-        bytes = byte < 128 ? 1 : bo_utf8_character(text + at, length - at);
+        bytes = byte < 128 ? 1 : bo_utf8_length(text + at, length - at);
         int32_t id = byte < 128  ? tokenizer->ascii_ids[byte]
                      : bytes > 0 ? bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, text + at, bytes)
                                  : -1;
@@ -552,7 +552,7 @@ bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const cha
 {
     char name[32];
     const unsigned char first = (unsigned char)missed->character[0];
-    if (first <= ' ' || first == 127 || bo_utf8_character(missed->character, missed->bytes) == 0)
+    if (first <= ' ' || first == 127 || bo_utf8_length(missed->character, missed->bytes) == 0)
         snprintf(name, sizeof name, "the byte 0x%02X", first);
     else
         snprintf(name, sizeof name, "'%.*s'", (int)missed->bytes, missed->character);

@@ -47,7 +47,7 @@ static const char *excerpt(const char *text, size_t bytes, char out[EXCERPT])
     static const char more[] = "…\"";
     size_t length = 1, at = 0, next;
     out[0] = '"';
-    while (at < bytes && (next = bo_utf8_character(text + at, bytes - at)) > 0) {
+    while (at < bytes && (next = bo_utf8_length(text + at, bytes - at)) > 0) {
         char shown[8];
         const size_t wide = show_character(text + at, next, bytes - at, shown);
         if (length + wide + sizeof more > EXCERPT) break;

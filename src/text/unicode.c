@@ -1,15 +1,8 @@
 #include "unicode.h"
 
+#include <bochner/base.h>
 #include <string.h>
 #include <utf8proc.h>
-
-size_t bo_utf8_character(const char *text, size_t length)
-{
-    utf8proc_int32_t point;
-    if (length > 4) length = 4;
-    utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, &point);
-    return length > 0 && bytes > 0 ? (size_t)bytes : 0;
-}
 
 size_t bo_utf8_valid(const char *text, size_t length)
 {
@@ -23,7 +16,7 @@ size_t bo_utf8_valid(const char *text, size_t length)
                 continue;
             }
         }
-        size_t bytes = bo_utf8_character(text + at, length - at);
+        size_t bytes = bo_utf8_length(text + at, length - at);
         if (bytes == 0) break;
         at += bytes;
     }
@@ -54,14 +47,14 @@ bool bo_utf8_has_control(const char *text, size_t length)
 size_t bo_utf8_invalid(const char *text, size_t length)
 {
     size_t at = 0;
-    while (at < length && bo_utf8_character(text + at, length - at) == 0) ++at;
+    while (at < length && bo_utf8_length(text + at, length - at) == 0) ++at;
     return at;
 }
 
 bool bo_utf8_space(const char *text, size_t length, size_t *bytes)
 {
     utf8proc_int32_t point = 0;
-    *bytes = bo_utf8_character(text, length);
+    *bytes = bo_utf8_length(text, length);
     if (*bytes == 0) return false;
     utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)*bytes, &point);
     if ((point >= 9 && point <= 13) || point == 0x85) return true;
@@ -110,7 +103,7 @@ size_t bo_letters_read(const char *text, size_t length, char *out)
     size_t count = 0;
     for (size_t at = 0, bytes; at < length; at += bytes) {
         utf8proc_int32_t point = -1;
-        bytes = bo_utf8_character(text + at, length - at);
+        bytes = bo_utf8_length(text + at, length - at);
         if (bytes == 0) return SIZE_MAX;
         utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)bytes, &point);
         int byte = byte_of((unsigned)point);

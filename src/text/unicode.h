@@ -1,4 +1,4 @@
-/* UTF-8 as far as tokenizers need it, and the letters that stand for bytes in byte-level vocabularies. */
+/* UTF-8 as far as tokenizers need it beside bo_utf8_length, and the letters that stand for bytes in byte-level vocabularies. */
 #ifndef BO_TEXT_UNICODE_H
 #define BO_TEXT_UNICODE_H
 
@@ -8,8 +8,6 @@
 
 /* How many of the bytes are valid UTF-8, from the first on. */
 size_t bo_utf8_valid(const char *text, size_t length);
-/* Bytes of the character that begins here (1 to 4); 0: none does. */
-size_t bo_utf8_character(const char *text, size_t length);
 /* How many bytes from the first on belong to no character. */
 size_t bo_utf8_invalid(const char *text, size_t length);
 bool bo_utf8_space(const char *text, size_t length,
