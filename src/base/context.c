@@ -1,6 +1,7 @@
 /* The context: made once, handed to every call. */
 #include "internal.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,7 +64,12 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
             return status;
         }
         context->threads = bo_pool_threads(context->pool);
+        if (context->threads == 1) { /* none could be started */
+            bo_pool_destroy(context->pool);
+            context->pool = NULL;
+        }
     }
+    assert(context->kernels && (context->pool != NULL) == (context->threads > 1));
     *out = context;
     return BO_OK;
 }

@@ -3,6 +3,7 @@
  * have joined: a short batch costs about a microsecond, and one that nobody else has time for costs nothing. */
 #include "internal.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -203,6 +204,7 @@ static void await_leaving(bo_pool *pool)
 
 void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg)
 {
+    assert((atomic_load_explicit(&pool->gate, memory_order_relaxed) & (OPEN | JOINED)) == 0);
     pool->task = task;
     pool->arg = arg;
     pool->count = count;

@@ -1,5 +1,6 @@
 /* Beam search. All hypotheses of all sources step together; those of a source lie in lanes side by side, best first. */
 #include "beam.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "../kernels/kernels.h"
@@ -141,6 +142,19 @@ static void extend_source(searching *s, size_t first, size_t end)
 
 /* ---- all sources ------------------------------------------------------------------------------------------------------ */
 
+/* Hypotheses that are alive lie source after source, of each at most as many as have not ended. */
+static bool alive_hold(const searching *s)
+{
+    size_t of_source = 0;
+    if (s->active > s->lanes->desc.count) return false;
+    for (size_t i = 0; i < s->active; i++) {
+        if (s->alive[i].source >= s->count || (i && s->alive[i].source < s->alive[i - 1].source)) return false;
+        of_source = i && s->alive[i].source == s->alive[i - 1].source ? of_source + 1 : 1;
+        if (of_source > s->width[s->alive[i].source]) return false;
+    }
+    return true;
+}
+
 static void extend_all(searching *s)
 {
     s->next_active = 0;
@@ -152,6 +166,7 @@ static void extend_all(searching *s)
     s->alive = s->next;
     s->next = old;
     s->active = s->next_active;
+    assert(alive_hold(s));
 }
 
 static bo_status begin(bo_context *context, searching *s, const bo_text_view *sources)
@@ -166,6 +181,7 @@ static bo_status begin(bo_context *context, searching *s, const bo_text_view *so
         s->endings[i] = (ending){.score = -INFINITY};
     }
     s->active = s->count;
+    assert(alive_hold(s));
     return BO_OK;
 }
 

@@ -1,4 +1,5 @@
 /* Labels of texts, of any length. */
+#include <assert.h>
 #include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>
@@ -51,6 +52,7 @@ static void place_states(piece_reader *p)
             p->states[2 * i + s] = at;
             at += bo_layer_state_room(&p->model->desc, i, p->model->attentions[i]);
         }
+    assert(at == p->memory + 2 * state_bytes(p->model));
 }
 
 static bo_status allocate(bo_context *context, piece_reader *p)

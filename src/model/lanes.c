@@ -1,4 +1,5 @@
 /* Lanes: many timelines at once, of which those of a translator read sources. */
+#include <assert.h>
 #include <string.h>
 #include "../attention/attention.h"
 #include "lanes.h"
@@ -84,10 +85,24 @@ static bo_status begin_lane(bo_context *context, bo_lanes *lanes, size_t lane)
     return BO_OK;
 }
 
+/* Is `blocks` a permutation of all there are? `taken` is free between calls. */
+static bool has_every_block(const bo_lanes *lanes)
+{
+    const bo_lane_blocks *all = &lanes->lane;
+    memset(lanes->taken, 0, lanes->desc.count * sizeof *lanes->taken);
+    for (size_t i = 0; i < lanes->desc.count; i++) {
+        const size_t at = (size_t)(lanes->blocks[i] - all->memory), number = all->bytes ? at / all->bytes : i;
+        if (number >= lanes->desc.count || number * all->bytes != at || lanes->taken[number]) return false;
+        lanes->taken[number] = true;
+    }
+    return true;
+}
+
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
     if (!lanes) return bo_fail(context, BO_INVALID, "lanes: they are NULL");
     for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(begin_lane(context, lanes, i));
+    assert(has_every_block(lanes));
     lanes->broken = false;
     return BO_OK;
 }
@@ -349,6 +364,7 @@ static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
         if (i < active) memcpy(lanes->next[i], lanes->blocks[from[i]], lanes->lane.bytes);
     }
     memcpy(lanes->blocks, lanes->next, count * sizeof *lanes->blocks);
+    assert(has_every_block(lanes));
 }
 
 bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
@@ -414,6 +430,13 @@ static size_t most_rows(const bo_lanes *lanes)
 
 /* ---- which sources, in how many rows ------------------------------------------------------------------------------- */
 
+static size_t sum(const size_t *lengths, size_t count)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < count; i++) all += lengths[i];
+    return all;
+}
+
 static void take_sources(reading *r, size_t count)
 {
     size_t most = most_rows(r->lanes), tokens = 0;
@@ -434,6 +457,7 @@ static void take_sources(reading *r, size_t count)
         queries -= r->lengths[0][r->sequences];
         filler -= r->lengths[1][r->sequences];
     }
+    assert(sum(r->lengths[0], r->sequences) == r->queries && sum(r->lengths[1], r->sequences) == r->rows);
 }
 
 /* ---- what goes into the graph ---------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* A model's life, and its weights by name. */
+#include <assert.h>
 #include <string.h>
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
@@ -89,6 +90,16 @@ bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *
     return BO_OK;
 }
 
+/* No zero is left where zero meant a default, and every place has the attention that it should have. */
+static bool model_holds(const bo_model *model)
+{
+    const bo_model_desc *d = &model->desc;
+    bool holds = d->layers && d->width && d->heads && d->key_heads && d->head_dim && d->context && d->vocab;
+    for (size_t i = 0; holds && i < bo_model_place(d, BO_MODEL_PART_END); i++)
+        holds = !model->attentions[i] == !bo_model_attends(d, bo_model_part_of(d, i));
+    return holds && d->labels == (const char *const *)model->labels;
+}
+
 bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out)
 {
     bo_model *model = bo_alloc(context, 1, sizeof *model, "a model");
@@ -105,6 +116,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
         bo_model_destroy(model);
         return status;
     }
+    assert(model_holds(model) && model->weights);
     *out = model;
     return BO_OK;
 }
@@ -121,6 +133,7 @@ bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const 
         bo_model_destroy(model);
         return status;
     }
+    assert(bo_weights_memory(model->weights));
     *out = model;
     return BO_OK;
 }

@@ -1,4 +1,5 @@
 /* Sessions: reading with a state, and states in files. */
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,6 @@ bool bo_session_has_capacity(const bo_model *model)
     return bo_nn_mixer_attends(model->desc.mixer) && bo_is_explicit(attention) && !attention->window;
 }
 
-/* states[i] for memory that holds the states of all layers. */
 static size_t layer_bytes(const bo_session *session, size_t layer)
 {
     return bo_layer_state_bytes(&session->model->desc, layer, session->attentions[layer]);
@@ -53,12 +53,15 @@ static size_t padded_bytes(const bo_session *session, size_t layer)
     return bo_layer_state_room(&session->model->desc, layer, session->attentions[layer]);
 }
 
+/* states[i] for memory that holds the states of all layers. */
 static void place_states(const bo_session *session, char *memory, void **states)
 {
+    char *at = memory;
     for (size_t i = 0; i < session->model->desc.layers; i++) {
-        states[i] = memory;
-        memory += padded_bytes(session, i);
+        states[i] = at;
+        at += padded_bytes(session, i);
     }
+    assert(at == memory + session->state_bytes);
 }
 
 static bo_status resolve(bo_context *context, const bo_model *model, const bo_session_desc *desc, bo_session *session)
@@ -252,6 +255,7 @@ static bo_status run(bo_context *context, bo_session *session, bo_model_graph *g
     BO_TRY(bo_graph_run(context, graph->graph, &pass));
     session->broken = false;
     session->tokens += rows;
+    assert(!bo_session_has_capacity(session->model) || session->tokens <= session->desc.capacity);
     return BO_OK;
 }
 

@@ -1,4 +1,5 @@
 /* The life of a network, and what it says of itself. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +100,21 @@ static bo_status build_from(bo_context *context, const char *where, const cJSON 
     return blame(context, where, declare(context, network));
 }
 
+/* Does every layer take its inputs from the network's or from layers before it in the order? */
+static bool order_holds(const bo_network *network)
+{
+    for (size_t i = 0; i < network->count; i++) {
+        const bo_layer *layer = &network->layers[network->order[i]];
+        for (size_t j = 0; j < layer->inputs; j++) {
+            size_t before = 0;
+            if (layer->from[j] == BO_INPUT_LAYER) continue;
+            while (before < i && network->order[before] != (size_t)layer->from[j]) before++;
+            if (before == i) return false;
+        }
+    }
+    return network->output < network->count;
+}
+
 bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
                            bo_network **out)
 {
@@ -115,6 +131,7 @@ bo_status bo_network_build(bo_context *context, const char *where, const cJSON *
     network->parametrization = build->parametrization;
     network->seed = build->seed;
     const bo_status status = build_from(context, where, json, network);
+    assert(status != BO_OK || (order_holds(network) && network->weights));
     if (status != BO_OK)
         bo_network_destroy(network);
     else

@@ -1,4 +1,5 @@
 /* Optimizers: descriptors resolved, which rule a weight follows, one piece of device memory for all states, and steps. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,6 +272,17 @@ static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, siz
         *(s < rules ? &part->state[s] : &part->average) = data;
         o->state[o->states++] = (bo_optimizer_state){name, data, part_count(part)};
     }
+    assert(!part->average == !(o->desc.average > 0) && rules <= BO_MOST_SLOTS);
+}
+
+/* Parts stand in the order of the weights, and matrices by falling work. */
+static bool order_holds(const bo_optimizer *o)
+{
+    for (size_t i = 1; i < o->parts; i++)
+        if (o->part[i].weight->offset < o->part[i - 1].weight->offset) return false;
+    for (size_t i = 1; i < o->matrices; i++)
+        if (by_work(&o->matrix[i - 1], &o->matrix[i]) > 0) return false;
+    return true;
 }
 
 static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
@@ -289,6 +301,7 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
         if (part->rule == BO_OPTIMIZER_MUON) add_matrix(o, part);
     }
     qsort(o->matrix, o->matrices, sizeof *o->matrix, by_work);
+    assert(order_holds(o));
     return BO_OK;
 }
 

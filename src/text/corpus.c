@@ -1,4 +1,5 @@
 /* A corpus: files as one row of tokens, made once, and read from anywhere. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -358,6 +359,13 @@ static bo_status open_corpus(bo_context *context, const bo_corpus_desc *desc, bo
     return BO_OK;
 }
 
+static bool corpus_holds(const bo_corpus *corpus)
+{
+    bool holds = corpus->starts[0] == 0 && corpus->first + corpus->tokens <= corpus->starts[corpus->document_count];
+    for (size_t d = 0; holds && d < corpus->document_count; ++d) holds = corpus->starts[d] <= corpus->starts[d + 1];
+    return holds && !(corpus->narrow && corpus->wide);
+}
+
 bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out)
 {
     if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
@@ -367,6 +375,7 @@ bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_cor
     if (!corpus) return BO_MEMORY;
     corpus->tokenizer = desc->tokenizer;
     bo_status status = open_corpus(context, desc, corpus);
+    assert(status != BO_OK || corpus_holds(corpus));
     if (status == BO_OK)
         *out = corpus;
     else

@@ -1,4 +1,5 @@
 /* Learning a byte-pair encoding: words are counted, then the most frequent pair of symbols becomes one, again and again. */
+#include <assert.h>
 #include <string.h>
 #include "learn.h"
 #include "lines.h"
@@ -63,6 +64,7 @@ bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, s
     }
     tally->words[tally->count++] = (bo_word){text, (uint32_t)length, count};
     *slot = (uint32_t)tally->count;
+    assert(tally->count <= tally->capacity);
     return 2 * tally->count > tally->mask ? grow_tally(context, tally) : BO_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "../base/rng.h"
 #include "../io/numbers.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,8 +69,7 @@ static void list_classes(const bo_categories *classes, char *out, size_t room)
     size_t used = 0;
     *out = 0;
     for (size_t i = 0; i < classes->count && i < SHOWN && used < room; ++i)
-        used +=
-            (size_t)snprintf(out + used, room - used, "%s%.*s", i ? ", " : "", EXCERPT / 2, classes->items[i].text);
+        used += (size_t)snprintf(out + used, room - used, "%s%.*s", i ? ", " : "", EXCERPT / 2, classes->items[i].text);
     if (classes->count > SHOWN && used < room) snprintf(out + used, room - used, ", …");
 }
 
@@ -200,8 +200,20 @@ static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_colum
 
 /* ---- files ---------------------------------------------------------------------------------------------------------- */
 
+static bool line_holds(const bo_lines *lines, const bo_line *line)
+{
+    for (size_t side = 0; side < lines->sides; ++side) {
+        const char *text = line->text[side];
+        const size_t bytes = line->bytes[side];
+        if (bytes == 0 ? !lines->empty : bo_utf8_valid(text, bytes) < bytes || memchr(text, 0, bytes)) return false;
+        if (!lines->empty && bo_utf8_blank(text, bytes)) return false;
+    }
+    return line->label >= -1 && (line->label < 0 || (size_t)line->label < lines->classes.count);
+}
+
 static bo_status add(bo_context *context, bo_lines *lines, bo_line line)
 {
+    assert(line_holds(lines, &line));
     if (lines->count == lines->capacity) {
         size_t capacity = lines->capacity ? 2 * lines->capacity : 256;
         bo_line *larger = bo_realloc(context, lines->items, capacity, sizeof *larger, "the lines of a file");

@@ -1,6 +1,7 @@
 /* Packs: the examples of an epoch are shuffled, and each goes into the open pack that it fills best (best fit, Johnson 1974:
  * shuffled, not sorted by length, so that packs are alike); the packs are shuffled at last. All of it follows from seed and
  * epoch. */
+#include <assert.h>
 #include <string.h>
 #include "../base/permutation.h"
 #include "../base/rng.h"
@@ -390,6 +391,13 @@ static bo_status check_fit(bo_context *context, const bo_text_pack *packed, cons
                    packed->most, packed->stream.rows, packed->source.rows, count, need[0], need[1]);
 }
 
+static bool lengths_hold(const bo_packed_stream *stream, size_t sequences)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < sequences; ++i) rows += stream->lengths[i];
+    return rows == stream->rows;
+}
+
 bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_texts *texts, const size_t *examples,
                             size_t count)
 {
@@ -412,5 +420,7 @@ bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_
     packed->texts = stream.sequences;
     add_rests(&stream, &source, packed->most_sequences);
     packed->sequences = stream.sequences;
+    assert(packed->sequences <= packed->most_sequences && lengths_hold(&packed->stream, packed->sequences));
+    assert(!packed->source.rows || lengths_hold(&packed->source, packed->sequences));
     return BO_OK;
 }

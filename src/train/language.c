@@ -1,4 +1,5 @@
 /* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the model's context. */
+#include <assert.h>
 #include "models.h"
 
 /* Room for the batch of one run of the graph, in the host's memory. */
@@ -99,6 +100,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     const bo_model_graph *graph = &own->graph;
     const bo_batches_desc batches = batches_of(task, place->rank);
     size_t runs = batch->room;
+    assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
     BO_TRY(bo_batches_fill(context, &batches, place->step, place->first, place->count, batch->tokens, batch->targets,
                            batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
     if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;

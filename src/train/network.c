@@ -1,4 +1,5 @@
 /* Networks as a task: items are examples; of a graph there is one, all of it. */
+#include <assert.h>
 #include "../network/network.h"
 #include "task.h"
 
@@ -83,6 +84,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     const bo_trainer_desc *desc = task->desc;
     const size_t share = desc->batch / (desc->ranks ? (size_t)desc->ranks->size : 1);
     (void)pass;
+    assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
     if (whole(task))
         for (size_t i = 0; i < own->graph.examples; i++)
             own->rows[i] = bo_examples_row(desc->examples, BO_SPLIT_TRAIN, i);

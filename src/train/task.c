@@ -1,4 +1,5 @@
 /* Tasks: which one a descriptor names, and weights that it does not train. */
+#include <assert.h>
 #include <fnmatch.h>
 #include <string.h>
 #include "task.h"
@@ -66,12 +67,22 @@ static void thaw(bo_train_task *task)
 /* ====================================================================================================================
  * Which task a descriptor names. */
 
+/* Has the last of its files the weights? */
+static bool files_hold(const bo_train_task *task)
+{
+    const char *const *last = task->files;
+    while (last[0] && last[1]) last++;
+    return last[0] && strstr(last[0], ".safetensors");
+}
+
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     *out = NULL;
-    return desc->network ? bo_train_network(context, desc, out)
-           : desc->texts ? bo_train_texts(context, desc, out)
-                         : bo_train_language(context, desc, out);
+    const bo_status status = desc->network ? bo_train_network(context, desc, out)
+                             : desc->texts ? bo_train_texts(context, desc, out)
+                                           : bo_train_language(context, desc, out);
+    assert(status != BO_OK || files_hold(*out));
+    return status;
 }
 
 void bo_train_task_destroy(bo_train_task *task)

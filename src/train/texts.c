@@ -5,6 +5,7 @@
  * graph. The loss is the mean over the examples of the step (translations: the tokens of its targets): a micro-batch weighs as
  * many as it has. So micro-batches of another size, and other numbers of ranks, train on the same examples with the same
  * gradients up to rounding (and to dropout, which is drawn by micro-batch). */
+#include <assert.h>
 #include <string.h>
 #include "models.h"
 
@@ -265,6 +266,8 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     const bo_trainer_desc *desc = task->desc;
     const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1, first = place->rank * (desc->batch / ranks);
     size_t count = 0;
+    assert(task->graph == own->graph.graph && task->loss == own->graph.loss);
+    assert(own->packs && own->packed && own->examples);
     BO_TRY(weigh_step(context, own, place->step));
     for (size_t i = 0; i < place->count; i++) {
         size_t more;

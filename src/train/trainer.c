@@ -1,4 +1,5 @@
 /* The trainer: its descriptor checked and filled in, what it will take, and its life. */
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 #include "train.h"
@@ -126,6 +127,7 @@ static bo_status make_graph(bo_context *context, bo_trainer *trainer)
     const size_t ranks = bo_train_ranks(desc);
     trainer->pieces = desc->batch / ranks / desc->micro_batch;
     BO_TRY(task->methods->open(context, task, desc->micro_batch));
+    assert(task->graph && task->loss && trainer->pieces * desc->micro_batch * ranks == desc->batch);
     BO_TRY(bo_graph_allocate(context, task->graph));
     if (ranks > 1) {
         trainer->exchange = bo_alloc_raw(context, BO_TRAIN_EXCHANGE, sizeof(float), "an exchange of gradients");

@@ -1,4 +1,5 @@
 /* The coordinate check and the spectral condition: the same steps at several widths. */
+#include <assert.h>
 #include <bochner/widths.h>
 #include <math.h>
 #include <stdio.h>
@@ -84,6 +85,7 @@ static bo_status take_sizes(bo_context *context, const walk *k, size_t step, con
 {
     bo_widths *w = k->out;
     BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, room));
+    assert(k->which < w->widths && step <= w->steps);
     for (size_t part = 0; part < w->parts; part++)
         w->activation[(step * w->parts + part) * w->widths + k->which] = room[part].size;
     return BO_OK;
@@ -115,6 +117,7 @@ static bo_status take_norms(bo_context *context, const walk *k, bool after)
     for (size_t i = 0; i < bo_weights_count(k->model->weights); i++) {
         const bo_weight *weight = bo_weights_at(k->model->weights, i);
         if (!is_matrix(weight)) continue;
+        assert(matrix < w->matrices);
         double *to = &(after ? w->change : w->norm)[matrix++ * w->widths + k->which];
         BO_TRY(bo_model_spectral_norm(context, k->model, weight->name, after ? k->before + weight->offset : NULL, to));
         *to /= sqrt((double)weight->rows / (double)weight->columns);
