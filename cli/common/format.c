@@ -1,4 +1,5 @@
 #include "format.h"
+#include <bochner/json.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +60,7 @@ cli_word cli_significant(double value, int digits)
 cli_word cli_exact(double value)
 {
     cli_word word;
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(word.s, sizeof word.s, "%.*g", digits, value);
-        if (strtod(word.s, NULL) == value) break;
-    }
+    bo_number_format(value, word.s);
     return word;
 }
 

@@ -6,6 +6,7 @@
 #include <bochner/data.h>
 #include <bochner/features.h>
 #include <bochner/generators.h>
+#include <bochner/json.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
 #include <bochner/layers.h>

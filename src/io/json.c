@@ -1,9 +1,9 @@
-#include "json.h"
-#include "numbers.h"
-
+#include <assert.h>
+#include <bochner/json.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "json.h"
 
 /* cJSON recurses; the depth is checked before it does. */
 static bool shallow(const char *text, size_t length, int most)
@@ -65,6 +65,8 @@ bool bo_json_size(const cJSON *item, size_t *out)
     return true;
 }
 
+/* ---- text that grows --------------------------------------------------------------------------------------------- */
+
 static void append(bo_json_text *text, const char *bytes, size_t size)
 {
     if (text->failed) return;
@@ -91,24 +93,40 @@ void bo_json_raw(bo_json_text *text, const char *raw)
     append(text, raw, strlen(raw));
 }
 
+/* The text in quotes, piece by piece. Bytes that are not UTF-8 become the replacement character, or stay as they are: names
+ * of files are what they are. */
+static void quote(const char *text, bool as_is, void (*put)(void *sink, const char *bytes, size_t size), void *sink)
+{
+    put(sink, "\"", 1);
+    for (size_t bytes; *text; text += bytes) {
+        const unsigned char first = (unsigned char)*text;
+        const size_t length = bo_utf8_length(text, 4);
+        char escaped[8] = "\\ufffd";
+        bytes = length ? length : 1;
+        if (first == '"' || first == '\\')
+            snprintf(escaped, sizeof escaped, "\\%c", first);
+        else if (first == '\n' || first == '\t')
+            snprintf(escaped, sizeof escaped, first == '\n' ? "\\n" : "\\t");
+        else if (first < 0x20 || first == 0x7f)
+            snprintf(escaped, sizeof escaped, "\\u%04x", first);
+        else if (length || as_is)
+            escaped[0] = 0;
+        if (escaped[0])
+            put(sink, escaped, strlen(escaped));
+        else
+            put(sink, text, bytes);
+    }
+    put(sink, "\"", 1);
+}
+
+static void put_text(void *sink, const char *bytes, size_t size)
+{
+    append(sink, bytes, size);
+}
+
 void bo_json_string(bo_json_text *text, const char *string)
 {
-    append(text, "\"", 1);
-    for (const char *p = string; *p; ++p) {
-        unsigned char c = (unsigned char)*p;
-        char escaped[8];
-        if (c == '"' || c == '\\') {
-            escaped[0] = '\\';
-            escaped[1] = (char)c;
-            append(text, escaped, 2);
-        } else if (c < 0x20 || c == 0x7f) {
-            snprintf(escaped, sizeof escaped, "\\u%04x", c);
-            append(text, escaped, 6);
-        } else {
-            append(text, p, 1);
-        }
-    }
-    append(text, "\"", 1);
+    quote(string, true, put_text, text);
 }
 
 void bo_json_number(bo_json_text *text, double number)
@@ -122,4 +140,91 @@ void bo_json_whole(bo_json_text *text, uint64_t number)
     char formatted[24];
     snprintf(formatted, sizeof formatted, "%llu", (unsigned long long)number);
     bo_json_raw(text, formatted);
+}
+
+/* ---- objects and arrays to a file -------------------------------------------------------------------------------- */
+
+static void put_file(void *sink, const char *bytes, size_t size)
+{
+    fwrite(bytes, 1, size, sink);
+}
+
+/* The comma, the line and the key before an item. */
+static void before(bo_json *json, const char *key)
+{
+    if (json->depth == 0) return;
+    int level = json->depth - 1;
+    if (json->array[level]) {
+        if (json->some[level]) fputs(", ", json->out);
+    } else {
+        bool inside_array = json->line;
+        for (int i = 0; i < level; i++) inside_array |= json->array[i];
+        if (inside_array)
+            fputs(json->some[level] ? ", " : "", json->out);
+        else
+            fprintf(json->out, "%s\n%*s", json->some[level] ? "," : "", 2 * json->depth, "");
+    }
+    json->some[level] = true;
+    if (key) {
+        quote(key, false, put_file, json->out);
+        fputs(": ", json->out);
+    }
+}
+
+static void open_level(bo_json *json, const char *key, bool array)
+{
+    before(json, key);
+    assert(json->depth < BO_JSON_DEPTH);
+    json->array[json->depth] = array;
+    json->some[json->depth] = false;
+    json->depth++;
+    fputc(array ? '[' : '{', json->out);
+}
+
+void bo_json_object(bo_json *json, const char *key)
+{
+    open_level(json, key, false);
+}
+
+void bo_json_array(bo_json *json, const char *key)
+{
+    open_level(json, key, true);
+}
+
+void bo_json_end(bo_json *json)
+{
+    int level = --json->depth;
+    bool inside_array = json->line || json->array[level];
+    for (int i = 0; i < level; i++) inside_array |= json->array[i];
+    if (!inside_array && json->some[level]) fprintf(json->out, "\n%*s", 2 * level, "");
+    fputc(json->array[level] ? ']' : '}', json->out);
+    if (level == 0) fputc('\n', json->out);
+}
+
+void bo_json_add_text(bo_json *json, const char *key, const char *text)
+{
+    before(json, key);
+    if (text)
+        quote(text, false, put_file, json->out);
+    else
+        fputs("null", json->out);
+}
+
+void bo_json_add_number(bo_json *json, const char *key, double value)
+{
+    char formatted[BO_NUMBER_TEXT];
+    before(json, key);
+    fputs(isfinite(value) ? bo_number_format(value, formatted) : "null", json->out);
+}
+
+void bo_json_add_count(bo_json *json, const char *key, size_t value)
+{
+    before(json, key);
+    fprintf(json->out, "%zu", value);
+}
+
+void bo_json_add_flag(bo_json *json, const char *key, bool value)
+{
+    before(json, key);
+    fputs(value ? "true" : "false", json->out);
 }

@@ -1,4 +1,5 @@
-/* JSON: text is read by cJSON behind limits of size and depth, and written by a few functions of our own. */
+/* JSON: text is read by cJSON behind limits of size and depth, and written by a few functions of our own; <bochner/json.h> has
+ * those that lay it out. */
 #ifndef BO_IO_JSON_H
 #define BO_IO_JSON_H
 

@@ -172,7 +172,7 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
 
 const char *bo_number_format(double value, char out[BO_NUMBER_TEXT])
 {
-    for (int digits = 15; digits <= 17; digits += 2) {
+    for (int digits = 15; digits <= 17; ++digits) {
         double back;
         snprintf(out, BO_NUMBER_TEXT, "%.*g", digits, value);
         for (char *p = out; *p; ++p) /* the host's locale may put another decimal point */

@@ -2,6 +2,7 @@
 #ifndef BO_IO_NUMBERS_H
 #define BO_IO_NUMBERS_H
 
+#include <bochner/json.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +14,6 @@ typedef enum bo_cell_kind { BO_CELL_NUMBER, BO_CELL_MISSING, BO_CELL_TEXT } bo_c
 bool bo_number_read(const char *text, const char *end, const char **stop, double *value);
 /* A whole cell without the blanks around it: a number (also inf), missing (empty, NA, NaN, null, ?), or text. */
 bo_cell_kind bo_cell_read(const char *text, const char *end, double *value);
-/* The shortest of %.15g and %.17g that reads back as the same number. */
-enum { BO_NUMBER_TEXT = 32 };
-const char *bo_number_format(double value, char out[BO_NUMBER_TEXT]);
 float bo_half_to_float(uint16_t half);
 
 #endif

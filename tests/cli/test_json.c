@@ -1,18 +1,17 @@
 /* What the program prints with --json is one JSON object, by another reader than our writer, with the fields promised. */
 #include "testing.h"
-#include "../../cli/common/json.c"
-#include "../../cli/common/format.c"
+#include <bochner/json.h>
 #include <cjson/cJSON.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- the writer ---------------------------------------------------------------------------------------- */
 
-static cJSON *written(void (*write)(cli_json *json))
+static cJSON *written(void (*write)(bo_json *json))
 {
     char *text = NULL;
     size_t size = 0;
-    cli_json json = {.out = open_memstream(&text, &size)};
+    bo_json json = {.out = open_memstream(&text, &size)};
     write(&json);
     fclose(json.out);
     cJSON *parsed = cJSON_Parse(text);
@@ -21,15 +20,15 @@ static cJSON *written(void (*write)(cli_json *json))
     return parsed;
 }
 
-static void write_odd_texts(cli_json *json)
+static void write_odd_texts(bo_json *json)
 {
-    cli_json_object(json, NULL);
-    cli_json_text(json, "escapes", "a\"b\\c\nd\te\x01\x7f");
-    cli_json_text(json, "utf8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
-    cli_json_text(json, "not utf8", "x\xff\xc3(\xed\xa0\x80\xc0\xafy");
-    cli_json_text(json, "none", NULL);
-    cli_json_text(json, "a \"key\"", "");
-    cli_json_end(json);
+    bo_json_object(json, NULL);
+    bo_json_add_text(json, "escapes", "a\"b\\c\nd\te\x01\x7f");
+    bo_json_add_text(json, "utf8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
+    bo_json_add_text(json, "not utf8", "x\xff\xc3(\xed\xa0\x80\xc0\xafy");
+    bo_json_add_text(json, "none", NULL);
+    bo_json_add_text(json, "a \"key\"", "");
+    bo_json_end(json);
 }
 
 static const char *text_of(const cJSON *object, const char *key)
@@ -51,27 +50,27 @@ static void texts_survive(void **state)
     cJSON_Delete(json);
 }
 
-static void write_numbers(cli_json *json)
+static void write_numbers(bo_json *json)
 {
-    cli_json_object(json, NULL);
-    cli_json_array(json, "numbers");
+    bo_json_object(json, NULL);
+    bo_json_array(json, "numbers");
     const double values[] = {0.1, 1.0 / 3, -1e-300, 1e308, 123456789.125, 5e-324, 0};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) cli_json_number(json, NULL, values[i]);
-    cli_json_number(json, NULL, (double)NAN);
-    cli_json_number(json, NULL, (double)INFINITY);
-    cli_json_end(json);
-    cli_json_array(json, "empty");
-    cli_json_end(json);
-    cli_json_object(json, "inner");
-    cli_json_count(json, "count", 60000);
-    cli_json_flag(json, "yes", true);
-    cli_json_array(json, "objects");
-    cli_json_object(json, NULL);
-    cli_json_flag(json, "no", false);
-    cli_json_end(json);
-    cli_json_end(json);
-    cli_json_end(json);
-    cli_json_end(json);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) bo_json_add_number(json, NULL, values[i]);
+    bo_json_add_number(json, NULL, (double)NAN);
+    bo_json_add_number(json, NULL, (double)INFINITY);
+    bo_json_end(json);
+    bo_json_array(json, "empty");
+    bo_json_end(json);
+    bo_json_object(json, "inner");
+    bo_json_add_count(json, "count", 60000);
+    bo_json_add_flag(json, "yes", true);
+    bo_json_array(json, "objects");
+    bo_json_object(json, NULL);
+    bo_json_add_flag(json, "no", false);
+    bo_json_end(json);
+    bo_json_end(json);
+    bo_json_end(json);
+    bo_json_end(json);
 }
 
 static void numbers_survive(void **state)
