@@ -23,4 +23,8 @@ uint64_t bo_rng_below(bo_rng *rng, uint64_t bound);                 /* uniform i
 void bo_rng_words(const bo_rng *rng, size_t blocks, uint32_t *out); /* 4 x blocks, from block rng->next on; rng stays */
 void bo_rng_permutation(bo_rng *rng, size_t n, size_t *out);        /* Fisher-Yates */
 
+/* A keyed permutation of [0, count), computed where it is asked for: where `index` < count goes in permutation number
+ * `number` of `seed`. */
+uint64_t bo_permute(uint64_t seed, uint64_t number, uint64_t count, uint64_t index);
+
 #endif

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../base/permutation.h"
+#include "../base/rng.h"
 #include "../io/schema.h"
 #include "examples.h"
 #include "internal.h"

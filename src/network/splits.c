@@ -1,7 +1,7 @@
 /* Which rows are for training, validation and test. */
 #include <math.h>
 #include <string.h>
-#include "../base/permutation.h"
+#include "../base/rng.h"
 #include "../io/schema.h"
 #include "examples.h"
 

@@ -1,5 +1,4 @@
 /* Which tokens a step trains on: a pure function of seed, step and sequence. */
-#include "../base/permutation.h"
 #include "../base/base.h"
 #include "../base/rng.h"
 

@@ -3,7 +3,6 @@
  * epoch. */
 #include <assert.h>
 #include <string.h>
-#include "../base/permutation.h"
 #include "../base/rng.h"
 #include "packs.h"
 

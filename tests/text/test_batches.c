@@ -1,6 +1,6 @@
 /* Batches: every window once an epoch, other offsets in the next, any part of any step by itself, runs of documents. */
 #include "texts.h"
-#include "base/permutation.h"
+#include "base/rng.h"
 
 typedef struct setting {
     bo_context *context;
