@@ -140,7 +140,7 @@ static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, b
     return status;
 }
 
-/* Edges of a file as lists of neighbors (edges.c), and of arrays that are such lists. */
+/* Edges of arrays that are lists of neighbors already. */
 static bo_status check_edges(bo_context *context, const bo_examples *examples)
 {
     const int32_t *first = examples->first;

@@ -57,7 +57,7 @@ typedef struct bo_added {
     bool special, left, right; /* left, right: takes the white space there with it */
 } bo_added;
 
-/* Pairs of characters that some merge joins: the last one of its left side, the first one of its right side (seams.h). Open
+/* Pairs of characters that some merge joins: the last one of its left side, the first one of its right side (cut_points.h). Open
  * addressing, at most half full; 0 is an empty place. slots NULL: unknown. */
 typedef struct bo_joints {
     uint64_t *slots;
