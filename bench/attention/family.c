@@ -80,7 +80,7 @@ static bool measure_pass(attention_bench *bench, const member *of, bool gradient
 static bool measure_step(attention_bench *bench, const member *of)
 {
     bo_attention_desc desc = describe(bench, of);
-    const bool grows = desc.kind == BO_ATTENTION_POWER;
+    const bool grows = bo_attention_has(&desc, BO_TRAIT_CAPACITY);
     const size_t sequences = bench->options->sequences < SEQUENCES ? bench->options->sequences : SEQUENCES;
     if (grows) desc.capacity = PROMPT + 1 + STEPS * bench->options->repeats;
     attention_decoder decoder;

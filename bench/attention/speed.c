@@ -28,7 +28,7 @@ static bool say_plan(attention_bench *bench, const attention_case *what, const p
     bo_status status = bo_attention_plan_for(what->context, what->attention, &what->shape, plan);
     if (status != BO_OK)
         cli_fail_status(bench->run->session, status);
-    else if (p->desc.kind == BO_ATTENTION_EXACT)
+    else if (bo_attention_has(&p->desc, BO_TRAIT_CAPACITY))
         snprintf(words, room, "tiles of %zu queries and %zu keys", plan->query_tile, plan->key_tile);
     else if (p->gradients)
         snprintf(words, room, "chunks of %zu, states kept every %zu", plan->chunk, plan->segment);

@@ -77,12 +77,12 @@ static extra_sizes sizes_of(const bo_attention_desc *desc, size_t rows)
 {
     const size_t all = desc->heads * rows, rank = desc->rank ? desc->rank : desc->dim;
     const bool gated = desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY;
-    const bool weighted = desc->kind == BO_ATTENTION_DELTA || desc->kind == BO_ATTENTION_RIDGE;
-    return (extra_sizes){.log_gate = desc->kind == BO_ATTENTION_GLA ? all * desc->dim
-                                     : gated                        ? all
-                                                                    : 0,
-                         .beta = weighted ? all : 0,
-                         .w = desc->kind == BO_ATTENTION_LEARNED ? desc->heads * rank * desc->dim : 0};
+    const bool channels = bo_attention_has(desc, BO_TRAIT_CHANNELS);
+    return (extra_sizes){.log_gate = channels ? all * desc->dim
+                                     : gated  ? all
+                                              : 0,
+                         .beta = bo_attention_has(desc, BO_TRAIT_BETA) ? all : 0,
+                         .w = bo_attention_has(desc, BO_TRAIT_AFFINE) ? desc->heads * rank * desc->dim : 0};
 }
 
 attention_extras attention_some_extras(attention_bench *bench, const bo_attention_desc *desc, size_t rows)

@@ -27,7 +27,7 @@ bo_model_desc tasks_model(const tasks_bench *bench, const char *attention, size_
     desc.seed = bench->run->session->common.seed;
     desc.attention.features.features = o->features;
     bo_attention_preset(attention, &desc.attention);
-    if (desc.attention.kind == BO_ATTENTION_EXACT) desc.attention.features.features = 0;
+    if (!bo_attention_has(&desc.attention, BO_TRAIT_FEATURES)) desc.attention.features.features = 0;
     return desc;
 }
 

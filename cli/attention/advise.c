@@ -63,10 +63,15 @@ static void add(option_text *text, const char *format, ...)
 /* The name of --kind that says most of a descriptor. */
 static const char *kind_word(const bo_attention_desc *d)
 {
-    if (d->kind == BO_ATTENTION_FAVOR && d->proposal == BO_PROPOSAL_OPRF) return "favor++";
-    if (d->kind == BO_ATTENTION_FAVOR && d->proposal == BO_PROPOSAL_SDERF) return "favor#";
-    if (d->kind == BO_ATTENTION_LINEAR && d->features.kernel == BO_KERNEL_POLYNOMIAL) return "poly";
-    if (d->kind == BO_ATTENTION_LINEAR && d->features.kernel == BO_KERNEL_TAYLOR) return "taylor";
+    const char *name;
+    for (size_t i = 0; (name = bo_attention_preset_name(i)); i++) {
+        bo_attention_desc named = {0};
+        bo_attention_preset(name, &named);
+        const bo_kernel kernel =
+            named.features.kernel; /* a default of the kind's own where it does not take this one */
+        const bool kernels = kernel == d->features.kernel || !bo_attention_takes_kernel(d->kind, kernel);
+        if (named.kind == d->kind && named.gate == d->gate && named.proposal == d->proposal && kernels) return name;
+    }
     return bo_attention_name(d->kind);
 }
 
@@ -77,25 +82,26 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
     const bo_features_desc *f = &d->features;
     bo_attention_desc plain = {0};
     bo_attention_preset(name, &plain);
-    const bool hybrid = d->kind == BO_ATTENTION_HYBRID, other = hybrid && f->kernel != BO_KERNEL_SOFTMAX;
-    const bool estimates = hybrid || d->kind == BO_ATTENTION_FAVOR;
+    const bool estimates = bo_attention_has(d, BO_TRAIT_PROPOSAL);
     add(text, "--kind %s", name);
     if (estimates && f->function != BO_FUNCTION_POSITIVE) add(text, " --map %s", cli_attention_map_of(f->function));
     if (d->proposal != plain.proposal) add(text, " --proposal %s", bo_proposal_name(d->proposal));
     if (f->sampling == BO_SAMPLING_OPTIMAL) add(text, " --sampling optimal");
     if (f->kernel == BO_KERNEL_POLYNOMIAL) add(text, " --degree %d", f->degree);
-    if (other) add(text, " --gamma %s", cli_exact(f->gamma).s);
-    if (d->kind == BO_ATTENTION_RFA) add(text, " --temperature %s", cli_significant(d->temperature, 6).s);
-    if (hybrid) add(text, " --window %zu", d->window);
-    if (cli_attention_draws(f)) add(text, " --features %zu", features);
+    if (bo_attention_has(d, BO_TRAIT_GAMMA) && f->kernel != BO_KERNEL_SOFTMAX)
+        add(text, " --gamma %s", cli_exact(f->gamma).s);
+    if (d->temperature > 0) add(text, " --temperature %s", cli_significant(d->temperature, 6).s);
+    if (d->window) add(text, " --window %zu", d->window);
+    if (bo_features_free_length(f)) add(text, " --features %zu", features);
 }
 
 /* What was given, and the scale where it is not the usual one. */
 static void add_given(option_text *text, const cli_attention_job *job, const bo_attention_desc *d)
 {
     const uint64_t seed = job->session->common.seed;
-    const double scale = d->kind == BO_ATTENTION_LINEAR ? d->features.gamma : job->options->scale;
-    const bool has_scale = d->kind != BO_ATTENTION_RFA && scale > 0;
+    const bool one_number = bo_attention_has(d, BO_TRAIT_ANY_KERNEL) && !bo_attention_has(d, BO_TRAIT_GAMMA);
+    const double scale = one_number ? d->features.gamma : job->options->scale;
+    const bool has_scale = bo_attention_has(d, BO_TRAIT_SCALE) && scale > 0;
     if (job->options->causal) add(text, " --causal");
     if (has_scale && scale != 1 / sqrt((double)job->desc.dim)) add(text, " --scale %s", cli_exact(scale).s);
     if (seed) add(text, " --seed %" PRIu64, seed);

@@ -71,7 +71,7 @@ static bool prepare(cli_attention_job *job)
     bo_context *context = job->session->context;
     if (!cli_attention_parameters(job)) return false;
     cli_attention_describe(job);
-    if (job->desc.kind == BO_ATTENTION_RIDGE) job->inputs.solves = &job->solves;
+    if (bo_attention_has(&job->desc, BO_TRAIT_ITERATIONS)) job->inputs.solves = &job->solves;
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
     if (!cli_attention_ok(job, bo_attention_plan_for(context, job->attention, &job->shape, &job->plan))) return false;
     cli_attention_say(job);
@@ -104,7 +104,7 @@ static void warn_of_zeros(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const size_t heads = d->heads, sequences = job->shape.sequences;
-    const bool exponential = d->features.kernel == BO_KERNEL_SOFTMAX || d->features.kernel == BO_KERNEL_COSH;
+    const bool exponential = bo_kernel_is_scaled(d->features.kernel);
     for (size_t i = 0; d->normalizer == BO_NORMALIZER_SUM && i < sequences * heads; i++)
         job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)
@@ -120,7 +120,7 @@ static void warn_of_residuals(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const double found = job->solves.largest_residual, most = 10 * d->tolerance;
-    if (d->kind == BO_ATTENTION_RIDGE && d->gate != BO_GATE_NONE && !(found <= most))
+    if (d->iterations && !(found <= most))
         cli_warn(job->session,
                  "the largest residual is %s, more than ten times the tolerance of %s: some systems were not solved, "
                  "and their outputs may be wrong; a larger --lambda helps",

@@ -92,8 +92,8 @@ bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
 bo_attention_desc cli_attention_numbered(const cli_attention_options *options, uint64_t seed);
 /* Frequencies come from data, so that it must be calibrated. */
 bool cli_attention_calibrates(const bo_attention_desc *desc);
-/* The map draws something at random. */
-bool cli_attention_draws(const bo_features_desc *features);
+/* The names of --map that the kind takes: "trig or relu". */
+const char *cli_attention_map_words(const cli_attention_options *options, char *out, size_t room);
 /* CLI_DONE, or CLI_WRONG_USE after naming the options that contradict each other. */
 int cli_attention_check(const cli_attention_options *options);
 int cli_attention_check_layer(

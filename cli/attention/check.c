@@ -7,38 +7,28 @@
 
 #define WRONG(...) return cli_wrong_use(o->command, __VA_ARGS__)
 
-enum {
-    EXACT = 1 << BO_ATTENTION_EXACT,
-    LINEAR = 1 << BO_ATTENTION_LINEAR,
-    RFA = 1 << BO_ATTENTION_RFA,
-    FAVOR = 1 << BO_ATTENTION_FAVOR,
-    DARK = 1 << BO_ATTENTION_DARK,
-    HYBRID = 1 << BO_ATTENTION_HYBRID,
-    LEARNED = 1 << BO_ATTENTION_LEARNED,
-    POWER = 1 << BO_ATTENTION_POWER,
-    GLA = 1 << BO_ATTENTION_GLA,
-    DELTA = 1 << BO_ATTENTION_DELTA,
-    RIDGE = 1 << BO_ATTENTION_RIDGE,
-    ADVISE = 1 << BO_ATTENTION_COUNT,
-    ANY = ADVISE - 1,
-    SUMS = LINEAR | RFA | FAVOR | DARK | LEARNED,
-    FEATURES = SUMS | HYBRID,
-    DRAWN = FEATURES & ~LEARNED,
-    MEMORIES = GLA | DELTA | RIDGE
-};
+/* Bits beside those of bo_attention_trait: every kind, and --advise, which is none. */
+#define ANY_KIND (1u << 30)
+#define ADVISE   (1u << 31)
+
+static bool belongs_to(bo_attention_kind kind, unsigned belongs)
+{
+    return belongs & ANY_KIND || bo_attention_may(kind, belongs);
+}
 
 /* ---- options of other kinds ----------------------------------------------------------------------------- */
 
-/* The kinds of a mask by the names that --kind takes. */
-static const char *kind_words(unsigned mask, char *out, size_t room)
+/* The kinds that an option belongs to, by the names that --kind takes. */
+static const char *kind_words(unsigned belongs, char *out, size_t room)
 {
     size_t used = 0;
     const char *name;
     out[0] = 0;
     for (int i = 0; (name = cli_attention_kind_choice(i)) && used < room; i++) {
-        const bo_attention_desc d = cli_attention_chosen(&(cli_attention_options){
-            .kind = i, .gate_input = -1, .map = -1, .sampling = -1, .proposal = -1, .normalizer = -1});
-        if (mask & 1u << d.kind) used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
+        bo_attention_desc d = {0};
+        bo_attention_preset(name, &d);
+        if (belongs_to(d.kind, belongs))
+            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
     }
     return out;
 }
@@ -52,27 +42,33 @@ static int misplaced(const cli_attention_options *o, const char *option, unsigne
           cli_attention_kind_choice(o->kind));
 }
 
-static int check_sources(const cli_attention_options *o, unsigned found)
+/* Whether an option has something to do with what was chosen. */
+static bool is_placed(const cli_attention_options *o, unsigned belongs)
 {
-    static const unsigned belongs[CLI_SOURCES] = {[CLI_Q] = ANY | ADVISE,
-                                                  [CLI_K] = ANY | ADVISE,
-                                                  [CLI_V] = ANY | ADVISE,
-                                                  [CLI_GATE] = SUMS | MEMORIES,
-                                                  [CLI_LOG_GATE] = SUMS | MEMORIES,
-                                                  [CLI_DECAY] = SUMS,
-                                                  [CLI_BETA] = DELTA | RIDGE,
-                                                  [CLI_SIGMA] = RFA,
-                                                  [CLI_M] = DARK,
-                                                  [CLI_W] = LEARNED | HYBRID,
-                                                  [CLI_W_K] = LEARNED | HYBRID,
-                                                  [CLI_BIAS] = LEARNED | HYBRID,
-                                                  [CLI_BIAS_K] = LEARNED | HYBRID,
-                                                  [CLI_LAMBDA] = RIDGE,
-                                                  [CLI_MIX] = HYBRID,
-                                                  [CLI_CALIBRATE_Q] = DRAWN,
-                                                  [CLI_CALIBRATE_K] = DRAWN};
+    return o->advise ? belongs & ADVISE : belongs_to(cli_attention_chosen(o).kind, belongs);
+}
+
+static int check_sources(const cli_attention_options *o)
+{
+    static const unsigned belongs[CLI_SOURCES] = {[CLI_Q] = ANY_KIND | ADVISE,
+                                                  [CLI_K] = ANY_KIND | ADVISE,
+                                                  [CLI_V] = ANY_KIND | ADVISE,
+                                                  [CLI_GATE] = BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS,
+                                                  [CLI_LOG_GATE] = BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS,
+                                                  [CLI_DECAY] = BO_TRAIT_GATE_FIXED,
+                                                  [CLI_BETA] = BO_TRAIT_BETA,
+                                                  [CLI_SIGMA] = BO_TRAIT_SIGMA,
+                                                  [CLI_M] = BO_TRAIT_MATRIX,
+                                                  [CLI_W] = BO_TRAIT_AFFINE,
+                                                  [CLI_W_K] = BO_TRAIT_AFFINE,
+                                                  [CLI_BIAS] = BO_TRAIT_AFFINE,
+                                                  [CLI_BIAS_K] = BO_TRAIT_AFFINE,
+                                                  [CLI_LAMBDA] = BO_TRAIT_LAMBDA,
+                                                  [CLI_MIX] = BO_TRAIT_MIX,
+                                                  [CLI_CALIBRATE_Q] = BO_TRAIT_DRAWS,
+                                                  [CLI_CALIBRATE_K] = BO_TRAIT_DRAWS};
     for (int i = 0; i < CLI_SOURCES; i++)
-        if (o->given[i] && !(belongs[i] & found))
+        if (o->given[i] && !is_placed(o, belongs[i]))
             return misplaced(o, cli_attention_option((cli_attention_source)i), belongs[i]);
     return CLI_DONE;
 }
@@ -84,75 +80,55 @@ static int check_belonging(const cli_attention_options *o)
         bool given;
         unsigned belongs;
     } table[] = {
-        {"map", o->map >= 0, FEATURES},
-        {"features", o->features != CLI_NOT_GIVEN, DRAWN},
-        {"draw", o->draw > 0, DRAWN},
-        {"one-draw", o->one_draw, DRAWN},
-        {"sampling", o->sampling >= 0, DRAWN},
-        {"proposal", o->proposal >= 0, FAVOR | DARK | HYBRID},
-        {"degree", !isnan(o->degree), LINEAR | HYBRID | POWER},
-        {"alpha", o->alpha > 0, LINEAR | HYBRID},
-        {"scale", o->scale > 0, ADVISE | (ANY & ~(RFA | LEARNED | RIDGE))},
-        {"gamma", o->gamma > 0, HYBRID},
-        {"window", o->window != CLI_NOT_GIVEN, EXACT | HYBRID | POWER},
-        {"temperature", o->temperature > 0, RFA},
-        {"rank", o->rank != CLI_NOT_GIVEN, DARK | LEARNED | HYBRID},
-        {"whiten", o->whiten, DARK},
-        {"propose", o->propose, FAVOR | DARK},
-        {"gate-input", o->gate_input >= 0, SUMS},
-        {"normalizer none", o->normalizer == BO_NORMALIZER_NONE, LINEAR | RFA | LEARNED},
-        {"normalizer", o->normalizer >= 0, SUMS},
-        {"clamp", o->clamp > 0, FEATURES},
-        {"chunk", o->chunk != CLI_NOT_GIVEN, FEATURES | MEMORIES},
-        {"unit", o->unit, MEMORIES},
-        {"no-unit", o->no_unit, MEMORIES},
-        {"iterations", o->iterations != CLI_NOT_GIVEN, RIDGE},
-        {"tolerance", o->tolerance > 0, RIDGE},
-        {"compare", o->compare, ANY},
-        {"out", o->out != NULL, ANY},
-        {"plan", o->plan, ANY},
-        {"kind", o->kind >= 0, ANY},
+        {"map", o->map >= 0, BO_TRAIT_FEATURES},
+        {"features", o->features != CLI_NOT_GIVEN, BO_TRAIT_DRAWS},
+        {"draw", o->draw > 0, BO_TRAIT_DRAWS},
+        {"one-draw", o->one_draw, BO_TRAIT_DRAWS},
+        {"sampling", o->sampling >= 0, BO_TRAIT_DRAWS},
+        {"proposal", o->proposal >= 0, BO_TRAIT_PROPOSAL},
+        {"degree", !isnan(o->degree), BO_TRAIT_ANY_KERNEL | BO_TRAIT_POWER},
+        {"alpha", o->alpha > 0, BO_TRAIT_ANY_KERNEL},
+        {"scale", o->scale > 0, ADVISE | BO_TRAIT_SCALE},
+        {"gamma", o->gamma > 0, BO_TRAIT_GAMMA},
+        {"window", o->window != CLI_NOT_GIVEN, BO_TRAIT_WINDOW},
+        {"temperature", o->temperature > 0, BO_TRAIT_TEMPERATURE},
+        {"rank", o->rank != CLI_NOT_GIVEN, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE},
+        {"whiten", o->whiten, BO_TRAIT_MATRIX},
+        {"propose", o->propose, BO_TRAIT_PROPOSE},
+        {"gate-input", o->gate_input >= 0, BO_TRAIT_GATE_CONVEX},
+        {"normalizer none", o->normalizer == BO_NORMALIZER_NONE, BO_TRAIT_UNNORMALIZED},
+        {"normalizer", o->normalizer >= 0, BO_TRAIT_NORMALIZER},
+        {"clamp", o->clamp > 0, BO_TRAIT_FEATURES},
+        {"chunk", o->chunk != CLI_NOT_GIVEN, BO_TRAIT_FEATURES | BO_TRAIT_MEMORY},
+        {"unit", o->unit, BO_TRAIT_UNIT},
+        {"no-unit", o->no_unit, BO_TRAIT_UNIT},
+        {"iterations", o->iterations != CLI_NOT_GIVEN, BO_TRAIT_ITERATIONS},
+        {"tolerance", o->tolerance > 0, BO_TRAIT_ITERATIONS},
+        {"compare", o->compare, ANY_KIND},
+        {"out", o->out != NULL, ANY_KIND},
+        {"plan", o->plan, ANY_KIND},
+        {"kind", o->kind >= 0, ANY_KIND},
         {"target", o->target > 0, ADVISE},
         {"most", o->most != CLI_NOT_GIVEN, ADVISE},
     };
-    const unsigned found = o->advise ? (unsigned)ADVISE : 1u << cli_attention_chosen(o).kind;
     for (size_t i = 0; i < CLI_COUNT_OF(table); i++)
-        if (table[i].given && !(table[i].belongs & found)) return misplaced(o, table[i].name, table[i].belongs);
-    return check_sources(o, found);
+        if (table[i].given && !is_placed(o, table[i].belongs)) return misplaced(o, table[i].name, table[i].belongs);
+    return check_sources(o);
 }
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
 
-static bool is_learned(bo_kernel kernel)
-{
-    return kernel == BO_KERNEL_COSH || kernel == BO_KERNEL_HEDGEHOG || kernel == BO_KERNEL_RECTIFIER;
-}
-
-/* The kernels that kinds other than linear take. */
+/* The kernels that kinds with a choice of their own take. */
 static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
-    if (o->map < 0) return CLI_DONE;
-    const bo_kernel kernel = d->features.kernel;
+    char words[256];
+    if (o->map < 0 || bo_attention_takes_kernel(d->kind, d->features.kernel)) return CLI_DONE;
     const char *name = cli_attention_map_choice(o->map), *kind = cli_attention_kind_choice(o->kind);
-    switch (d->kind) {
-    case BO_ATTENTION_RFA:
-        if (kernel == BO_KERNEL_RBF || kernel == BO_KERNEL_ARCCOS) return CLI_DONE;
-        WRONG("--map: kind %s takes trig or relu; found %s", kind, name);
-    case BO_ATTENTION_FAVOR:
-    case BO_ATTENTION_DARK:
-        if (kernel == BO_KERNEL_SOFTMAX) return CLI_DONE;
-        WRONG("--map: kind %s estimates softmax: positive, trig, hyperbolic or oprf; found %s (kind linear takes any "
-              "map)",
-              kind, name);
-    case BO_ATTENTION_LEARNED:
-        if (is_learned(kernel)) return CLI_DONE;
-        WRONG("--map: kind %s takes exponential, hedgehog or rectifier; found %s", kind, name);
-    case BO_ATTENTION_HYBRID: /* to the library, a hybrid's rbf is a map that was not given */
-        if (kernel != BO_KERNEL_RBF) return CLI_DONE;
-        WRONG("--map: kind hybrid does not take %s", name);
-    default:
-        return CLI_DONE;
-    }
+    /* to the library, rbf is a map that was not given */
+    if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) WRONG("--map: kind %s does not take %s", kind, name);
+    WRONG("--map: kind %s %s %s; found %s (kind linear takes any map)", kind,
+          bo_attention_has(d, BO_TRAIT_PROPOSAL) ? "estimates softmax:" : "takes",
+          cli_attention_map_words(o, words, sizeof words), name);
 }
 
 /* The degree p of (1 + s q·k)^p, or of |s q·k|^p. */
@@ -160,7 +136,7 @@ static int check_degree(const cli_attention_options *o, const bo_attention_desc 
 {
     const double p = o->degree;
     if (isnan(p)) return CLI_DONE;
-    if (d->kind == BO_ATTENTION_POWER) {
+    if (bo_attention_has(d, BO_TRAIT_POWER)) {
         if (p > 0) return CLI_DONE;
         WRONG("--degree: expected a number p above 0, of |s q.k|^p; found %g", p);
     }
@@ -176,7 +152,7 @@ static int check_degree(const cli_attention_options *o, const bo_attention_desc 
 
 static int check_gate(const cli_attention_options *o, const bo_attention_desc *d)
 {
-    const bool given = o->given[CLI_GATE] || o->given[CLI_LOG_GATE], channels = d->kind == BO_ATTENTION_GLA;
+    const bool given = o->given[CLI_GATE] || o->given[CLI_LOG_GATE], channels = bo_attention_has(d, BO_TRAIT_CHANNELS);
     if (o->given[CLI_GATE] && o->given[CLI_LOG_GATE]) WRONG("give --gate or --log-gate, not both");
     if (given && o->given[CLI_DECAY]) WRONG("give --decay, one number for all tokens, or --gate, not both");
     if (given && cli_attention_named(o).gate == BO_GATE_FIXED)
@@ -259,29 +235,29 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
                        : o->one_draw                        ? "one-draw"
                        : f->sampling == BO_SAMPLING_OPTIMAL ? "sampling optimal"
                                                             : NULL;
-    const bool scaled = f->kernel == BO_KERNEL_SOFTMAX || f->kernel == BO_KERNEL_COSH;
-    if (d->normalizer == BO_NORMALIZER_NONE && scaled)
+    const bool learned = bo_kernel_is_learned(f->kernel);
+    if (d->normalizer == BO_NORMALIZER_NONE && bo_kernel_is_scaled(f->kernel))
         WRONG("--normalizer none: features of the %s kernel need a normalizer", bo_kernel_name(f->kernel));
     if (d->normalizer == BO_NORMALIZER_NONE && o->clamp > 0)
         WRONG("--clamp has no meaning without a normalizer: there is no denominator");
-    if (idle && !cli_attention_draws(f))
+    if (idle && !bo_features_free_length(f))
         WRONG("--%s has no meaning for the %s map, which draws no frequencies", idle, map);
-    if (o->gamma > 0 && (f->kernel == BO_KERNEL_SOFTMAX || is_learned(f->kernel)))
-        WRONG("--gamma has no meaning for the %s map, which has %s", map, is_learned(f->kernel) ? "W" : "the scale");
-    if (d->kind != BO_ATTENTION_HYBRID || is_learned(f->kernel)) return CLI_DONE;
-    const cli_attention_source learned[] = {CLI_W, CLI_W_K, CLI_BIAS, CLI_BIAS_K};
-    for (size_t i = 0; i < CLI_COUNT_OF(learned); i++)
-        if (o->given[learned[i]])
+    if (o->gamma > 0 && (f->kernel == BO_KERNEL_SOFTMAX || learned))
+        WRONG("--gamma has no meaning for the %s map, which has %s", map, learned ? "W" : "the scale");
+    const cli_attention_source of_learned[] = {CLI_W, CLI_W_K, CLI_BIAS, CLI_BIAS_K};
+    for (size_t i = 0; i < CLI_COUNT_OF(of_learned) && !bo_attention_has(d, BO_TRAIT_AFFINE); i++)
+        if (o->given[of_learned[i]])
             WRONG("--%s is for a hybrid with a learned map: --map exponential, hedgehog or rectifier",
-                  cli_attention_option(learned[i]));
-    if (o->rank != CLI_NOT_GIVEN) WRONG("--rank is for a hybrid with a learned map");
+                  cli_attention_option(of_learned[i]));
+    if (o->rank != CLI_NOT_GIVEN && !bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
+        WRONG("--rank is for a hybrid with a learned map");
     return CLI_DONE;
 }
 
 /* What a map may be asked for. */
 static int check_maps(const cli_attention_options *o, const bo_attention_desc *d)
 {
-    if (!((1u << d->kind) & FEATURES)) return CLI_DONE;
+    if (!bo_attention_has(d, BO_TRAIT_FEATURES)) return CLI_DONE;
     const int status = check_map(o, d);
     return status == CLI_DONE ? check_idle_map(o, d) : status;
 }
@@ -302,7 +278,7 @@ int cli_attention_check(const cli_attention_options *o)
     static const check checks[] = {check_gate, check_numbers, check_degree, check_calibration};
     if (o->kind < 0 && !o->advise) {
         char words[256];
-        WRONG("give --kind, one of %s (or --advise)", kind_words(ANY, words, sizeof words));
+        WRONG("give --kind, one of %s (or --advise)", kind_words(ANY_KIND, words, sizeof words));
     }
     int status = check_belonging(o);
     if (status != CLI_DONE || o->advise) return status;

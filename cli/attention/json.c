@@ -18,7 +18,7 @@ static void json_parameters(cli_json *json, const cli_attention_job *job)
         for (size_t i = 0; i < d->key_heads; i++) cli_json_number(json, NULL, cli_attention_decay(job, i));
         cli_json_end(json);
     }
-    if (d->kind == BO_ATTENTION_RIDGE) {
+    if (bo_attention_has(d, BO_TRAIT_LAMBDA)) {
         double smallest, largest;
         cli_attention_lambdas(job, &smallest, &largest);
         cli_json_object(json, "lambda");
@@ -42,10 +42,10 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     cli_json_count(json, "value_dim", d->value_dim);
     cli_json_flag(json, "causal", d->causal);
     cli_json_number(json, "scale", cli_attention_scale(job));
-    if (d->kind == BO_ATTENTION_RFA) cli_json_number(json, "temperature", d->temperature);
+    if (d->temperature > 0) cli_json_number(json, "temperature", d->temperature);
     if (d->rank) cli_json_count(json, "rank", d->rank);
-    if (d->kind == BO_ATTENTION_POWER) cli_json_number(json, "degree", d->power);
-    if (d->kind >= BO_ATTENTION_GLA) cli_json_flag(json, "unit", d->unit);
+    if (d->power > 0) cli_json_number(json, "degree", d->power);
+    if (bo_attention_has(d, BO_TRAIT_UNIT)) cli_json_flag(json, "unit", d->unit);
     if (d->iterations) cli_json_count(json, "iterations", d->iterations);
     if (d->iterations) cli_json_number(json, "tolerance", d->tolerance);
     if (d->window) cli_json_count(json, "window", d->window);
@@ -58,7 +58,7 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     if (map->kernel == BO_KERNEL_POLYNOMIAL) cli_json_count(json, "degree", (size_t)map->degree);
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
         cli_json_text(json, "draw", bo_draw_name(map->draw));
-    if (d->kind != BO_ATTENTION_LEARNED) {
+    if (bo_attention_has(d, BO_TRAIT_DRAWS)) {
         cli_json_text(json, "proposal", bo_proposal_name(d->proposal));
         cli_json_text(json, "sampling", bo_sampling_name(d->features.sampling));
     }

@@ -1,6 +1,7 @@
 /* Kinds of attention and maps of features by the names people know, and the descriptor they make. */
 #include "attention.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,16 +102,31 @@ static void choose_map(const cli_attention_options *o, bo_attention_desc *d)
         *features = (bo_features_desc){.kernel = (bo_kernel)(o->map - own)};
     } else if (o->map >= 0) {
         *features = (bo_features_desc){.kernel = maps[o->map].kernel, .function = maps[o->map].function};
-        if (d->kind == BO_ATTENTION_RFA && features->function == BO_FUNCTION_SINCOS) features->kernel = BO_KERNEL_RBF;
-    } else if (d->kind == BO_ATTENTION_FAVOR || d->kind == BO_ATTENTION_DARK || d->kind == BO_ATTENTION_HYBRID) {
+        if (bo_attention_has(d, BO_TRAIT_UNIT_ROWS) && features->function == BO_FUNCTION_SINCOS)
+            features->kernel = BO_KERNEL_RBF;
+    } else if (bo_attention_has(d, BO_TRAIT_PROPOSAL)) {
         features->kernel = BO_KERNEL_SOFTMAX; /* as the library fills it in */
     }
 }
 
-bool cli_attention_draws(const bo_features_desc *features)
+const char *cli_attention_map_words(const cli_attention_options *o, char *out, size_t room)
 {
-    return features->kernel < BO_KERNEL_POLYNOMIAL || features->function == BO_FUNCTION_TENSORSKETCH ||
-           features->function == BO_FUNCTION_SELFTENSOR;
+    const char *names[CLI_COUNT_OF(maps)];
+    size_t count = 0, used = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < CLI_COUNT_OF(maps); i++) {
+        cli_attention_options tried = *o;
+        tried.map = (int)i;
+        const bo_attention_desc d = cli_attention_chosen(&tried);
+        if (bo_attention_takes_kernel(d.kind, d.features.kernel)) names[count++] = maps[i].name;
+    }
+    for (size_t i = 0; i < count && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%s",
+                                 i == 0          ? ""
+                                 : i + 1 < count ? ", "
+                                                 : " or ",
+                                 names[i]);
+    return out;
 }
 
 /* Length of the features unless given: the power of two at or above 4 dim; of self-tensored sketches, which have
@@ -118,7 +134,7 @@ bool cli_attention_draws(const bo_features_desc *features)
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
     size_t count = 1, r = 1;
-    if (!cli_attention_draws(features)) return 0;
+    if (!bo_features_free_length(features)) return 0;
     while (count < 4 * dim) count *= 2;
     while (r * (r + 1) / 2 < 4 * dim) r++;
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;
@@ -152,7 +168,7 @@ static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_de
 {
     if (o->given[CLI_DECAY]) return BO_GATE_FIXED;
     if (o->gate_input >= 0) return (bo_gate)(o->gate_input + BO_GATE_CONVEX);
-    const bool gated = (o->given[CLI_GATE] || o->given[CLI_LOG_GATE]) && preset->kind != BO_ATTENTION_GLA;
+    const bool gated = (o->given[CLI_GATE] || o->given[CLI_LOG_GATE]) && !bo_attention_has(preset, BO_TRAIT_CHANNELS);
     return gated && preset->gate != BO_GATE_CONVEX ? BO_GATE_DECAY : preset->gate;
 }
 
@@ -186,11 +202,6 @@ static size_t given_or_0(size_t count)
     return count == CLI_NOT_GIVEN ? 0 : count;
 }
 
-static bool has_map(bo_attention_kind kind)
-{
-    return kind <= BO_ATTENTION_LEARNED && kind != BO_ATTENTION_EXACT;
-}
-
 static void number_features(const cli_attention_options *o, uint64_t seed, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
@@ -214,8 +225,8 @@ bo_attention_desc cli_attention_numbered(const cli_attention_options *o, uint64_
     d.temperature = o->temperature;
     d.iterations = given_or_0(o->iterations);
     d.tolerance = o->tolerance;
-    if (d.kind == BO_ATTENTION_POWER && !isnan(o->degree)) d.power = o->degree;
-    if (has_map(d.kind)) number_features(o, seed, &d);
+    if (bo_attention_has(&d, BO_TRAIT_POWER) && !isnan(o->degree)) d.power = o->degree;
+    if (bo_attention_has(&d, BO_TRAIT_FEATURES)) number_features(o, seed, &d);
     return d;
 }
 
@@ -238,5 +249,5 @@ void cli_attention_describe(cli_attention_job *job)
     d->dim = sizes.dim;
     d->value_dim = sizes.value_dim;
     if (sizes.rank) d->rank = sizes.rank;
-    if (has_map(d->kind)) fit_features(job);
+    if (bo_attention_has(d, BO_TRAIT_FEATURES)) fit_features(job);
 }

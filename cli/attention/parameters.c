@@ -81,7 +81,7 @@ static bool read_array(cli_attention_job *job, cli_attention_source source, bo_a
 /* Gates and β have the keys' shape without their width; the gates of GLA, one a channel, the keys' own. */
 static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const float **out)
 {
-    const bool channels = cli_attention_chosen(job->options).kind == BO_ATTENTION_GLA;
+    const bool channels = bo_attention_may(cli_attention_chosen(job->options).kind, BO_TRAIT_CHANNELS);
     bo_array expected = *job->files[CLI_K].array;
     if (!channels) expected.rank--;
     return read_array(job, source, expected,

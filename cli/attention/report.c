@@ -15,8 +15,8 @@ double cli_attention_scale(const cli_attention_job *job)
 {
     const bo_features_desc *map = cli_attention_map(job);
     const bo_attention_desc *d = bo_attention_describe(job->attention);
-    if (d->kind == BO_ATTENTION_RFA || d->kind == BO_ATTENTION_LEARNED || d->kind == BO_ATTENTION_RIDGE) return NAN;
-    return map && d->kind != BO_ATTENTION_HYBRID ? map->gamma : d->scale;
+    if (!bo_attention_has(d, BO_TRAIT_SCALE)) return NAN;
+    return map && !bo_attention_has(d, BO_TRAIT_GAMMA) ? map->gamma : d->scale;
 }
 
 /* Unless given 1 - 2^-(5 + h), h modulo 8, as the library says of log_decay. */
@@ -109,10 +109,10 @@ static const char *manner(const cli_attention_job *job, char *out, size_t room)
     if (d->gate == BO_GATE_FIXED) append_decays(out, room, job);
     if (d->normalizer == BO_NORMALIZER_NONE && sums) append(out, room, ", not normalized");
     if (d->unit) append(out, room, ", unit norms");
-    if (d->kind == BO_ATTENTION_RFA) append(out, room, ", temperature %s", cli_significant(d->temperature, 4).s);
+    if (d->temperature > 0) append(out, room, ", temperature %s", cli_significant(d->temperature, 4).s);
     if (!isnan(scale)) append(out, room, ", scale %s", cli_significant(scale, 4).s);
-    if (d->kind == BO_ATTENTION_RIDGE) append_lambda(out, room, job);
-    if (d->kind == BO_ATTENTION_POWER) append(out, room, ", degree %s", cli_significant(d->power, 6).s);
+    if (bo_attention_has(d, BO_TRAIT_LAMBDA)) append_lambda(out, room, job);
+    if (d->power > 0) append(out, room, ", degree %s", cli_significant(d->power, 6).s);
     return out;
 }
 
@@ -125,7 +125,7 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
     if (!map) return out;
     append(out, room, "; %s features of the %s kernel", cli_count(map->features).s, bo_kernel_name(map->kernel));
     if (map->kernel == BO_KERNEL_POLYNOMIAL) append(out, room, " of degree %d", map->degree);
-    if (!cli_attention_draws(map)) return out;
+    if (!bo_features_free_length(map)) return out;
     append(out, room, " (%s", bo_function_name(map->function));
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
         append(out, room, ", %s", bo_draw_name(map->draw));
@@ -142,11 +142,10 @@ static void say_attention(cli_attention_job *job)
             manner(job, how, sizeof how), map_words(job, map, sizeof map));
 }
 
-/* Exact attention and powers have tiles instead. */
+/* Explicit keys alone have tiles instead. */
 static bool in_chunks(const cli_attention_job *job)
 {
-    const bo_attention_kind kind = bo_attention_describe(job->attention)->kind;
-    return kind != BO_ATTENTION_EXACT && kind != BO_ATTENTION_POWER;
+    return !bo_attention_has(bo_attention_describe(job->attention), BO_TRAIT_CAPACITY);
 }
 
 /* Tokens at a time, by the kind. */

@@ -418,6 +418,53 @@ BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_des
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);
 
+/* ---- what kinds differ in -------------------------------------------------------------------------------------- */
+
+/* One bit each: fields of the descriptor and arrays of the inputs that some kinds take and the others refuse, and what a kind
+ * is. */
+typedef enum bo_attention_trait {
+    /* the descriptor */
+    BO_TRAIT_SCALE = 1 << 0,        /* scale */
+    BO_TRAIT_FEATURES = 1 << 1,     /* a map φ: features, one_draw, clamp */
+    BO_TRAIT_ANY_KERNEL = 1 << 2,   /* features.kernel may be nearly any */
+    BO_TRAIT_GAMMA = 1 << 3,        /* features.gamma beside scale; else they are one number, or there is none */
+    BO_TRAIT_DRAWS = 1 << 4,        /* the map may draw frequencies: features.features, draw, sampling */
+    BO_TRAIT_PROPOSAL = 1 << 5,     /* proposal: positive features estimate exp(s q·k) */
+    BO_TRAIT_NORMALIZER = 1 << 6,   /* normalizer: the denominator is a sum of features alone */
+    BO_TRAIT_UNNORMALIZED = 1 << 7, /* normalizer NONE as well, where the kernel allows it */
+    BO_TRAIT_WINDOW = 1 << 8,       /* window */
+    BO_TRAIT_CAPACITY = 1 << 9,     /* capacity: the state is keys and values and nothing else */
+    BO_TRAIT_TEMPERATURE = 1 << 10, /* temperature */
+    BO_TRAIT_POWER = 1 << 11,       /* power */
+    BO_TRAIT_UNIT = 1 << 12,        /* unit */
+    BO_TRAIT_ITERATIONS = 1 << 13,  /* iterations and tolerance, with a gate; solves of the inputs */
+    BO_TRAIT_GATE_CONVEX = 1 << 14, /* these gates */
+    BO_TRAIT_GATE_DECAY = 1 << 15,
+    BO_TRAIT_GATE_FIXED = 1 << 16,
+    /* the inputs */
+    BO_TRAIT_CHANNELS = 1 << 17, /* log_gate without a gate, `dim` numbers per token and key head */
+    BO_TRAIT_SIGMA = 1 << 18,    /* sigma */
+    BO_TRAIT_MATRIX = 1 << 19,   /* m, a matrix M, and rank */
+    BO_TRAIT_AFFINE = 1 << 20,   /* m, m_k, bias, bias_k: a learned map W x + b, and rank */
+    BO_TRAIT_MIX = 1 << 21,      /* mix */
+    BO_TRAIT_BETA = 1 << 22,     /* beta */
+    BO_TRAIT_LAMBDA = 1 << 23,   /* lambda */
+    /* what it is */
+    BO_TRAIT_CAUSAL = 1 << 24,    /* causal and nothing else */
+    BO_TRAIT_MEMORY = 1 << 25,    /* a matrix that is no sum of features, without a denominator */
+    BO_TRAIT_UNIT_ROWS = 1 << 26, /* q and k always become x / (|x| + 1e-3) first */
+    BO_TRAIT_PROPOSE = 1 << 27,   /* bo_dark_propose draws its frequencies */
+    BO_TRAIT_CROSS = 1 << 28      /* as cross attention of a model */
+} bo_attention_trait;
+
+/* Some descriptor of this kind has one of these traits (bits). False outside the enum. */
+BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
+/* This descriptor has one of them, by its kind and by whether features.kernel is that of a learned map. */
+BO_API bool bo_attention_has(const bo_attention_desc *desc, unsigned traits);
+BO_API bool bo_attention_takes_gate(bo_attention_kind kind, bo_gate gate);
+/* As features.kernel; where the kind has a default of its own, 0 (RBF) stands for that and is not taken itself. */
+BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
+
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 BO_API const char *bo_attention_name(bo_attention_kind kind); /* "exact", "linear", …; NULL outside the enum */

@@ -182,6 +182,16 @@ BO_API bo_status bo_features_apply(bo_context *context, const bo_features *featu
 BO_API const bo_features_desc *bo_features_describe(const bo_features *features);
 BO_API size_t bo_features_frequencies(const bo_features *features); /* rows of w; 0 for exact maps */
 
+/* ---- facts ---------------------------------------------------------------------------------------------- */
+
+/* Features grow exponentially, so that they come with log scales and attention must divide by their sum: SOFTMAX, COSH. */
+BO_API bool bo_kernel_is_scaled(bo_kernel kernel);
+/* Made to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER. */
+BO_API bool bo_kernel_is_learned(bo_kernel kernel);
+/* Something is drawn at random, so that `features` is free and must be given; other maps fix it. Looks at kernel and
+ * function only. */
+BO_API bool bo_features_free_length(const bo_features_desc *desc);
+
 /* ---- names --------------------------------------------------------------------------------------------- */
 
 BO_API const char *bo_kernel_name(bo_kernel kernel); /* "rbf", "laplacian", …; NULL outside the enum */

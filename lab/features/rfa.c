@@ -276,7 +276,7 @@ static bo_status decoder_make(lab_run *run, const char *preset, size_t tokens, d
     bo_attention_desc desc = {
         .heads = DECODE_HEADS, .dim = DECODE_DIM, .causal = true, .features = {.features = FEATURES, .seed = 1}};
     bo_attention_preset(preset, &desc);
-    if (desc.kind == BO_ATTENTION_EXACT) desc.capacity = tokens + REPEATS * STEPS;
+    if (bo_attention_has(&desc, BO_TRAIT_CAPACITY)) desc.capacity = tokens + REPEATS * STEPS;
     BO_TRY(bo_attention_create(lab_context(run), &desc, &d->attention));
     d->state = bo_alloc(lab_context(run), 1, bo_attention_state_bytes(d->attention), "a state");
     d->x = bo_alloc(lab_context(run), tokens * ROW, sizeof *d->x, "tokens");

@@ -115,9 +115,10 @@ static bo_attention_desc describe(const bo_recall_options *o, const bo_recall_ki
     if (kind->plain) desc.gate = BO_GATE_NONE;
     if (kind->size == BO_RECALL_WINDOW) desc.window = size;
     if (kind->size == BO_RECALL_ALL) desc.capacity = o->tokens;
-    if (desc.kind == BO_ATTENTION_HYBRID) desc.window = o->window;
-    if (kind->knob == BO_RECALL_SCALE && desc.kind == BO_ATTENTION_RFA) desc.temperature = 1 / sqrt(knob);
-    if (kind->knob == BO_RECALL_SCALE && desc.kind != BO_ATTENTION_RFA) desc.scale = knob;
+    if (bo_attention_has(&desc, BO_TRAIT_MIX)) desc.window = o->window;
+    const bool tempered = bo_attention_has(&desc, BO_TRAIT_TEMPERATURE);
+    if (kind->knob == BO_RECALL_SCALE && tempered) desc.temperature = 1 / sqrt(knob);
+    if (kind->knob == BO_RECALL_SCALE && !tempered) desc.scale = knob;
     if (kind->knob == BO_RECALL_NOTHING) desc.scale = 1;
     if (kind->knob == BO_RECALL_POWER) desc.power = knob;
     if (desc.kind == BO_ATTENTION_DELTA || desc.kind == BO_ATTENTION_POWER) desc.scale = 1;
@@ -168,7 +169,8 @@ static bo_status allocate(memory *m, const bo_recall_options *o, const bo_recall
     const bo_attention_desc *d = bo_attention_describe(m->attention);
     const size_t lanes = m->pairs->lanes, rows = lanes * BLOCK;
     const double log_gate = -1 / (double)o->horizon;
-    const bool channels = d->kind == BO_ATTENTION_GLA, gated = d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY;
+    const bool channels = bo_attention_has(d, BO_TRAIT_CHANNELS),
+               gated = d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY;
     m->state = bo_alloc(m->context, bo_attention_state_bytes(m->attention), 1, "a state");
     return m->state && make(m, rows, d->dim, &m->q) && make(m, rows, d->dim, &m->k) &&
                    make(m, rows, d->value_dim, &m->v) && make(m, rows, d->value_dim, &m->out) &&

@@ -5,27 +5,8 @@
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "../features/propose.h"
-#include "internal.h"
+#include "kinds.h"
 #include "kv_cache.h"
-
-static const bo_engine *engine_of(bo_attention_kind kind)
-{
-    switch (kind) {
-    case BO_ATTENTION_EXACT:
-    case BO_ATTENTION_POWER:
-        return &bo_engine_exact;
-    case BO_ATTENTION_HYBRID:
-        return &bo_engine_hybrid;
-    case BO_ATTENTION_GLA:
-        return &bo_engine_gla;
-    case BO_ATTENTION_DELTA:
-        return &bo_engine_delta;
-    case BO_ATTENTION_RIDGE:
-        return &bo_engine_ridge;
-    default:
-        return &bo_engine_linear;
-    }
-}
 
 /* ---- fingerprint ----------------------------------------------------------------------------------------------- */
 
@@ -104,9 +85,10 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
 static bo_status measure_state(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
-    attention->held = d->window ? d->window : bo_is_explicit(d) ? d->capacity : 0;
-    double rows = bo_is_memory(d) ? (double)d->dim : (double)attention->count;
-    double sums = rows * ((double)d->value_dim + (d->kind == BO_ATTENTION_RIDGE ? 3 * rows : 1));
+    attention->held = d->window ? d->window : d->capacity;
+    const bool memory = attention->engine->memory;
+    double rows = (double)(memory ? d->dim : attention->count);
+    double sums = memory ? (double)attention->engine->memory(attention) : rows * ((double)d->value_dim + 1);
     double kept = ((double)attention->held + 128) * (double)(d->dim + d->value_dim);
     if ((double)d->key_heads * (sums + kept) * sizeof(float) > 0x1p60)
         return bo_fail(context, BO_INVALID,
@@ -118,8 +100,7 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
                        "attention: the sums of one key head, %.0f x %zu numbers, take %.1f GB; this machine has %.1f",
                        rows, d->value_dim, sums * sizeof(float) / 1e9, machine / 1e9);
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
-    if (attention->engine->memory)
-        attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
+    if (memory) attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
     if (attention->held) attention->kept_bytes = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim);
     return BO_OK;
 }
@@ -137,7 +118,7 @@ static bo_status make_decay(bo_context *context, bo_attention *attention)
 static bo_status build(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *desc = &attention->desc;
-    if (!bo_is_explicit(desc) && !bo_is_memory(desc)) BO_TRY(create_maps(context, attention));
+    if (attention->traits & BO_TRAIT_FEATURES) BO_TRY(create_maps(context, attention));
     if (desc->gate == BO_GATE_FIXED) BO_TRY(make_decay(context, attention));
     bool chosen = desc->features.sampling == BO_SAMPLING_OPTIMAL && !bo_features_flat(attention->features[0]);
     attention->ready = desc->proposal == BO_PROPOSAL_NONE && !chosen;
@@ -157,7 +138,8 @@ bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc
     if (!attention) return BO_MEMORY;
     attention->desc = resolved;
     attention->kernels = bo_context_kernels(context);
-    attention->engine = engine_of(resolved.kind);
+    attention->engine = bo_kind_of(resolved.kind)->engine;
+    attention->traits = bo_attention_traits(&resolved);
     attention->group = resolved.heads / resolved.key_heads;
     bo_status status = build(context, attention);
     if (status != BO_OK) {

@@ -8,38 +8,15 @@
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
-/* Kernels whose features are functions of single coordinates, made to follow a learned map. */
-static inline bool bo_kernel_is_learned(bo_kernel kernel)
-{
-    return kernel == BO_KERNEL_COSH || kernel == BO_KERNEL_HEDGEHOG || kernel == BO_KERNEL_RECTIFIER;
-}
-
-/* φ is applied to W x + b with W and b among the inputs. */
-static inline bool bo_has_learned_map(const bo_attention_desc *desc)
-{
-    return desc->kind == BO_ATTENTION_LEARNED ||
-           (desc->kind == BO_ATTENTION_HYBRID && bo_kernel_is_learned(desc->features.kernel));
-}
-
-/* EXACT and POWER: explicit keys and nothing else. */
-static inline bool bo_is_explicit(const bo_attention_desc *desc)
-{
-    return desc->kind == BO_ATTENTION_EXACT || desc->kind == BO_ATTENTION_POWER;
-}
-
-/* GLA, DELTA, RIDGE: a matrix that is no sum of features. */
-static inline bool bo_is_memory(const bo_attention_desc *desc)
-{
-    return desc->kind == BO_ATTENTION_GLA || desc->kind == BO_ATTENTION_DELTA || desc->kind == BO_ATTENTION_RIDGE;
-}
-
 /* log_gate has this many numbers a token and key head; 0: none is taken. */
 static inline size_t bo_gate_width(const bo_attention_desc *desc)
 {
-    if (desc->kind == BO_ATTENTION_GLA) return desc->dim;
+    if (bo_attention_has(desc, BO_TRAIT_CHANNELS)) return desc->dim;
     return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY ? 1 : 0;
 }
 
+/* The kind that stands for this one in cross attention: itself, but for HYBRID. */
+bo_attention_kind bo_attention_cross_kind(const bo_attention_desc *desc);
 /* Calibrated, or in no need of it. */
 bool bo_attention_is_ready(const bo_attention *attention);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "../base/rng.h"
 #include "calibration.h"
+#include "kinds.h"
 #include "parameters.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
@@ -114,7 +115,10 @@ static void batch_free(const bo_calibration *c, batch *b)
 /* A front needs the attention's descriptor, not its frequencies. */
 static bo_status make_fronts(bo_context *context, const bo_calibration *c, batch *b)
 {
-    bo_attention like = {.desc = c->desc, .kernels = b->call.kernels, .group = b->call.attention->group};
+    bo_attention like = {.desc = c->desc,
+                         .kernels = b->call.kernels,
+                         .traits = bo_attention_traits(&c->desc),
+                         .group = b->call.attention->group};
     bo_carver count = {0};
     BO_TRY(bo_parameters_check(context, &like, b->call.in));
     bo_row_transform_make(&like, b->call.in, 0, &count);

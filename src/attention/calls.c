@@ -248,13 +248,13 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     size_t tasks = job.groups * attention->desc.key_heads;
     BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
                          "attention's backward pass", &job.desks));
-    bool hybrid = attention->desc.kind == BO_ATTENTION_HYBRID; /* whose two parts pass over the queries one by one */
+    const size_t passes = bo_most(attention->engine->backward_passes, 1);
     bo_pass_progress watch;
     job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
                                   "gradients of attention's parameters");
     if (job.parameters) {
         memset(job.parameters, 0, tasks * job.parameter_floats * sizeof(float));
-        bo_pass_progress_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
+        bo_pass_progress_begin(&watch, context, "attention, backward", watched(call, passes));
         call->watch = &watch;
         if (!call->dout) zero_queries(call);
         bo_parallel(context, tasks, backward_task, &job);
@@ -284,10 +284,6 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
     if (g->log_gate && !bo_gate_width(d))
         return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is asked for, but the gate is %s",
                        bo_gate_name(d->gate));
-    if (g->beta && d->kind != BO_ATTENTION_DELTA && d->kind != BO_ATTENTION_RIDGE)
-        return bo_fail(context, BO_INVALID,
-                       "attention: the gradient of beta is asked for, which belongs to kinds delta and ridge; found %s",
-                       bo_attention_name(d->kind));
     for (size_t s = 0; s < call->shape->sequences; s++) {
         if (call->d_final && !call->d_final[s])
             return bo_fail(context, BO_INVALID, "attention: the gradient of final state %zu is NULL", s);

@@ -60,9 +60,9 @@ static bo_status conclude(const bo_study *s, bo_attention_error *out)
 static double softmax_scale(const bo_attention_desc *desc)
 {
     bo_kernel kernel = desc->features.kernel;
-    bool linear = desc->kind == BO_ATTENTION_LINEAR;
-    if (linear && (kernel == BO_KERNEL_SOFTMAX || kernel == BO_KERNEL_TAYLOR)) return desc->features.gamma;
-    return !linear && desc->scale != 0 ? desc->scale : 1 / sqrt((double)desc->dim);
+    bool one_number = bo_attention_has(desc, BO_TRAIT_ANY_KERNEL) && !bo_attention_has(desc, BO_TRAIT_GAMMA);
+    if (one_number && (kernel == BO_KERNEL_SOFTMAX || kernel == BO_KERNEL_TAYLOR)) return desc->features.gamma;
+    return !one_number && desc->scale != 0 ? desc->scale : 1 / sqrt((double)desc->dim);
 }
 
 static bo_status time_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
@@ -133,7 +133,7 @@ bo_status bo_attention_compare(bo_context *context, const bo_attention *attentio
         if (geometry.sequences[i].keys > s.longest_keys) s.longest_keys = geometry.sequences[i].keys;
     const bo_features_desc *map = attention->features ? bo_features_describe(attention->features[0]) : NULL;
     s.scale = softmax_scale(&attention->desc);
-    s.closed = map ? map->kernel != BO_KERNEL_CUSTOM : bo_is_explicit(&attention->desc);
+    s.closed = map ? map->kernel != BO_KERNEL_CUSTOM : (attention->traits & BO_TRAIT_CAPACITY) != 0;
     s.matrix = map && s.closed && (map->kernel != BO_KERNEL_SOFTMAX || map->length_scales);
     bo_status status = shape->no_keys
                            ? bo_fail(context, BO_INVALID, "comparing attention needs keys; the shape has none")

@@ -65,7 +65,7 @@ static size_t window_begin(const head_keys *keys, size_t place)
 {
     const bo_attention_desc *desc = &keys->of->attention->desc;
     size_t end = seen_end(keys, place);
-    if (bo_is_explicit(desc) && !desc->window) return 0;
+    if (bo_attention_has(desc, BO_TRAIT_CAPACITY) && !desc->window) return 0;
     return desc->window == 0 ? end : end > desc->window ? end - desc->window : 0;
 }
 

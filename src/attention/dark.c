@@ -127,7 +127,7 @@ bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, con
                          const float *q, const float *k, double amount, float *m)
 {
     if (!attention) return bo_fail(context, BO_INVALID, "whitening: the attention is NULL");
-    if (attention->desc.kind != BO_ATTENTION_DARK)
+    if (!(attention->traits & BO_TRAIT_MATRIX))
         return bo_fail(context, BO_INVALID, "whitening is for kind dark; found %s",
                        bo_attention_name(attention->desc.kind));
     if (!(amount >= 0 && isfinite(amount)))
@@ -278,7 +278,7 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
 {
     if (!attention) return bo_fail(context, BO_INVALID, "a proposal: the attention is NULL");
     const bo_attention_desc *desc = &attention->desc;
-    if (desc->kind != BO_ATTENTION_FAVOR && desc->kind != BO_ATTENTION_DARK)
+    if (!(attention->traits & BO_TRAIT_PROPOSE))
         return bo_fail(context, BO_INVALID, "a proposal is for kinds favor and dark; found %s",
                        bo_attention_name(desc->kind));
     if (desc->features.function != BO_FUNCTION_POSITIVE)

@@ -183,6 +183,51 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     }
 }
 
+/* qᵀS, scores and their product with v; k vᵀ, Sᵀk, products of keys, a triangular system */
+static bo_token_operations operations(const bo_attention *attention)
+{
+    double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
+    double within = BO_WITHIN_CHUNK * (dim + values);
+    return (bo_token_operations){2 * dim * values + within, 4 * dim * values + within};
+}
+
+/* ---- where it is not stable --------------------------------------------------------------------------------------- */
+
+typedef struct unstable {
+    double square; /* β|k|² */
+    size_t sequence, head, token;
+} unstable;
+
+/* Where β|k|² is largest. Beyond 2 a key turns the memory over and makes it larger. */
+static unstable seek_unstable(const bo_call *call)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    unstable worst = {0};
+    for (size_t s = 0; s < call->shape->sequences; s++)
+        for (size_t h = 0; h < d->key_heads; h++) {
+            bo_rows k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, s, h);
+            bo_rows beta = bo_rows_at(call, call->in->beta, d->key_heads, 1, true, s, h);
+            for (size_t t = 0; k.at && t < call->sequences[s].keys; t++) {
+                const float *row = k.at + t * k.stride;
+                double square = d->unit ? 1 : call->kernels->dot(d->dim, row, row);
+                if (beta.at) square *= (double)beta.at[t * beta.stride];
+                if (square > worst.square) worst = (unstable){square, s, h, t};
+            }
+        }
+    return worst;
+}
+
+static bo_status blame(bo_context *context, const bo_call *call)
+{
+    const unstable worst = seek_unstable(call);
+    if (!(worst.square > 2)) return BO_OK;
+    return bo_fail(context, BO_NUMERIC,
+                   "attention: numbers beyond float32 came up: beta |k|² is %.3g at sequence %zu, head %zu, token %zu; "
+                   "the delta rule is stable up to 2%s",
+                   worst.square, worst.sequence, worst.head, worst.token,
+                   call->attention->desc.unit ? "" : " (unit keys: the descriptor's unit)");
+}
+
 const bo_engine bo_engine_delta = {
     .plan = plan,
     .forward = forward,
@@ -190,6 +235,8 @@ const bo_engine bo_engine_delta = {
     .tape_states = bo_segment_states,
     .memory = memory,
     .memory_gradient = memory,
+    .operations = operations,
+    .blame = blame,
     .step_bytes = step_bytes,
     .step = step,
 };

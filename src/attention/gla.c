@@ -243,6 +243,13 @@ static size_t memory(const bo_attention *attention)
     return attention->desc.dim * attention->desc.value_dim;
 }
 
+/* qᵀS, scores and their product with v; k vᵀ */
+static bo_token_operations operations(const bo_attention *attention)
+{
+    double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
+    return (bo_token_operations){2 * dim * values + BO_WITHIN_CHUNK * (dim + values), 2 * dim * values};
+}
+
 const bo_engine bo_engine_gla = {
     .plan = make_plan,
     .forward = forward,
@@ -250,6 +257,7 @@ const bo_engine bo_engine_gla = {
     .tape_states = bo_segment_states,
     .memory = memory,
     .memory_gradient = memory,
+    .operations = operations,
     .step_bytes = step_bytes,
     .step = step,
 };

@@ -259,4 +259,6 @@ const bo_engine bo_engine_hybrid = {
     .tape_states = bo_segment_states,
     .step_bytes = bo_hybrid_step_bytes,
     .step = bo_hybrid_step,
+    .operations = bo_linear_operations,
+    .backward_passes = 2, /* its two parts, one after the other */
 };

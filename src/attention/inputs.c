@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "calls.h"
+#include "kinds.h"
 #include "kv_cache.h"
 #include "parameters.h"
 
@@ -64,18 +65,19 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
         REFUSE("frequencies with proposal %s and sampling %s come from data: calibrate first (bo_calibration_apply)",
                bo_proposal_name(d->proposal), bo_sampling_name(d->features.sampling));
     BO_TRY(bo_parameters_check(context, attention, in));
-    bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
-    if (in->beta && !beta) REFUSE("beta belongs to kinds delta and ridge, found %s", bo_attention_name(d->kind));
-    if (in->solves && d->kind != BO_ATTENTION_RIDGE)
-        REFUSE("solves belongs to kind ridge, found %s", bo_attention_name(d->kind));
+    if (in->solves && !(attention->traits & BO_TRAIT_ITERATIONS)) {
+        char words[BO_KIND_WORDS];
+        REFUSE("solves belongs to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, words),
+               bo_attention_name(d->kind));
+    }
     if (in->log_gate && !bo_gate_width(d))
         REFUSE("log_gate is given but the gate is %s%s", bo_gate_name(d->gate),
                d->gate == BO_GATE_FIXED ? ", which has log_decay" : "");
     if (in->log_gate && no_keys) REFUSE("log_gate is given without keys");
     if (in->beta && no_keys) REFUSE("beta is given without keys");
     if (!in->log_gate && bo_gate_width(d) && keys_total)
-        REFUSE("%s %s needs log_gate, found NULL", d->kind == BO_ATTENTION_GLA ? "kind" : "gate",
-               d->kind == BO_ATTENTION_GLA ? "gla" : bo_gate_name(d->gate));
+        REFUSE("%s %s needs log_gate, found NULL", d->gate ? "gate" : "kind",
+               d->gate ? bo_gate_name(d->gate) : bo_attention_name(d->kind));
     return BO_OK;
 }
 
@@ -117,7 +119,7 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
     const bo_attention *attention = call->attention;
     const void *const *initial = call->initial;
     size_t count = call->shape->sequences;
-    bool full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
+    bool full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
     for (size_t s = 0; s < count; s++) {
         if (initial) BO_TRY(bo_attention_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
@@ -182,40 +184,12 @@ static void seek_largest(const bo_call *call, const char *name, const float *arr
         }
 }
 
-/* DELTA: where β|k|² is largest. Beyond 2 a key turns the memory over and makes it larger. */
-static culprit seek_unstable(const bo_call *call)
-{
-    const bo_attention_desc *d = &call->attention->desc;
-    culprit worst = {.name = "beta |k|²"};
-    for (size_t s = 0; s < call->shape->sequences; s++)
-        for (size_t h = 0; h < d->key_heads; h++) {
-            bo_rows k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, s, h);
-            bo_rows beta = bo_rows_at(call, call->in->beta, d->key_heads, 1, true, s, h);
-            for (size_t t = 0; k.at && t < call->sequences[s].keys; t++) {
-                const float *row = k.at + t * k.stride;
-                double square = d->unit ? 1 : call->kernels->dot(d->dim, row, row);
-                if (beta.at) square *= (double)beta.at[t * beta.stride];
-                if (square > worst.norm) worst = (culprit){worst.name, square, s, h, t};
-            }
-        }
-    return worst;
-}
-
 /* Everything was finite, and still something left float32 on the way: most likely where the inputs are largest. */
 static bo_status blame_largest(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
     culprit worst = {.name = "q"};
-    if (d->kind == BO_ATTENTION_DELTA) {
-        culprit unstable = seek_unstable(call);
-        if (unstable.norm > 2)
-            return bo_fail(
-                context, BO_NUMERIC,
-                "attention: numbers beyond float32 came up: %s is %.3g at sequence %zu, head %zu, token %zu; "
-                "the delta rule is stable up to 2%s",
-                unstable.name, unstable.norm, unstable.sequence, unstable.head, unstable.token,
-                d->unit ? "" : " (unit keys: the descriptor's unit)");
-    }
+    if (call->attention->engine->blame) BO_TRY(call->attention->engine->blame(context, call));
     seek_largest(call, "q", call->in->q, d->heads, d->dim, false, &worst);
     seek_largest(call, "k", call->in->k, d->key_heads, d->dim, true, &worst);
     seek_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);

@@ -1,7 +1,7 @@
 /* The attention room: a checked call, its geometry, and the engines that compute one (sequence, key head) of it.
  *
- * describe.c    descriptor and defaults             attention.c  create, destroy, redraw
- * names.c       names and presets                   parameters.c the table of parameters
+ * kinds.c       the table of kinds, presets         attention.c  create, destroy, redraw
+ * describe.c    descriptor and defaults             parameters.c the table of parameters
  * geometry.c    shape to sequences and rows         inputs.c     what arrays and states must be, and whom to blame
  * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend: check, run the tasks
  * work.c        room for scratch                    step.c       a token at a time, the same
@@ -37,6 +37,7 @@ struct bo_attention {
     bo_attention_desc desc;
     const bo_kernels *kernels; /* of the context it was made with */
     const bo_engine *engine;
+    unsigned traits;        /* bits of bo_attention_trait: kinds.h */
     size_t group;           /* query heads a key head */
     bo_features **features; /* one a key head */
     size_t count;           /* length of φ; 0 for kinds without features */
@@ -144,6 +145,13 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
 
 /* ---- engines --------------------------------------------------------------------------------------------------- */
 
+/* Operations for each token and head of a forward pass, by counts that do not depend on the chunk (within a chunk: as if of
+ * 64 tokens, half of each square). Grouped queries count as if each head had keys of its own. */
+enum { BO_WITHIN_CHUNK = 65 };
+typedef struct bo_token_operations {
+    double query, key; /* of a query, of a key */
+} bo_token_operations;
+
 /* What computes one key head (with its group of query heads) of one sequence, on the calling thread, in scratch of
  * `*_bytes` bytes aligned to 64 whose contents are undefined. A task never allocates and never fails: it sets
  * not_finite. */
@@ -165,6 +173,14 @@ struct bo_engine {
      * their gradient. NULL: bo_sums, or nothing. */
     size_t (*memory)(const bo_attention *attention);
     size_t (*memory_gradient)(const bo_attention *attention);
+    /* Of that memory: floats of the second array that bo_attention_state_get gives (z). NULL: there is none. */
+    size_t (*memory_second)(const bo_attention *attention);
+    /* NULL: only explicit keys, which are counted by pairs. */
+    bo_token_operations (*operations)(const bo_attention *attention);
+    /* Times that backward passes over the queries; 0: once. */
+    size_t backward_passes;
+    /* Says why finite inputs may have led beyond float32, and returns that error; BO_OK: it knows no reason. NULL: none. */
+    bo_status (*blame)(bo_context *context, const bo_call *call);
     /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence
      * `first`. */
     size_t (*step_bytes)(const bo_attention *attention, size_t count);

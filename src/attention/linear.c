@@ -177,6 +177,17 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), work.linear.sums);
 }
 
+bo_token_operations bo_linear_operations(const bo_attention *attention)
+{
+    const bo_attention_desc *d = &attention->desc;
+    double dim = (double)d->dim, values = (double)d->value_dim, features = (double)attention->count;
+    bool drawn = bo_features_frequencies(attention->features[0]) > 0,
+         closed = bo_features_closed(attention->features[0]);
+    double map = (drawn ? 2 * (double)d->features.dim * features : 0) + (d->rank ? 2 * (double)d->rank * dim : 0);
+    double scores = d->causal ? BO_WITHIN_CHUNK * ((closed ? dim : features) + values) : 0;
+    return (bo_token_operations){map + 2 * features * values + scores, map + 2 * features * values};
+}
+
 const bo_engine bo_engine_linear = {
     .plan = bo_linear_plan,
     .forward = forward,
@@ -187,4 +198,5 @@ const bo_engine bo_engine_linear = {
     .tape_states = bo_segment_states,
     .step_bytes = bo_linear_step_bytes,
     .step = bo_linear_step,
+    .operations = bo_linear_operations,
 };

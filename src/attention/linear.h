@@ -152,6 +152,7 @@ bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_
 void bo_linear_step_queries(const bo_attention *attention, const bo_linear_step_work *work,
                             const bo_attention_inputs *in, size_t first, size_t count, size_t key_head);
 size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);
+bo_token_operations bo_linear_operations(const bo_attention *attention);
 void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                     size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
 

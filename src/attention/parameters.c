@@ -2,51 +2,51 @@
 #include "parameters.h"
 #include <math.h>
 #include <stddef.h>
+#include "kinds.h"
 
 typedef enum range { ANY, POSITIVE, NOT_POSITIVE } range;
 
 typedef struct definition {
-    const char *name, *owner; /* owner: as an error says it */
+    const char *name;
+    unsigned traits; /* of those that take it */
     range range;
     size_t in, gradient; /* offsets of the pointers in bo_attention_inputs and bo_attention_gradients */
 } definition;
 
-#define ARRAY(name, owner, range)                                                                                      \
+#define ARRAY(name, traits, range)                                                                                     \
     {                                                                                                                  \
-#name, owner, range, offsetof(bo_attention_inputs, name), offsetof(bo_attention_gradients, name)               \
+#name, traits, range, offsetof(bo_attention_inputs, name), offsetof(bo_attention_gradients, name)              \
     }
 
 static const definition definitions[BO_PARAMETER_COUNT] = {
-    [BO_PARAMETER_SIGMA] = ARRAY(sigma, "kind rfa", ANY),
-    [BO_PARAMETER_M] = ARRAY(m, "kinds dark and learned", ANY),
-    [BO_PARAMETER_M_K] = ARRAY(m_k, "kind learned", ANY),
-    [BO_PARAMETER_BIAS] = ARRAY(bias, "kind learned", ANY),
-    [BO_PARAMETER_BIAS_K] = ARRAY(bias_k, "kind learned", ANY),
-    [BO_PARAMETER_MIX] = ARRAY(mix, "kind hybrid", POSITIVE),
-    [BO_PARAMETER_LOG_DECAY] = ARRAY(log_decay, "gate fixed", NOT_POSITIVE),
-    [BO_PARAMETER_LAMBDA] = ARRAY(lambda, "kind ridge", POSITIVE),
+    [BO_PARAMETER_SIGMA] = ARRAY(sigma, BO_TRAIT_SIGMA, ANY),
+    [BO_PARAMETER_M] = ARRAY(m, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE, ANY),
+    [BO_PARAMETER_M_K] = ARRAY(m_k, BO_TRAIT_AFFINE, ANY),
+    [BO_PARAMETER_BIAS] = ARRAY(bias, BO_TRAIT_AFFINE, ANY),
+    [BO_PARAMETER_BIAS_K] = ARRAY(bias_k, BO_TRAIT_AFFINE, ANY),
+    [BO_PARAMETER_MIX] = ARRAY(mix, BO_TRAIT_MIX, POSITIVE),
+    [BO_PARAMETER_LOG_DECAY] = ARRAY(log_decay, BO_TRAIT_GATE_FIXED, NOT_POSITIVE),
+    [BO_PARAMETER_LAMBDA] = ARRAY(lambda, BO_TRAIT_LAMBDA, POSITIVE),
 };
 
 size_t bo_parameter_size(const bo_attention *attention, bo_parameter which)
 {
     const bo_attention_desc *d = &attention->desc;
-    bool learned = bo_has_learned_map(d);
+    if (!(attention->traits & definitions[which].traits)) return 0;
     switch (which) {
     case BO_PARAMETER_SIGMA:
-        return d->kind == BO_ATTENTION_RFA ? d->dim : 0;
+    case BO_PARAMETER_LAMBDA:
+        return d->dim;
     case BO_PARAMETER_M:
-        return learned || d->kind == BO_ATTENTION_DARK ? d->rank * d->dim : 0;
     case BO_PARAMETER_M_K:
-        return learned ? d->rank * d->dim : 0;
+        return d->rank * d->dim;
     case BO_PARAMETER_BIAS:
     case BO_PARAMETER_BIAS_K:
-        return learned ? d->rank : 0;
+        return d->rank;
     case BO_PARAMETER_MIX:
-        return d->kind == BO_ATTENTION_HYBRID ? attention->group : 0;
+        return attention->group;
     case BO_PARAMETER_LOG_DECAY:
         return d->gate == BO_GATE_FIXED ? 1 : 0;
-    case BO_PARAMETER_LAMBDA:
-        return d->kind == BO_ATTENTION_RIDGE ? d->dim : 0;
     case BO_PARAMETER_COUNT:
         break;
     }
@@ -86,33 +86,43 @@ static bo_status check_values(bo_context *context, const bo_kernels *kernels, co
     return BO_OK;
 }
 
-bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in)
+/* An array that is given, or whose gradient is asked for, is one that this attention takes. */
+static bo_status check_taken(bo_context *context, const bo_attention *attention, bool gradient, const char *name,
+                             unsigned traits, bool taken)
 {
     const bo_attention_desc *d = &attention->desc;
+    char words[BO_KIND_WORDS];
+    if (taken) return BO_OK;
+    return bo_fail(context, BO_INVALID, "attention: %s%s%s belongs to %s %s; found kind %s, gate %s",
+                   gradient ? "the gradient of " : "", name, gradient ? " is asked for, which" : "",
+                   traits == BO_TRAIT_GATE_FIXED ? "gate" : "kinds",
+                   traits == BO_TRAIT_GATE_FIXED ? "fixed" : bo_kinds_with(traits, words), bo_attention_name(d->kind),
+                   bo_gate_name(d->gate));
+}
+
+bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in)
+{
     for (int p = 0; p < BO_PARAMETER_COUNT; p++) {
         const definition *of = &definitions[p];
         const float *values = bo_parameter_in(in, (bo_parameter)p);
-        size_t size = bo_parameter_size(attention, (bo_parameter)p);
         if (!values) continue;
-        if (!size)
-            return bo_fail(context, BO_INVALID, "attention: %s belongs to %s; found kind %s, gate %s", of->name,
-                           of->owner, bo_attention_name(d->kind), bo_gate_name(d->gate));
-        BO_TRY(check_values(context, attention->kernels, of, values, d->key_heads * size));
+        size_t size = bo_parameter_size(attention, (bo_parameter)p);
+        BO_TRY(check_taken(context, attention, false, of->name, of->traits, size > 0));
+        BO_TRY(check_values(context, attention->kernels, of, values, attention->desc.key_heads * size));
     }
-    return BO_OK;
+    return check_taken(context, attention, false, "beta", BO_TRAIT_BETA,
+                       !in->beta || attention->traits & BO_TRAIT_BETA);
 }
 
 bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *attention,
                                        const bo_attention_gradients *gradients)
 {
-    const bo_attention_desc *d = &attention->desc;
     for (int p = 0; p < BO_PARAMETER_COUNT; p++)
-        if (bo_parameter_gradient(gradients, (bo_parameter)p) && !bo_parameter_size(attention, (bo_parameter)p))
-            return bo_fail(context, BO_INVALID,
-                           "attention: the gradient of %s is asked for, which belongs to %s; found kind %s, gate %s",
-                           definitions[p].name, definitions[p].owner, bo_attention_name(d->kind),
-                           bo_gate_name(d->gate));
-    return BO_OK;
+        if (bo_parameter_gradient(gradients, (bo_parameter)p))
+            BO_TRY(check_taken(context, attention, true, definitions[p].name, definitions[p].traits,
+                               bo_parameter_size(attention, (bo_parameter)p) > 0));
+    return check_taken(context, attention, true, "beta", BO_TRAIT_BETA,
+                       !gradients->beta || attention->traits & BO_TRAIT_BETA);
 }
 
 bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *attention,

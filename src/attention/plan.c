@@ -10,39 +10,14 @@ static size_t cache_bytes(int name, size_t fallback)
     return bytes > 0 ? (size_t)bytes : fallback;
 }
 
-/* Operations for each token and head of a forward pass of the kinds without explicit keys, by counts that do not depend
- * on the chunk (within a chunk: as if of 64 tokens, half of each square). Grouped queries count as if each head had
- * keys of its own. */
-typedef struct token_operations {
-    double query, key; /* of a query, of a key */
-} token_operations;
-
-static token_operations token_operations_of(const bo_attention *attention)
-{
-    const bo_attention_desc *d = &attention->desc;
-    double dim = (double)d->dim, values = (double)d->value_dim, features = (double)attention->count, within = 65;
-    if (d->kind == BO_ATTENTION_GLA) /* qᵀS, scores and their product with v; k vᵀ */
-        return (token_operations){2 * dim * values + within * (dim + values), 2 * dim * values};
-    if (d->kind == BO_ATTENTION_DELTA) /* besides: Sᵀk, products of keys, a triangular system */
-        return (token_operations){2 * dim * values + within * (dim + values),
-                                  4 * dim * values + within * (dim + values)};
-    if (d->kind == BO_ATTENTION_RIDGE) /* two triangular systems, Gᵀx; k vᵀ, k kᵀ, the factor's update */
-        return (token_operations){2 * dim * dim + 2 * dim * values, 2 * dim * values + 4 * dim * dim};
-    bool drawn = bo_features_frequencies(attention->features[0]) > 0,
-         closed = bo_features_closed(attention->features[0]);
-    double map = (drawn ? 2 * (double)d->features.dim * features : 0) + (d->rank ? 2 * (double)d->rank * dim : 0);
-    double scores = d->causal ? within * ((closed ? dim : features) + values) : 0;
-    return (token_operations){map + 2 * features * values + scores, map + 2 * features * values};
-}
-
 /* The forward pass; explicit keys count 2(d + d_v) operations a pair. */
 static double operations(const bo_attention *attention, const bo_sequence *sequences, size_t count)
 {
     const bo_attention_desc *d = &attention->desc;
     double heads = (double)d->heads, window = (double)d->window, sum = 0;
     bool keeps = attention->held > 0;
-    token_operations token = {0};
-    if (!bo_is_explicit(d)) token = token_operations_of(attention);
+    bo_token_operations token = {0};
+    if (attention->engine->operations) token = attention->engine->operations(attention);
     for (size_t s = 0; s < count; s++) {
         double queries = (double)sequences[s].queries, keys = (double)sequences[s].keys;
         double pairs = queries * (d->causal ? (keys + 1) / 2 : keys);

@@ -234,6 +234,19 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     report(in->solves, &work.solves);
 }
 
+/* H */
+static size_t memory_second(const bo_attention *attention)
+{
+    return attention->desc.dim * attention->desc.dim;
+}
+
+/* two triangular systems, Gᵀx; k vᵀ, k kᵀ, the factor's update */
+static bo_token_operations operations(const bo_attention *attention)
+{
+    double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
+    return (bo_token_operations){2 * dim * dim + 2 * dim * values, 2 * dim * values + 4 * dim * dim};
+}
+
 const bo_engine bo_engine_ridge = {
     .plan = plan,
     .forward = forward,
@@ -241,6 +254,8 @@ const bo_engine bo_engine_ridge = {
     .tape_states = bo_segment_states,
     .memory = bo_ridge_memory,
     .memory_gradient = memory_gradient,
+    .memory_second = memory_second,
+    .operations = operations,
     .step_bytes = step_bytes,
     .step = step,
 };

@@ -11,9 +11,9 @@ static const double least_norm = 1e-3; /* e: a zero row stays zero */
 
 static bo_row_transform_type type_of(const bo_attention_desc *desc)
 {
-    if (bo_has_learned_map(desc)) return BO_FRONT_AFFINE;
-    if (desc->kind == BO_ATTENTION_DARK) return BO_FRONT_MATRIX;
-    return desc->kind == BO_ATTENTION_RFA || desc->unit ? BO_FRONT_UNIT : BO_FRONT_NONE;
+    if (bo_attention_has(desc, BO_TRAIT_AFFINE)) return BO_FRONT_AFFINE;
+    if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return BO_FRONT_MATRIX;
+    return bo_attention_has(desc, BO_TRAIT_UNIT_ROWS) || desc->unit ? BO_FRONT_UNIT : BO_FRONT_NONE;
 }
 
 /* A side with the parameters `m` and `bias` of one key head. */
@@ -54,7 +54,7 @@ bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_a
                               .kernels = attention->kernels,
                               .dim = desc->dim,
                               .width = desc->rank ? desc->rank : desc->dim,
-                              .has_sigma = desc->kind == BO_ATTENTION_RFA};
+                              .has_sigma = attention->traits & BO_TRAIT_SIGMA};
     size_t matrix = front.width * front.dim;
     float *mt = bo_carve_floats(carver, desc->rank ? matrix : 0);
     float *mt_k = bo_carve_floats(carver, front.type == BO_FRONT_AFFINE ? matrix : 0);

@@ -8,7 +8,7 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
 {
     bo_softmax_tile tile = {
         .kernels = attention->kernels, .dim = attention->desc.dim, .value_dim = attention->desc.value_dim};
-    if (attention->desc.kind == BO_ATTENTION_POWER) tile.power = (float)attention->desc.power;
+    if (attention->traits & BO_TRAIT_POWER) tile.power = (float)attention->desc.power;
     tile.q = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.dim);
     tile.top = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     tile.sum = bo_carve_floats(carver, BO_SOFTMAX_TILE);
@@ -147,8 +147,7 @@ bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver
     slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
     slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     slope.slopes = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
-    if (attention->desc.kind == BO_ATTENTION_POWER)
-        slope.products = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
+    if (attention->traits & BO_TRAIT_POWER) slope.products = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
     slope.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
     slope.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
     return slope;

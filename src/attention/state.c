@@ -134,7 +134,7 @@ float *bo_memory_gradient(const bo_attention *attention, const float *gradient, 
 static bo_status check_sums(bo_context *context, const bo_attention *attention, const void *state, size_t key_head)
 {
     BO_TRY(bo_attention_state_check(context, attention, state));
-    if (bo_is_explicit(&attention->desc))
+    if (attention->traits & BO_TRAIT_CAPACITY)
         return bo_fail(context, BO_INVALID, "state: kind %s keeps keys and values, not sums",
                        bo_attention_name(attention->desc.kind));
     if (key_head >= attention->desc.key_heads)
@@ -156,11 +156,9 @@ static contents contents_of(const bo_attention *attention, void *state, size_t k
         return (contents){sums.s, sums.z, sums.log_scale, attention->count * d->value_dim, attention->count};
     }
     float *memory = bo_state_memory(attention, state, key_head);
-    size_t floats = d->dim * d->value_dim;
-    return (contents){.s = memory,
-                      .z = memory + bo_padded(floats),
-                      .s_floats = floats,
-                      .z_floats = d->kind == BO_ATTENTION_RIDGE ? d->dim * d->dim : 0};
+    size_t floats = d->dim * d->value_dim, (*second)(const bo_attention *) = attention->engine->memory_second;
+    return (contents){
+        .s = memory, .z = memory + bo_padded(floats), .s_floats = floats, .z_floats = second ? second(attention) : 0};
 }
 
 bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,

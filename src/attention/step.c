@@ -23,7 +23,7 @@ static void step_task(void *arg, size_t index, int worker)
 static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
-    bool asks = !job->in->k, full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
+    bool asks = !job->in->k, full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
     BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
     if (!asks) BO_TRY(bo_states_apart(context, call->work, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {

@@ -12,7 +12,6 @@ typedef struct given {
 static void list_given(const bo_attention *attention, size_t tokens, given list[BO_GIVEN_COUNT])
 {
     const bo_attention_desc *d = bo_attention_describe(attention);
-    bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
     static const struct {
         const char *name;
         bo_parameter parameter;
@@ -27,7 +26,7 @@ static void list_given(const bo_attention *attention, size_t tokens, given list[
             list[i] =
                 (given){parameters[i].name, 1, bo_parameter_size(attention, parameters[i].parameter) * d->key_heads};
     list[0] = (given){"log_gate", tokens, bo_gate_width(d) * d->key_heads};
-    list[4] = (given){"beta", tokens, beta ? d->key_heads : 0};
+    list[4] = (given){"beta", tokens, bo_attention_has(d, BO_TRAIT_BETA) ? d->key_heads : 0};
 }
 
 /* Parameters are taken by their number: files have them as key_heads x …. */

@@ -5,6 +5,9 @@
 
 #include <bochner/features.h>
 
+/* A function of γ x·y that attention may have in place of exp(s q·k), so that γ is its scale: SOFTMAX, LINEAR, POLYNOMIAL,
+ * TAYLOR. */
+bool bo_kernel_of_products(bo_kernel kernel);
 /* Log scales may differ from 0: φ of the kernels SOFTMAX and COSH. */
 bool bo_features_scaled(const bo_features *features);
 /* φ(x)·φ(y) is never negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU, SELFTENSOR, EXPONENTIAL, HEDGEHOG, RECTIFIER. */

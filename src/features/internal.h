@@ -14,6 +14,7 @@
 #include "../base/rng.h"
 #include "../kernels/kernels.h"
 #include "../math/linalg.h"
+#include "block.h"
 #include "propose.h"
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
@@ -57,6 +58,8 @@ typedef struct bo_kernel_definition {
     bo_form form;
     bool shift_invariant;        /* k(x, y) = k(x - y), k(x, x) = 1; otherwise √γ scales the inputs */
     bool scaled;                 /* grows exponentially: features come with log scales (block.h) */
+    bool learned;                /* made to follow a learned map W x + b */
+    bool of_products;            /* a function of γ x·y that attention may have for exp(s q·k): γ is its scale */
     const bo_spectrum *spectrum; /* NULL: nothing to draw */
     double (*value)(const bo_features_desc *desc, const bo_pair *pair);
 } bo_kernel_definition;

@@ -2,24 +2,28 @@
 #include "internal.h"
 
 static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
-    [BO_KERNEL_RBF] = {"rbf", BO_FORM_DISTANCE, true, false, &bo_spectrum_gaussian, bo_value_rbf},
-    [BO_KERNEL_LAPLACIAN] = {"laplacian", BO_FORM_L1, true, false, &bo_spectrum_cauchy, bo_value_laplacian},
-    [BO_KERNEL_CAUCHY] = {"cauchy", BO_FORM_PRODUCT, true, false, &bo_spectrum_laplace, bo_value_cauchy},
-    [BO_KERNEL_MATERN12] = {"matern12", BO_FORM_DISTANCE, true, false, &bo_spectrum_student1, bo_value_matern12},
-    [BO_KERNEL_MATERN32] = {"matern32", BO_FORM_DISTANCE, true, false, &bo_spectrum_student3, bo_value_matern32},
-    [BO_KERNEL_MATERN52] = {"matern52", BO_FORM_DISTANCE, true, false, &bo_spectrum_student5, bo_value_matern52},
-    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true, false, &bo_spectrum_gamma_mixture,
-                                      bo_value_rational_quadratic},
-    [BO_KERNEL_SOFTMAX] = {"softmax", BO_FORM_DOT, false, true, &bo_spectrum_unit, bo_value_softmax},
-    [BO_KERNEL_ARCCOS] = {"arccos", BO_FORM_DOT, false, false, &bo_spectrum_unit, bo_value_arccos},
-    [BO_KERNEL_POLYNOMIAL] = {"polynomial", BO_FORM_DOT, false, false, NULL, bo_value_polynomial},
-    [BO_KERNEL_TAYLOR] = {"taylor", BO_FORM_DOT, false, false, NULL, bo_value_taylor},
-    [BO_KERNEL_ELU] = {"elu", BO_FORM_ELU, false, false, NULL, bo_value_dot},
-    [BO_KERNEL_CUSTOM] = {"custom", BO_FORM_NONE, false, false, &bo_spectrum_unit, NULL},
-    [BO_KERNEL_LINEAR] = {"linear", BO_FORM_DOT, false, false, NULL, bo_value_dot},
-    [BO_KERNEL_COSH] = {"cosh", BO_FORM_COSH, false, true, NULL, bo_value_dot},
-    [BO_KERNEL_HEDGEHOG] = {"hedgehog", BO_FORM_SIGNS, false, false, NULL, bo_value_hedgehog},
-    [BO_KERNEL_RECTIFIER] = {"rectifier", BO_FORM_RECTIFIER, false, false, NULL, bo_value_dot},
+    [BO_KERNEL_RBF] = {"rbf", BO_FORM_DISTANCE, true, false, false, false, &bo_spectrum_gaussian, bo_value_rbf},
+    [BO_KERNEL_LAPLACIAN] = {"laplacian", BO_FORM_L1, true, false, false, false, &bo_spectrum_cauchy,
+                             bo_value_laplacian},
+    [BO_KERNEL_CAUCHY] = {"cauchy", BO_FORM_PRODUCT, true, false, false, false, &bo_spectrum_laplace, bo_value_cauchy},
+    [BO_KERNEL_MATERN12] = {"matern12", BO_FORM_DISTANCE, true, false, false, false, &bo_spectrum_student1,
+                            bo_value_matern12},
+    [BO_KERNEL_MATERN32] = {"matern32", BO_FORM_DISTANCE, true, false, false, false, &bo_spectrum_student3,
+                            bo_value_matern32},
+    [BO_KERNEL_MATERN52] = {"matern52", BO_FORM_DISTANCE, true, false, false, false, &bo_spectrum_student5,
+                            bo_value_matern52},
+    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true, false, false, false,
+                                      &bo_spectrum_gamma_mixture, bo_value_rational_quadratic},
+    [BO_KERNEL_SOFTMAX] = {"softmax", BO_FORM_DOT, false, true, false, true, &bo_spectrum_unit, bo_value_softmax},
+    [BO_KERNEL_ARCCOS] = {"arccos", BO_FORM_DOT, false, false, false, false, &bo_spectrum_unit, bo_value_arccos},
+    [BO_KERNEL_POLYNOMIAL] = {"polynomial", BO_FORM_DOT, false, false, false, true, NULL, bo_value_polynomial},
+    [BO_KERNEL_TAYLOR] = {"taylor", BO_FORM_DOT, false, false, false, true, NULL, bo_value_taylor},
+    [BO_KERNEL_ELU] = {"elu", BO_FORM_ELU, false, false, false, false, NULL, bo_value_dot},
+    [BO_KERNEL_CUSTOM] = {"custom", BO_FORM_NONE, false, false, false, false, &bo_spectrum_unit, NULL},
+    [BO_KERNEL_LINEAR] = {"linear", BO_FORM_DOT, false, false, false, true, NULL, bo_value_dot},
+    [BO_KERNEL_COSH] = {"cosh", BO_FORM_COSH, false, true, true, false, NULL, bo_value_dot},
+    [BO_KERNEL_HEDGEHOG] = {"hedgehog", BO_FORM_SIGNS, false, false, true, false, NULL, bo_value_hedgehog},
+    [BO_KERNEL_RECTIFIER] = {"rectifier", BO_FORM_RECTIFIER, false, false, true, false, NULL, bo_value_dot},
 };
 
 static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
@@ -78,6 +82,31 @@ bo_function bo_function_default(bo_kernel kernel)
         if (functions[i]->kernels & BO_KERNEL_BIT(kernel)) return (bo_function)i;
     }
     return BO_FUNCTION_DEFAULT;
+}
+
+bool bo_kernel_is_scaled(bo_kernel kernel)
+{
+    const bo_kernel_definition *definition = bo_kernel_find(kernel);
+    return definition && definition->scaled;
+}
+
+bool bo_kernel_is_learned(bo_kernel kernel)
+{
+    const bo_kernel_definition *definition = bo_kernel_find(kernel);
+    return definition && definition->learned;
+}
+
+bool bo_kernel_of_products(bo_kernel kernel)
+{
+    const bo_kernel_definition *definition = bo_kernel_find(kernel);
+    return definition && definition->of_products;
+}
+
+bool bo_features_free_length(const bo_features_desc *desc)
+{
+    const bo_function which = desc->function ? desc->function : bo_function_default(desc->kernel);
+    const bo_function_definition *function = bo_function_find(which);
+    return function && !function->count;
 }
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */

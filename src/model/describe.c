@@ -38,7 +38,7 @@ bo_status bo_model_require_language(bo_context *context, const bo_model *model, 
 /* It is causal and nothing else. */
 static bool looks_back(const bo_attention_desc *a)
 {
-    return a->gate != BO_GATE_NONE || a->window || a->kind == BO_ATTENTION_HYBRID || bo_is_memory(a);
+    return a->gate != BO_GATE_NONE || a->window || bo_attention_has(a, BO_TRAIT_CAUSAL);
 }
 
 bool bo_model_is_causal(const bo_model_desc *d, bo_model_part part)
@@ -149,22 +149,14 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
 
 static bool is_given(const bo_attention_desc *a)
 {
-    return a->kind != BO_ATTENTION_EXACT || a->heads || a->dim || a->scale > 0 || a->capacity || a->chunk;
-}
-
-/* HYBRID asks the source through the features of its past alone. */
-static bo_attention_kind features_of_hybrid(const bo_attention_desc *a)
-{
-    if (bo_kernel_is_learned(a->features.kernel)) return BO_ATTENTION_LEARNED;
-    return a->features.kernel == BO_KERNEL_SOFTMAX || a->features.kernel == BO_KERNEL_RBF ? BO_ATTENTION_FAVOR
-                                                                                          : BO_ATTENTION_LINEAR;
+    return a->kind || a->heads || a->dim || a->scale > 0 || a->capacity || a->chunk;
 }
 
 static bo_attention_desc usual_cross(const bo_model_desc *d)
 {
     bo_attention_desc a = d->attention;
     if (d->mixer != BO_MIXER_ATTENTION) return (bo_attention_desc){0};
-    if (a.kind == BO_ATTENTION_HYBRID) a.kind = features_of_hybrid(&a);
+    a.kind = bo_attention_cross_kind(&a);
     a.gate = BO_GATE_NONE;
     a.window = a.capacity = 0;
     return a;
@@ -176,7 +168,7 @@ static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
     if (d->task != BO_MODEL_TRANSLATE || d->cross != BO_CROSS_ATTENTION) *a = (bo_attention_desc){0};
     if (d->task != BO_MODEL_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
     if (!is_given(a)) *a = usual_cross(d);
-    if (a->gate != BO_GATE_NONE || a->window || a->kind == BO_ATTENTION_HYBRID)
+    if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
         REFUSE("cross_attention sees all of a source at once: it has no gate and no window, and is not hybrid");
     return bo_model_resolve_attention(context, d, BO_MODEL_PART_CROSS, a);
 }
@@ -311,7 +303,8 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
         REFUSE("gates must begin at numbers from -100 to 100, found %g and %g", d->gate_first, d->gate_last);
     if (d->rope_base == 0) d->rope_base = 10000;
     if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
-    if (d->sigma == 0) d->sigma = d->attention.kind == BO_ATTENTION_HYBRID ? 3 : 1; /* a window wants to be sharp */
+    if (d->sigma == 0)
+        d->sigma = bo_attention_has(&d->attention, BO_TRAIT_MIX) ? 3 : 1; /* a window wants to be sharp */
     if (d->gate_first == 0 && d->gate_last == 0) {
         d->gate_first = 1;
         d->gate_last = 5;
@@ -379,21 +372,6 @@ static bo_status check_choices(bo_context *context, const bo_model_desc *d)
 
 /* ---- attention ---------------------------------------------------------------------------------------------------- */
 
-bool bo_map_has_free_length(const bo_features_desc *map)
-{
-    bo_kernel kernel = map->kernel;
-    bo_function function = map->function;
-    if (function == BO_FUNCTION_TENSORSKETCH || function == BO_FUNCTION_SELFTENSOR) return true;
-    return kernel != BO_KERNEL_POLYNOMIAL && kernel != BO_KERNEL_TAYLOR && kernel != BO_KERNEL_ELU &&
-           kernel != BO_KERNEL_LINEAR && !bo_kernel_is_learned(kernel);
-}
-
-static bool wants_features(const bo_attention_desc *a)
-{
-    if (bo_is_explicit(a) || bo_is_memory(a) || bo_has_learned_map(a)) return false;
-    return bo_map_has_free_length(&a->features);
-}
-
 static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
 {
     if (*size && *size != wanted) REFUSE("attention.%s must be %zu (or 0), found %zu", name, wanted, *size);
@@ -413,18 +391,18 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
     BO_TRY(fill_size(context, "dim", d->head_dim, &a->dim));
     BO_TRY(fill_size(context, "value_dim", d->head_dim, &a->value_dim));
     a->causal = bo_model_is_causal(d, part);
-    if (bo_is_memory(a)) a->normalizer = BO_NORMALIZER_NONE;
-    if (!f->features && wants_features(a)) f->features = 128;
+    if (bo_attention_has(a, BO_TRAIT_MEMORY)) a->normalizer = BO_NORMALIZER_NONE;
+    if (!f->features && bo_attention_has(a, BO_TRAIT_DRAWS) && bo_features_free_length(f)) f->features = 128;
     if (!f->seed) f->seed = d->seed;
-    bool signed_features = a->kind == BO_ATTENTION_RFA && f->kernel == BO_KERNEL_RBF;
+    bool signed_features = bo_attention_has(a, BO_TRAIT_UNIT_ROWS) && f->kernel == BO_KERNEL_RBF;
     if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;
-    if (!a->capacity && bo_is_explicit(a) && !a->window) a->capacity = bo_model_positions(d);
+    if (!a->capacity && bo_attention_has(a, BO_TRAIT_CAPACITY) && !a->window) a->capacity = bo_model_positions(d);
     return BO_OK;
 }
 
 bo_choice bo_query_norm(const bo_attention_desc *a)
 {
-    return a->unit || a->kind == BO_ATTENTION_RFA ? BO_CHOICE_NO : BO_CHOICE_YES;
+    return a->unit || bo_attention_has(a, BO_TRAIT_UNIT_ROWS) ? BO_CHOICE_NO : BO_CHOICE_YES;
 }
 
 bo_choice bo_output_norm(const bo_attention_desc *a)

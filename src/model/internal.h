@@ -59,8 +59,6 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d);
 /* Maps of all places, of a resolved descriptor, which gets what they filled in; *out NULL where the MLP has none. */
 bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_features ***out);
 void bo_mlp_maps_destroy(bo_features **maps, const bo_model_desc *desc); /* NULL is fine */
-/* The length of the map is the caller's choice; else its function's. */
-bool bo_map_has_free_length(const bo_features_desc *map);
 /* The weights, which the model does not have yet, declared: with these adapters or (NULL) none. */
 bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora);
 /* Adapters without values; the weights as they were lie aside until the adapters are kept (adapt.c). */

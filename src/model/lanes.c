@@ -118,7 +118,7 @@ static bool keeps_every_key(const bo_attention *attention)
 {
     if (!attention) return false;
     const bo_attention_desc *desc = bo_attention_describe(attention);
-    return bo_is_explicit(desc) && !desc->window;
+    return bo_attention_has(desc, BO_TRAIT_CAPACITY) && !desc->window;
 }
 
 static bo_status take_attention(bo_context *context, bo_lanes *lanes, size_t place, size_t capacity)

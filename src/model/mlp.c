@@ -49,7 +49,7 @@ static bo_status resolve_features(bo_context *context, size_t most, bo_model_des
     if (f->features && d->hidden && f->features != d->hidden)
         REFUSE("mlp_features.features must be hidden = %zu (or 0), found %zu", d->hidden, f->features);
     if (!d->hidden) d->hidden = f->features;
-    if (!d->hidden && bo_map_has_free_length(f)) d->hidden = default_hidden(d);
+    if (!d->hidden && bo_features_free_length(f)) d->hidden = default_hidden(d);
     if (d->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, d->hidden);
     f->features = d->hidden; /* 0: the function says */
     f->dim = d->width;

@@ -64,7 +64,7 @@ static void describe_attention(const bo_attention *made, bo_attention_desc *desc
     *desc = *bo_attention_describe(made);
     desc->features.seed = seed;
     desc->features.length_scales = NULL;
-    if (desc->kind == BO_ATTENTION_RFA) desc->features.gamma = 0; /* a temperature instead */
+    if (bo_attention_has(desc, BO_TRAIT_TEMPERATURE)) desc->features.gamma = 0; /* it follows from that */
 }
 
 static void describe_attentions(bo_model *model)

@@ -40,7 +40,7 @@ bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size
 bool bo_session_has_capacity(const bo_model *model)
 {
     const bo_attention_desc *attention = &model->desc.attention;
-    return bo_nn_mixer_attends(model->desc.mixer) && bo_is_explicit(attention) && !attention->window;
+    return bo_nn_mixer_attends(model->desc.mixer) && bo_attention_has(attention, BO_TRAIT_CAPACITY) && !attention->window;
 }
 
 static size_t layer_bytes(const bo_session *session, size_t layer)

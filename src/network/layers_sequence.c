@@ -170,11 +170,10 @@ static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo
                    desc->dim, features);
 }
 
-/* Kinds that draw frequencies have as many as they are asked for; the maps of the others know their number. */
-static size_t features_of(const bo_layer_options *o, bo_attention_kind kind)
+/* Maps that draw frequencies have as many as they are asked for; the others know their number. */
+static size_t features_of(const bo_layer_options *o, const bo_attention_desc *desc)
 {
-    const bool draws = kind == BO_ATTENTION_RFA || kind == BO_ATTENTION_FAVOR || kind == BO_ATTENTION_DARK ||
-                       kind == BO_ATTENTION_HYBRID;
+    const bool draws = bo_attention_has(desc, BO_TRAIT_DRAWS) && bo_features_free_length(&desc->features);
     return o->size || !draws ? o->size : FEATURES;
 }
 
@@ -183,7 +182,7 @@ static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_s
     bo_attention_desc desc = {.causal = layer->options.causal};
     BO_TRY(make_heads(context, layer, in, &desc));
     bo_attention_preset(preset_name(layer->options.kind), &desc);
-    desc.features.features = features_of(&layer->options, desc.kind);
+    desc.features.features = features_of(&layer->options, &desc);
     desc.features.seed = seed_of(layer, seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }
@@ -192,13 +191,12 @@ static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_s
 static bo_attention_layer attention_of(const bo_recorder *r)
 {
     const bo_attention_desc *d = bo_attention_describe(r->layer->attention);
-    const bool unit = d->kind == BO_ATTENTION_RFA || d->unit;
-    const bool memory = d->kind == BO_ATTENTION_GLA || d->kind == BO_ATTENTION_DELTA;
+    const bool unit = bo_attention_has(d, BO_TRAIT_UNIT_ROWS) || d->unit;
     return (bo_attention_layer){.attention = r->layer->attention,
                                 .positions = r->options->positions ? BO_POSITIONS_ROPE : BO_POSITIONS_NONE,
                                 .rope_base = 10000,
                                 .query_norm = !unit,
-                                .output_norm = memory || d->normalizer == BO_NORMALIZER_NONE,
+                                .output_norm = d->normalizer == BO_NORMALIZER_NONE,
                                 .epsilon = 1e-6,
                                 .dropout = r->options->rate,
                                 .sigma = 1,

@@ -34,7 +34,7 @@ static bo_value give_log_gate(const recorder *r)
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
     bo_init bias = {.law = BO_INIT_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
     if (!width || !r->keys) return 0;
-    if (r->kind->kind != BO_ATTENTION_GLA) {
+    if (!bo_attention_has(r->kind, BO_TRAIT_CHANNELS)) {
         bo_linear_desc gate = {.out = heads, .bias = true, .role = BO_WEIGHT_VECTOR, .bias_init = bias};
         return bo_nn_unary(r->graph, project(r, ".g_proj", r->keys, &gate), BO_UNARY_LOG_SIGMOID, 1, 0);
     }
@@ -46,7 +46,7 @@ static bo_value give_log_gate(const recorder *r)
 static bo_value give_sigma(const recorder *r)
 {
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
-    if (r->kind->kind != BO_ATTENTION_RFA) return 0;
+    if (!bo_attention_has(r->kind, BO_TRAIT_SIGMA)) return 0;
     return bo_nn_parameter(r->graph, r->prefix, ".sigma", 2, shape,
                            (bo_init){.law = BO_INIT_NORMAL, .a = r->layer->sigma});
 }
@@ -66,35 +66,35 @@ static bo_value map_bias(const recorder *r, const char *suffix)
 
 static bo_value give_m(const recorder *r)
 {
-    if (r->kind->kind == BO_ATTENTION_DARK) return map_matrix(r, ".m");
-    return bo_has_learned_map(r->kind) ? map_matrix(r, ".map_q.weight") : 0;
+    if (bo_attention_has(r->kind, BO_TRAIT_MATRIX)) return map_matrix(r, ".m");
+    return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_matrix(r, ".map_q.weight") : 0;
 }
 
 static bo_value give_m_k(const recorder *r)
 {
-    return bo_has_learned_map(r->kind) ? map_matrix(r, ".map_k.weight") : 0;
+    return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_matrix(r, ".map_k.weight") : 0;
 }
 
 static bo_value give_bias(const recorder *r)
 {
-    return bo_has_learned_map(r->kind) ? map_bias(r, ".map_q.bias") : 0;
+    return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_bias(r, ".map_q.bias") : 0;
 }
 
 static bo_value give_bias_k(const recorder *r)
 {
-    return bo_has_learned_map(r->kind) ? map_bias(r, ".map_k.bias") : 0;
+    return bo_attention_has(r->kind, BO_TRAIT_AFFINE) ? map_bias(r, ".map_k.bias") : 0;
 }
 
 static bo_value give_mix(const recorder *r)
 {
-    if (r->kind->kind != BO_ATTENTION_HYBRID) return 0;
+    if (!bo_attention_has(r->kind, BO_TRAIT_MIX)) return 0;
     bo_value log_mix = bo_nn_vector(r->graph, r->prefix, ".mix", r->kind->heads, (bo_init){0});
     return bo_nn_unary(r->graph, log_mix, BO_UNARY_EXP, 1, 0);
 }
 
 static bo_value give_beta(const recorder *r)
 {
-    if ((r->kind->kind != BO_ATTENTION_DELTA && r->kind->kind != BO_ATTENTION_RIDGE) || !r->keys) return 0;
+    if (!bo_attention_has(r->kind, BO_TRAIT_BETA) || !r->keys) return 0;
     bo_linear_desc desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_VECTOR};
     return bo_nn_unary(r->graph, project(r, ".b_proj", r->keys, &desc), BO_UNARY_SIGMOID, 1, 0);
 }
@@ -114,7 +114,7 @@ static bo_value give_lambda(const recorder *r)
 {
     const double least = 0.25;
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
-    if (r->kind->kind != BO_ATTENTION_RIDGE) return 0;
+    if (!bo_attention_has(r->kind, BO_TRAIT_LAMBDA)) return 0;
     bo_init init = {.law = BO_INIT_NORMAL, .a = log(expm1(1 - least))};
     bo_value raw = bo_nn_parameter(r->graph, r->prefix, ".lambda", 2, shape, init);
     return bo_nn_unary(r->graph, raw, BO_UNARY_SOFTPLUS, 1, least);
@@ -138,7 +138,7 @@ static const struct {
 static double first_gain(const recorder *r)
 {
     const bo_attention_desc *d = r->kind;
-    bool estimates = d->kind == BO_ATTENTION_FAVOR || d->kind == BO_ATTENTION_DARK || d->kind == BO_ATTENTION_HYBRID;
+    bool estimates = bo_attention_has(d, BO_TRAIT_PROPOSAL);
     return estimates && d->scale > 0 ? r->layer->sigma / sqrt(d->scale * (double)d->dim) : 1;
 }
 

@@ -85,10 +85,8 @@ static double head_copies(const bo_attention *attention, const bo_attention_plan
     const bo_features *map = bo_attention_features(attention, 0);
     const double dim = (double)d->dim, features = map ? (double)bo_features_describe(map)->features : dim;
     const double chunk = plan->chunk ? (double)plan->chunk : 64;
-    const bool scores =
-        d->kind == BO_ATTENTION_EXACT || d->kind == BO_ATTENTION_POWER || d->kind == BO_ATTENTION_HYBRID;
-    const bool state = d->kind != BO_ATTENTION_EXACT && d->kind != BO_ATTENTION_POWER;
-    const double solve = d->kind == BO_ATTENTION_RIDGE ? 2 * dim * dim : 0; /* its factor, token by token */
+    const bool scores = bo_attention_has(d, BO_TRAIT_WINDOW), state = !bo_attention_has(d, BO_TRAIT_CAPACITY);
+    const double solve = bo_attention_has(d, BO_TRAIT_ITERATIONS) ? 2 * dim * dim : 0; /* its factor, token by token */
     return tokens *
            ((scores ? 2 * seen(d, tokens) : 0) + solve + (state ? 2 * features + 2 * features * (dim + 1) / chunk : 0));
 }

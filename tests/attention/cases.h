@@ -3,7 +3,7 @@
 #define BO_TEST_ATTENTION_CASES_H
 
 #include "judge.h"
-#include "kinds.h"
+#include "kind_cases.h"
 
 typedef void (*case_visitor)(bo_context *context, const trial_desc *desc);
 

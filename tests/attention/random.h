@@ -3,7 +3,7 @@
 #define BO_TEST_ATTENTION_RANDOM_H
 
 #include "judge.h"
-#include "kinds.h"
+#include "kind_cases.h"
 
 /* What a random trial points to. */
 typedef struct random_case {

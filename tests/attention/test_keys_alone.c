@@ -1,6 +1,6 @@
 /* Keys without queries (shape.no_queries): the states they leave, and the gradients that come back through them, are those of
  * a call whose queries nobody listens to, bit by bit, for any number of threads. */
-#include "kinds.h"
+#include "kind_cases.h"
 #include "trial.h"
 
 enum { SEQUENCES = 3, LONG = 260 };

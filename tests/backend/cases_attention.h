@@ -5,7 +5,7 @@
 
 #include "harness.h"
 #include "attention/judge.h"
-#include "attention/kinds.h"
+#include "attention/kind_cases.h"
 
 /* Inputs after q, k, v in the order of bo_attention_given. */
 static const trial_array attention_given[] = {LOG_GATE, SIGMA, M, MIX, BETA, LOG_DECAY, LAMBDA, M_K, BIAS, BIAS_K};

@@ -1,9 +1,9 @@
 /* Every kind of attention with every kind of map: the list that tests go through. */
-#ifndef BO_TEST_ATTENTION_KINDS_H
-#define BO_TEST_ATTENTION_KINDS_H
+#ifndef BO_TEST_ATTENTION_KIND_CASES_H
+#define BO_TEST_ATTENTION_KIND_CASES_H
 
 #include "testing.h"
-#include "kinds_list.h"
+#include "kind_cases_list.h"
 
 static inline void kinds_custom(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
                                 size_t features, float *out)

@@ -1,6 +1,6 @@
 /* The list of kinds.h itself. */
-#ifndef BO_TEST_ATTENTION_KINDS_LIST_H
-#define BO_TEST_ATTENTION_KINDS_LIST_H
+#ifndef BO_TEST_ATTENTION_KIND_CASES_LIST_H
+#define BO_TEST_ATTENTION_KIND_CASES_LIST_H
 
 #include <bochner/attention.h>
 
