@@ -196,8 +196,7 @@ int cli_attention_advise(cli_attention_job *job)
     job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
     if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->shape, job->inputs.q,
-                                                   job->inputs.k, job->inputs.v, o->target,
-                                                   o->most == CLI_NOT_GIVEN ? 0 : o->most, &advice)))
+                                                   job->inputs.k, job->inputs.v, o->target, o->most, &advice)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     if (job->session->common.json)

@@ -11,23 +11,23 @@
 /* Numbers out of range are those of the calibration's own files, where there are any. */
 static bool calibration_ok(cli_attention_job *job, bo_status status)
 {
-    const char *const *given = job->options->given;
-    if (status != BO_NUMERIC || !given[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
-    cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", given[CLI_CALIBRATE_Q],
-             given[CLI_CALIBRATE_K], cli_attention_words(job));
+    const char *const *sources = job->options->sources;
+    if (status != BO_NUMERIC || !sources[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", sources[CLI_CALIBRATE_Q],
+             sources[CLI_CALIBRATE_K], cli_attention_words(job));
     return false;
 }
 
 /* Numbers out of range may come from the frequencies, and so from the files they were drawn for. */
 static bool forward_ok(cli_attention_job *job, bo_status status)
 {
-    const char *const *given = job->options->given;
-    if (status != BO_NUMERIC || !given[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    const char *const *sources = job->options->sources;
+    if (status != BO_NUMERIC || !sources[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
     for (int i = CLI_Q; i <= CLI_V; i++)
         if (!cli_attention_finite(job, &job->files[i])) return false;
     cli_fail(job->session,
              "%s; the frequencies were drawn for --calibrate-q %s and --calibrate-k %s, whose numbers may be too large",
-             cli_attention_words(job), given[CLI_CALIBRATE_Q], given[CLI_CALIBRATE_K]);
+             cli_attention_words(job), sources[CLI_CALIBRATE_Q], sources[CLI_CALIBRATE_K]);
     return false;
 }
 
@@ -39,7 +39,7 @@ static bool calibrate(cli_attention_job *job)
     bo_attention_shape shape;
     bo_attention_inputs inputs;
     if (!cli_attention_calibration(job, &shape, &inputs)) return false;
-    if (job->desc.causal && !job->options->given[CLI_CALIBRATE_Q])
+    if (job->desc.causal && !job->options->sources[CLI_CALIBRATE_Q])
         cli_warn(job->session,
                  "the frequencies are drawn for all of these queries and keys, later tokens included: causal use "
                  "has them from other data (--calibrate-q, --calibrate-k)");
@@ -185,7 +185,7 @@ static int run(cli_attention_job *job)
 static int check_files(const cli_attention_options *o)
 {
     for (int i = CLI_Q; i <= (o->advise ? CLI_K : CLI_V); i++)
-        if (!o->given[i])
+        if (!o->sources[i])
             return cli_wrong_use("attention", "expected --q, --k%s; found no --%s", o->advise ? "" : " and --v",
                                  cli_attention_option((cli_attention_source)i));
     if (o->out && !cli_ends_with(o->out, ".npy"))
@@ -193,7 +193,7 @@ static int check_files(const cli_attention_options *o)
     const cli_path outputs[] = {{"out", o->out}};
     cli_path inputs[CLI_SOURCES];
     for (int i = 0; i < CLI_SOURCES; i++)
-        inputs[i] = (cli_path){cli_attention_option((cli_attention_source)i), o->given[i]};
+        inputs[i] = (cli_path){cli_attention_option((cli_attention_source)i), o->sources[i]};
     const char *standard = NULL;
     for (size_t i = 0; i < CLI_COUNT_OF(inputs); i++) {
         if (!inputs[i].path || strcmp(inputs[i].path, "-") != 0) continue;
@@ -218,7 +218,7 @@ static int attention(void *options, const cli_common *common, const cli_argument
     cli_attention_job job = {.session = &session, .options = o};
     for (int i = 0; i < CLI_SOURCES; i++)
         job.files[i] =
-            (cli_attention_file){.option = cli_attention_option((cli_attention_source)i), .path = o->given[i]};
+            (cli_attention_file){.option = cli_attention_option((cli_attention_source)i), .path = o->sources[i]};
     status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     cli_attention_close(&job);
@@ -226,38 +226,21 @@ static int attention(void *options, const cli_common *common, const cli_argument
     return status;
 }
 
-cli_attention_options cli_attention_none_given(const char *command)
-{
-    return (cli_attention_options){.command = command,
-                                   .kind = -1,
-                                   .gate_input = -1,
-                                   .map = -1,
-                                   .sampling = -1,
-                                   .proposal = -1,
-                                   .normalizer = -1,
-                                   .degree = NAN,
-                                   .features = CLI_NOT_GIVEN,
-                                   .window = CLI_NOT_GIVEN,
-                                   .rank = CLI_NOT_GIVEN,
-                                   .iterations = CLI_NOT_GIVEN,
-                                   .chunk = CLI_NOT_GIVEN,
-                                   .most = CLI_NOT_GIVEN};
-}
-
 static const cli_option rows[] = {
     SECTION("Arrays (.npy)"),
-    TEXT("q", "FILE", cli_attention_options, given[CLI_Q],
+    TEXT("q", "FILE", cli_attention_options, sources[CLI_Q],
          "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head"),
-    TEXT("k", "FILE", cli_attention_options, given[CLI_K],
+    TEXT("k", "FILE", cli_attention_options, sources[CLI_K],
          "keys, of as many heads or of fewer that divide them; without --causal of any length"),
-    TEXT("v", "FILE", cli_attention_options, given[CLI_V], "values, one for each key"),
-    TEXT("gate", "FILE", cli_attention_options, given[CLI_GATE],
+    TEXT("v", "FILE", cli_attention_options, sources[CLI_V], "values, one for each key"),
+    TEXT("gate", "FILE", cli_attention_options, sources[CLI_GATE],
          "gates in (0, 1], one for each key, which multiply what was seen before; of gla one for each key "
          "and column"),
-    TEXT("log-gate", "FILE", cli_attention_options, given[CLI_LOG_GATE], "logarithms of the gates, in place of --gate"),
-    CHOICE("gate-input", "HOW", cli_attention_options, gate_input, cli_attention_gate_choice,
-           "weight of a new key: 1 - gate, or 1", .otherwise = "1 - gate of rfa-gate, else 1"),
-    TEXT("beta", "FILE", cli_attention_options, given[CLI_BETA],
+    TEXT("log-gate", "FILE", cli_attention_options, sources[CLI_LOG_GATE],
+         "logarithms of the gates, in place of --gate"),
+    CHOICE("gate-input", "HOW", cli_attention_options, gate_input, bo_gate_name, "weight of a new key: 1 - gate, or 1",
+           .without = 1u << BO_GATE_NONE | 1u << BO_GATE_FIXED, .otherwise = "1 - gate of rfa-gate, else 1"),
+    TEXT("beta", "FILE", cli_attention_options, sources[CLI_BETA],
          "delta, ridge: weights of the keys, at least 0, one for each key", .otherwise = "1"),
     SECTION("Attention"),
     CHOICE("kind", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention"),
@@ -267,7 +250,7 @@ static const cli_option rows[] = {
                  .otherwise = "1/sqrt(width); 1 for maps that are not functions of q.k"),
     REAL("degree", "P", cli_attention_options, degree,
          "poly: degree of (1 + s q.k)^P, a whole number; power: of |s q.k|^P, any number above 0", .otherwise = "2"),
-    TEXT("decay", "G|LIST|FILE", cli_attention_options, given[CLI_DECAY],
+    TEXT("decay", "G|LIST|FILE", cli_attention_options, sources[CLI_DECAY],
          "retention, and others with features: one gate in (0, 1] for all tokens, or one for each key head",
          .otherwise = "of retention 1 - 2^-5, 1 - 2^-6, ..."),
     COUNT("window", "W", cli_attention_options, window,
@@ -284,15 +267,16 @@ static const cli_option rows[] = {
           .otherwise = "the least power of two that is at least 4 widths"),
     CHOICE("draw", "D", cli_attention_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),
     FLAG("one-draw", cli_attention_options, one_draw, "all heads share their frequencies"),
-    CHOICE("proposal", "LAW", cli_attention_options, proposal, cli_attention_proposal_choice,
+    CHOICE("proposal", "LAW", cli_attention_options, proposal, bo_proposal_name,
            "favor, dark, hybrid: the law that frequencies are drawn from, fitted to data, with weights; oprf "
            "is favor++, sderf is favor#",
            .otherwise = "the kind's"),
-    CHOICE("sampling", "S", cli_attention_options, sampling, cli_attention_sampling_choice,
-           "optimal: of many frequencies those that matter to the data, with weights", .otherwise = "drawn"),
-    TEXT("calibrate-q", "FILE", cli_attention_options, given[CLI_CALIBRATE_Q],
+    CHOICE("sampling", "S", cli_attention_options, sampling, bo_sampling_name,
+           "optimal: of many frequencies those that matter to the data, with weights",
+           .without = ~0u << (BO_SAMPLING_OPTIMAL + 1), .otherwise = "drawn"),
+    TEXT("calibrate-q", "FILE", cli_attention_options, sources[CLI_CALIBRATE_Q],
          "queries that a law or optimal sampling is fitted to", .otherwise = "q"),
-    TEXT("calibrate-k", "FILE", cli_attention_options, given[CLI_CALIBRATE_K],
+    TEXT("calibrate-k", "FILE", cli_attention_options, sources[CLI_CALIBRATE_K],
          "keys that a law or optimal sampling is fitted to", .otherwise = "k"),
     REAL_OR_AUTO("gamma", cli_attention_options, gamma, "hybrid: gamma of a map that does not estimate softmax",
                  .otherwise = "1"),
@@ -300,16 +284,16 @@ static const cli_option rows[] = {
     SECTION("Parameters of a kind"),
     REAL_OR_AUTO("temperature", cli_attention_options, temperature,
                  "rfa: queries and keys of unit norm are divided by it", .otherwise = "1"),
-    TEXT("sigma", "FILE", cli_attention_options, given[CLI_SIGMA],
+    TEXT("sigma", "FILE", cli_attention_options, sources[CLI_SIGMA],
          "rfa: (key heads, width), factors of queries and keys", .otherwise = "1"),
-    TEXT("m", "FILE", cli_attention_options, given[CLI_M], "dark: (key heads, rank, width), the M of exp(s Mq.Mk)",
+    TEXT("m", "FILE", cli_attention_options, sources[CLI_M], "dark: (key heads, rank, width), the M of exp(s Mq.Mk)",
          .otherwise = "the identity"),
-    TEXT("w", "FILE", cli_attention_options, given[CLI_W],
+    TEXT("w", "FILE", cli_attention_options, sources[CLI_W],
          "hedgehog, t2r: (key heads, rank, width), the W of the map of Wx + b", .otherwise = "the identity"),
-    TEXT("w-k", "FILE", cli_attention_options, given[CLI_W_K], "W of the keys", .otherwise = "that of the queries"),
-    TEXT("bias", "FILE", cli_attention_options, given[CLI_BIAS], "hedgehog, t2r: (key heads, rank), b",
+    TEXT("w-k", "FILE", cli_attention_options, sources[CLI_W_K], "W of the keys", .otherwise = "that of the queries"),
+    TEXT("bias", "FILE", cli_attention_options, sources[CLI_BIAS], "hedgehog, t2r: (key heads, rank), b",
          .otherwise = "0"),
-    TEXT("bias-k", "FILE", cli_attention_options, given[CLI_BIAS_K], "b of the keys",
+    TEXT("bias-k", "FILE", cli_attention_options, sources[CLI_BIAS_K], "b of the keys",
          .otherwise = "that of the queries"),
     COUNT("rank", "R", cli_attention_options, rank, "dark, hedgehog, t2r: rows of M or W", .low = 1,
           .otherwise = "the width"),
@@ -317,11 +301,11 @@ static const cli_option rows[] = {
     FLAG("propose", cli_attention_options, propose,
          "favor, dark: as --proposal gaussian on these queries and keys, with a report on what its theory "
          "takes for granted"),
-    TEXT("mix", "X|FILE", cli_attention_options, given[CLI_MIX], "hybrid: weight of the window, a number or (heads,)",
+    TEXT("mix", "X|FILE", cli_attention_options, sources[CLI_MIX], "hybrid: weight of the window, a number or (heads,)",
          .otherwise = "1"),
     FLAG("unit", cli_attention_options, unit, "gla, ridge: queries and keys of unit norm, as delta has them"),
     FLAG("no-unit", cli_attention_options, no_unit, "delta: queries and keys as they are"),
-    TEXT("lambda", "X|FILE", cli_attention_options, given[CLI_LAMBDA],
+    TEXT("lambda", "X|FILE", cli_attention_options, sources[CLI_LAMBDA],
          "ridge: a number above 0 or (key heads, width), the ridge", .otherwise = "1"),
     COUNT("iterations", "N", cli_attention_options, iterations,
           "gated-ridge: greatest number of steps before a system is solved directly", .low = 1, .high = 1 << 20,
@@ -360,6 +344,6 @@ const cli_usage cli_attention_usage = {
 
 int cli_attention(int argc, char **argv)
 {
-    cli_attention_options o = cli_attention_none_given("attention");
+    cli_attention_options o = {.command = "attention"};
     return cli_command(&cli_attention_usage, argc, argv, &o, attention);
 }

@@ -5,9 +5,6 @@
 #include "../common/cli.h"
 #include "../common/json.h"
 
-/* Not given: a number is CLI_NOT_GIVEN or, of --degree, NAN; 0 where auto is a value; a choice is -1. */
-#define CLI_NOT_GIVEN ((size_t)-1)
-
 /* What comes from files; DECAY, LAMBDA and MIX may be numbers instead. */
 typedef enum cli_attention_source {
     CLI_Q,
@@ -32,10 +29,15 @@ typedef enum cli_attention_source {
 
 typedef struct cli_attention_options {
     cli_given was_given;
-    const char *command;            /* whose options they are, for messages */
-    const char *given[CLI_SOURCES]; /* NULL: not */
+    const char *command;              /* whose options they are, for messages */
+    const char *sources[CLI_SOURCES]; /* files, or numbers in their place; NULL: not given */
     const char *out;
-    int kind, gate_input, map, draw, sampling, proposal, normalizer;
+    unsigned kind, map; /* cli_attention_kind_choice, cli_attention_map_choice */
+    bo_gate gate_input;
+    bo_draw draw;
+    bo_sampling sampling;
+    bo_proposal proposal;
+    bo_normalizer normalizer;
     size_t features, window, rank, iterations, chunk, most;
     double scale, gamma, alpha, degree, temperature, clamp, tolerance, target;
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
@@ -73,13 +75,9 @@ const char *cli_attention_words(const cli_attention_job *job);
 
 /* ---- kinds and maps, by the names people know ------------------------------------------------------------ */
 
-cli_attention_options cli_attention_none_given(const char *command);
 const char *cli_attention_kind_choice(unsigned index);
 const char *cli_attention_map_choice(unsigned index);
-const char *cli_attention_gate_choice(unsigned index);
 const char *cli_attention_normalizer_choice(unsigned index);
-const char *cli_attention_sampling_choice(unsigned index);
-const char *cli_attention_proposal_choice(unsigned index);
 const char *cli_attention_option(cli_attention_source source); /* its name, without the dashes */
 /* What --map calls this function of the softmax kernel. */
 const char *cli_attention_map_of(bo_function function);

@@ -68,7 +68,7 @@ static int check_sources(const cli_attention_options *o)
                                                   [CLI_CALIBRATE_Q] = BO_TRAIT_DRAWS,
                                                   [CLI_CALIBRATE_K] = BO_TRAIT_DRAWS};
     for (int i = 0; i < CLI_SOURCES; i++)
-        if (o->given[i] && !is_placed(o, belongs[i]))
+        if (o->sources[i] && !is_placed(o, belongs[i]))
             return misplaced(o, cli_attention_option((cli_attention_source)i), belongs[i]);
     return CLI_DONE;
 }
@@ -80,36 +80,36 @@ static int check_belonging(const cli_attention_options *o)
         bool given;
         unsigned belongs;
     } table[] = {
-        {"map", o->map >= 0, BO_TRAIT_FEATURES},
-        {"features", o->features != CLI_NOT_GIVEN, BO_TRAIT_DRAWS},
-        {"draw", o->draw > 0, BO_TRAIT_DRAWS},
+        {"map", CLI_GIVEN(o, map), BO_TRAIT_FEATURES},
+        {"features", CLI_GIVEN(o, features), BO_TRAIT_DRAWS},
+        {"draw", CLI_GIVEN(o, draw), BO_TRAIT_DRAWS},
         {"one-draw", o->one_draw, BO_TRAIT_DRAWS},
-        {"sampling", o->sampling >= 0, BO_TRAIT_DRAWS},
-        {"proposal", o->proposal >= 0, BO_TRAIT_PROPOSAL},
-        {"degree", !isnan(o->degree), BO_TRAIT_ANY_KERNEL | BO_TRAIT_POWER},
-        {"alpha", o->alpha > 0, BO_TRAIT_ANY_KERNEL},
-        {"scale", o->scale > 0, ADVISE | BO_TRAIT_SCALE},
-        {"gamma", o->gamma > 0, BO_TRAIT_GAMMA},
-        {"window", o->window != CLI_NOT_GIVEN, BO_TRAIT_WINDOW},
-        {"temperature", o->temperature > 0, BO_TRAIT_TEMPERATURE},
-        {"rank", o->rank != CLI_NOT_GIVEN, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE},
+        {"sampling", CLI_GIVEN(o, sampling), BO_TRAIT_DRAWS},
+        {"proposal", CLI_GIVEN(o, proposal), BO_TRAIT_PROPOSAL},
+        {"degree", CLI_GIVEN(o, degree), BO_TRAIT_ANY_KERNEL | BO_TRAIT_POWER},
+        {"alpha", CLI_GIVEN(o, alpha), BO_TRAIT_ANY_KERNEL},
+        {"scale", CLI_GIVEN(o, scale), ADVISE | BO_TRAIT_SCALE},
+        {"gamma", CLI_GIVEN(o, gamma), BO_TRAIT_GAMMA},
+        {"window", CLI_GIVEN(o, window), BO_TRAIT_WINDOW},
+        {"temperature", CLI_GIVEN(o, temperature), BO_TRAIT_TEMPERATURE},
+        {"rank", CLI_GIVEN(o, rank), BO_TRAIT_MATRIX | BO_TRAIT_AFFINE},
         {"whiten", o->whiten, BO_TRAIT_MATRIX},
         {"propose", o->propose, BO_TRAIT_PROPOSE},
-        {"gate-input", o->gate_input >= 0, BO_TRAIT_GATE_CONVEX},
+        {"gate-input", CLI_GIVEN(o, gate_input), BO_TRAIT_GATE_CONVEX},
         {"normalizer none", o->normalizer == BO_NORMALIZER_NONE, BO_TRAIT_UNNORMALIZED},
-        {"normalizer", o->normalizer >= 0, BO_TRAIT_NORMALIZER},
-        {"clamp", o->clamp > 0, BO_TRAIT_FEATURES},
-        {"chunk", o->chunk != CLI_NOT_GIVEN, BO_TRAIT_FEATURES | BO_TRAIT_MEMORY},
+        {"normalizer", CLI_GIVEN(o, normalizer), BO_TRAIT_NORMALIZER},
+        {"clamp", CLI_GIVEN(o, clamp), BO_TRAIT_FEATURES},
+        {"chunk", CLI_GIVEN(o, chunk), BO_TRAIT_FEATURES | BO_TRAIT_MEMORY},
         {"unit", o->unit, BO_TRAIT_UNIT},
         {"no-unit", o->no_unit, BO_TRAIT_UNIT},
-        {"iterations", o->iterations != CLI_NOT_GIVEN, BO_TRAIT_ITERATIONS},
-        {"tolerance", o->tolerance > 0, BO_TRAIT_ITERATIONS},
+        {"iterations", CLI_GIVEN(o, iterations), BO_TRAIT_ITERATIONS},
+        {"tolerance", CLI_GIVEN(o, tolerance), BO_TRAIT_ITERATIONS},
         {"compare", o->compare, ANY_KIND},
         {"out", o->out != NULL, ANY_KIND},
         {"plan", o->plan, ANY_KIND},
-        {"kind", o->kind >= 0, ANY_KIND},
-        {"target", o->target > 0, ADVISE},
-        {"most", o->most != CLI_NOT_GIVEN, ADVISE},
+        {"kind", CLI_GIVEN(o, kind), ANY_KIND},
+        {"target", CLI_GIVEN(o, target), ADVISE},
+        {"most", CLI_GIVEN(o, most), ADVISE},
     };
     for (size_t i = 0; i < CLI_COUNT_OF(table); i++)
         if (table[i].given && !is_placed(o, table[i].belongs)) return misplaced(o, table[i].name, table[i].belongs);
@@ -122,7 +122,7 @@ static int check_belonging(const cli_attention_options *o)
 static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
     char words[256];
-    if (o->map < 0 || bo_attention_takes_kernel(d->kind, d->features.kernel)) return CLI_DONE;
+    if (!CLI_GIVEN(o, map) || bo_attention_takes_kernel(d->kind, d->features.kernel)) return CLI_DONE;
     const char *name = cli_attention_map_choice(o->map), *kind = cli_attention_kind_choice(o->kind);
     /* to the library, rbf is a map that was not given */
     if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) WRONG("--map: kind %s does not take %s", kind, name);
@@ -135,7 +135,7 @@ static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
 static int check_degree(const cli_attention_options *o, const bo_attention_desc *d)
 {
     const double p = o->degree;
-    if (isnan(p)) return CLI_DONE;
+    if (!CLI_GIVEN(o, degree)) return CLI_DONE;
     if (bo_attention_has(d, BO_TRAIT_POWER)) {
         if (p > 0) return CLI_DONE;
         WRONG("--degree: expected a number p above 0, of |s q.k|^p; found %g", p);
@@ -152,14 +152,15 @@ static int check_degree(const cli_attention_options *o, const bo_attention_desc 
 
 static int check_gate(const cli_attention_options *o, const bo_attention_desc *d)
 {
-    const bool given = o->given[CLI_GATE] || o->given[CLI_LOG_GATE], channels = bo_attention_has(d, BO_TRAIT_CHANNELS);
-    if (o->given[CLI_GATE] && o->given[CLI_LOG_GATE]) WRONG("give --gate or --log-gate, not both");
-    if (given && o->given[CLI_DECAY]) WRONG("give --decay, one number for all tokens, or --gate, not both");
+    const bool given = o->sources[CLI_GATE] || o->sources[CLI_LOG_GATE],
+               channels = bo_attention_has(d, BO_TRAIT_CHANNELS);
+    if (o->sources[CLI_GATE] && o->sources[CLI_LOG_GATE]) WRONG("give --gate or --log-gate, not both");
+    if (given && o->sources[CLI_DECAY]) WRONG("give --decay, one number for all tokens, or --gate, not both");
     if (given && cli_attention_named(o).gate == BO_GATE_FIXED)
         WRONG("--kind %s has fixed decays (--decay); for gates of the data: --kind linear --map identity --normalizer "
               "none --causal --%s FILE",
-              cli_attention_kind_choice(o->kind), o->given[CLI_GATE] ? "gate" : "log-gate");
-    if (o->gate_input >= 0 && !given) WRONG("--gate-input needs --gate or --log-gate");
+              cli_attention_kind_choice(o->kind), o->sources[CLI_GATE] ? "gate" : "log-gate");
+    if (CLI_GIVEN(o, gate_input) && !given) WRONG("--gate-input needs --gate or --log-gate");
     if (!given && (channels || d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY))
         WRONG("--kind %s needs --gate or --log-gate: an array of gates in (0, 1], or of their logarithms, in the shape "
               "of the keys%s",
@@ -180,7 +181,7 @@ static bool lacks_element(const char *text)
 static int check_number(const cli_attention_options *o, cli_attention_source source, double most, const char *range)
 {
     double numbers[64] = {0};
-    const char *option = cli_attention_option(source), *text = o->given[source];
+    const char *option = cli_attention_option(source), *text = o->sources[source];
     if (!text) return CLI_DONE;
     if (lacks_element(text)) WRONG("--%s: expected %s, found a list with an empty element, '%s'", option, range, text);
     const size_t count = cli_attention_list(text, numbers, CLI_COUNT_OF(numbers));
@@ -197,9 +198,9 @@ static int check_numbers(const cli_attention_options *o, const bo_attention_desc
     int status = check_number(o, CLI_DECAY, 1, "numbers above 0 and at most 1");
     if (status == CLI_DONE) status = check_number(o, CLI_LAMBDA, HUGE_VAL, "a number above 0");
     if (status != CLI_DONE) return status;
-    if ((o->iterations != CLI_NOT_GIVEN || o->tolerance > 0) && d->gate == BO_GATE_NONE)
+    if ((CLI_GIVEN(o, iterations) || CLI_GIVEN(o, tolerance)) && d->gate == BO_GATE_NONE)
         WRONG("--%s is for ridge with a gate (gated-ridge); without one its systems are solved exactly",
-              o->tolerance > 0 ? "tolerance" : "iterations");
+              CLI_GIVEN(o, tolerance) ? "tolerance" : "iterations");
     if (o->unit && o->no_unit) WRONG("give --unit or --no-unit, not both");
     return CLI_DONE;
 }
@@ -212,16 +213,16 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
     if (named != BO_PROPOSAL_NONE && d->proposal != BO_PROPOSAL_NONE && named != d->proposal)
         WRONG("--kind %s is --proposal %s; found --proposal %s (--kind favor takes any)",
               cli_attention_kind_choice(o->kind), bo_proposal_name(named), bo_proposal_name(d->proposal));
-    const bool data = o->given[CLI_CALIBRATE_Q] || o->given[CLI_CALIBRATE_K];
-    if (data && !(o->given[CLI_CALIBRATE_Q] && o->given[CLI_CALIBRATE_K]))
+    const bool data = o->sources[CLI_CALIBRATE_Q] || o->sources[CLI_CALIBRATE_K];
+    if (data && !(o->sources[CLI_CALIBRATE_Q] && o->sources[CLI_CALIBRATE_K]))
         WRONG("--calibrate-q and --calibrate-k go together; found no --calibrate-%s",
-              o->given[CLI_CALIBRATE_Q] ? "k" : "q");
+              o->sources[CLI_CALIBRATE_Q] ? "k" : "q");
     if (data && !cli_attention_calibrates(d))
         WRONG("--calibrate-q has no meaning: these frequencies are not drawn for data, as those of favor++, favor#, "
               "--proposal and --sampling optimal are");
     if (o->propose && cli_attention_calibrates(d))
         WRONG("give --propose, or a kind, --proposal or --sampling that draws for the data; not both");
-    if (!!o->given[CLI_M] + o->whiten + o->propose > 1)
+    if (!!o->sources[CLI_M] + o->whiten + o->propose > 1)
         WRONG("give one of --m, --whiten and --propose: each says where frequencies or M come from");
     return CLI_DONE;
 }
@@ -230,26 +231,26 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
 static int check_idle_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
     const bo_features_desc *f = &d->features;
-    const char *map = o->map >= 0 ? cli_attention_map_choice(o->map) : bo_kernel_name(f->kernel);
-    const char *idle = o->draw > 0                          ? "draw"
+    const char *map = CLI_GIVEN(o, map) ? cli_attention_map_choice(o->map) : bo_kernel_name(f->kernel);
+    const char *idle = CLI_GIVEN(o, draw)                   ? "draw"
                        : o->one_draw                        ? "one-draw"
                        : f->sampling == BO_SAMPLING_OPTIMAL ? "sampling optimal"
                                                             : NULL;
     const bool learned = bo_kernel_is_learned(f->kernel);
     if (d->normalizer == BO_NORMALIZER_NONE && bo_kernel_is_scaled(f->kernel))
         WRONG("--normalizer none: features of the %s kernel need a normalizer", bo_kernel_name(f->kernel));
-    if (d->normalizer == BO_NORMALIZER_NONE && o->clamp > 0)
+    if (d->normalizer == BO_NORMALIZER_NONE && CLI_GIVEN(o, clamp))
         WRONG("--clamp has no meaning without a normalizer: there is no denominator");
     if (idle && !bo_features_free_length(f))
         WRONG("--%s has no meaning for the %s map, which draws no frequencies", idle, map);
-    if (o->gamma > 0 && (f->kernel == BO_KERNEL_SOFTMAX || learned))
+    if (CLI_GIVEN(o, gamma) && (f->kernel == BO_KERNEL_SOFTMAX || learned))
         WRONG("--gamma has no meaning for the %s map, which has %s", map, learned ? "W" : "the scale");
     const cli_attention_source of_learned[] = {CLI_W, CLI_W_K, CLI_BIAS, CLI_BIAS_K};
     for (size_t i = 0; i < CLI_COUNT_OF(of_learned) && !bo_attention_has(d, BO_TRAIT_AFFINE); i++)
-        if (o->given[of_learned[i]])
+        if (o->sources[of_learned[i]])
             WRONG("--%s is for a hybrid with a learned map: --map exponential, hedgehog or rectifier",
                   cli_attention_option(of_learned[i]));
-    if (o->rank != CLI_NOT_GIVEN && !bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
+    if (CLI_GIVEN(o, rank) && !bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
         WRONG("--rank is for a hybrid with a learned map");
     return CLI_DONE;
 }
@@ -276,7 +277,7 @@ int cli_attention_check(const cli_attention_options *o)
 {
     typedef int (*check)(const cli_attention_options *o, const bo_attention_desc *d);
     static const check checks[] = {check_gate, check_numbers, check_degree, check_calibration};
-    if (o->kind < 0 && !o->advise) {
+    if (!CLI_GIVEN(o, kind) && !o->advise) {
         char words[256];
         WRONG("give --kind, one of %s (or --advise)", kind_words(ANY_KIND, words, sizeof words));
     }
@@ -285,7 +286,7 @@ int cli_attention_check(const cli_attention_options *o)
     const bo_attention_desc d = cli_attention_chosen(o);
     for (size_t i = 0; status == CLI_DONE && i < CLI_COUNT_OF(checks); i++) status = checks[i](o, &d);
     if (status != CLI_DONE) return status;
-    if (o->window != CLI_NOT_GIVEN && !d.causal) WRONG("--window needs --causal");
+    if (CLI_GIVEN(o, window) && !d.causal) WRONG("--window needs --causal");
     if (o->plan && (o->out || o->compare))
         WRONG("--plan computes nothing: there is nothing to %s", o->out ? "write for --out" : "--compare");
     return check_maps(o, &d);

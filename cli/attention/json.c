@@ -105,8 +105,8 @@ static void json_calibration(cli_json *json, const cli_attention_job *job)
 {
     const bo_calibration_report *c = &job->calibration;
     cli_json_object(json, "calibration");
-    cli_json_text(json, "q", job->options->given[CLI_CALIBRATE_Q]);
-    cli_json_text(json, "k", job->options->given[CLI_CALIBRATE_K]);
+    cli_json_text(json, "q", job->options->sources[CLI_CALIBRATE_Q]);
+    cli_json_text(json, "k", job->options->sources[CLI_CALIBRATE_K]);
     cli_json_count(json, "rows", (size_t)c->rows);
     cli_json_count(json, "key_head", c->key_head);
     cli_json_number(json, "log_isotropic", c->log_isotropic);

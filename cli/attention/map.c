@@ -12,27 +12,10 @@ const char *cli_attention_kind_choice(unsigned index)
     return bo_attention_preset_name(index);
 }
 
-/* Without BO_GATE_NONE, which is no --gate, and BO_GATE_FIXED, which is --decay. */
-const char *cli_attention_gate_choice(unsigned index)
-{
-    return index + BO_GATE_CONVEX < BO_GATE_FIXED ? bo_gate_name((bo_gate)(index + BO_GATE_CONVEX)) : NULL;
-}
-
 const char *cli_attention_normalizer_choice(unsigned index)
 {
     static const char *const names[BO_NORMALIZER_COUNT] = {"sum", "none"};
     return index < BO_NORMALIZER_COUNT ? names[index] : NULL;
-}
-
-/* Attention has no leverage scores. */
-const char *cli_attention_sampling_choice(unsigned index)
-{
-    return index <= BO_SAMPLING_OPTIMAL ? bo_sampling_name((bo_sampling)index) : NULL;
-}
-
-const char *cli_attention_proposal_choice(unsigned index)
-{
-    return bo_proposal_name((bo_proposal)index);
 }
 
 const char *cli_attention_option(cli_attention_source source)
@@ -96,11 +79,11 @@ const char *cli_attention_map_of(bo_function function)
 /* --map in the preset's place. RFA's sin and cos are those of the RBF kernel: its queries and keys have unit norm. */
 static void choose_map(const cli_attention_options *o, bo_attention_desc *d)
 {
-    const int own = (int)CLI_COUNT_OF(maps);
+    const unsigned own = (unsigned)CLI_COUNT_OF(maps);
     bo_features_desc *features = &d->features;
-    if (o->map >= own) {
+    if (CLI_GIVEN(o, map) && o->map >= own) {
         *features = (bo_features_desc){.kernel = (bo_kernel)(o->map - own)};
-    } else if (o->map >= 0) {
+    } else if (CLI_GIVEN(o, map)) {
         *features = (bo_features_desc){.kernel = maps[o->map].kernel, .function = maps[o->map].function};
         if (bo_attention_has(d, BO_TRAIT_UNIT_ROWS) && features->function == BO_FUNCTION_SINCOS)
             features->kernel = BO_KERNEL_RBF;
@@ -166,9 +149,10 @@ static double pair_norm(const cli_attention_job *job, double scale)
 /* The gate that options ask for; GLA has gates without it. */
 static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_desc *preset)
 {
-    if (o->given[CLI_DECAY]) return BO_GATE_FIXED;
-    if (o->gate_input >= 0) return (bo_gate)(o->gate_input + BO_GATE_CONVEX);
-    const bool gated = (o->given[CLI_GATE] || o->given[CLI_LOG_GATE]) && !bo_attention_has(preset, BO_TRAIT_CHANNELS);
+    if (o->sources[CLI_DECAY]) return BO_GATE_FIXED;
+    if (CLI_GIVEN(o, gate_input)) return o->gate_input;
+    const bool gated =
+        (o->sources[CLI_GATE] || o->sources[CLI_LOG_GATE]) && !bo_attention_has(preset, BO_TRAIT_CHANNELS);
     return gated && preset->gate != BO_GATE_CONVEX ? BO_GATE_DECAY : preset->gate;
 }
 
@@ -184,11 +168,11 @@ bo_attention_desc cli_attention_chosen(const cli_attention_options *o)
     bo_attention_desc d = cli_attention_named(o);
     d.causal |= o->causal;
     d.gate = choose_gate(o, &d);
-    if (o->normalizer >= 0) d.normalizer = (bo_normalizer)o->normalizer;
-    if (o->proposal >= 0) d.proposal = (bo_proposal)o->proposal;
+    if (CLI_GIVEN(o, normalizer)) d.normalizer = o->normalizer;
+    if (CLI_GIVEN(o, proposal)) d.proposal = o->proposal;
     d.unit = (d.unit || o->unit) && !o->no_unit;
     choose_map(o, &d);
-    if (o->sampling >= 0) d.features.sampling = (bo_sampling)o->sampling;
+    if (CLI_GIVEN(o, sampling)) d.features.sampling = o->sampling;
     return d;
 }
 
@@ -197,35 +181,30 @@ bool cli_attention_calibrates(const bo_attention_desc *desc)
     return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
 }
 
-static size_t given_or_0(size_t count)
-{
-    return count == CLI_NOT_GIVEN ? 0 : count;
-}
-
 static void number_features(const cli_attention_options *o, uint64_t seed, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
     d->one_draw = o->one_draw;
-    f->draw = (bo_draw)o->draw;
-    f->degree = isnan(o->degree) ? 0 : (int)o->degree;
+    f->draw = o->draw;
+    f->degree = (int)o->degree;
     f->alpha = o->alpha;
     f->gamma = o->gamma;
     f->seed = seed;
-    f->features = given_or_0(o->features);
+    f->features = o->features;
 }
 
 bo_attention_desc cli_attention_numbered(const cli_attention_options *o, uint64_t seed)
 {
     bo_attention_desc d = cli_attention_chosen(o);
-    d.rank = given_or_0(o->rank);
+    d.rank = o->rank;
     d.scale = o->scale;
-    d.window = given_or_0(o->window);
+    d.window = o->window;
     d.clamp = o->clamp;
-    d.chunk = given_or_0(o->chunk);
+    d.chunk = o->chunk;
     d.temperature = o->temperature;
-    d.iterations = given_or_0(o->iterations);
+    d.iterations = o->iterations;
     d.tolerance = o->tolerance;
-    if (bo_attention_has(&d, BO_TRAIT_POWER) && !isnan(o->degree)) d.power = o->degree;
+    if (bo_attention_has(&d, BO_TRAIT_POWER) && CLI_GIVEN(o, degree)) d.power = o->degree;
     if (bo_attention_has(&d, BO_TRAIT_FEATURES)) number_features(o, seed, &d);
     return d;
 }

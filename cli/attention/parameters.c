@@ -117,7 +117,7 @@ size_t cli_attention_list(const char *text, double *out, size_t most)
 static bool read_list(cli_attention_job *job, cli_attention_source source, size_t count, const char *what, bool *given)
 {
     cli_attention_file *file = &job->files[source];
-    const char *text = job->options->given[source];
+    const char *text = job->options->sources[source];
     double *numbers = cli_allocate(count, sizeof *numbers, file->option);
     const size_t found = text ? cli_attention_list(text, numbers, count) : 0;
     *given = found > 0;
@@ -188,7 +188,7 @@ static bool read_maps(cli_attention_job *job)
     } table[] = {{CLI_M, true}, {CLI_W, true}, {CLI_W_K, true}, {CLI_BIAS, false}, {CLI_BIAS_K, false}};
     const float **const places[] = {&job->inputs.m, &job->inputs.m, &job->inputs.m_k, &job->inputs.bias,
                                     &job->inputs.bias_k};
-    if (job->options->rank != CLI_NOT_GIVEN) job->desc.rank = job->options->rank;
+    if (CLI_GIVEN(job->options, rank)) job->desc.rank = job->options->rank;
     for (size_t i = 0; i < CLI_COUNT_OF(table); i++) {
         const cli_attention_file *file = &job->files[table[i].source];
         if (!cli_attention_read(job, table[i].source)) return false;

@@ -228,8 +228,8 @@ static void print_calibration(const cli_attention_job *job)
     const bo_calibration_report *c = &job->calibration;
     const size_t frequencies = bo_features_frequencies(bo_attention_features(job->attention, 0));
     printf("Calibration with %s rows of %s; key head %zu is the hardest\n", cli_count((size_t)c->rows).s,
-           job->options->given[CLI_CALIBRATE_Q] ? job->options->given[CLI_CALIBRATE_Q]
-                                                : "these queries and keys themselves",
+           job->options->sources[CLI_CALIBRATE_Q] ? job->options->sources[CLI_CALIBRATE_Q]
+                                                  : "these queries and keys themselves",
            c->key_head);
     printf("  error of the kernel promised to %s frequencies\n", cli_count(frequencies).s);
     print_promise("  drawn from N(0, I)", c->log_isotropic, frequencies);

@@ -78,7 +78,7 @@ typedef struct cli_option {
 #define REAL_OR_AUTO(option, owner, member, ...)                                                                       \
     CLI_ROW(CLI_REAL_OR_AUTO, option, "X|auto", CLI_AT(owner, member, double * : 0), __VA_ARGS__)
 #define CHOICE(option, word, owner, member, names_of, ...)                                                             \
-    CLI_ROW(CLI_CHOICE, option, word, CLI_AT(owner, member, unsigned * : 0, int * : 0), __VA_ARGS__, .names = names_of)
+    CLI_ROW(CLI_CHOICE, option, word, CLI_AT(owner, member, unsigned * : 0), __VA_ARGS__, .names = names_of)
 #define BYTES(option, word, owner, member, ...)                                                                        \
     CLI_ROW(CLI_BYTES, option, word, CLI_AT(owner, member, size_t * : 0), __VA_ARGS__)
 #define SEED(option, word, owner, member, ...)                                                                         \

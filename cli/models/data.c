@@ -10,7 +10,7 @@ typedef struct data_options {
     cli_given was_given;
     size_t count;
     const char *out, *distance;
-    int format; /* 0: bytes, 1: words */
+    unsigned format; /* 0: bytes, 1: words */
     bo_listops_desc listops;
     size_t length; /* of match and recall */
     bo_match_desc match;

@@ -14,7 +14,12 @@ enum { BLOCK = 4096, SAMPLE = 2000 };
 typedef struct features_options {
     cli_given was_given;
     const char *out, *save, *target, *length_scales, *categorical;
-    int kernel, function, draw, sampling, format, impute;
+    bo_kernel kernel;
+    bo_function function;
+    bo_draw draw;
+    bo_sampling sampling;
+    bo_format format;
+    bo_impute impute;
     size_t features, degree, pairs;
     double gamma, alpha;
     bool error;

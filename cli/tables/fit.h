@@ -9,7 +9,17 @@
 typedef struct cli_fit_options {
     cli_given was_given;
     const char *labels, *target, *test, *test_labels, *categorical, *length_scales, *out, *plot;
-    int task, format, impute, loss, solver, scaling, precision, kernel, function, draw, sampling;
+    bo_task task;
+    bo_format format;
+    bo_impute impute;
+    bo_loss loss;
+    bo_solver solver;
+    bo_scaling scaling;
+    bo_precision precision;
+    bo_kernel kernel;
+    bo_function function;
+    bo_draw draw;
+    bo_sampling sampling;
     size_t features, degree, memory, sample;
     double gamma, lambda, alpha, noise, dropout, holdout;
     bool stream, no_intercept, balanced;

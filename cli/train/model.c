@@ -52,8 +52,9 @@ bool cli_train_other_mixer(const cli_train_options *o)
 cli_attention_options cli_train_attention(const cli_train_options *o, const cli_train_kind *kind)
 {
     cli_attention_options attention = o->attention;
-    for (int i = 0; attention.kind < 0; i++)
-        if (strcmp(cli_attention_kind_choice((unsigned)i), kind->attention(o)) == 0) attention.kind = i;
+    if (CLI_GIVEN(&attention, kind)) return attention;
+    CLI_SET_GIVEN(&attention, kind, true);
+    while (strcmp(cli_attention_kind_choice(attention.kind), kind->attention(o)) != 0) attention.kind++;
     return attention;
 }
 

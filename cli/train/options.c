@@ -131,10 +131,11 @@ const cli_option cli_train_layer_rows[] = {
           .otherwise = "128"),
     CHOICE("draw", "D", cli_attention_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),
     FLAG("one-draw", cli_attention_options, one_draw, "all heads of a layer share their frequencies"),
-    CHOICE("proposal", "LAW", cli_attention_options, proposal, cli_attention_proposal_choice,
+    CHOICE("proposal", "LAW", cli_attention_options, proposal, bo_proposal_name,
            "the law that frequencies are drawn from, fitted to data", .otherwise = "the kind's"),
-    CHOICE("sampling", "S", cli_attention_options, sampling, cli_attention_sampling_choice,
-           "optimal: of many frequencies those that matter to the data", .otherwise = "drawn"),
+    CHOICE("sampling", "S", cli_attention_options, sampling, bo_sampling_name,
+           "optimal: of many frequencies those that matter to the data", .without = ~0u << (BO_SAMPLING_OPTIMAL + 1),
+           .otherwise = "drawn"),
     COUNT("window", "W", cli_attention_options, window,
           "hybrid, exact, power: number of latest keys that are exact, or seen at all", .low = 1,
           .otherwise = "64 of hybrid, else all"),
@@ -248,7 +249,6 @@ const cli_usage cli_train_usage = {
 
 void cli_train_clear(cli_train_options *o)
 {
-    *o = (cli_train_options){.attention = cli_attention_none_given("train")};
-    o->attention.causal = true;
+    *o = (cli_train_options){.attention = {.command = "train", .causal = true}};
     cli_set_initial(&cli_train_usage, o);
 }

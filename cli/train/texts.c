@@ -221,7 +221,8 @@ static void describe_cross(const cli_train_options *o, bo_model_desc *d)
     if (CLI_GIVEN(t, cross)) d->cross = t->cross;
     if (!CLI_GIVEN(t, cross_attention)) return;
     cli_attention_options other = o->attention;
-    other.kind = (int)t->cross_attention;
+    other.kind = t->cross_attention;
+    CLI_SET_GIVEN(&other, kind, true);
     d->cross_attention = cli_attention_numbered(&other, 0);
     d->cross_attention.heads = d->heads; /* all zero, as the exact kind is, would mean the kind of the mixer */
     d->cross_attention.window = 0;       /* it is the mixer's */
