@@ -62,12 +62,12 @@ typedef enum bo_attention_given {
 } bo_attention_given;
 enum { BO_GIVEN_COUNT = 10 };
 typedef struct bo_attention_attributes {
-    bo_attention *attention; /* not const: calibration draws its frequencies anew. Outlives the graph */
-    unsigned given;          /* bits of bo_attention_given */
-    size_t layer;            /* whose states and calibrations the pass has */
-    size_t tokens;           /* of a sequence where the pass gives no lengths; divides the rows; 0: all rows */
-    size_t most_sequences;   /* that a pass may give; 0: rows / tokens */
-    bool source;             /* rows are the source's (bo_pass): no states */
+    const bo_attention *attention; /* outlives the graph */
+    unsigned given;                /* bits of bo_attention_given */
+    size_t layer;                  /* whose states the pass has, and calibration a run */
+    size_t tokens;                 /* of a sequence where the pass gives no lengths; divides the rows; 0: all rows */
+    size_t most_sequences;         /* that a pass may give; 0: rows / tokens */
+    bool source;                   /* rows are the source's (bo_pass): no states */
     /* Queries are of the stream; k, v and what belongs to keys (log_gate, beta) of the source, with its rows: sequence s of the
      * one asks sequence s of the other, all of it. Causal attention, whose kind, gate or window knows nothing else, reads the
      * source into a state, which every query asks; other attention sees the keys themselves. With states in the pass what

@@ -45,10 +45,15 @@ typedef struct bo_pass {
      * states[i * sequences + s]: decoding and streaming. NULL: none, every sequence begins anew. Operations on the source
      * always do. */
     void *const *states;
-    /* Attention with a proposal or optimal sampling adds its q and k to calibrations[i] (NULL: does not) and draws its
-     * frequencies anew from what that has seen, before use. */
-    bo_calibration *const *calibrations;
 } bo_pass;
+
+/* A run that draws the frequencies of attention from the data it sees (a proposal, optimal sampling), for whoever owns the
+ * attentions: before attention i is used its q and k are added to calibrations[i] (NULL: it stays as it is), and attentions[i]
+ * is drawn anew from all that has been seen. Every other run leaves attentions as they are. */
+typedef struct bo_calibrating {
+    bo_calibration *const *calibrations;
+    bo_attention *const *attentions; /* those that the operations have */
+} bo_calibrating;
 
 /* One call. In forward din and dout are not there. In backward in[] and out[] are as forward left them where the
  * operation says that it reads them, else without data. */
@@ -121,6 +126,8 @@ typedef struct bo_op {
      * is saved depends on none of this but on `gradients`: whether a backward follows, or is it. */
     bo_status (*sizes)(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch);
     bo_status (*forward)(bo_context *context, const bo_op_call *call);
+    /* Before forward, with the same call, in a run that calibrates. NULL: nothing to do. */
+    bo_status (*calibrate)(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating);
     bo_status (*backward)(bo_context *context, const bo_op_call *call);
     /* Useful operations of forward, by a fixed count (a product and a sum are two); NULL: none worth counting. Backward
      * counts twice as many. */

@@ -221,7 +221,7 @@ typedef struct asked {
 static bo_attention_layer cross_layer(const translating *r, size_t layer)
 {
     const bo_model_desc *d = &r->model->desc;
-    bo_attention *attention = r->attentions[bo_model_place(d, BO_MODEL_PART_CROSS) + layer];
+    const bo_attention *attention = r->attentions[bo_model_place(d, BO_MODEL_PART_CROSS) + layer];
     bo_attention_layer desc = bo_model_cross_layer(d, layer, attention);
     desc.tokens = r->desc->tokens;
     desc.key_tokens = r->desc->source_tokens;

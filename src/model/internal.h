@@ -40,14 +40,14 @@ bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, s
 void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc); /* NULL is fine */
 /* The layer with this number (bo_model_place), of `attention` (NULL where the mixer is another), without what the graph knows:
  * tokens and sequences. */
-bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, bo_attention *attention);
+bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, const bo_attention *attention);
 /* Cross attention of layer `layer`, likewise; q and k are normalized as its kind wants it, whatever the mixer. */
-bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, bo_attention *attention);
+bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 /* The memory of a layer: its bytes, the same as a multiple of 64, and made the memory of nothing. */
-size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, bo_attention *attention);
-size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, bo_attention *attention);
-bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer, bo_attention *attention,
-                               void *state);
+size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
+size_t bo_layer_state_room(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
+bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, size_t layer,
+                               const bo_attention *attention, void *state);
 /* Rows of a table of learned positions. */
 size_t bo_model_positions(const bo_model_desc *desc);
 /* Most tokens of a sequence that positions or matrices were learned for; 0: any number. */

@@ -84,7 +84,7 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
 
 /* ---- layers --------------------------------------------------------------------------------------------------------- */
 
-static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, bo_attention *attention)
+static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
     return (bo_attention_layer){.attention = attention,
                                 .positions = d->positions,
@@ -100,7 +100,7 @@ static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number,
                                 .layer = number};
 }
 
-bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, bo_attention *attention)
+bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
     return (bo_mixer_layer){.kind = d->mixer,
                             .attention = attention_layer(d, number, attention),
@@ -117,7 +117,7 @@ bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, bo_attentio
                             .layer = number};
 }
 
-bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, bo_attention *attention)
+bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, const bo_attention *attention)
 {
     const bo_attention_desc *kind = &d->cross_attention;
     bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_MODEL_PART_CROSS) + layer, attention);

@@ -61,7 +61,7 @@ bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_val
 /* Attention of any kind: projections, norms of q and k, RoPE, gates and parameters as the kind wants them, output
  * projection added to `residual`. */
 typedef struct bo_attention_layer {
-    bo_attention *attention; /* heads, key_heads, dim, value_dim are its */
+    const bo_attention *attention; /* heads, key_heads, dim, value_dim are its */
     bo_positions positions;
     double rope_base;
     bool query_norm, output_norm, bias;

@@ -80,6 +80,10 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
 void bo_graph_loss_scale(bo_graph *graph, float scale);
 /* A message begins with the scope. Operations that meet NaN or infinity may refuse them (BO_NUMERIC). */
 bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass);
+/* The same run, in which attention also sees its data and is drawn anew before it is used (backend.h). Nobody else may be using
+ * these attentions meanwhile. */
+bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_pass *pass,
+                             const bo_calibrating *calibrating);
 /* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its name),
  * or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
 bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_pass *pass, const char **scope);

@@ -68,25 +68,40 @@ static bo_status run_move(bo_context *context, const bo_graph *graph, const bo_s
         context, BO_ELEMENT_BFLOAT16, 1, step->floats, address(graph, step->in[0]), address(graph, step->out[0]));
 }
 
-static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass)
+static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass,
+                          const bo_calibrating *calibrating)
 {
     if (step->move) return run_move(context, graph, step);
     bo_op_call call;
     const bo_node *node = bo_node_at(graph, step->node);
     make_call(graph, step, pass, &call);
-    bo_status status = (step->backward ? node->op->backward : node->op->forward)(context, &call);
+    bo_status status = BO_OK;
+    if (calibrating && !step->backward && node->op->calibrate)
+        status = node->op->calibrate(context, &call, calibrating);
+    if (status == BO_OK) status = (step->backward ? node->op->backward : node->op->forward)(context, &call);
     return status == BO_OK ? BO_OK : bo_scope_fail(context, graph, node, status);
 }
 
-bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass)
+static bo_status run(bo_context *context, bo_graph *graph, const bo_pass *pass, const bo_calibrating *calibrating)
 {
     static const bo_pass plain = {0};
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
     for (size_t i = 0; i < graph->steps.count; i++)
-        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain));
+        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain, calibrating));
     return BO_OK;
+}
+
+bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass)
+{
+    return run(context, graph, pass, NULL);
+}
+
+bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_pass *pass,
+                             const bo_calibrating *calibrating)
+{
+    return run(context, graph, pass, calibrating);
 }
 
 /* ---- blame --------------------------------------------------------------------------------------------------------- */

@@ -291,17 +291,19 @@ static void data_is_seen_once_before_use(void **state)
     assert_ok(context, bo_attention_create(context, &desc, &fresh));
     bo_calibration *calibrations[1];
     assert_ok(context, bo_calibration_create(context, fresh, 0, &calibrations[0]));
-    const bo_pass pass = {.calibrations = calibrations};
+    const bo_calibrating calibrating = {calibrations, &fresh};
     subject other = s;
     other.attributes.attention = fresh;
-    test_call t = call_of(&other, 0, ROWS, &pass), expected = call_of(&s, 0, ROWS, &no_pass);
+    test_call t = call_of(&other, 0, ROWS, &no_pass), expected = call_of(&s, 0, ROWS, &no_pass);
     test_forward(context, &expected, false);
+    assert_ok(context, t.op->calibrate(context, &t.call, &calibrating));
     test_forward(context, &t, false); /* draws as subject_make did, from the same rows */
     assert_memory_equal(test_out(&t), test_out(&expected), test_out_bytes(&t));
     assert_int_equal(calibrations[0]->seen[0].rows, ROWS * HEADS / KEY_HEADS);
     test_end(&t);
-    t = call_of(&other, 0, ROWS, &pass);
+    t = call_of(&other, 0, ROWS, &no_pass);
     t.call.again = true;
+    assert_ok(context, t.op->calibrate(context, &t.call, &calibrating));
     test_forward(context, &t, false);
     assert_int_equal(calibrations[0]->seen[0].rows, ROWS * HEADS / KEY_HEADS);
     test_end(&t);
@@ -319,11 +321,12 @@ static void frequencies_follow_the_data(void **state)
     bo_context *context = test_context(2);
     subject s = subject_make(context, "favor#");
     bo_calibration *calibrations[1];
-    const bo_pass pass = {.calibrations = calibrations};
+    const bo_calibrating calibrating = {calibrations, &s.attention};
     for (size_t i = 0; i < ROWS * HEADS * DIM; i++) s.data[0][i] *= i % DIM ? 0.3f : 2.0f;
     assert_ok(context, bo_calibration_create(context, s.attention, 0, &calibrations[0]));
-    test_call before = call_of(&s, 0, ROWS, &no_pass), found = call_of(&s, 0, ROWS, &pass);
+    test_call before = call_of(&s, 0, ROWS, &no_pass), found = call_of(&s, 0, ROWS, &no_pass);
     test_forward(context, &before, false);
+    assert_ok(context, found.op->calibrate(context, &found.call, &calibrating));
     test_forward(context, &found, false);
     calibrate(context, &s);
     test_call expected = call_of(&s, 0, ROWS, &no_pass);

@@ -196,12 +196,12 @@ static void data_is_seen(void **state)
     bo_calibration *seen[LAYERS] = {0};
     for (int causal = 0; causal < 2; causal++) {
         assert_true(subject_make(context, "favor#", causal, &s));
-        bo_pass pass = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys, .calibrations = seen};
+        bo_pass pass = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys};
         assert_ok(context, bo_calibration_create(context, s.t.attention, 0, &seen[LAYER]));
         test_call before = call_of(&s, &s.attributes, &pass, s.t.array[Q], s.t.queries_total), after = before;
-        const bo_pass without = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys};
-        before.call.pass = &without;
+        const bo_calibrating calibrating = {seen, (bo_attention *[LAYERS]){[LAYER] = s.t.attention}};
         test_forward(context, &before, false);
+        assert_ok(context, after.op->calibrate(context, &after.call, &calibrating));
         test_forward(context, &after, false);
         assert_memory_not_equal(test_out(&before), test_out(&after), test_out_bytes(&after));
         test_end(&before);

@@ -1,4 +1,4 @@
-/* Attention in pieces: a pass with states gives what the whole sequence gives; calibrations in a pass are used. */
+/* Attention in pieces: a pass with states gives what the whole sequence gives; a run that calibrates draws from its data. */
 #include "cases_attention.h"
 
 enum { SEQUENCES = 3, PIECES = 5, LAYER = 1, LAYERS = 3 };
@@ -114,17 +114,19 @@ static void pieces_are_the_whole(void **state)
 
 /* ---- calibrations ------------------------------------------------------------------------------------------------ */
 
-/* One forward of an attention that must see data first; `calibrations` as the pass has them. */
+/* One forward of an attention that must see data first, in a run with these calibrations. */
 static void run_calibrated(harness *h, const trial *t, bo_attention *attention, bo_calibration *const *calibrations,
                            bool again, float *out)
 {
     bo_attention_attributes attributes = {.attention = attention, .given = attention_bits(t), .layer = LAYER};
     op_case c = {.name = t->desc.name, .op = BO_OP_ATTENTION, .attributes = &attributes};
-    c.pass.calibrations = calibrations;
     plain_op op = attention_plain(t, &attributes);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(h->contexts[0], h->backend->ops[BO_OP_ATTENTION], &c, &op, &nothing, 0xFF);
+    const bo_calibrating calibrating = {calibrations, (bo_attention *[LAYERS]){[LAYER] = attention}};
     b.call.again = again;
+    for (size_t k = 0; k < b.call.inputs; k++) b.call.in[k].data = b.in[k].data;
+    assert_ok(h->contexts[0], b.op->calibrate(h->contexts[0], &b.call, &calibrating));
     bench_forward(&b, true);
     memcpy(out, b.out[0].data, b.out[0].bytes);
     bench_drop(&b);
@@ -153,7 +155,7 @@ static void check_calibration(harness *h, const char *preset)
     float *first = trial_floats(t.count[OUT]), *second = trial_floats(t.count[OUT]);
     run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, false, first);
     run_calibrated(h, &t, other, (bo_calibration *[LAYERS]){NULL}, false, second);
-    if (memcmp(first, second, t.count[OUT] * sizeof *first)) fail_msg("%s: calibrated by a pass, else drawn", preset);
+    if (memcmp(first, second, t.count[OUT] * sizeof *first)) fail_msg("%s: calibrated by a run, else drawn", preset);
     bo_calibration_report report;
     run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, true, first);
     assert_ok(context, bo_calibration_apply(context, seen, fresh, 0, &report));

@@ -71,12 +71,13 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
 static inline void calibrate_labeler(bo_context *context, bo_model *model, const bo_text_pack *pack)
 {
     bo_calibration *seen[LAYERS] = {0};
-    bo_pass pass = {.calibrations = seen};
+    bo_pass pass = {0};
+    const bo_calibrating calibrating = {seen, model->attentions};
     if (!wants_calibration(model)) return;
     bo_model_graph g = labeler_graph(context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);
     for (size_t i = 0; i < LAYERS; i++)
         assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
-    assert_ok(context, bo_graph_run(context, g.graph, &pass));
+    assert_ok(context, bo_graph_calibrate(context, g.graph, &pass, &calibrating));
     for (size_t i = 0; i < LAYERS; i++) bo_calibration_destroy(seen[i]);
     bo_model_graph_destroy(&g);
 }

@@ -28,14 +28,16 @@ static inline bo_status window_pass(bo_context *context, const bo_model *model, 
 {
     bo_model_graph g;
     int32_t positions[CONTEXT];
-    bo_pass pass = {.calibrations = calibrations};
+    const bo_calibrating calibrating = {calibrations, model->attentions};
     for (size_t i = 0; i < count; i++) positions[i] = (int32_t)i;
     BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = count, .loss = true}, &g));
     bo_status status = bo_graph_allocate(context, g.graph);
     if (status == BO_OK) status = bo_graph_write(context, g.graph, g.tokens, ids);
     if (status == BO_OK) status = bo_graph_write(context, g.graph, g.targets, ids + 1);
     if (status == BO_OK && g.positions) status = bo_graph_write(context, g.graph, g.positions, positions);
-    if (status == BO_OK) status = bo_graph_run(context, g.graph, &pass);
+    if (status == BO_OK)
+        status = calibrations ? bo_graph_calibrate(context, g.graph, NULL, &calibrating)
+                              : bo_graph_run(context, g.graph, NULL);
     if (status == BO_OK) status = bo_graph_read(context, g.graph, g.losses, losses);
     bo_model_graph_destroy(&g);
     return status;

@@ -72,14 +72,15 @@ static inline void calibrate_translator(bo_context *context, bo_model *model, co
 {
     size_t places = bo_model_place(&model->desc, BO_MODEL_PART_END);
     bo_calibration **seen = calloc(places, sizeof *seen);
-    bo_pass pass = {.calibrations = seen};
+    bo_pass pass = {0};
+    const bo_calibrating calibrating = {seen, model->attentions};
     bo_model_graph g = pack_graph(context, model, p, &(bo_model_graph_desc){.loss = true}, &pass);
     for (size_t i = 0; i < places; i++) {
         const bo_attention_desc *desc = model->attentions[i] ? bo_attention_describe(model->attentions[i]) : NULL;
         if (desc && (desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL))
             assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
     }
-    assert_ok(context, bo_graph_run(context, g.graph, &pass));
+    assert_ok(context, bo_graph_calibrate(context, g.graph, &pass, &calibrating));
     for (size_t i = 0; i < places; i++) bo_calibration_destroy(seen[i]);
     bo_model_graph_destroy(&g);
     free(seen);

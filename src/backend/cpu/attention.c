@@ -1,5 +1,6 @@
 /* Attention by the engine: rows are tokens, sequences lie one after the other (BO_LAYOUT_TOKENS_FIRST). */
 #include "attention.h"
+#include <assert.h>
 #include "cpu.h"
 #include "../shapes.h"
 
@@ -148,16 +149,18 @@ bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *ca
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
-/* Data-aware frequencies see the data before it is used, and are drawn for all that was seen. A forward that is computed
- * again adds nothing, and what only asks has no keys to add. */
-static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
-                           const bo_attention_inputs *in)
+/* A forward that is computed again adds nothing, and what only asks has no keys to add. */
+static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_calibration *seen = call->pass && call->pass->calibrations ? call->pass->calibrations[a->layer] : NULL;
+    bo_calibration *seen = calibrating->calibrations[a->layer];
     if (!seen || call->again || a->ask) return BO_OK;
-    BO_TRY(bo_calibration_add(context, seen, shape, in));
-    return bo_calibration_apply(context, seen, a->attention, 0, NULL);
+    assert(calibrating->attentions[a->layer] == a->attention);
+    bo_attention_shape shape;
+    const bo_attention_inputs in = inputs_of(call);
+    BO_TRY(shape_of(context, call, &shape));
+    BO_TRY(bo_calibration_add(context, seen, &shape, &in));
+    return bo_calibration_apply(context, seen, calibrating->attentions[a->layer], 0, NULL);
 }
 
 /* Within a stream sequences continue from states and leave them; across streams keys are read anew, or not at all. */
@@ -179,7 +182,6 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     BO_TRY(shape_of(context, call, &shape));
-    BO_TRY(calibrate(context, call, &shape, &in));
     bo_attention_room room = bo_attention_room_of(context, call, false, NULL);
     void *const *states = states_of(call, &shape);
     if (a->ask && !states)
@@ -248,6 +250,7 @@ const bo_op bo_cpu_attention = {
     .shape = bo_shape_attention,
     .sizes = sizes,
     .forward = forward,
+    .calibrate = calibrate,
     .backward = backward,
     .operations = operations,
 };
