@@ -1,6 +1,5 @@
 /* Images: speed against scikit-learn at given γ and λ, and accuracy with nothing given. */
 #include "bench.h"
-#include "../cli/common/metrics.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,27 +53,21 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
                        double *accuracy, bo_machine_report *report)
 {
     bo_context *context = bench->session->context;
-    bo_samples samples = {.rows = set->train->rows,
-                          .dim = set->train->dim,
-                          .targets = set->train->targets,
-                          .x = set->train->x,
-                          .y = set->train->y,
-                          .classes = set->train->classes,
-                          .common_unit = bo_schema_common_unit(set->train->schema)};
+    bo_samples samples = bo_samples_of(set->train);
     bo_machine *machine = NULL;
     double start = cli_now();
     bo_status status = bo_machine_fit(context, desc, &samples, &machine);
     *seconds = cli_now() - start;
-    int *classes = cli_allocate(set->test->rows, sizeof(int), "predictions");
+    bo_metrics *metrics = NULL;
+    if (status == BO_OK) status = bo_machine_metrics(context, machine, 0, &metrics);
     if (status == BO_OK)
-        status = bo_machine_classify(context, machine, set->test->rows, set->test->x, set->test->dim, classes);
-    size_t right = 0;
-    for (size_t i = 0; i < set->test->rows; i++) right += classes[i] == (int)set->test->y[i];
-    *accuracy = (double)right / (double)set->test->rows;
+        status =
+            bo_machine_evaluate(context, machine, set->test->rows, set->test->x, set->test->dim, set->test->y, metrics);
+    if (status == BO_OK) *accuracy = bo_metrics_accuracy(metrics);
     if (status == BO_OK) *report = *bo_machine_describe(machine);
     report->why_solver = NULL; /* dies with the machine */
+    bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
-    free(classes);
     if (status != BO_OK) cli_fail_status(bench->session, status);
     return status == BO_OK;
 }

@@ -1,6 +1,5 @@
 /* Regression tables: RMSE against exact kernel ridge tuned by cross-validation, and what the 95% interval covers. */
 #include "bench.h"
-#include "../cli/common/metrics.h"
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,18 +71,16 @@ static bool fit_rows(bench_run *bench, const rows *train, const rows *test, size
     bo_samples samples = {.rows = train->count, .dim = dim, .targets = 1, .x = train->x, .y = train->y};
     bo_machine *machine = NULL;
     bo_status status = bo_machine_fit(context, &desc, &samples, &machine);
-    cli_metrics metrics = {0};
+    bo_metrics *metrics = NULL;
+    if (status == BO_OK) status = bo_machine_metrics(context, machine, 0, &metrics);
+    if (status == BO_OK) status = bo_machine_evaluate(context, machine, test->count, test->x, dim, test->y, metrics);
     if (status == BO_OK) {
-        cli_metrics_open(&metrics, bo_machine_describe(machine));
-        status = cli_metrics_predict(&metrics, context, machine, test->count, test->x, test->y);
-    }
-    if (status == BO_OK) {
-        *rmse = cli_metrics_rmse(&metrics);
-        *coverage = cli_metrics_coverage(&metrics);
+        *rmse = bo_metrics_rmse(metrics);
+        *coverage = bo_metrics_coverage(metrics);
     } else {
         cli_fail_status(bench->session, status);
     }
-    cli_metrics_close(&metrics);
+    bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
     return status == BO_OK;
 }

@@ -67,6 +67,10 @@ typedef struct cli_option {
     {                                                                                                                  \
         .type = CLI_END                                                                                                \
     }
+/* A default of a public header as .initial or .otherwise: NUMBER_TEXT(BO_MACHINE_FEATURES). */
+#define NUMBER_TEXT_(digits) #digits
+#define NUMBER_TEXT(number)  NUMBER_TEXT_(number)
+
 /* What comes last is the help, then any other members of the row: .low = 1, .initial = "4096". */
 #define FLAG(option, owner, member, ...) CLI_ROW(CLI_FLAG, option, NULL, CLI_AT(owner, member, bool * : 0), __VA_ARGS__)
 #define TEXT(option, word, owner, member, ...)                                                                         \

@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double SIGMAS = 1.959963984540054;
-
 bool cli_plot_known(const char *path)
 {
     return cli_ends_with(path, ".svg") || cli_ends_with(path, ".png") || cli_ends_with(path, ".pdf");
@@ -105,7 +103,7 @@ static double middle_deviation(const point *points, size_t count)
 /* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the median
  * deviation of a bin of neighbors. Predictions beyond the frame have no part in it. A closed polygon, up the left side
  * and down the right one. */
-static void band(FILE *pipe, const cli_metrics *metrics, double low, double high)
+static void band(FILE *pipe, const bo_metrics *metrics, double low, double high)
 {
     point *points = cli_allocate(metrics->points, sizeof(point), "plot");
     size_t n = 0;
@@ -119,7 +117,7 @@ static void band(FILE *pipe, const cli_metrics *metrics, double low, double high
     for (size_t b = 0; b < bins; b++) {
         size_t from = b * n / bins, to = (b + 1) * n / bins;
         at[b] = points[(from + to) / 2].predicted;
-        half[b] = SIGMAS * middle_deviation(points + from, to - from);
+        half[b] = BO_INTERVAL_95 * middle_deviation(points + from, to - from);
     }
     free(points);
     fputs("$band << EOD\n", pipe);
@@ -135,7 +133,7 @@ static void band(FILE *pipe, const cli_metrics *metrics, double low, double high
 
 /* The frame: every true value, and predictions but for the most extreme one in 200 at either end, so that a few wild ones do
  * not shrink the rest to a dot. */
-static void frame(const cli_metrics *metrics, double *low, double *high)
+static void frame(const bo_metrics *metrics, double *low, double *high)
 {
     size_t n = metrics->points;
     double *sorted = cli_allocate(n, sizeof(double), "plot");
@@ -157,16 +155,14 @@ static void frame(const cli_metrics *metrics, double *low, double *high)
     *high += margin;
 }
 
-static void scatter_title(FILE *pipe, const cli_metrics *metrics, bool banded, size_t outside)
+static void scatter_title(FILE *pipe, const bo_metrics *metrics, bool banded, size_t outside)
 {
     char title[256];
-    const cli_target_sums *sums = &metrics->sums[0];
-    int length =
-        snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
-                 sqrt(sums->squared_error / (double)metrics->rows), 1 - sums->squared_error / sums->squared_deviation);
+    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
+                          bo_metrics_target_rmse(metrics, 0), bo_metrics_target_r2(metrics, 0));
     if (banded)
         length += snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
-                           100 * (double)sums->covered / (double)metrics->rows);
+                           100 * bo_metrics_target_coverage(metrics, 0));
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
     cli_picture_title(pipe, title, 600);
 }
@@ -180,7 +176,7 @@ static void axis_label(FILE *pipe, const char *axis, const char *name, const cha
     fputc('\n', pipe);
 }
 
-static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *schema, const char *path)
 {
     double low, high;
     size_t outside = 0;
@@ -219,11 +215,11 @@ static unsigned shade(unsigned full, double share)
     return color;
 }
 
-static void class_tics(FILE *pipe, const char *axis, const cli_metrics *metrics, const bo_schema *schema,
+static void class_tics(FILE *pipe, const char *axis, const bo_metrics *metrics, const bo_schema *schema,
                        const char *format)
 {
     fprintf(pipe, "set %stics %s scale 0 (", axis, format);
-    const size_t classes = metrics->classes, step = classes <= 60 ? 1 : (classes + 29) / 30;
+    const size_t classes = metrics->desc.classes, step = classes <= 60 ? 1 : (classes + 29) / 30;
     for (size_t i = 0; i < classes; i += step) {
         cli_word number;
         if (i) fputs(", ", pipe);
@@ -235,9 +231,9 @@ static void class_tics(FILE *pipe, const char *axis, const cli_metrics *metrics,
 
 /* Right ones are blue by the share of their class that was found; errors orange by their share of it, on a
  * scale of their own, so that the few that matter can be seen beside the many that do not. */
-static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
+static void cells(FILE *pipe, const bo_metrics *metrics, int cell, int font)
 {
-    size_t classes = metrics->classes, object = 1;
+    size_t classes = metrics->desc.classes, object = 1;
     double worst = 0.03; /* lone errors of a good classifier stay pale */
     for (size_t i = 0; i < classes; i++) {
         double total = 0;
@@ -249,7 +245,7 @@ static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
         double total = 0;
         for (size_t j = 0; j < classes; j++) total += (double)metrics->confusion[i * classes + j];
         for (size_t j = 0; j < classes; j++) {
-            size_t count = metrics->confusion[i * classes + j];
+            size_t count = (size_t)metrics->confusion[i * classes + j];
             if (count == 0) continue;
             double share = (double)count / total;
             double depth = i == j ? 0.12 + 0.88 * share * share : 0.08 + 0.92 * sqrt(share / worst);
@@ -266,9 +262,9 @@ static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
     }
 }
 
-static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *schema, const char *path)
 {
-    size_t classes = metrics->classes, longest = 1;
+    size_t classes = metrics->desc.classes, longest = 1;
     for (size_t i = 0; i < classes; i++) {
         cli_word number;
         size_t length = strlen(cli_metrics_label(metrics, schema, i, &number));
@@ -286,7 +282,7 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
             (double)(bottom + side) / (top + side + bottom));
     char title[160];
-    snprintf(title, sizeof title, "%.2f%% of %s rows right (blue)", 100 * cli_metrics_accuracy(metrics),
+    snprintf(title, sizeof title, "%.2f%% of %s rows right (blue)", 100 * bo_metrics_accuracy(metrics),
              cli_count(metrics->rows).s);
     cli_picture_title(pipe, title, side + 2 * right);
     fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
@@ -373,18 +369,18 @@ int cli_picture(cli_session *session, const char *path, const char *note, cli_dr
 }
 
 typedef struct predictions {
-    const cli_metrics *metrics;
+    const bo_metrics *metrics;
     const bo_schema *schema;
 } predictions;
 
 static void draw_predictions(FILE *pipe, const char *path, const void *what)
 {
     const predictions *p = what;
-    (p->metrics->classes ? confusion : scatter)(pipe, p->metrics, p->schema, path);
+    (p->metrics->desc.classes ? confusion : scatter)(pipe, p->metrics, p->schema, path);
 }
 
-int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, const char *path)
 {
     predictions what = {metrics, schema};
-    return cli_picture(session, path, metrics->targets > 1 ? " (of the first target)" : "", draw_predictions, &what);
+    return cli_picture(session, path, metrics->desc.targets > 1 ? " (of the first target)" : "", draw_predictions, &what);
 }

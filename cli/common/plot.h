@@ -27,6 +27,6 @@ enum { CLI_PICTURE_COLORS = 11 };
 /* True when the ending names a kind of picture we draw: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
 /* Predicted against true, or the confusion matrix; see cli_picture. */
-int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path);
+int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, const char *path);
 
 #endif

@@ -45,28 +45,15 @@ static void json_begin(const eval_job *job, cli_json *json)
 
 /* ---- labels --------------------------------------------------------------------------------------------------------------- */
 
-/* As metrics of a table have them, for their words and pictures. */
-static cli_metrics metrics_of(const eval_job *job, const bo_classification *found)
-{
-    cli_metrics metrics;
-    cli_metrics_open(&metrics, &(bo_machine_report){.classes = found->classes});
-    metrics.labels = job->desc->labels;
-    metrics.rows = found->examples;
-    metrics.log_loss = found->loss * (double)found->examples;
-    for (size_t i = 0; i < found->classes * found->classes; i++) metrics.confusion[i] = found->confusion[i];
-    for (size_t i = 0; i < found->classes; i++) metrics.right += found->confusion[i * found->classes + i];
-    return metrics;
-}
-
-static void print_labels(const eval_job *job, const bo_classification *found, const cli_metrics *metrics)
+static void print_labels(const eval_job *job, const bo_classification *found)
 {
     printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
     printf("Loss        %.4f nats\n", found->loss);
     print_rate(job, found->examples, found->tokens, found->seconds);
-    cli_metrics_print_confusion(metrics, NULL, stdout);
+    cli_metrics_print_confusion(found->metrics, NULL, stdout);
 }
 
-static void json_labels(const eval_job *job, const bo_classification *found, const cli_metrics *metrics)
+static void json_labels(const eval_job *job, const bo_classification *found)
 {
     cli_json json;
     json_begin(job, &json);
@@ -74,7 +61,7 @@ static void json_labels(const eval_job *job, const bo_classification *found, con
     cli_json_number(&json, "loss", found->loss);
     json_rate(&json, found->examples, found->tokens, found->seconds);
     cli_json_count(&json, "cut", bo_texts_cut(job->texts));
-    cli_metrics_json_confusion(metrics, NULL, &json);
+    cli_metrics_json_confusion(found->metrics, NULL, &json);
     cli_json_end(&json);
 }
 
@@ -85,10 +72,8 @@ static int evaluate_labels(const eval_job *job)
         bo_model_evaluate_labels(job->session->context, job->model, job->texts, job->use->examples, &found);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
-    cli_metrics metrics = metrics_of(job, &found);
-    (job->session->common.json ? json_labels : print_labels)(job, &found, &metrics);
-    const int ended = job->use->plot ? cli_plot(job->session, &metrics, NULL, job->use->plot) : CLI_DONE;
-    cli_metrics_close(&metrics);
+    (job->session->common.json ? json_labels : print_labels)(job, &found);
+    const int ended = job->use->plot ? cli_plot(job->session, found.metrics, NULL, job->use->plot) : CLI_DONE;
     bo_classification_free(&found);
     return ended;
 }

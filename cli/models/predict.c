@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 
 enum { BLOCK = 4096 };
-static const double SIGMAS = 1.959963984540054; /* of a normal distribution's central 95% */
 
 typedef struct predict_options {
     cli_given was_given;
@@ -33,7 +32,7 @@ typedef struct predict_job {
     bo_schema *schema;
     bo_stream *stream;
     bool has_target;
-    cli_metrics metrics;
+    bo_metrics *metrics;
     cli_answers answers;
     size_t rows; /* predicted */
     float *x;
@@ -104,8 +103,8 @@ static void row_numbers(const predict_job *job, size_t i, double *row)
         if (!job->options->std) continue;
         double std = job->std[i * report->outputs + t];
         row[count++] = std;
-        row[count++] = mean - SIGMAS * std;
-        row[count++] = mean + SIGMAS * std;
+        row[count++] = mean - BO_INTERVAL_95 * std;
+        row[count++] = mean + BO_INTERVAL_95 * std;
     }
 }
 
@@ -141,9 +140,9 @@ static bool predict_all(predict_job *job)
         status = cli_interrupted() ? BO_CANCELED : predict_block(job, rows);
         if (status != BO_OK) break;
         if (job->has_target && job->report->classes)
-            cli_metrics_classes(&job->metrics, rows, job->y, job->classes, job->mean);
+            bo_metrics_add_classes(job->metrics, rows, job->y, job->classes, job->mean);
         else if (job->has_target)
-            cli_metrics_regression(&job->metrics, rows, job->y, job->mean, job->std);
+            bo_metrics_add(job->metrics, rows, job->y, job->mean, job->std);
         if (!write_rows(job, rows)) return false;
         job->rows += rows;
         cli_progress_report(&session->progress, "predicting", (double)job->rows, 0);
@@ -223,15 +222,15 @@ static bool open_data(predict_job *job)
     return true;
 }
 
-static void allocate(predict_job *job)
+static bool allocate(predict_job *job)
 {
     const bo_machine_report *report = job->report;
     size_t outputs = report->classes ? report->classes : report->outputs;
     job->x = cli_allocate(BLOCK * report->dim, sizeof(float), "a block of rows");
     if (job->has_target) {
         job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
-        cli_metrics_open(&job->metrics, report);
-        job->metrics.has_std = report->has_std && !report->classes;
+        if (failed(job, bo_machine_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
+            return false;
     }
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
     if (!report->classes || job->options->proba || job->has_target)
@@ -239,6 +238,7 @@ static void allocate(predict_job *job)
     if (!report->classes && report->has_std && (job->options->std || job->has_target))
         job->std = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
     job->row = cli_allocate(4 * outputs + 1, sizeof(double), "predictions");
+    return true;
 }
 
 static void report_json(predict_job *job)
@@ -248,7 +248,7 @@ static void report_json(predict_job *job)
     cli_json_text(json, "data", job->data_path);
     cli_json_count(json, "rows", job->rows);
     cli_json_text(json, "out", job->options->out);
-    if (job->has_target) cli_metrics_json(&job->metrics, job->schema, json);
+    if (job->has_target) cli_metrics_json(job->metrics, job->schema, json);
     cli_json_end(json);
 }
 
@@ -259,16 +259,15 @@ static int run(predict_job *job)
     if (!open_model(job) || !open_data(job)) return CLI_FAILED;
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: %s has no column to compare predictions with", job->data_path);
-    allocate(job);
-    if (!open_output(job)) return CLI_FAILED;
-    bool ok = predict_all(job) && (!job->has_target || job->metrics.rows > 0 ||
+    if (!allocate(job) || !open_output(job)) return CLI_FAILED;
+    bool ok = predict_all(job) && (!job->has_target || job->metrics->rows > 0 ||
                                    cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
     if (!ok || !cli_answers_end(&job->answers)) return CLI_FAILED;
     if (job->session->common.json)
         report_json(job);
     else if (job->has_target && !job->session->common.quiet)
-        cli_metrics_print(&job->metrics, job->schema, stderr);
-    return options->plot ? cli_plot(job->session, &job->metrics, job->schema, options->plot) : CLI_DONE;
+        cli_metrics_print(job->metrics, job->schema, stderr);
+    return options->plot ? cli_plot(job->session, job->metrics, job->schema, options->plot) : CLI_DONE;
 }
 
 /* The first option given that is about tables; NULL: none. */
@@ -337,7 +336,7 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     bo_stream_close(job.stream);
     bo_machine_destroy(job.machine);
     bo_schema_destroy(job.schema);
-    cli_metrics_close(&job.metrics);
+    bo_metrics_destroy(job.metrics);
     cli_answers_close(&job.answers);
     free(job.x);
     free(job.y);

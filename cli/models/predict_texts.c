@@ -13,7 +13,7 @@ typedef struct predict_job {
     bo_model *model;
     const bo_model_desc *desc;
     cli_answers answers;
-    cli_metrics metrics; /* with --labeled */
+    bo_metrics *metrics; /* with --labeled */
     size_t rows;
     float *found; /* BLOCK x classes */
     double *probabilities, *truth;
@@ -56,7 +56,7 @@ static bool take_block(predict_job *job, const bo_texts *texts, size_t first, si
         if (!cli_answers_row(&job->answers, (size_t)job->best[i], job->use->proba ? row : &row[job->best[i]]))
             return false;
     }
-    if (job->use->labeled) cli_metrics_classes(&job->metrics, count, job->truth, job->best, job->probabilities);
+    if (job->use->labeled) bo_metrics_add_classes(job->metrics, count, job->truth, job->best, job->probabilities);
     return cli_answers_flush(&job->answers);
 }
 
@@ -83,12 +83,12 @@ static int report(predict_job *job)
         cli_json_text(json, "data", use->path);
         cli_json_count(json, "rows", job->rows);
         cli_json_text(json, "out", use->out);
-        if (use->labeled) cli_metrics_json(&job->metrics, NULL, json);
+        if (use->labeled) cli_metrics_json(job->metrics, NULL, json);
         cli_json_end(json);
     } else if (use->labeled && !job->session->common.quiet) {
-        cli_metrics_print(&job->metrics, NULL, stderr);
+        cli_metrics_print(job->metrics, NULL, stderr);
     }
-    return use->plot ? cli_plot(job->session, &job->metrics, NULL, use->plot) : CLI_DONE;
+    return use->plot ? cli_plot(job->session, job->metrics, NULL, use->plot) : CLI_DONE;
 }
 
 static int run(predict_job *job)
@@ -114,8 +114,9 @@ static int run(predict_job *job)
     job->probabilities = cli_allocate(BLOCK * classes, sizeof(double), "probabilities");
     job->truth = cli_allocate(BLOCK, sizeof(double), "labels");
     job->best = cli_allocate(BLOCK, sizeof(int), "labels");
-    cli_metrics_open(&job->metrics, &(bo_machine_report){.classes = classes});
-    job->metrics.labels = job->desc->labels;
+    const bo_metrics_desc metrics = {.classes = classes, .labels = job->desc->labels};
+    const bo_status status = bo_metrics_create(job->session->context, &metrics, &job->metrics);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
     const bool taken = cli_answers_open(&job->answers) && cli_texts_each(job->session, &source);
     cli_progress_clear(&job->session->progress);
     if (!taken) return CLI_FAILED;
@@ -146,7 +147,7 @@ int cli_predict_texts(cli_session *session, const cli_texts_use *use)
     if (ended == CLI_DONE) ended = !use->out || cli_can_write(session, use->out) ? run(&job) : CLI_FAILED;
     if (ended == CLI_FAILED && cli_interrupted()) ended = cli_interrupted_status();
     cli_answers_close(&job.answers);
-    cli_metrics_close(&job.metrics);
+    bo_metrics_destroy(job.metrics);
     free(job.found);
     free(job.probabilities);
     free(job.truth);

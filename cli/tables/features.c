@@ -3,7 +3,7 @@
 #include "../common/json.h"
 #include "../common/output.h"
 #include "../common/paths.h"
-#include "training_rows.h"
+#include "length_scales.h"
 #include "accuracy_statement.h"
 #include <math.h>
 #include <stdlib.h>

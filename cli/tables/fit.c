@@ -2,13 +2,14 @@
 #include "fit.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
+#include "length_scales.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const bo_schema *cli_fit_schema(const cli_fit_job *job)
 {
-    return job->schema ? job->schema : job->table.schema;
+    return job->schema ? job->schema : job->train->schema;
 }
 
 bool cli_fit_length_scales(cli_fit_job *job)
@@ -59,19 +60,6 @@ static void say_data(cli_fit_job *job, size_t rows)
                  cli_count(rows).s);
 }
 
-/* Operations of the projection, a Gram matrix (of the rows in the dual, passes instead of one for the others) and its factor;
- * the search may take twice as long again. */
-static double expected_seconds(const cli_fit_job *job, bo_solver solver, double rows, double dim, double features)
-{
-    double side = solver == BO_SOLVER_DUAL ? rows : features;
-    double solving = rows * features * side + side * side * side / 3;
-    if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD) solving = 50 * 2 * rows * features;
-    double operations = rows * dim * features + solving;
-    double searched = job->desc.lambda > 0 && job->desc.features.gamma > 0 ? 1 : 3;
-    double a_core = 40e9; /* of a recent core; a guess until `bochner bench` says */
-    return searched * operations / (a_core * bo_context_threads(job->session->context) * job->session->ranks.size);
-}
-
 /* What the library would refuse too, but it does not know the file. */
 static bool can_be_learned(cli_fit_job *job, size_t rows)
 {
@@ -100,34 +88,26 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     const bo_schema *schema = cli_fit_schema(job);
     if (!can_be_learned(job, rows)) return false;
     size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
-    size_t dim = bo_schema_dim(schema);
     bo_machine_desc desc = job->desc;
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
-    if (job->options->stream) desc.loss = BO_LOSS_RIDGE;
-    if (job->options->stream) desc.solver = BO_SOLVER_PRIMAL;
+    const bo_fit_estimate *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
-    bo_solver solver = desc.solver;
-    bo_status status = bo_machine_memory(job->session->context, &desc, held, dim, outputs, &job->bytes, &solver);
+    bo_status status =
+        bo_machine_estimate(job->session->context, &desc, held, bo_schema_dim(schema), outputs, &job->plan);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
         return false;
     }
     say_data(job, rows);
-    const char *kernel = bo_kernel_name(desc.features.kernel);
-    char features[64] = "", chosen[160];
-    if (desc.features.features || desc.features.kernel <= BO_KERNEL_ARCCOS)
-        snprintf(features, sizeof features, "%s ", cli_count(desc.features.features ? desc.features.features : 4096).s);
-    bool gamma = desc.features.gamma > 0, lambda = desc.lambda > 0;
-    snprintf(chosen, sizeof chosen, "%s",
-             gamma && lambda ? "gamma and lambda given"
-             : gamma         ? "lambda searched"
-             : lambda        ? "gamma searched"
-                             : "gamma and lambda searched");
-    cli_say(job->session, "Plan        %s%s features, %s; %s%s", features, kernel, chosen, solver_words(solver),
+    const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda searched"
+                         : plan->searches_gamma                        ? "gamma searched"
+                         : plan->searches_lambda                       ? "lambda searched"
+                                                                       : "gamma and lambda given";
+    cli_say(job->session, "Plan        %s %s features, %s; %s%s", cli_count(plan->features).s,
+            bo_kernel_name(desc.features.kernel), chosen, solver_words(plan->solver),
             job->options->stream ? ", in blocks" : "");
-    double seconds = expected_seconds(job, solver, (double)rows, (double)dim,
-                                      desc.features.features ? (double)desc.features.features : 4096);
-    cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)job->bytes).s,
+    double seconds = plan->seconds / job->session->ranks.size;
+    cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)plan->bytes).s,
             seconds >= 2 ? ", roughly " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
     return true;
 }
@@ -144,57 +124,45 @@ static bool load_test(cli_fit_job *job)
                          .target = job->options->target,
                          .impute = (bo_impute)job->options->impute,
                          .categorical = job->options->categorical};
-    bo_status status = bo_data_load(job->session->context, &desc, job->table.schema, &job->test);
+    bo_status status = bo_data_load(job->session->context, &desc, job->train->schema, &job->test);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
         return false;
     }
     if (job->test->y) return true;
     cli_fail(job->session, "%s has no column %s to test with%s", job->options->test,
-             bo_schema_target(job->table.schema, 0), job->options->labels ? "; give --test-labels FILE" : "");
+             bo_schema_target(job->train->schema, 0), job->options->labels ? "; give --test-labels FILE" : "");
     return false;
 }
 
 static bool fit_in_memory(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    if (!cli_table_load(session, &job->source, &job->table) || !cli_fit_length_scales(job) || !load_test(job))
+    bo_data *parts[BO_SPLIT_COUNT];
+    bo_status status = bo_table_load(session->context, &job->source, parts);
+    if (status != BO_OK) {
+        cli_fail_status(session, status);
         return false;
-    if (!cli_fit_plan(job, job->table.rows)) return false;
-    bo_samples samples = {.rows = job->table.rows,
-                          .dim = job->table.dim,
-                          .targets = job->table.targets,
-                          .x = job->table.x,
-                          .y = job->table.y,
-                          .classes = job->table.classes,
-                          .common_unit = bo_schema_common_unit(job->table.schema)};
-    bo_status status = bo_machine_fit(session->context, &job->desc, &samples, &job->machine);
+    }
+    job->train = parts[BO_SPLIT_TRAIN];
+    job->test = parts[BO_SPLIT_TEST];
+    if (!cli_fit_length_scales(job) || !load_test(job) || !cli_fit_plan(job, job->train->rows)) return false;
+    bo_samples samples = bo_samples_of(job->train);
+    status = bo_machine_fit(session->context, &job->desc, &samples, &job->machine);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
 }
 
 static bool test_in_memory(cli_fit_job *job)
 {
-    enum { BLOCK = 4096 };
-    size_t rows = job->test ? job->test->rows : job->table.test_rows;
-    const float *x = job->test ? job->test->x : job->table.test_x;
-    const double *y = job->test ? job->test->y : job->table.test_y;
-    if (rows == 0) return true;
-    cli_metrics_open(&job->metrics, bo_machine_describe(job->machine));
-    job->tested = true;
-    for (size_t at = 0; at < rows; at += BLOCK) {
-        size_t count = rows - at < BLOCK ? rows - at : BLOCK;
-        bo_status status = cli_interrupted()
-                               ? BO_CANCELED
-                               : cli_metrics_predict(&job->metrics, job->session->context, job->machine, count,
-                                                     x + at * job->table.dim, y + at * job->table.targets);
-        if (status != BO_OK) {
-            cli_fail_status(job->session, status);
-            return false;
-        }
-        cli_progress_report(&job->session->progress, "testing", (double)(at + count), (double)rows);
-    }
-    return true;
+    bo_context *context = job->session->context;
+    const bo_data *test = job->test;
+    if (!test) return true;
+    bo_status status = bo_machine_metrics(context, job->machine, CLI_POINTS, &job->metrics);
+    if (status == BO_OK)
+        status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
@@ -226,16 +194,16 @@ static int run(cli_fit_job *job)
         cli_fit_json(job);
     else
         cli_fit_print(job);
-    if (!options->plot || !job->tested) return CLI_DONE;
-    return cli_plot(session, &job->metrics, cli_fit_schema(job), options->plot);
+    if (!options->plot || !job->metrics) return CLI_DONE;
+    return cli_plot(session, job->metrics, cli_fit_schema(job), options->plot);
 }
 
 static void describe(cli_fit_job *job, const cli_arguments *files)
 {
     const cli_fit_options *o = job->options;
     uint64_t seed = job->session->common.seed;
-    job->source = (cli_source){
-        .desc = {.path = files->items[0],
+    job->source = (bo_table_desc){
+        .data = {.path = files->items[0],
                  .format = (bo_format)o->format,
                  .labels = o->labels,
                  .target = o->target,
@@ -246,8 +214,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
                  .seed = seed},
         .paths = files->items,
         .files = files->count,
-        .holdout = o->holdout,
-        .seed = seed,
+        .split = {.test = o->holdout, .seed = seed},
     };
     job->desc = (bo_machine_desc){
         .task = (bo_task)o->task,
@@ -326,10 +293,10 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
     status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_machine_destroy(job.machine);
+    bo_data_destroy(job.train);
     bo_data_destroy(job.test);
     bo_schema_destroy(job.schema);
-    cli_table_close(&job.table);
-    cli_metrics_close(&job.metrics);
+    bo_metrics_destroy(job.metrics);
     free(job.length_scales);
     cli_session_close(&session);
     return status;
@@ -354,11 +321,12 @@ static const cli_option rows[] = {
     FLAG("stream", cli_fit_options, stream,
          "read the file in blocks, in several passes: memory does not grow with its size"),
     COUNT("sample", "N", cli_fit_options, sample, "rows that choose gamma and the scaling of a stream", .low = 2,
-          .initial = "10000"),
+          .initial = NUMBER_TEXT(BO_STREAM_SAMPLE)),
     SECTION("Features"),
     CHOICE("kernel", "K", cli_fit_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
            .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
-    COUNT("features", "R", cli_fit_options, features, "length of the feature vector", .otherwise = "4096"),
+    COUNT("features", "R", cli_fit_options, features, "length of the feature vector",
+          .otherwise = NUMBER_TEXT(BO_MACHINE_FEATURES)),
     CHOICE("function", "F", cli_fit_options, function, bo_function_name, "function of the projections",
            .without = ~0u << BO_FUNCTION_CUSTOM, .initial = "default"),
     CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),

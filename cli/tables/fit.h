@@ -4,7 +4,6 @@
 
 #include "../common/cli.h"
 #include "../common/metrics.h"
-#include "training_rows.h"
 
 typedef struct cli_fit_options {
     cli_given was_given;
@@ -28,16 +27,15 @@ typedef struct cli_fit_options {
 typedef struct cli_fit_job {
     cli_session *session;
     const cli_fit_options *options;
-    cli_source source;
+    bo_table_desc source;
     bo_machine_desc desc;
-    cli_table table;   /* in memory: the rows and the schema */
+    bo_data *train;    /* in memory: the rows to learn from */
+    bo_data *test;     /* in memory: the rows held out, or the test file */
     bo_schema *schema; /* streaming: ours; else NULL */
     float *length_scales;
-    bo_data *test; /* the test file, in memory */
     bo_machine *machine;
-    cli_metrics metrics;
-    bool tested;
-    size_t bytes; /* that fitting may take */
+    bo_metrics *metrics; /* NULL: there was no test */
+    bo_fit_estimate plan;
     double started;
 } cli_fit_job;
 

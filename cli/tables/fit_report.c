@@ -40,14 +40,14 @@ void cli_fit_json(const cli_fit_job *job)
     cli_json_object(&json, NULL);
     json_model(&json, bo_machine_describe(job->machine));
     cli_json_number(&json, "total_seconds", cli_now() - job->started);
-    cli_json_count(&json, "memory_bytes", job->bytes);
+    cli_json_count(&json, "memory_bytes", job->plan.bytes);
     cli_json_flag(&json, "stream", job->options->stream);
     if (job->session->ranks.size > 1) cli_json_count(&json, "ranks", (size_t)job->session->ranks.size);
     cli_json_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
     cli_json_text(&json, "isa", bo_context_isa(job->session->context));
     cli_json_text(&json, "model", job->options->out);
     cli_statement_json(&json, &bo_machine_describe(job->machine)->accuracy);
-    if (job->tested) cli_metrics_json(&job->metrics, cli_fit_schema(job), &json);
+    if (job->metrics) cli_metrics_json(job->metrics, cli_fit_schema(job), &json);
     cli_json_end(&json);
 }
 
@@ -65,8 +65,8 @@ static void print_saved(const cli_fit_job *job)
 /* √(1 - R²) is the test's error in the units of the search's score. A few dozen rows may differ by chance. */
 static void warn_of_surprise(const cli_fit_job *job, const bo_machine_report *report)
 {
-    if (report->classes || !isfinite(report->search_score) || job->metrics.rows < 50) return;
-    double test = sqrt(1 - cli_metrics_r2(&job->metrics));
+    if (report->classes || !isfinite(report->search_score) || job->metrics->rows < 50) return;
+    double test = sqrt(1 - bo_metrics_r2(job->metrics));
     if (test > 1.5 * report->search_score)
         cli_warn(job->session,
                  "the test rows are predicted with an error of %s, the search expected %s: a few rows may lie far from "
@@ -88,8 +88,8 @@ void cli_fit_print(const cli_fit_job *job)
     if (isfinite(report->search_score))
         printf("Search      error on rows left out: %s of the targets' standard deviation\n",
                cli_significant(report->search_score, 3).s);
-    if (job->tested) {
-        cli_metrics_print(&job->metrics, cli_fit_schema(job), stdout);
+    if (job->metrics) {
+        cli_metrics_print(job->metrics, cli_fit_schema(job), stdout);
         warn_of_surprise(job, report);
     }
     printf("Features    ");

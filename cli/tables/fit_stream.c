@@ -19,7 +19,7 @@ static bool share_schema(cli_fit_job *job)
     char *json = NULL;
     size_t size = 0;
     if (session->ranks.rank == 0) {
-        if (failed(job, bo_schema_fit(session->context, &job->source.desc, &job->schema))) return false;
+        if (failed(job, bo_schema_fit(session->context, &job->source.data, &job->schema))) return false;
         if (session->ranks.size < 2) return true;
         if (failed(job, bo_schema_to_json(session->context, job->schema, &json))) return false;
         size = strlen(json) + 1;
@@ -54,8 +54,8 @@ static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
     if (!cli_ranks_broadcast(&session->ranks, &want, sizeof want)) return false;
     out->x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
     out->y = cli_allocate(want * targets, sizeof(double), "a sample of the rows");
-    if (session->ranks.rank == 0 && failed(job, cli_source_sample(session->context, &job->source, job->schema, counts,
-                                                                  want, out->x, out->y, &out->rows)))
+    if (session->ranks.rank == 0 && failed(job, bo_table_sample(session->context, &job->source, job->schema, counts,
+                                                                want, out->x, out->y, &out->rows)))
         return false;
     return cli_ranks_broadcast(&session->ranks, &out->rows, sizeof out->rows) &&
            cli_ranks_broadcast(&session->ranks, out->x, out->rows * dim * sizeof(float)) &&
@@ -79,17 +79,18 @@ static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected
     size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
     float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
     double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
-    cli_rows rows;
-    cli_rows_open(&rows, &job->source, job->schema, CLI_TRAIN_ROWS, session->ranks.rank, session->ranks.size);
-    bo_status status;
-    while ((status = cli_rows_next(session->context, &rows, BLOCK, x, y, &count)) == BO_OK && count > 0) {
+    bo_table *table = NULL;
+    bo_status status = bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_TRAIN,
+                                     (size_t)session->ranks.rank, (size_t)session->ranks.size, &table);
+    while (status == BO_OK) {
+        status = bo_table_next(session->context, table, BLOCK, x, y, &count);
+        if (status != BO_OK || count == 0) break;
         bo_samples block = samples_of(job, count, x, y);
         status = cli_interrupted() ? BO_CANCELED : bo_fitting_add(session->context, fitting, &block);
-        if (status != BO_OK) break;
         done += count;
         cli_progress_report(&session->progress, "reading rows", (double)done, expected);
     }
-    cli_rows_close(&rows);
+    bo_table_close(table);
     free(x);
     free(y);
     return status;
@@ -132,23 +133,24 @@ static bool pass_test(cli_fit_job *job)
     size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
     float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
     double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
-    cli_rows rows;
-    cli_rows_open(&rows, &job->source, job->schema, CLI_TEST_ROWS, 0, 1);
+    bo_table *table = NULL;
     bo_stream *stream = NULL;
-    bo_status status = job->options->test ? open_test(job, &stream) : BO_OK;
+    bo_status status = job->options->test
+                           ? open_test(job, &stream)
+                           : bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_TEST, 0, 1, &table);
     while (status == BO_OK) {
         status = stream ? bo_stream_next(session->context, stream, BLOCK, x, y, &count)
-                        : cli_rows_next(session->context, &rows, BLOCK, x, y, &count);
+                        : bo_table_next(session->context, table, BLOCK, x, y, &count);
         if (status != BO_OK || count == 0) break;
         done += count;
         if (cli_interrupted())
             status = BO_CANCELED;
         else if (job->machine)
-            status = cli_metrics_predict(&job->metrics, session->context, job->machine, count, x, y);
+            status = bo_machine_evaluate(session->context, job->machine, count, x, dim, y, job->metrics);
         if (job->machine) cli_progress_report(&session->progress, "testing", (double)done, 0);
     }
     bo_stream_close(stream);
-    cli_rows_close(&rows);
+    bo_table_close(table);
     free(x);
     free(y);
     if (failed(job, status)) return false;
@@ -160,8 +162,7 @@ static bool pass_test(cli_fit_job *job)
 bool cli_fit_stream_test(cli_fit_job *job)
 {
     if (!job->options->test && !(job->options->holdout > 0)) return true;
-    cli_metrics_open(&job->metrics, bo_machine_describe(job->machine));
-    job->tested = true;
+    if (failed(job, bo_machine_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics))) return false;
     return pass_test(job);
 }
 
@@ -172,7 +173,7 @@ bool cli_fit_stream(cli_fit_job *job)
     bool first = session->ranks.rank == 0;
     if (first && job->options->test && !pass_test(job)) return false;
     size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts");
-    bool ok = !first || !failed(job, cli_source_count(session->context, &job->source, job->schema, counts));
+    bool ok = !first || !failed(job, bo_table_count(session->context, &job->source, job->schema, counts));
     size_t all = 0;
     for (size_t i = 0; i < job->source.files; i++) all += counts[i];
     if (!cli_ranks_broadcast(&session->ranks, &all, sizeof all)) ok = false;

@@ -11,6 +11,7 @@
 #include <bochner/attention.h>
 #include <bochner/layers.h>
 #include <bochner/lora.h>
+#include <bochner/metrics.h>
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>

@@ -1,6 +1,6 @@
 /* Bochner: tables in, arrays out. Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers,
  * each also gzip-compressed, whole or in blocks; a schema says which column means what and travels with the model.
- * Arrays of any rank come from .npy.
+ * Arrays of any rank come from .npy. Splits and tables hold rows out for a test.
  *
  *     bo_data_desc desc = {.path = "train.csv", .target = "price"};
  *     bo_data *data;
@@ -139,6 +139,64 @@ BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t
  * seeks, every parts-th block otherwise. Call before reading. */
 BO_API bo_status bo_stream_part(bo_context *context, bo_stream *stream, size_t index, size_t parts);
 BO_API void bo_stream_close(bo_stream *stream);
+
+/* ---- splits: which rows are for training, validation and test ---------------------------------------------- */
+
+typedef enum bo_split {
+    BO_SPLIT_TRAIN = 0,
+    BO_SPLIT_VALID = 1,
+    BO_SPLIT_TEST = 2,
+    BO_SPLIT_COUNT = 3,
+    BO_SPLIT_ALL = 3, /* every row, in the file's order */
+    BO_SPLIT_NONE = 4 /* a row that belongs nowhere */
+} bo_split;
+BO_API const char *bo_split_name(bo_split split); /* "train", "valid", "test"; NULL: no such */
+BO_API bool bo_split_parse(const char *name, bo_split *out);
+
+/* Shares of the rows that are held out; the others are for training. */
+typedef struct bo_split_desc {
+    double valid, test;
+    uint64_t seed;
+} bo_split_desc;
+
+/* Where row number `row` belongs: a hash of (seed, row) says so. The number of rows need not be known: a stream and a
+ * table in memory agree. The shares are met on average, not exactly. */
+BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
+/* The same for a known number of rows, of which exactly ⌈valid rows⌉ and ⌈test rows⌉ are held out: splits[i] is where
+ * row i belongs. */
+BO_API bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t rows, bo_split *splits);
+/* The same from a file with one column of "train", "valid", "test" or "none" (0, 1, 2, -1), one line for each row. */
+BO_API bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits);
+
+/* ---- tables: one or several files as one, with rows held out ------------------------------------------------ */
+
+typedef struct bo_table_desc {
+    bo_data_desc data;        /* how a file is read */
+    const char *const *paths; /* the files, read one after the other; NULL: data.path alone */
+    size_t files;
+    bo_split_desc split; /* bo_split_row of a row's number over all files */
+} bo_table_desc;
+
+/* The rows of each part; NULL for a part that has no share. The first file's schema is that of all. A share that is too
+ * small for a row, or leaves none for training, is BO_INVALID. Each part is freed with bo_data_destroy. */
+BO_API bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data *parts[BO_SPLIT_COUNT]);
+
+/* A table being read: the rows of one part, block by block, in constant memory. What `desc` points to must outlive it. */
+typedef struct bo_table bo_table;
+/* Rank `rank` of `ranks` of a parallel job reads its share of the files (one process: 0 of 1). */
+BO_API bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
+                               size_t rank, size_t ranks, bo_table **out);
+/* As bo_stream_next. */
+BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y,
+                               size_t *count);
+BO_API void bo_table_close(bo_table *table); /* NULL is fine */
+
+/* Rows of each file, also of those held out. `schema` is that of the first file. */
+BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                                size_t *counts);
+/* A uniform sample of at most `want` rows to learn from, chosen by split.seed; counts as bo_table_count has them. */
+BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                                 const size_t *counts, size_t want, float *x, double *y, size_t *sampled);
 
 /* ---- arrays: a whole .npy of any rank --------------------------------------------------------------------- */
 

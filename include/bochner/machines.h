@@ -8,6 +8,18 @@
  *     bo_machine_predict(context, machine, m, x_new, d, mean, std);        // std may be NULL
  *     bo_machine_destroy(machine);
  *
+ * With a fifth of a table's rows held out for a test, as `bochner fit --holdout 0.2` does:
+ *
+ *     bo_data *parts[BO_SPLIT_COUNT];
+ *     bo_metrics *metrics;
+ *     bo_table_load(context, &(bo_table_desc){.data = {.path = "t.csv"}, .split = {.test = 0.2}}, parts);
+ *     bo_samples train = bo_samples_of(parts[BO_SPLIT_TRAIN]);
+ *     bo_machine_fit(context, &desc, &train, &machine);
+ *     bo_data *test = parts[BO_SPLIT_TEST];
+ *     bo_machine_metrics(context, machine, 0, &metrics);
+ *     bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
+ *     printf("%g\n", bo_metrics_rmse(metrics));
+ *
  * The model is f(x) = β·φ(s(x)) + b: s scales the inputs as the training data asks, φ are `features` random features.
  * β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², no factor n; the intercept b is not penalized. */
 #ifndef BOCHNER_MACHINES_H
@@ -16,6 +28,7 @@
 #include <bochner/base.h>
 #include <bochner/data.h>
 #include <bochner/features.h>
+#include <bochner/metrics.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,12 +78,16 @@ typedef enum bo_precision {
     BO_PRECISION_FLOAT64 = 3 /* where λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
 
+#define BO_MACHINE_FEATURES 4096  /* length of φ where the descriptor has 0 */
+#define BO_STREAM_SAMPLE    10000 /* rows that are a good sample of a stream: bo_fitting_begin */
+
 typedef struct bo_machine_desc {
     bo_task task; /* AUTO: by bo_samples.classes */
     bo_loss loss;
     bo_solver solver;
     bo_scaling scaling;
-    /* the map; dim, seed and sample are set by fit. features 0: 4096; gamma 0: chosen; draw etc. as in features.h */
+    /* the map; dim, seed and sample are set by fit. features 0: BO_MACHINE_FEATURES, or as many as an exact map has;
+     * gamma 0: chosen; draw etc. as in features.h */
     bo_features_desc features;
     double lambda; /* 0: chosen */
     bool no_intercept;
@@ -96,6 +113,9 @@ typedef struct bo_samples {
                             * 1/k of the noise in standard deviations */
     bool common_unit; /* bo_schema_common_unit */
 } bo_samples;
+
+/* The rows of a table; x and y stay its own. */
+BO_API bo_samples bo_samples_of(const bo_data *data);
 
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                 bo_machine **out);
@@ -136,11 +156,32 @@ typedef struct bo_machine_report {
     bo_features_accuracy accuracy; /* the statement of accuracy on training rows */
 } bo_machine_report;
 BO_API const bo_machine_report *bo_machine_describe(const bo_machine *machine);
+/* β in the units of the targets: features x outputs. */
+BO_API const double *bo_machine_coefficients(const bo_machine *machine);
 
-/* Bytes that fitting will take at most, and the solver that will be used (desc->solver, or what AUTO chooses).
- * desc->task tells whether AUTO means the logistic loss. */
-BO_API bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
-                                   size_t outputs, size_t *bytes, bo_solver *solver);
+/* What a fit will take and what its defaults mean, before there is any data. */
+typedef struct bo_fit_estimate {
+    size_t features;                      /* length of φ */
+    bo_loss loss;                         /* what AUTO means */
+    bo_solver solver;                     /* the same */
+    const char *why_solver;               /* a sentence */
+    bool searches_gamma, searches_lambda; /* the descriptor leaves them open */
+    size_t bytes;                         /* of memory, at most */
+    double operations;                    /* floating-point, with those of the search */
+    double seconds;                       /* roughly, with the threads of this context on a recent processor */
+} bo_fit_estimate;
+/* desc->task tells classes from numbers; `outputs`: classes or targets. A stream (desc->stream_rows > 0) is fitted by the
+ * primal solver, and `rows` are those of its sample. */
+BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
+                                     size_t outputs, bo_fit_estimate *out);
+
+/* ---- tests --------------------------------------------------------------------------------------------- */
+
+/* Empty metrics of the kind this machine predicts; `points` as in bo_metrics_desc. */
+BO_API bo_status bo_machine_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out);
+/* Predicts rows and adds them: y is rows x targets, or class numbers. Progress is reported as "testing". */
+BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                     size_t ldx, const double *y, bo_metrics *metrics);
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 

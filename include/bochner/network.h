@@ -25,16 +25,6 @@ typedef struct bo_network bo_network;
 
 /* ---- examples: what a network learns from and answers about --------------------------------------------------------- */
 
-typedef enum bo_split {
-    BO_SPLIT_TRAIN = 0,
-    BO_SPLIT_VALID = 1,
-    BO_SPLIT_TEST = 2,
-    BO_SPLIT_COUNT = 3,
-    BO_SPLIT_ALL = 3 /* every row, in the file's order */
-} bo_split;
-BO_API const char *bo_split_name(bo_split part); /* "train", "valid", "test"; NULL: no such */
-BO_API bool bo_split_parse(const char *name, bo_split *out);
-
 typedef struct bo_examples_desc {
     bo_data_desc
         data; /* a row an example: numbers of an array, pixels of an image, features of a node; and its target */

@@ -7,6 +7,7 @@
 #ifndef BOCHNER_TASKS_H
 #define BOCHNER_TASKS_H
 
+#include <bochner/metrics.h>
 #include <bochner/model.h>
 #include <bochner/texts.h>
 
@@ -29,10 +30,9 @@ BO_API bo_status bo_model_classify(bo_context *context, const bo_model *model, c
 BO_API size_t bo_model_state_bytes(const bo_model *model);
 
 typedef struct bo_classification {
-    double loss;     /* mean nats an example */
-    double accuracy; /* in [0, 1] */
-    size_t classes;
-    uint64_t *confusion; /* classes x classes: row the label, column what was said; freed by bo_classification_free */
+    double loss;         /* mean nats an example */
+    double accuracy;     /* in [0, 1] */
+    bo_metrics *metrics; /* the same and the confusion matrix; freed by bo_classification_free */
     uint64_t examples, tokens;
     double seconds;
 } bo_classification;

@@ -1,5 +1,7 @@
 /* rff-regression: ridge regression on random Fourier features (Rahimi and Recht 2007), against kernel ridge itself. */
-#include "../../src/machines/internal.h"
+#include <bochner/machines.h>
+#include "../../src/base/base.h"
+#include "../../src/base/rng.h"
 #include "../tools/kernels.h"
 #include "../statistics.h"
 #include "../tools/numbers.h"
@@ -392,7 +394,8 @@ static bo_status measure_solvers(problem *p)
         if (status == BO_OK) status = fit(p, &map, usual_lambda, BO_SOLVER_DUAL, &dual);
         if (status == BO_OK) {
             worst = fmax(worst, relative_difference(p->rows, p->best, p->prediction));
-            worst = fmax(worst, relative_difference(map.features, primal->beta, dual->beta));
+            worst = fmax(worst, relative_difference(map.features, bo_machine_coefficients(primal),
+                                                    bo_machine_coefficients(dual)));
         }
         bo_machine_destroy(primal);
         bo_machine_destroy(dual);

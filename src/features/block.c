@@ -29,6 +29,11 @@ bool bo_features_differentiable(const bo_features *features)
     return features->desc.function != BO_FUNCTION_CUSTOM || features->desc.custom_backward;
 }
 
+double bo_features_argument_scale(const bo_features *features)
+{
+    return features->u_scale;
+}
+
 /* ---- scratch --------------------------------------------------------------------------------------------------- */
 
 /* Rows are taken BO_BLOCK_ROWS at a time: scratch does not grow beyond those. NULL: not needed. */

@@ -16,6 +16,8 @@ bool bo_features_nonnegative(const bo_features *features);
 bool bo_features_closed(const bo_features *features);
 /* bo_features_block_backward may be called: false for CUSTOM without custom_backward. */
 bool bo_features_differentiable(const bo_features *features);
+/* The function takes u = B w·t: OPRF's B, else 1. */
+double bo_features_argument_scale(const bo_features *features);
 
 /* Bytes of scratch for either function below on up to `rows` rows, a multiple of 64. */
 size_t bo_features_block_bytes(const bo_features *features, size_t rows);

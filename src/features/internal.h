@@ -16,6 +16,7 @@
 #include "../math/linalg.h"
 #include "block.h"
 #include "propose.h"
+#include "resolve.h"
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
 
@@ -255,14 +256,6 @@ struct bo_features {
     bo_polynomial_run *runs; /* POLYNOMIAL */
 };
 
-/* Checks everything there is to check about a descriptor and fills in the defaults. The length scales and the
- * sample stay the caller's. */
-bo_status bo_features_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved);
-/* The part that a closed form needs: kernel, dim, gamma, alpha, degree, length scales. */
-bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved);
-size_t bo_frequencies_of(const bo_features_desc *resolved);
-/* Enough of them to keep some, and not more than memory holds. */
-bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size_t candidates);
 /* An object with its factors, without frequencies. */
 bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolved, bo_features **out);
 /* What follows from w, weights and the function's parameters: offsets and the packed factor. */

@@ -39,6 +39,8 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
 /* After kinds and categories are set: dim, places of the columns in x, names of x. */
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema);
 bo_schema *bo_schema_retain(const bo_schema *schema);
+/* Shares that leave some rows for training. */
+bo_status bo_split_check(bo_context *context, const bo_split_desc *desc);
 
 /* The data file and, perhaps, the file with the targets. */
 typedef struct bo_source {

@@ -1,7 +1,7 @@
 /* bo_machine_fit: checks, the choice of a solver, and the way to it. */
 #include "fitting.h"
-#include "../features/internal.h"
 
+#include <assert.h>
 #include <math.h>
 
 static bo_status check_number(bo_context *context, const char *name, double value, double below)
@@ -52,82 +52,6 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
     for (size_t i = 0; samples->weights && i < samples->rows; i++) weight += (double)samples->weights[i];
     if (samples->weights && weight == 0)
         return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
-    return BO_OK;
-}
-
-size_t bo_memory_limit(const bo_machine_desc *desc)
-{
-    return desc->memory ? desc->memory : bo_usual_memory();
-}
-
-/* Bytes, in double so that absurd sizes do not wrap. The Gram matrix stands twice: once summed, once factored. */
-static double memory_of(bo_solver solver, double rows, double dim, double features, double outputs)
-{
-    double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4,
-           exact = rows < 2000 ? rows : 2000;
-    double small = fmin(features / 2, BO_SEARCH_FEATURES);
-    double search = fmax(40 * exact * exact, rows > 2000 ? 16 * small * small : 0) + 4 * rows * (dim + 4),
-           kept = 20 * 1024 * features, solving;
-    switch (solver) {
-    case BO_SOLVER_DUAL:
-        solving = 16 * rows * features + 24 * rows * rows;
-        break;
-    case BO_SOLVER_CG:
-        solving = 64 * features * outputs + 12 * 1024 * features + 4 * rows * (dim + 4);
-        break;
-    case BO_SOLVER_SGD:
-        solving = 32 * features * outputs + 4 * rows * (dim + 4);
-        break;
-    default:
-        solving = 16 * size * size;
-        break;
-    }
-    return 1e7 + block + kept + fmax(search, solving);
-}
-
-static const char *choose_solver(const bo_machine_desc *desc, double rows, double dim, double features, double outputs,
-                                 bo_solver *out)
-{
-    double limit = (double)bo_memory_limit(desc);
-    if (desc->solver != BO_SOLVER_AUTO) {
-        *out = desc->solver;
-        return "it was asked for";
-    }
-    if (desc->loss == BO_LOSS_LOGISTIC) {
-        *out = BO_SOLVER_PRIMAL;
-        return "the logistic loss is preconditioned by the Gram matrix of the features";
-    }
-    if (features > rows && memory_of(BO_SOLVER_DUAL, rows, dim, features, outputs) <= limit) {
-        *out = BO_SOLVER_DUAL;
-        return "there are more features than rows, so the rows' kernel matrix is the smaller one";
-    }
-    if (memory_of(BO_SOLVER_PRIMAL, rows, dim, features, outputs) <= limit) {
-        *out = BO_SOLVER_PRIMAL;
-        return "the Gram matrix of the features fits into memory";
-    }
-    *out = BO_SOLVER_CG;
-    return "the Gram matrix of the features does not fit into memory";
-}
-
-bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim, size_t outputs,
-                            size_t *bytes, bo_solver *solver)
-{
-    bo_features_desc map = bo_fitting_map(desc, dim), resolved;
-    map.sampling = BO_SAMPLING_DRAWN; /* data-aware maps are as large as others, but want to see the data */
-    map.pair_norm = 1;
-    BO_TRY(bo_features_resolve(context, &map, &resolved));
-    size_t features = resolved.features;
-    choose_solver(desc, (double)rows, (double)dim, (double)features, (double)outputs, solver);
-    double total = memory_of(*solver, (double)rows, (double)dim, (double)features, (double)outputs) +
-                   8 * (double)dim * (double)features;
-    bool classes = desc->task == BO_TASK_CLASSIFICATION && *solver == BO_SOLVER_PRIMAL;
-    if (desc->loss == BO_LOSS_LOGISTIC || (desc->loss == BO_LOSS_AUTO && classes)) {
-        double all = 4 * (double)rows * (double)features, limit = 0.5 * (double)bo_memory_limit(desc);
-        total += (all <= limit ? all : 0) + 176 * (double)features * (double)outputs; /* 22 vectors of L-BFGS */
-    }
-    if (total >= (double)SIZE_MAX)
-        return bo_fail(context, BO_MEMORY, "%zu features of %zu rows cannot be held", features, rows);
-    *bytes = (size_t)total;
     return BO_OK;
 }
 
@@ -184,36 +108,24 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
     return status;
 }
 
-/* What AUTO means for these samples. */
-static bo_status choose_loss(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_loss *out)
-{
-    *out = desc->loss;
-    if (desc->loss != BO_LOSS_AUTO) return BO_OK;
-    size_t bytes;
-    bo_solver solver;
-    bo_machine_desc ridge = *desc;
-    ridge.loss = BO_LOSS_RIDGE;
-    BO_TRY(bo_machine_memory(context, &ridge, samples->rows, samples->dim,
-                             samples->classes ? samples->classes : samples->targets, &bytes, &solver));
-    bool logistic = samples->classes && solver == BO_SOLVER_PRIMAL && desc->noise == 0 && desc->dropout == 0;
-    *out = logistic ? BO_LOSS_LOGISTIC : BO_LOSS_RIDGE;
-    return BO_OK;
-}
-
 bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bo_machine **out)
 {
     *out = NULL;
     BO_TRY(bo_machine_check(context, asked, samples));
     bo_machine_desc resolved = *asked, *desc = &resolved;
-    BO_TRY(choose_loss(context, asked, samples, &resolved.loss));
+    resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    resolved.stream_rows = 0; /* for streams only */
+    bo_fit_estimate plan;
+    BO_TRY(bo_machine_estimate(context, desc, samples->rows, samples->dim,
+                               samples->classes ? samples->classes : samples->targets, &plan));
+    resolved.loss = plan.loss;
+    bo_solver solver = plan.solver;
     bo_fitting *fitting;
     BO_TRY(bo_fitting_prepare(context, desc, samples, samples->rows, &fitting));
-    bo_solver solver;
-    const char *why = choose_solver(desc, (double)samples->rows, (double)samples->dim, (double)fitting->report.features,
-                                    (double)fitting->targets.outputs, &solver);
+    assert(fitting->report.features == plan.features);
     fitting->report.solver = solver;
-    fitting->report.why_solver = why;
-    bo_log(context, BO_LOG_INFO, "solver %s: %s", bo_solver_name(solver), why);
+    fitting->report.why_solver = plan.why_solver;
+    bo_log(context, BO_LOG_INFO, "solver %s: %s", bo_solver_name(solver), plan.why_solver);
     bo_status status;
     if (desc->loss == BO_LOSS_LOGISTIC)
         status = fit_logistic(context, fitting, samples, out);

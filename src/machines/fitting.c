@@ -31,7 +31,7 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
         map.draw = BO_DRAW_SOBOL;
     bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
     bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;
-    if (map.features == 0 && !exact) map.features = BO_DEFAULT_FEATURES;
+    if (map.features == 0 && !exact) map.features = BO_MACHINE_FEATURES;
     return map;
 }
 
@@ -140,7 +140,7 @@ bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, con
         bo_fitting_destroy(fitting);
         return status;
     }
-    fitting->report.why_solver = "a stream is summed up in the Gram matrix of its features";
+    fitting->report.why_solver = BO_WHY_STREAM;
     *out = fitting;
     return BO_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-enum { BO_DEFAULT_FEATURES = 4096 };
+#define BO_WHY_STREAM "a stream is summed up in the Gram matrix of its features" /* report.why_solver */
 
 /* Invariants: scaler, targets, phi and kept are made by bo_fitting_prepare and never change; moments.size is 0 until
  * bo_fitting_open_moments. */

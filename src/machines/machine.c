@@ -53,6 +53,11 @@ const bo_machine_report *bo_machine_describe(const bo_machine *machine)
     return &machine->report;
 }
 
+const double *bo_machine_coefficients(const bo_machine *machine)
+{
+    return machine->beta;
+}
+
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center)
 {

@@ -183,3 +183,60 @@ bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, si
     bo_free(scores);
     return status;
 }
+
+/* ---- tests --------------------------------------------------------------------------------------------------- */
+
+bo_status bo_machine_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
+{
+    const bo_machine_report *report = &machine->report;
+    const bo_metrics_desc classes = {.classes = report->classes};
+    const bo_metrics_desc numbers = {.targets = report->outputs, .has_std = report->has_std, .points = points};
+    return bo_metrics_create(context, report->classes ? &classes : &numbers, out);
+}
+
+static bo_status evaluate_classes(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                  size_t ldx, const double *y, double *probabilities, int *predicted,
+                                  bo_metrics *metrics)
+{
+    BO_TRY(bo_machine_classify(context, machine, rows, x, ldx, predicted));
+    BO_TRY(bo_machine_probabilities(context, machine, rows, x, ldx, probabilities));
+    for (size_t i = 0; i < rows; i++)
+        if (!(y[i] >= 0 && y[i] < (double)machine->report.classes))
+            return bo_fail(context, BO_INVALID, "row %zu: expected a class from 0 to %zu, found %g", i,
+                           machine->report.classes - 1, y[i]);
+    bo_metrics_add_classes(metrics, rows, y, predicted, probabilities);
+    return BO_OK;
+}
+
+enum { EVALUATED_ROWS = 4096 };
+
+bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                              const double *y, bo_metrics *metrics)
+{
+    const bo_machine_report *report = &machine->report;
+    const bool has_std = metrics->desc.has_std;
+    const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
+    if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))
+        return bo_fail(context, BO_INVALID, "the metrics are not those of this machine: bo_machine_metrics makes them");
+    const size_t block = rows < EVALUATED_ROWS ? rows : EVALUATED_ROWS;
+    double *mean = bo_alloc_raw(context, block * outputs, sizeof *mean, "predictions");
+    double *std = has_std ? bo_alloc_raw(context, block * outputs, sizeof *std, "predictions") : NULL;
+    int *predicted = report->classes ? bo_alloc_raw(context, block, sizeof *predicted, "predictions") : NULL;
+    bo_status status = mean && (std || !has_std) && (predicted || !report->classes) ? BO_OK : BO_MEMORY;
+    for (size_t at = 0; at < rows && status == BO_OK; at += block) {
+        const size_t count = rows - at < block ? rows - at : block;
+        const float *inputs = x + at * ldx;
+        const double *truth = y + at * targets;
+        status = bo_progress(context, "testing", (double)at, (double)rows);
+        if (status == BO_OK && report->classes) {
+            status = evaluate_classes(context, machine, count, inputs, ldx, truth, mean, predicted, metrics);
+        } else if (status == BO_OK) {
+            status = bo_machine_predict(context, machine, count, inputs, ldx, mean, std);
+            if (status == BO_OK) bo_metrics_add(metrics, count, truth, mean, std);
+        }
+    }
+    bo_free(mean);
+    bo_free(std);
+    bo_free(predicted);
+    return status;
+}

@@ -35,6 +35,17 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
     return BO_OK;
 }
 
+bo_samples bo_samples_of(const bo_data *data)
+{
+    return (bo_samples){.rows = data->rows,
+                        .dim = data->dim,
+                        .targets = data->targets,
+                        .x = data->x,
+                        .y = data->y,
+                        .classes = data->classes,
+                        .common_unit = bo_schema_common_unit(data->schema)};
+}
+
 void bo_samples_free(bo_samples *samples)
 {
     bo_free((void *)samples->x);

@@ -422,16 +422,14 @@ static bo_status check_labels(bo_context *context, const bo_model_desc *d, const
 
 static void count_block(const bo_texts *texts, size_t first, size_t count, const float *logits, bo_classification *out)
 {
-    const size_t classes = out->classes;
+    const size_t classes = out->metrics->desc.classes;
     for (size_t i = 0; i < count; i++) {
         const float *row = logits + i * classes;
         const size_t label = (size_t)bo_texts_label(texts, first + i);
         size_t said = 0;
         for (size_t c = 1; c < classes; c++)
             if (row[c] > row[said]) said = c;
-        out->confusion[label * classes + said]++;
-        out->accuracy += said == label;
-        out->loss += log_sum(classes, row) - (double)row[label];
+        bo_metrics_add_class(out->metrics, label, said, log_sum(classes, row) - (double)row[label]);
         out->tokens += tokens_of(texts, first + i);
     }
 }
@@ -457,18 +455,19 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
     const double begin = bo_seconds();
     const size_t classes = model->desc.classes, all = bo_texts_count(texts);
     labeler l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
-    bo_classification found = {.classes = classes, .examples = l.all};
+    const bo_metrics_desc desc = {.classes = classes, .labels = model->desc.labels};
+    bo_classification found = {.examples = l.all};
     float *logits = bo_alloc(context, bo_least(l.all, BLOCK) * classes, sizeof *logits, "logits");
-    found.confusion = bo_alloc(context, classes * classes, sizeof *found.confusion, "a table of confusions");
-    bo_status status = logits && found.confusion ? evaluate(context, &l, logits, &found) : BO_MEMORY;
+    bo_status status = logits ? bo_metrics_create(context, &desc, &found.metrics) : BO_MEMORY;
+    if (status == BO_OK) status = evaluate(context, &l, logits, &found);
     labeler_free(&l);
     bo_free(logits);
     if (status != BO_OK) {
         bo_classification_free(&found);
         return status;
     }
-    found.accuracy /= (double)found.examples;
-    found.loss /= (double)found.examples;
+    found.accuracy = bo_metrics_accuracy(found.metrics);
+    found.loss = bo_metrics_log_loss(found.metrics);
     found.seconds = bo_seconds() - begin;
     *out = found;
     return BO_OK;
@@ -477,6 +476,6 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
 void bo_classification_free(bo_classification *found)
 {
     if (!found) return;
-    bo_free(found->confusion);
+    bo_metrics_destroy(found->metrics);
     *found = (bo_classification){0};
 }

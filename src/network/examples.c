@@ -4,7 +4,6 @@
 #include <string.h>
 #include "../base/rng.h"
 #include "../io/schema.h"
-#include "examples.h"
 #include "internal.h"
 
 /* ====================================================================================================================
@@ -160,9 +159,6 @@ static bo_status check_edges(bo_context *context, const bo_examples *examples)
 /* ====================================================================================================================
  * The table. */
 
-static const char *const split_names[BO_SPLIT_COUNT] = {"train", "valid", "test"};
-BO_NAMED(split, bo_split, split_names)
-
 void bo_examples_destroy(bo_examples *examples)
 {
     if (!examples) return;
@@ -174,6 +170,7 @@ void bo_examples_destroy(bo_examples *examples)
 
 size_t bo_examples_count(const bo_examples *examples, bo_split part)
 {
+    if (part >= BO_SPLIT_NONE) return 0;
     if (!examples->order || part >= BO_SPLIT_ALL) return examples->rows;
     return examples->begin[part + 1] - examples->begin[part];
 }
@@ -182,6 +179,60 @@ size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
 {
     if (!examples->order || part >= BO_SPLIT_ALL) return index;
     return examples->order[examples->begin[part] + index];
+}
+
+/* ---- parts ----------------------------------------------------------------------------------------------------------------- */
+
+/* Rows in the order of their parts. */
+static bo_status arrange(bo_context *context, bo_examples *examples, const bo_split *splits)
+{
+    size_t *order = bo_alloc(context, examples->rows, sizeof *order, "parts of the rows"), used = 0;
+    if (!order) return BO_MEMORY;
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
+        examples->begin[p] = used;
+        for (size_t i = 0; i < examples->rows; i++)
+            if ((int)splits[i] == p) order[used++] = i;
+    }
+    examples->begin[BO_SPLIT_COUNT] = used;
+    bo_free(examples->order);
+    examples->order = order;
+    if (examples->begin[1] == 0) return bo_fail(context, BO_INVALID, "no rows are left for training");
+    return BO_OK;
+}
+
+static bool has_target(const bo_examples *examples, size_t row)
+{
+    return !examples->y || !examples->classes || examples->y[row * examples->targets] >= 0;
+}
+
+/* Rows without a target belong nowhere; the others are split among themselves. */
+static bo_status split_rows(bo_context *context, const bo_examples *examples, const bo_split_desc *desc,
+                            bo_split *splits)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < examples->rows; i++) count += has_target(examples, i);
+    BO_TRY(bo_split_rows(context, desc, count, splits));
+    for (size_t i = examples->rows; i-- > 0;) splits[i] = has_target(examples, i) ? splits[--count] : BO_SPLIT_NONE;
+    return BO_OK;
+}
+
+bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test, uint64_t seed)
+{
+    const bo_split_desc desc = {valid, test, seed};
+    bo_split *splits = bo_alloc(context, examples->rows, sizeof *splits, "parts of the rows");
+    bo_status status = splits ? split_rows(context, examples, &desc, splits) : BO_MEMORY;
+    if (status == BO_OK) status = arrange(context, examples, splits);
+    bo_free(splits);
+    return status;
+}
+
+static bo_status load_split(bo_context *context, const char *path, bo_examples *examples)
+{
+    bo_split *splits = bo_alloc(context, examples->rows, sizeof *splits, "parts of the rows");
+    bo_status status = splits ? bo_split_load(context, path, examples->rows, splits) : BO_MEMORY;
+    if (status == BO_OK) status = arrange(context, examples, splits);
+    bo_free(splits);
+    return status;
 }
 
 /* ---- from files ------------------------------------------------------------------------------------------------------------ */
@@ -206,7 +257,7 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
     point_to_data(examples);
     if (!examples->rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", desc->data.path);
     if (desc->edges) BO_TRY(load_edges(context, desc, examples));
-    if (desc->split) return bo_splits_load(context, desc->split, examples);
+    if (desc->split) return load_split(context, desc->split, examples);
     return parts ? bo_examples_split(context, examples, desc->valid, desc->test, desc->seed) : BO_OK;
 }
 

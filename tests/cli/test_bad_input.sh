@@ -35,7 +35,7 @@ head -1 train.csv >header.csv
 refused "header.csv" header.csv
 head -2 train.csv >one_row.csv
 refused "one_row.csv: fitting needs|1 row" one_row.csv
-refused "one_row.csv: --holdout 0.5 of its 1 row" one_row.csv --holdout 0.5
+refused "one_row.csv: a holdout of 0.5 of its 1 row" one_row.csv --holdout 0.5
 awk 'BEGIN { print "a,b,class"; for (i = 0; i < 30; i++) print i "," i * i ",yes" }' >one_class.csv
 refused "one_class.csv: column 'class'|found only 'yes'" one_class.csv
 refused "one_class.csv: column 'class'|found only 'yes'" one_class.csv --stream

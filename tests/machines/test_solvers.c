@@ -132,29 +132,75 @@ static void test_choice_by_memory(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    size_t bytes, less;
-    bo_solver solver;
+    bo_fit_estimate most, less;
     bo_machine_desc desc = {.features = {.features = 4096}};
-    assert_ok(context, bo_machine_memory(context, &desc, 100000, 10, 1, &bytes, &solver));
-    assert_int_equal(solver, BO_SOLVER_PRIMAL);
-    assert_true(bytes > (size_t)16 * 4096 * 4096);
-    assert_ok(context, bo_machine_memory(context, &desc, 1000, 10, 1, &less, &solver));
-    assert_int_equal(solver, BO_SOLVER_DUAL);
-    assert_true(less < bytes);
+    assert_ok(context, bo_machine_estimate(context, &desc, 100000, 10, 1, &most));
+    assert_int_equal(most.solver, BO_SOLVER_PRIMAL);
+    assert_true(most.bytes > (size_t)16 * 4096 * 4096);
+    assert_ok(context, bo_machine_estimate(context, &desc, 1000, 10, 1, &less));
+    assert_int_equal(less.solver, BO_SOLVER_DUAL);
+    assert_true(less.bytes < most.bytes);
     desc.memory = (size_t)16 * 4096 * 4096;
-    assert_ok(context, bo_machine_memory(context, &desc, 100000, 10, 1, &less, &solver));
-    assert_int_equal(solver, BO_SOLVER_CG);
-    assert_true(less < bytes);
+    assert_ok(context, bo_machine_estimate(context, &desc, 100000, 10, 1, &less));
+    assert_int_equal(less.solver, BO_SOLVER_CG);
+    assert_true(less.bytes < most.bytes);
     desc.memory = 0, desc.features.features = 0; /* the default number */
-    assert_ok(context, bo_machine_memory(context, &desc, 100000, 10, 1, &less, &solver));
-    assert_true(less == bytes);
+    assert_ok(context, bo_machine_estimate(context, &desc, 100000, 10, 1, &less));
+    assert_true(less.bytes == most.bytes && less.features == most.features);
     desc.solver = BO_SOLVER_SGD;
-    assert_ok(context, bo_machine_memory(context, &desc, 100000, 10, 1, &less, &solver));
-    assert_int_equal(solver, BO_SOLVER_SGD);
-    assert_true(less < bytes);
+    assert_ok(context, bo_machine_estimate(context, &desc, 100000, 10, 1, &less));
+    assert_int_equal(less.solver, BO_SOLVER_SGD);
+    assert_true(less.bytes < most.bytes);
     desc = (bo_machine_desc){.features = {.features = 3}};
-    assert_fails(context, BO_INVALID, "features", bo_machine_memory(context, &desc, 100, 10, 1, &less, &solver));
+    assert_fails(context, BO_INVALID, "features", bo_machine_estimate(context, &desc, 100, 10, 1, &less));
 
+    bo_context_destroy(context);
+}
+
+/* Losses and solvers are those of the fit that follows; a stream is what stream_rows says. */
+static void test_estimate(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_fit_estimate all, part;
+    bo_machine_desc desc = {.task = BO_TASK_CLASSIFICATION, .features = {.features = 128}};
+    bo_samples train = oracle_classes(600, DIM, 3, 2, 1);
+    for (int noisy = 0; noisy < 2; noisy++) {
+        desc.noise = noisy ? 0.1 : 0;
+        bo_machine *machine = oracle_fit(context, &desc, &train);
+        assert_ok(context, bo_machine_estimate(context, &desc, 600, DIM, 3, &all));
+        assert_int_equal(all.loss, noisy ? BO_LOSS_RIDGE : BO_LOSS_LOGISTIC);
+        assert_int_equal(all.loss, machine->report.loss);
+        assert_int_equal(all.solver, machine->report.solver);
+        assert_string_equal(all.why_solver, machine->report.why_solver);
+        assert_int_equal(all.features, machine->report.features);
+        assert_true(all.searches_gamma && all.searches_lambda);
+        bo_machine_destroy(machine);
+    }
+    oracle_drop(&train);
+    desc = (bo_machine_desc){.task = BO_TASK_REGRESSION, .features = {.gamma = 1}, .lambda = 1};
+    assert_ok(context, bo_machine_estimate(context, &desc, 1000, 10, 1, &all));
+    assert_true(all.features == BO_MACHINE_FEATURES && !all.searches_gamma && !all.searches_lambda);
+    desc.lambda = 0;
+    assert_ok(context, bo_machine_estimate(context, &desc, 1000, 10, 1, &part));
+    assert_true(part.searches_lambda && part.seconds > all.seconds && part.operations > all.operations);
+    desc.stream_rows = 1000000, desc.lambda = 1;
+    assert_ok(context, bo_machine_estimate(context, &desc, 1000, 10, 1, &part));
+    assert_int_equal(part.solver, BO_SOLVER_PRIMAL);
+    assert_non_null(strstr(part.why_solver, "stream"));
+    /* n d R + n R² + R³/3 */
+    assert_close(part.operations, 1e6 * 4096 * (10 + 4096.) + pow(4096, 3) / 3, 1e-9 * part.operations);
+    desc = (bo_machine_desc){.features = {.kernel = BO_KERNEL_POLYNOMIAL}};
+    assert_ok(context, bo_machine_estimate(context, &desc, 1000, 10, 1, &all));
+    assert_int_equal(all.features, 66); /* products of at most 2 of 10 and a constant: (12 over 2) */
+    bo_context_destroy(context);
+}
+
+static void test_choice_is_done(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_machine_desc desc;
     /* and so it is done: a limit that the Gram matrix does not fit into */
     bo_samples train = oracle_regression(400, DIM, 1, 0.3, 1);
     desc = (bo_machine_desc){.features = {.features = 64, .gamma = 0.5}, .lambda = 1, .memory = 1000};
@@ -190,14 +236,13 @@ static void test_memory_is_an_upper_bound(void **state)
         bo_machine_desc desc = {.features = {.features = cases[k].features, .gamma = cases[k].gamma},
                                 .lambda = cases[k].lambda,
                                 .solver = cases[k].solver};
-        size_t bytes;
-        bo_solver solver;
-        assert_ok(context, bo_machine_memory(context, &desc, cases[k].rows, DIM, 1, &bytes, &solver));
+        bo_fit_estimate estimate;
+        assert_ok(context, bo_machine_estimate(context, &desc, cases[k].rows, DIM, 1, &estimate));
         bo_machine *machine = oracle_fit(context, &desc, &train);
-        if (c.peak > bytes)
+        if (c.peak > estimate.bytes)
             fail_msg("%zu rows, %zu features, %s%s: %.1f MB promised, %.1f MB taken", cases[k].rows, cases[k].features,
-                     bo_solver_name(solver), cases[k].gamma > 0 ? "" : " with a search", (double)bytes / 1e6,
-                     (double)c.peak / 1e6);
+                     bo_solver_name(estimate.solver), cases[k].gamma > 0 ? "" : " with a search",
+                     (double)estimate.bytes / 1e6, (double)c.peak / 1e6);
         bo_machine_destroy(machine);
         oracle_drop(&train);
         bo_context_destroy(context);
@@ -468,6 +513,8 @@ int main(void)
         cmocka_unit_test(test_sgd_close_to_primal),
         cmocka_unit_test(test_sgd_with_a_large_lambda),
         cmocka_unit_test(test_choice_by_memory),
+        cmocka_unit_test(test_estimate),
+        cmocka_unit_test(test_choice_is_done),
         cmocka_unit_test(test_memory_is_an_upper_bound),
         cmocka_unit_test(test_logistic_is_the_minimum),
         cmocka_unit_test(test_logistic_refusals),

@@ -234,8 +234,8 @@ static void test_found_is_counted(void **state)
     assert_ok(s->context, bo_model_evaluate_labels(s->context, model, texts, 0, &found));
     assert_int_equal(found.examples, EXAMPLES);
     assert_int_equal(found.tokens, tokens);
-    assert_int_equal(found.classes, CLASSES);
-    assert_memory_equal(found.confusion, confusion, sizeof confusion);
+    assert_int_equal(found.metrics->desc.classes, CLASSES);
+    assert_memory_equal(found.metrics->confusion, confusion, sizeof confusion);
     assert_true(fabs(found.accuracy - (double)right / EXAMPLES) < 1e-12 && fabs(found.loss - loss) < 1e-5);
     bo_classification_free(&found);
     assert_ok(s->context, bo_model_evaluate_labels(s->context, model, texts, 7, &found));

@@ -1,0 +1,85 @@
+/* Which rows are for training, validation and test: by a hash of their number, by a permutation, or as a file says. */
+#include <math.h>
+#include <string.h>
+#include "../base/rng.h"
+#include "schema.h"
+
+enum { BLOCK_ROWS = 4096 };
+
+static const char *const split_names[BO_SPLIT_COUNT] = {"train", "valid", "test"};
+BO_NAMED(split, bo_split, split_names)
+
+/* ---- by chance ------------------------------------------------------------------------------------------------- */
+
+bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
+{
+    if (!(desc->valid > 0) && !(desc->test > 0)) return BO_SPLIT_TRAIN;
+    const double place = (double)(bo_hash(desc->seed, row) >> 11) * 0x1p-53; /* in [0, 1) */
+    return place < desc->test ? BO_SPLIT_TEST : place < desc->test + desc->valid ? BO_SPLIT_VALID : BO_SPLIT_TRAIN;
+}
+
+bo_status bo_split_check(bo_context *context, const bo_split_desc *desc)
+{
+    if (desc->valid >= 0 && desc->test >= 0 && desc->valid + desc->test < 1) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "parts of the rows for validation and test should leave some for training, found %g and %g",
+                   desc->valid, desc->test);
+}
+
+bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t rows, bo_split *splits)
+{
+    BO_TRY(bo_split_check(context, desc));
+    const size_t held = (size_t)ceil(desc->valid * (double)rows), tested = (size_t)ceil(desc->test * (double)rows);
+    for (size_t i = 0; i < rows; i++) {
+        const uint64_t at = bo_permute(desc->seed, 0, rows, i);
+        splits[i] = at < held ? BO_SPLIT_VALID : at < held + tested ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
+    }
+    return BO_OK;
+}
+
+/* ---- from a file ----------------------------------------------------------------------------------------------- */
+
+static bo_status read_split(bo_context *context, const bo_reader *reader, const bo_data_block *block, size_t row,
+                            bo_split *out)
+{
+    const char *text = block->text ? block->text[row * block->columns] : NULL;
+    const double value = block->cells[row * block->columns];
+    char place[BO_PLACE_TEXT];
+    *out = BO_SPLIT_NONE;
+    if (text && strcmp(text, "none") == 0) return BO_OK;
+    if (text && bo_split_parse(text, out)) return BO_OK;
+    if (!text && value == -1) return BO_OK;
+    if (!text && value >= 0 && value < BO_SPLIT_COUNT && value == floor(value)) {
+        *out = (bo_split)value;
+        return BO_OK;
+    }
+    bo_place(reader, block->first_row + row, block->lines ? block->lines[row] : 0, 0, place);
+    return bo_fail(context, BO_FORMAT, "%s: a part should be train, valid, test or none (0, 1, 2 or -1)%s%.40s", place,
+                   text ? ", found " : "", text ? text : "");
+}
+
+static bo_status read_splits(bo_context *context, bo_reader *reader, size_t rows, bo_split *splits)
+{
+    bo_data_block block;
+    size_t done = 0;
+    for (;;) {
+        BO_TRY(bo_reader_next(context, reader, BLOCK_ROWS, &block));
+        for (size_t i = 0; i < block.rows && done < rows; i++)
+            BO_TRY(read_split(context, reader, &block, i, &splits[done++]));
+        if (!block.rows) break;
+        if (done == rows && block.first_row + block.rows > rows) done = rows + 1;
+        if (done > rows) break;
+    }
+    if (done == rows) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: has %s rows than the %zu of the data", bo_reader_path(reader),
+                   done > rows ? "more" : "fewer", rows);
+}
+
+bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits)
+{
+    bo_reader *reader;
+    BO_TRY(bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
+    const bo_status status = read_splits(context, reader, rows, splits);
+    bo_reader_close(reader);
+    return status;
+}

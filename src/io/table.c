@@ -1,0 +1,307 @@
+/* Tables: one or several files read as one, whole or in blocks, their rows in parts. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "schema.h"
+
+static size_t file_count(const bo_table_desc *desc)
+{
+    return desc->paths ? desc->files : 1;
+}
+
+static bo_data_desc file_desc(const bo_table_desc *desc, size_t file)
+{
+    bo_data_desc one = desc->data;
+    if (desc->paths) one.path = desc->paths[file];
+    return one;
+}
+
+static bo_status check(bo_context *context, const bo_table_desc *desc)
+{
+    if (file_count(desc) == 0) return bo_fail(context, BO_INVALID, "a table needs at least one file");
+    return bo_split_check(context, &desc->split);
+}
+
+static bool has_parts(const bo_table_desc *desc)
+{
+    return desc->split.valid > 0 || desc->split.test > 0;
+}
+
+/* ---- in memory ------------------------------------------------------------------------------------------------- */
+
+/* Every file is read under the first one's schema. */
+static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_data **files)
+{
+    for (size_t i = 0; i < file_count(desc); i++) {
+        const bo_data_desc one = file_desc(desc, i);
+        BO_TRY(bo_data_load(context, &one, i ? files[0]->schema : NULL, &files[i]));
+        if (!files[i]->y && files[0]->schema->targets)
+            return bo_fail(context, BO_FORMAT, "%s has no column %s to learn from", one.path,
+                           bo_schema_target(files[0]->schema, 0));
+    }
+    return BO_OK;
+}
+
+static bo_status make_part(bo_context *context, const bo_data *like, size_t rows, bo_data **out)
+{
+    bo_data *data = *out = bo_alloc(context, 1, sizeof *data, "a table");
+    if (!data) return BO_MEMORY;
+    *data = (bo_data){.dim = like->dim, .targets = like->targets, .classes = like->classes};
+    data->schema = bo_schema_retain(like->schema);
+    if (like->dim && rows > SIZE_MAX / sizeof(double) / like->dim)
+        return bo_fail(context, BO_MEMORY, "out of memory: %zu rows x %zu columns", rows, like->dim);
+    data->x = bo_alloc_raw(context, rows * like->dim, sizeof *data->x, "the rows of a part");
+    if (like->y) data->y = bo_alloc_raw(context, rows * like->targets, sizeof *data->y, "the targets of a part");
+    return data->x && (data->y || !like->y) ? BO_OK : BO_MEMORY;
+}
+
+/* Copies the rows of the files, in their order, to the parts they belong to. */
+static void deal_rows(const bo_table_desc *desc, bo_data *const *files, bo_data *const *parts)
+{
+    const size_t dim = files[0]->dim, targets = files[0]->y ? files[0]->targets : 0;
+    uint64_t row = 0;
+    for (size_t i = 0; i < file_count(desc); i++)
+        for (size_t r = 0; r < files[i]->rows; r++) {
+            bo_data *part = parts[bo_split_row(&desc->split, row++)];
+            memcpy(part->x + part->rows * dim, files[i]->x + r * dim, dim * sizeof *part->x);
+            if (targets) memcpy(part->y + part->rows * targets, files[i]->y + r * targets, targets * sizeof *part->y);
+            part->rows++;
+        }
+}
+
+/* Is every part there that should be? */
+static bo_status check_counts(bo_context *context, const bo_table_desc *desc, const size_t *counts)
+{
+    static const char *const purposes[BO_SPLIT_COUNT] = {"training", "validation", "test"};
+    const double shares[BO_SPLIT_COUNT] = {1, desc->split.valid, desc->split.test};
+    const size_t all = counts[BO_SPLIT_TRAIN] + counts[BO_SPLIT_VALID] + counts[BO_SPLIT_TEST];
+    for (int p = 0; p < BO_SPLIT_COUNT; p++)
+        if (shares[p] > 0 && counts[p] == 0)
+            return bo_fail(context, BO_INVALID, "%s: a holdout of %g of its %zu row%s leaves none for the %s",
+                           file_desc(desc, 0).path, desc->split.valid + desc->split.test, all, all == 1 ? "" : "s",
+                           purposes[p]);
+    return BO_OK;
+}
+
+static bo_status split_files(bo_context *context, const bo_table_desc *desc, bo_data *const *files, bo_data **parts)
+{
+    size_t counts[BO_SPLIT_COUNT] = {0};
+    uint64_t all = 0;
+    for (size_t i = 0; i < file_count(desc); i++) all += files[i]->rows;
+    for (uint64_t row = 0; row < all; row++) counts[bo_split_row(&desc->split, row)]++;
+    BO_TRY(check_counts(context, desc, counts));
+    for (int p = 0; p < BO_SPLIT_COUNT; p++)
+        if (counts[p]) BO_TRY(make_part(context, files[0], counts[p], &parts[p]));
+    deal_rows(desc, files, parts);
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) assert(!parts[p] || parts[p]->rows == counts[p]);
+    return BO_OK;
+}
+
+bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data *parts[BO_SPLIT_COUNT])
+{
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) parts[p] = NULL;
+    BO_TRY(check(context, desc));
+    bo_data **files = bo_alloc(context, file_count(desc), sizeof *files, "the files of a table");
+    if (!files) return BO_MEMORY;
+    bo_status status = load_files(context, desc, files);
+    if (status == BO_OK && file_count(desc) == 1 && !has_parts(desc)) {
+        parts[BO_SPLIT_TRAIN] = files[0]; /* as it was read */
+        files[0] = NULL;
+    } else if (status == BO_OK) {
+        status = split_files(context, desc, files, parts);
+    }
+    for (size_t i = 0; i < file_count(desc); i++) bo_data_destroy(files[i]);
+    bo_free(files);
+    for (int p = 0; p < BO_SPLIT_COUNT && status != BO_OK; p++) {
+        bo_data_destroy(parts[p]);
+        parts[p] = NULL;
+    }
+    return status;
+}
+
+/* ---- in blocks ------------------------------------------------------------------------------------------------- */
+
+/* Invariant: rank < ranks; `stream` is open in file `next_file` - 1. */
+struct bo_table {
+    bo_table_desc desc; /* its pointers are the caller's */
+    bo_schema *schema;
+    bo_split split;
+    size_t rank, ranks; /* of a parallel job */
+    size_t next_file;
+    bo_stream *stream; /* NULL: the next file is to be opened */
+    uint64_t next_row; /* number of the next row over all files, where rows are held out */
+};
+
+bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
+                        size_t rank, size_t ranks, bo_table **out)
+{
+    *out = NULL;
+    BO_TRY(check(context, desc));
+    if (!schema) return bo_fail(context, BO_INVALID, "rows of a table need a schema; bo_schema_fit makes one");
+    if (rank >= ranks) return bo_fail(context, BO_INVALID, "rows of a table: rank %zu of %zu", rank, ranks);
+    if (has_parts(desc) && ranks > 1)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "rows are held out by their number, which ranks that share the files do not know");
+    bo_table *table = bo_alloc(context, 1, sizeof *table, "a table");
+    if (!table) return BO_MEMORY;
+    *table = (bo_table){.desc = *desc, .split = split, .rank = rank, .ranks = ranks};
+    table->schema = bo_schema_retain(schema);
+    *out = table;
+    return BO_OK;
+}
+
+void bo_table_close(bo_table *table)
+{
+    if (!table) return;
+    bo_stream_close(table->stream);
+    bo_schema_destroy(table->schema);
+    bo_free(table);
+}
+
+/* With at least as many files as ranks each rank takes whole files, else each takes its part of every file. */
+static bo_status open_next(bo_context *context, bo_table *table)
+{
+    const size_t files = file_count(&table->desc);
+    const bool whole = files >= table->ranks;
+    assert(!table->stream && table->rank < table->ranks);
+    while (whole && table->next_file < files && table->next_file % table->ranks != table->rank) table->next_file++;
+    if (table->next_file >= files) return BO_OK;
+    const bo_data_desc one = file_desc(&table->desc, table->next_file++);
+    BO_TRY(bo_stream_open(context, &one, table->schema, &table->stream));
+    return whole ? BO_OK : bo_stream_part(context, table->stream, table->rank, table->ranks);
+}
+
+/* Moves the rows of the wanted part to the front. */
+static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
+{
+    const size_t dim = table->schema->dim, targets = table->schema->targets;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bo_split split = bo_split_row(&table->desc.split, table->next_row++);
+        if (split != table->split && table->split != BO_SPLIT_ALL) continue;
+        if (kept != i) {
+            memcpy(x + kept * dim, x + i * dim, dim * sizeof *x);
+            if (y) memcpy(y + kept * targets, y + i * targets, targets * sizeof *y);
+        }
+        kept++;
+    }
+    return kept;
+}
+
+bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y, size_t *count)
+{
+    *count = 0;
+    while (*count == 0) {
+        if (!table->stream) {
+            BO_TRY(open_next(context, table));
+            if (!table->stream) return BO_OK;
+        }
+        size_t read = 0;
+        BO_TRY(bo_stream_next(context, table->stream, max_rows, x, y, &read));
+        if (read == 0) {
+            bo_stream_close(table->stream);
+            table->stream = NULL;
+        }
+        *count = has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN ? keep_wanted(table, read, x, y) : read;
+    }
+    return BO_OK;
+}
+
+/* ---- counts and samples ---------------------------------------------------------------------------------------- */
+
+static bo_status count_rows(bo_context *context, bo_reader *reader, size_t *rows)
+{
+    bo_data_block block = {.rows = 1};
+    if (bo_reader_rows(reader, rows)) return BO_OK;
+    *rows = 0;
+    while (block.rows > 0) {
+        BO_TRY(bo_reader_next(context, reader, 4096, &block));
+        *rows += block.rows;
+    }
+    return BO_OK;
+}
+
+bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t *counts)
+{
+    BO_TRY(check(context, desc));
+    counts[0] = bo_schema_rows(schema);
+    for (size_t i = 1; i < file_count(desc); i++) {
+        bo_reader *reader;
+        BO_TRY(bo_reader_open(context, desc->paths[i], desc->data.format, 0, &reader));
+        const bo_status status = count_rows(context, reader, &counts[i]);
+        bo_reader_close(reader);
+        if (status != BO_OK) return status;
+    }
+    return BO_OK;
+}
+
+/* Of each file as many rows as its share of all. */
+static bo_status sample_files(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                              const size_t *counts, size_t want, float *x, double *y, size_t *sampled)
+{
+    double all = 0, before = 0;
+    for (size_t i = 0; i < file_count(desc); i++) all += (double)counts[i];
+    for (size_t i = 0; i < file_count(desc); i++) {
+        const size_t first = (size_t)llround((double)want * before / all);
+        before += (double)counts[i];
+        const size_t share = (size_t)llround((double)want * before / all) - first;
+        size_t found = 0;
+        if (share == 0) continue;
+        const bo_data_desc one = file_desc(desc, i);
+        bo_stream *stream = NULL;
+        bo_status status = bo_stream_open(context, &one, schema, &stream);
+        if (status == BO_OK)
+            status = bo_stream_sample(context, stream, share, desc->split.seed + i, x + *sampled * schema->dim,
+                                      y + *sampled * schema->targets, &found);
+        bo_stream_close(stream);
+        if (status != BO_OK) return status;
+        *sampled += found;
+    }
+    return BO_OK;
+}
+
+enum { SAMPLE_BLOCK = 1024 };
+
+/* Reservoir sampling over one pass: rows that are held out must not choose γ or the scaling. */
+static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, float *block_x, double *block_y,
+                             float *x, double *y, size_t *sampled)
+{
+    const size_t dim = table->schema->dim, targets = table->schema->targets;
+    const uint64_t seed = table->desc.split.seed ^ 0x73616d706c65u;
+    uint64_t row = 0;
+    for (size_t count = 1; count > 0;) {
+        BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, block_x, block_y, &count));
+        for (size_t i = 0; i < count; i++, row++) {
+            const uint64_t at = row < want ? row : bo_hash(seed, row) % (row + 1);
+            if (at >= want) continue;
+            memcpy(x + at * dim, block_x + i * dim, dim * sizeof *x);
+            memcpy(y + at * targets, block_y + i * targets, targets * sizeof *y);
+        }
+    }
+    *sampled = (size_t)(row < want ? row : want);
+    return BO_OK;
+}
+
+static bo_status sample_training(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t want,
+                                 float *x, double *y, size_t *sampled)
+{
+    bo_table *table;
+    BO_TRY(bo_table_open(context, desc, schema, BO_SPLIT_TRAIN, 0, 1, &table));
+    float *block_x = bo_alloc_raw(context, SAMPLE_BLOCK * schema->dim, sizeof *block_x, "a block of rows");
+    double *block_y = bo_alloc_raw(context, SAMPLE_BLOCK * schema->targets, sizeof *block_y, "a block of rows");
+    const bo_status status =
+        block_x && block_y ? sample_pass(context, table, want, block_x, block_y, x, y, sampled) : BO_MEMORY;
+    bo_table_close(table);
+    bo_free(block_x);
+    bo_free(block_y);
+    return status;
+}
+
+bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, const size_t *counts,
+                          size_t want, float *x, double *y, size_t *sampled)
+{
+    *sampled = 0;
+    BO_TRY(check(context, desc));
+    if (has_parts(desc)) return sample_training(context, desc, schema, want, x, y, sampled);
+    return sample_files(context, desc, schema, counts, want, x, y, sampled);
+}

@@ -1,0 +1,254 @@
+/* Splits and tables: a row's part follows from its number alone, so that memory and blocks, one file and several, agree. */
+#include "files.h"
+#include <math.h>
+
+enum { ROWS = 3000, DIM = 3, FILES = 3 };
+
+static const bo_split_desc FIFTHS = {.valid = 0.1, .test = 0.2, .seed = 7};
+
+/* ---- splits ---------------------------------------------------------------------------------------------------- */
+
+static void test_names(void **state)
+{
+    (void)state;
+    bo_split split = BO_SPLIT_NONE;
+    for (int p = 0; p < BO_SPLIT_COUNT; p++)
+        assert_true(bo_split_parse(bo_split_name((bo_split)p), &split) && (int)split == p);
+    assert_null(bo_split_name(BO_SPLIT_ALL));
+    assert_null(bo_split_name(BO_SPLIT_NONE));
+    assert_false(bo_split_parse("none", &split));
+}
+
+/* The number of rows in a part is binomial: within five deviations √(n p (1 - p)). */
+static void test_hashed(void **state)
+{
+    (void)state;
+    const double n = 200000, shares[BO_SPLIT_COUNT] = {0.7, 0.1, 0.2};
+    double counts[BO_SPLIT_COUNT] = {0}, others = 0;
+    const bo_split_desc other = {.valid = 0.1, .test = 0.2, .seed = 8}, none = {.seed = 7};
+    for (uint64_t row = 0; row < (uint64_t)n; row++) {
+        const bo_split split = bo_split_row(&FIFTHS, row);
+        assert_true(split < BO_SPLIT_COUNT);
+        counts[split]++;
+        others += split != bo_split_row(&other, row);
+        assert_int_equal(bo_split_row(&none, row), BO_SPLIT_TRAIN);
+    }
+    for (int p = 0; p < BO_SPLIT_COUNT; p++)
+        assert_close(counts[p], n * shares[p], 5 * sqrt(n * shares[p] * (1 - shares[p])));
+    assert_true(others > 0.4 * n); /* 1 - Σ p² = 0.46 of the rows for independent seeds */
+    /* for ever: the hash of row 0 of seed 0 is 0xE220A8397B1DCDAF, 0.883 of 2⁶⁴ */
+    assert_int_equal(bo_split_row(&(bo_split_desc){.test = 0.8834}, 0), BO_SPLIT_TEST);
+    assert_int_equal(bo_split_row(&(bo_split_desc){.test = 0.8833}, 0), BO_SPLIT_TRAIN);
+}
+
+static void test_counted(void **state)
+{
+    test_folder *f = *state;
+    bo_split splits[101];
+    size_t counts[BO_SPLIT_COUNT] = {0};
+    assert_ok(f->context, bo_split_rows(f->context, &FIFTHS, 101, splits));
+    for (size_t i = 0; i < 101; i++) counts[splits[i]]++;
+    assert_int_equal(counts[BO_SPLIT_VALID], 11); /* ⌈10.1⌉ and ⌈20.2⌉ */
+    assert_int_equal(counts[BO_SPLIT_TEST], 21);
+    assert_int_equal(counts[BO_SPLIT_TRAIN], 69);
+    const bo_split_desc all = {.valid = 0.5, .test = 0.5}, negative = {.test = -0.1}, wrong = {.valid = NAN};
+    assert_fails(f->context, BO_INVALID, "leave some for training", bo_split_rows(f->context, &all, 101, splits));
+    assert_fails(f->context, BO_INVALID, "leave some for training", bo_split_rows(f->context, &negative, 101, splits));
+    assert_fails(f->context, BO_INVALID, "leave some for training", bo_split_rows(f->context, &wrong, 101, splits));
+}
+
+static void test_loaded(void **state)
+{
+    test_folder *f = *state;
+    bo_split splits[4];
+    const char text[] = "part\ntest\ntrain\nnone\nvalid\n", numbers[] = "2\n0\n-1\n1\n";
+    const bo_split expected[] = {BO_SPLIT_TEST, BO_SPLIT_TRAIN, BO_SPLIT_NONE, BO_SPLIT_VALID};
+    assert_ok(f->context, bo_split_load(f->context, test_write(f, "a.csv", text, sizeof text - 1), 4, splits));
+    assert_memory_equal(splits, expected, sizeof expected);
+    assert_ok(f->context, bo_split_load(f->context, test_write(f, "b.csv", numbers, sizeof numbers - 1), 4, splits));
+    assert_memory_equal(splits, expected, sizeof expected);
+    assert_fails(f->context, BO_FORMAT, "fewer rows than the 5",
+                 bo_split_load(f->context, test_path(f, "b.csv"), 5, splits));
+    assert_fails(f->context, BO_FORMAT, "more rows than the 3",
+                 bo_split_load(f->context, test_path(f, "b.csv"), 3, splits));
+    assert_fails(f->context, BO_FORMAT, "line 2",
+                 bo_split_load(f->context, test_write(f, "c.csv", "0\n3\n0\n0\n", 8), 4, splits));
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+/* Rows 0 … ROWS - 1 in FILES files; the first input and the target are the row's number. */
+static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_split_desc split)
+{
+    static const char *const names[FILES] = {"a.npy", "b.npy", "c.npy"};
+    static const size_t ends[FILES + 1] = {0, 1700, 1701, ROWS};
+    double *rows = malloc(ROWS * (DIM + 1) * sizeof *rows);
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t j = 0; j <= DIM; j++)
+            rows[i * (DIM + 1) + j] = j == 0 || j == DIM ? (double)i + 0.5 : (double)(i % (j + 5));
+    for (size_t k = 0; k < FILES; k++) {
+        paths[k] = test_path(f, names[k]);
+        assert_ok(f->context,
+                  bo_npy_write_f64(f->context, paths[k], ends[k + 1] - ends[k], DIM + 1, rows + ends[k] * (DIM + 1)));
+    }
+    free(rows);
+    return (bo_table_desc){.data = {.task = BO_TASK_REGRESSION}, .paths = paths, .files = FILES, .split = split};
+}
+
+/* Each part has the rows that bo_split_row says, in order. */
+static void test_load(void **state)
+{
+    test_folder *f = *state;
+    const char *paths[FILES];
+    const bo_table_desc desc = make_table(f, paths, FIFTHS);
+    bo_data *parts[BO_SPLIT_COUNT];
+    size_t at[BO_SPLIT_COUNT] = {0};
+    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    for (size_t row = 0; row < ROWS; row++) {
+        const bo_split split = bo_split_row(&FIFTHS, row);
+        const bo_data *part = parts[split];
+        assert_true(at[split] < part->rows);
+        assert_true(part->x[at[split] * DIM] == (float)row + 0.5f && part->y[at[split]] == (double)row + 0.5);
+        at[split]++;
+    }
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
+        assert_int_equal(at[p], parts[p]->rows);
+        assert_int_equal(bo_schema_dim(parts[p]->schema), DIM);
+        bo_data_destroy(parts[p]);
+    }
+}
+
+static void test_load_whole(void **state)
+{
+    test_folder *f = *state;
+    const char *paths[FILES];
+    bo_table_desc desc = make_table(f, paths, (bo_split_desc){0});
+    bo_data *parts[BO_SPLIT_COUNT];
+    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    assert_int_equal(parts[BO_SPLIT_TRAIN]->rows, ROWS);
+    assert_true(!parts[BO_SPLIT_VALID] && !parts[BO_SPLIT_TEST]);
+    bo_data_destroy(parts[BO_SPLIT_TRAIN]);
+    desc = (bo_table_desc){.data = {.path = paths[1], .task = BO_TASK_REGRESSION}}; /* one row, one file */
+    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    assert_int_equal(parts[BO_SPLIT_TRAIN]->rows, 1);
+    bo_data_destroy(parts[BO_SPLIT_TRAIN]);
+    desc.split.test = 0.5;
+    assert_fails(f->context, BO_INVALID, "of its 1 row leaves none for the", bo_table_load(f->context, &desc, parts));
+    assert_null(parts[BO_SPLIT_TRAIN]);
+    desc.split.test = 1;
+    assert_fails(f->context, BO_INVALID, "leave some for training", bo_table_load(f->context, &desc, parts));
+    desc.data.path = "missing.npy", desc.split.test = 0;
+    assert_fails(f->context, BO_IO, "missing.npy", bo_table_load(f->context, &desc, parts));
+    desc.paths = paths, desc.files = 0;
+    assert_fails(f->context, BO_INVALID, "at least one file", bo_table_load(f->context, &desc, parts));
+}
+
+static size_t check_blocks(test_folder *f, const bo_table_desc *desc, const bo_data *part, bo_split split,
+                           size_t max_rows)
+{
+    bo_table *table;
+    float x[64 * DIM];
+    double y[64];
+    size_t count = 1, done = 0;
+    assert_ok(f->context, bo_table_open(f->context, desc, part->schema, split, 0, 1, &table));
+    while (count > 0) {
+        assert_ok(f->context, bo_table_next(f->context, table, max_rows, x, y, &count));
+        assert_true(done + count <= part->rows);
+        assert_memory_equal(x, part->x + done * DIM, count * DIM * sizeof *x);
+        assert_memory_equal(y, part->y + done, count * sizeof *y);
+        done += count;
+    }
+    bo_table_close(table);
+    return done;
+}
+
+static void test_blocks(void **state)
+{
+    test_folder *f = *state;
+    const char *paths[FILES];
+    const bo_table_desc desc = make_table(f, paths, FIFTHS);
+    bo_data *parts[BO_SPLIT_COUNT];
+    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    for (int p = 0; p < BO_SPLIT_COUNT; p++)
+        for (size_t max_rows = 1; max_rows <= 64; max_rows *= 4)
+            assert_int_equal(check_blocks(f, &desc, parts[p], (bo_split)p, max_rows), parts[p]->rows);
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) bo_data_destroy(parts[p]);
+}
+
+/* Ranks have every row once between them, with more files than ranks and with fewer. */
+static void test_ranks(void **state)
+{
+    test_folder *f = *state;
+    const char *paths[FILES];
+    bo_table_desc desc = make_table(f, paths, (bo_split_desc){0});
+    bo_schema *schema;
+    bo_table *table;
+    float x[64 * DIM];
+    double y[64];
+    desc.data.path = paths[0];
+    assert_ok(f->context, bo_schema_fit(f->context, &desc.data, &schema));
+    for (size_t ranks = 1; ranks <= 5; ranks++) {
+        unsigned char *seen = calloc(ROWS, 1);
+        for (size_t rank = 0; rank < ranks; rank++) {
+            size_t count = 1;
+            assert_ok(f->context, bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, rank, ranks, &table));
+            while (count > 0) {
+                assert_ok(f->context, bo_table_next(f->context, table, 64, x, y, &count));
+                for (size_t i = 0; i < count; i++) seen[(size_t)y[i]]++;
+            }
+            bo_table_close(table);
+        }
+        for (size_t i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
+        free(seen);
+    }
+    assert_fails(f->context, BO_INVALID, "rank 2 of 2",
+                 bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, 2, 2, &table));
+    desc.split.test = 0.5;
+    assert_fails(f->context, BO_UNSUPPORTED, "ranks",
+                 bo_table_open(f->context, &desc, schema, BO_SPLIT_TRAIN, 0, 2, &table));
+    bo_schema_destroy(schema);
+}
+
+/* A sample has rows to learn from only, each at most once; from files in their proportion where none is held out. */
+static void test_sample(void **state)
+{
+    test_folder *f = *state;
+    const char *paths[FILES];
+    enum { WANT = 600 };
+    float x[WANT * DIM];
+    double y[WANT];
+    size_t counts[FILES], sampled;
+    for (int held = 0; held < 2; held++) {
+        bo_table_desc desc = make_table(f, paths, held ? FIFTHS : (bo_split_desc){.seed = 7});
+        bo_schema *schema;
+        desc.data.path = paths[0];
+        assert_ok(f->context, bo_schema_fit(f->context, &desc.data, &schema));
+        assert_ok(f->context, bo_table_count(f->context, &desc, schema, counts));
+        assert_true(counts[0] == 1700 && counts[1] == 1 && counts[2] == ROWS - 1701);
+        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, &sampled));
+        assert_int_equal(sampled, WANT);
+        unsigned char *seen = calloc(ROWS, 1);
+        size_t early = 0;
+        for (size_t i = 0; i < WANT; i++) {
+            const size_t row = (size_t)y[i];
+            assert_true(x[i * DIM] == (float)row + 0.5f);
+            assert_int_equal(seen[row]++, 0);
+            assert_int_equal(bo_split_row(&desc.split, row), BO_SPLIT_TRAIN);
+            early += row < 1700;
+        }
+        if (!held) assert_int_equal(early, 340);                          /* 600 · 1700/3000 */
+        if (held) assert_close((double)early, 340, 5 * sqrt(340 * 0.43)); /* binomial */
+        free(seen);
+        bo_schema_destroy(schema);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_hashed), cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_loaded), cmocka_unit_test(test_load),   cmocka_unit_test(test_load_whole),
+        cmocka_unit_test(test_blocks), cmocka_unit_test(test_ranks),  cmocka_unit_test(test_sample),
+    };
+    return cmocka_run_group_tests_name("io.tables", tests, test_setup, test_teardown);
+}

@@ -1,0 +1,163 @@
+/* Metrics: against their definitions over all rows at once, whatever the blocks; samples of points; refusals. */
+#include "testing.h"
+#include <bochner/metrics.h>
+#include <math.h>
+#include "base/rng.h"
+
+enum { ROWS = 997, TARGETS = 3, CLASSES = 4 };
+
+typedef struct numbers {
+    double y[ROWS * TARGETS], mean[ROWS * TARGETS], std[ROWS * TARGETS];
+} numbers;
+
+static void fill(numbers *n)
+{
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.metrics", 0));
+    for (size_t i = 0; i < ROWS * TARGETS; i++) {
+        n->y[i] = 1e3 * (double)(i % TARGETS + 1) + bo_rng_normal(&rng);
+        n->std[i] = 0.5 + bo_rng_uniform(&rng);
+        n->mean[i] = n->y[i] + n->std[i] * bo_rng_normal(&rng);
+    }
+}
+
+static bo_metrics *gather(bo_context *context, const numbers *n, const bo_metrics_desc *desc, size_t block)
+{
+    bo_metrics *metrics;
+    assert_ok(context, bo_metrics_create(context, desc, &metrics));
+    for (size_t at = 0; at < ROWS; at += block) {
+        const size_t rows = ROWS - at < block ? ROWS - at : block, from = at * TARGETS;
+        bo_metrics_add(metrics, rows, n->y + from, n->mean + from, desc->has_std ? n->std + from : NULL);
+    }
+    return metrics;
+}
+
+/* The definitions, in long double. */
+static void test_regression(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    static numbers n;
+    fill(&n);
+    const bo_metrics_desc desc = {.targets = TARGETS, .has_std = true, .points = ROWS};
+    bo_metrics *one = gather(context, &n, &desc, ROWS), *many = gather(context, &n, &desc, 10);
+    double r2 = 0, coverage = 0;
+    long double errors = 0;
+    for (size_t t = 0; t < TARGETS; t++) {
+        long double mean = 0, error = 0, deviation = 0;
+        double covered = 0;
+        for (size_t i = t; i < ROWS * TARGETS; i += TARGETS) mean += (long double)n.y[i] / ROWS;
+        for (size_t i = t; i < ROWS * TARGETS; i += TARGETS) {
+            error += powl((long double)n.mean[i] - (long double)n.y[i], 2);
+            deviation += powl((long double)n.y[i] - mean, 2);
+            covered += fabs(n.mean[i] - n.y[i]) <= 1.959963984540054 * n.std[i];
+        }
+        /* sums of 1e3 terms in double: 1e3 ε; of deviations from a mean of 1e3, thousandfold */
+        assert_close(bo_metrics_target_rmse(many, t), (double)sqrtl(error / ROWS), 1e-12);
+        assert_close(bo_metrics_target_r2(many, t), (double)(1 - error / deviation), 1e-9);
+        assert_true(bo_metrics_target_coverage(many, t) == covered / ROWS);
+        errors += error, r2 += (double)(1 - error / deviation) / TARGETS, coverage += covered / ROWS / TARGETS;
+    }
+    assert_close(bo_metrics_rmse(many), (double)sqrtl(errors / (ROWS * TARGETS)), 1e-12);
+    assert_close(bo_metrics_r2(many), r2, 1e-9);
+    assert_close(bo_metrics_coverage(many), coverage, 1e-12);
+    assert_true(many->rows == ROWS && many->points == ROWS);
+    assert_memory_equal(one->sums, many->sums, TARGETS * sizeof *one->sums);
+    for (size_t i = 0; i < ROWS; i++)
+        assert_true(many->truth[i] == n.y[i * TARGETS] && many->predicted[i] == n.mean[i * TARGETS] &&
+                    many->deviation[i] == n.std[i * TARGETS]);
+    bo_metrics_destroy(one);
+    bo_metrics_destroy(many);
+    bo_context_destroy(context);
+}
+
+static void test_without_deviations(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    static numbers n;
+    fill(&n);
+    bo_metrics *metrics = gather(context, &n, &(bo_metrics_desc){.targets = TARGETS, .points = 10}, 100);
+    assert_true(isnan(bo_metrics_coverage(metrics)) && isnan(bo_metrics_target_coverage(metrics, 0)));
+    assert_null(metrics->deviation);
+    bo_metrics_destroy(metrics);
+    const double y[] = {2, 2}, mean[] = {1, 3}; /* what does not vary has no R² */
+    assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1}, &metrics));
+    assert_true(isnan(bo_metrics_rmse(metrics)));
+    bo_metrics_add(metrics, 2, y, mean, NULL);
+    assert_true(bo_metrics_rmse(metrics) == 1 && isnan(bo_metrics_r2(metrics)));
+    assert_null(metrics->truth);
+    bo_metrics_destroy(metrics);
+    bo_context_destroy(context);
+}
+
+/* Of 40,000 rows each stays with probability p = 1/400: those of the first half are binomial, within five deviations. */
+static void test_points(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    enum { ALL = 40000, KEPT = 100 };
+    bo_metrics *metrics;
+    assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .points = KEPT}, &metrics));
+    for (size_t i = 0; i < ALL; i++) {
+        const double y = (double)i, mean = -y;
+        bo_metrics_add(metrics, 1, &y, &mean, NULL);
+    }
+    assert_int_equal(metrics->points, KEPT);
+    double early = 0;
+    for (size_t i = 0; i < KEPT; i++) {
+        assert_true(metrics->predicted[i] == -metrics->truth[i]);
+        early += metrics->truth[i] < ALL / 2;
+    }
+    assert_close(early, KEPT / 2, 5 * sqrt(KEPT / 4.0));
+    bo_metrics_destroy(metrics);
+    bo_context_destroy(context);
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const char *const labels[CLASSES] = {"a", "b", "c", "d"};
+    const double y[] = {0, 1, 2, 3, 3};
+    const int predicted[] = {0, 1, 1, 3, 0};
+    const double p[] = {1, 0, 0, 0, 0.25, 0.25, 0.25, 0.25, 0.1, 0.6, 0.3, 0, 0, 0, 0, 2, 1, 0, 0, 0};
+    bo_metrics *metrics;
+    assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.classes = CLASSES, .labels = labels}, &metrics));
+    bo_metrics_add_classes(metrics, 2, y, predicted, p);
+    bo_metrics_add_classes(metrics, 3, y + 2, predicted + 2, p + 2 * CLASSES);
+    assert_true(bo_metrics_accuracy(metrics) == 0.6);
+    /* a certainty above 1 is 1, one of 0 is 1e-15 */
+    assert_close(bo_metrics_log_loss(metrics), (-log(0.25) - log(0.3) - log(1e-15)) / 5, 1e-14);
+    bo_metrics_add_class(metrics, 1, 2, 0.5);
+    const uint64_t confusion[] = {1, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1};
+    assert_memory_equal(metrics->confusion, confusion, sizeof confusion);
+    assert_true(metrics->rows == 6 && metrics->right == 3 && metrics->desc.labels == labels);
+    bo_metrics_destroy(metrics);
+    bo_context_destroy(context);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    static const bo_metrics_desc wrong[] = {
+        {0}, {.targets = 1, .classes = 2}, {.classes = 2, .has_std = true}, {.classes = 2, .points = 5}};
+    bo_metrics *metrics;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_fails(context, BO_INVALID, "metrics", bo_metrics_create(context, &wrong[i], &metrics));
+        assert_null(metrics);
+    }
+    assert_fails(context, BO_INVALID, "too large",
+                 bo_metrics_create(context, &(bo_metrics_desc){.classes = SIZE_MAX / 2}, &metrics));
+    bo_metrics_destroy(NULL);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_regression), cmocka_unit_test(test_without_deviations), cmocka_unit_test(test_points),
+        cmocka_unit_test(test_classes),    cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests_name("math.metrics", tests, NULL, NULL);
+}
