@@ -1,4 +1,5 @@
 /* Making and unmaking feature maps. */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -175,13 +176,26 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
     return status;
 }
 
+/* Those above struct bo_features. */
+static void check_invariants(const bo_features *features)
+{
+    assert(!features->w == (!features->frequencies || features->hadamard.padded));
+    assert(!features->w == !features->packed);
+    assert(features->factor);
+    assert(!features->proposal || features->weights);
+    (void)features;
+}
+
 bo_status bo_features_finish(bo_context *context, bo_features *features)
 {
     if (features->proposal) BO_TRY(bo_proposal_prepare(context, features));
     if (features->selftensor) bo_selftensor_finish(features);
     if (features->function->exponential && (features->oprf_a != 0 || features->weights))
-        return pack_with_offsets(context, features);
-    return features->w ? pack(context, features) : BO_OK;
+        BO_TRY(pack_with_offsets(context, features));
+    else if (features->w)
+        BO_TRY(pack(context, features));
+    check_invariants(features);
+    return BO_OK;
 }
 
 /* ---- create ---------------------------------------------------------------------------------------------------- */

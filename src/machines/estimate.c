@@ -1,5 +1,5 @@
 /* What a fit takes in memory and time, and what its defaults mean: loss, solver, number of features. */
-#include "fitting.h"
+#include "internal.h"
 #include "../features/resolve.h"
 
 #include <math.h>

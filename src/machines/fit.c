@@ -1,8 +1,13 @@
-/* bo_machine_fit: checks, the choice of a solver, and the way to it. */
-#include "fitting.h"
+/* Fitting: checks, a fit in progress whose moments grow with every block and are solved when asked, and the fit in memory.
+ * The primal fit in memory is a stream of one block, so that the two cannot drift apart. */
+#include "internal.h"
+#include "../features/files.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
 
 static bo_status check_number(bo_context *context, const char *name, double value, double below)
 {
@@ -25,7 +30,8 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
     return BO_OK;
 }
 
-bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
+/* Descriptor and samples make sense together. */
+static bo_status check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
     BO_TRY(check_enums(context, desc));
     BO_TRY(check_number(context, "lambda", desc->lambda, INFINITY));
@@ -55,17 +61,374 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
     return BO_OK;
 }
 
-bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
-                              float *scratch, float *z, size_t ldz)
+/* ---- a fit in progress --------------------------------------------------------------------------------- */
+
+enum { KEPT_ROWS = 1024, KEPT_ROWS_OF_CLASSES = 2048, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
+
+void bo_fitting_destroy(bo_fitting *fitting)
 {
-    const bo_samples *samples = problem->samples;
-    return bo_row_map_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z,
-                            ldz);
+    if (!fitting) return;
+    bo_scaler_free(&fitting->scaler);
+    bo_targets_free(&fitting->targets);
+    bo_features_destroy(fitting->phi);
+    bo_moments_free(&fitting->moments);
+    bo_samples_free(&fitting->kept);
+    bo_free(fitting);
 }
+
+bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
+{
+    bo_features_desc map = desc->features;
+    map.dim = dim;
+    map.seed = desc->seed;
+    /* Scrambled Sobol points fill few dimensions evenly: in 8 (the table kin8nm) the kernel's error is about half that of
+     * orthogonal frequencies. The advantage fades as dimensions grow; a dozen is a cautious end. */
+    enum { SOBOL_DIMENSIONS = 12 };
+    if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
+        map.draw = BO_DRAW_SOBOL;
+    bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
+    bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;
+    if (map.features == 0 && !exact) map.features = BO_MACHINE_FEATURES;
+    return map;
+}
+
+/* Data-aware maps look at the scaled rows; the pointer is valid only while `scaled` lives. */
+static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_features_desc map)
+{
+    const bo_samples *kept = &fitting->kept;
+    float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
+    if (!scaled) return BO_MEMORY;
+    bo_scaler_apply(context, &fitting->scaler, kept->rows, kept->x, kept->dim, scaled);
+    map.sample = scaled;
+    map.sample_rows = kept->rows;
+    map.sample_stride = kept->dim;
+    bo_status status = bo_features_create(context, &map, &fitting->phi);
+    if (status == BO_OK)
+        status = bo_features_error(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
+                                   &fitting->report.accuracy);
+    if (status == BO_UNSUPPORTED && fitting->phi) { /* a user's own map has no closed form to be compared with */
+        fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
+        status = BO_OK;
+    }
+    bo_free(scaled);
+    return status;
+}
+
+static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo_search_choice *choice)
+{
+    const bo_machine_desc *desc = &fitting->desc;
+    const bo_features_desc *map = bo_features_describe(fitting->phi);
+    bo_features_accuracy accuracy = fitting->report.accuracy;
+    fitting->report = (bo_machine_report){.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
+                                          .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss,
+                                          .solver = BO_SOLVER_PRIMAL,
+                                          .scaling = fitting->scaler.kind,
+                                          .dim = samples->dim,
+                                          .outputs = fitting->targets.outputs,
+                                          .classes = samples->classes,
+                                          .features = map->features,
+                                          .kernel = map->kernel,
+                                          .function = map->function,
+                                          .draw = map->draw,
+                                          .gamma = map->gamma,
+                                          .lambda = choice->lambda,
+                                          .spectrum = choice->spectrum,
+                                          .search_seconds = choice->seconds,
+                                          .search_score = choice->score,
+                                          .noise_std = NAN,
+                                          .accuracy = accuracy};
+}
+
+/* Everything before the first row is learned: scaling, targets, γ and λ, the map. `rows`: how many will come. */
+static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
+                         bo_fitting **out)
+{
+    *out = NULL;
+    double begin = bo_seconds();
+    bo_fitting *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
+    if (!fitting) return BO_MEMORY;
+    fitting->desc = *desc;
+    bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
+    bo_features_desc map = bo_fitting_map(desc, samples->dim);
+    size_t kept = samples->classes && desc->lambda == 0 ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
+    bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
+    if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
+    if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
+    if (status == BO_OK)
+        status = bo_search(context, desc, &map, &fitting->scaler, &fitting->targets, samples, rows, &choice);
+    if (status == BO_OK) {
+        map.gamma = choice.gamma;
+        status = make_features(context, fitting, map);
+    }
+    if (status != BO_OK) {
+        bo_fitting_destroy(fitting);
+        return status;
+    }
+    fill_report(fitting, samples, &choice);
+    bool weighted = samples->weights || fitting->targets.class_weight;
+    status = bo_choose_precision(context, desc, bo_features_describe(fitting->phi), weighted, rows, choice.lambda,
+                                 choice.spectrum, &fitting->report.precision);
+    if (status != BO_OK) {
+        bo_fitting_destroy(fitting);
+        return status;
+    }
+    if (fitting->report.precision == BO_PRECISION_INT8)
+        fitting->quantum = bo_quantum_of(bo_features_describe(fitting->phi));
+    fitting->seconds = bo_seconds() - begin - choice.seconds;
+    assert(fitting->phi && fitting->kept.rows > 0 && fitting->scaler.dim == samples->dim && fitting->moments.size == 0);
+    fitting->desc.features.length_scales = NULL;
+    fitting->desc.class_weights = NULL;
+    *out = fitting;
+    return BO_OK;
+}
+
+static bo_status open_moments(bo_context *context, bo_fitting *fitting)
+{
+    assert(fitting->moments.size == 0);
+    return bo_moments_create(context, fitting->report.features, fitting->targets.outputs, fitting->report.precision,
+                             &fitting->moments);
+}
+
+bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample, bo_fitting **out)
+{
+    *out = NULL;
+    BO_TRY(check(context, desc, sample));
+    if (desc->loss == BO_LOSS_LOGISTIC)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "the logistic loss needs several passes: it cannot be fitted from a stream");
+    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
+        return bo_fail(context, BO_UNSUPPORTED, "a stream is fitted by the primal solver, not by %s",
+                       bo_solver_name(desc->solver));
+    bo_fitting *fitting;
+    BO_TRY(prepare(context, desc, sample, desc->stream_rows ? desc->stream_rows : sample->rows, &fitting));
+    bo_status status = open_moments(context, fitting);
+    if (status != BO_OK) {
+        bo_fitting_destroy(fitting);
+        return status;
+    }
+    fitting->report.why_solver = BO_WHY_STREAM;
+    *out = fitting;
+    return BO_OK;
+}
+
+bo_row_map bo_fitting_front(const bo_fitting *fitting)
+{
+    return (bo_row_map){&fitting->scaler, fitting->phi, fitting->quantum};
+}
+
+/* These samples, with everything else as the fit has it. */
+static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *samples)
+{
+    return (bo_fit_problem){&fitting->desc,
+                            samples,
+                            bo_fitting_front(fitting),
+                            &fitting->targets,
+                            {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
+                            !fitting->desc.no_intercept};
+}
+
+bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
+{
+    if (rows->dim != fitting->report.dim)
+        return bo_fail(context, BO_INVALID, "expected rows of %zu columns, as in the sample; found %zu",
+                       fitting->report.dim, rows->dim);
+    if (rows->classes != fitting->report.classes)
+        return bo_fail(context, BO_INVALID, "expected %zu classes, as in the sample; found %zu",
+                       fitting->report.classes, rows->classes);
+    if (!rows->classes && rows->targets != fitting->report.outputs)
+        return bo_fail(context, BO_INVALID, "expected %zu targets, as in the sample; found %zu",
+                       fitting->report.outputs, rows->targets);
+    if (rows->weights && fitting->quantum > 0)
+        return bo_fail(context, BO_INVALID,
+                       "the sample had no weights, so the fit rounds features to 8 bits; for weighted rows "
+                       "give the sample weights too, or ask for precision float32");
+    BO_TRY(bo_samples_check(context, rows));
+    assert(fitting->moments.size > 0);
+    double begin = bo_seconds();
+    bo_row_map front = bo_fitting_front(fitting);
+    bo_status status =
+        bo_moments_add(context, &fitting->moments, &front, &fitting->targets, rows, fitting->report_progress);
+    fitting->seconds += bo_seconds() - begin;
+    return status;
+}
+
+static bool same_floats(const float *a, const float *b, size_t count)
+{
+    return memcmp(a, b, count * sizeof *a) == 0;
+}
+
+/* Everything that makes a map, as it would be written to a file. */
+static bo_status same_map(bo_context *context, const bo_features *a, const bo_features *b, bool *same)
+{
+    bo_file_tensor left[BO_FEATURES_TENSORS], right[BO_FEATURES_TENSORS];
+    size_t left_count = 0, right_count = 0;
+    char *left_json = NULL, *right_json = NULL;
+    void *left_owned = NULL, *right_owned = NULL;
+    bo_status status = bo_features_pack(context, a, left, &left_count, &left_json, &left_owned);
+    if (status == BO_OK) status = bo_features_pack(context, b, right, &right_count, &right_json, &right_owned);
+    if (status == BO_OK) {
+        *same = left_count == right_count && strcmp(left_json, right_json) == 0;
+        for (size_t i = 0; *same && i < left_count; i++)
+            *same = left[i].bytes == right[i].bytes && memcmp(left[i].data, right[i].data, left[i].bytes) == 0;
+    }
+    bo_free(left_json);
+    bo_free(right_json);
+    bo_free(left_owned);
+    bo_free(right_owned);
+    return status;
+}
+
+bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other)
+{
+    const bo_machine_report *a = &fitting->report, *b = &other->report;
+    if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: %zu columns, %zu features, %zu outputs against %zu, %zu, %zu", a->dim,
+                       a->features, a->outputs, b->dim, b->features, b->outputs);
+    bool same = fitting->phi == other->phi;
+    if (!same) BO_TRY(same_map(context, fitting->phi, other->phi, &same));
+    if (!same)
+        return bo_fail(context, BO_INVALID, "cannot merge: the features differ (gamma %g, seed %llu against %g, %llu)",
+                       a->gamma, (unsigned long long)fitting->desc.seed, b->gamma,
+                       (unsigned long long)other->desc.seed);
+    if (!same_floats(fitting->scaler.mean, other->scaler.mean, a->dim) ||
+        !same_floats(fitting->scaler.factor, other->scaler.factor, a->dim))
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: the inputs are scaled differently; begin both from one sample");
+    for (size_t t = 0; !a->classes && t < a->outputs; t++)
+        if (fitting->targets.mean[t] != other->targets.mean[t] ||
+            fitting->targets.deviation[t] != other->targets.deviation[t])
+            return bo_fail(context, BO_INVALID,
+                           "cannot merge: target %zu is scaled differently; begin both from one sample", t);
+    if (fitting->quantum != other->quantum || fitting->moments.precision != other->moments.precision)
+        return bo_fail(context, BO_INVALID, "cannot merge: one is summed in %s, the other in %s",
+                       bo_precision_name(a->precision), bo_precision_name(b->precision));
+    const bo_machine_desc *one = &fitting->desc, *two = &other->desc;
+    if (one->lambda != two->lambda || one->noise != two->noise || one->dropout != two->dropout ||
+        one->no_intercept != two->no_intercept)
+        return bo_fail(context, BO_INVALID, "cannot merge: lambda, noise, dropout or the intercept differ");
+    const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
+    if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: the classes are weighted differently; begin both from one sample");
+    size_t count = fitting->moments.size * fitting->moments.size;
+    for (size_t k = 0; k < count; k++) fitting->moments.gram[k] += other->moments.gram[k];
+    fitting->moments.rows += other->moments.rows;
+    return BO_OK;
+}
+
+bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective)
+{
+    if (collective->size <= 1) return BO_OK;
+    size_t count = fitting->moments.size * fitting->moments.size;
+    double rows = (double)fitting->moments.rows;
+    bo_status status = collective->sum(collective->user, fitting->moments.gram, count);
+    if (status == BO_OK) status = collective->sum(collective->user, &rows, 1);
+    if (status != BO_OK)
+        return bo_fail(context, status, "rank %d of %d: the sums of the ranks could not be added", collective->rank,
+                       collective->size);
+    fitting->moments.rows = (size_t)rows;
+    return BO_OK;
+}
+
+/* The packed factor for standard deviations. */
+static bo_status keep_uncertainty(bo_context *context, const bo_machine_ridge *ridge, bool intercept,
+                                  bo_machine *machine)
+{
+    size_t n = ridge->features;
+    machine->factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(float), "the factor of the Gram matrix");
+    if (!machine->factor) return BO_MEMORY;
+    for (size_t i = 0, k = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++, k++) machine->factor[k] = (float)ridge->factor[i * n + j];
+    machine->inverse_weight = intercept ? 1 / ridge->weight : 0;
+    machine->uncertainty = BO_UNCERTAINTY_PRIMAL;
+    machine->report.has_std = true;
+    return BO_OK;
+}
+
+static bo_status give_machine(bo_context *context, bo_fitting *fitting, bo_machine **out)
+{
+    BO_TRY(bo_machine_create(context, &fitting->report, out));
+    bo_machine *machine = *out;
+    size_t dim = fitting->scaler.dim;
+    machine->scaler = (bo_scaler){.kind = fitting->scaler.kind, .dim = dim, .limit = fitting->scaler.limit};
+    machine->scaler.mean = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
+    machine->scaler.factor = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
+    if (!machine->scaler.mean || !machine->scaler.factor) {
+        bo_machine_destroy(machine);
+        *out = NULL;
+        return BO_MEMORY;
+    }
+    memcpy(machine->scaler.mean, fitting->scaler.mean, dim * sizeof(float));
+    memcpy(machine->scaler.factor, fitting->scaler.factor, dim * sizeof(float));
+    machine->phi = bo_features_share(fitting->phi);
+    machine->quantum = (double)fitting->quantum;
+    return BO_OK;
+}
+
+static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitting, const bo_machine_ridge *ridge,
+                                    bo_machine *machine)
+{
+    bool intercept = !fitting->desc.no_intercept;
+    BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->center));
+    bo_left_out left_out;
+    bo_row_map front = bo_fitting_front(fitting);
+    BO_TRY(bo_ridge_left_out(context, ridge, &front, &fitting->targets, &fitting->kept, intercept, &left_out));
+    bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
+    bo_left_out_free(&left_out);
+    if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
+    return status;
+}
+
+/* λ at full size, around the search's choice. */
+static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
+{
+    if (fitting->desc.lambda > 0) return BO_OK;
+    double begin = bo_seconds();
+    bo_samples probe = fitting->kept; /* rows in random order: the first ones are as good as any */
+    if (!probe.classes && probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
+    bo_fit_problem problem = problem_of(fitting, &probe);
+    bo_status status =
+        bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum, &fitting->report.lambda);
+    fitting->report.search_seconds += bo_seconds() - begin;
+    return status;
+}
+
+bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out)
+{
+    *out = NULL;
+    if (fitting->moments.rows < 2)
+        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows of positive weight, found %zu",
+                       fitting->moments.rows);
+    BO_TRY(bo_progress(context, "solving", 0, 1));
+    double begin = bo_seconds();
+    bool intercept = !fitting->desc.no_intercept;
+    BO_TRY(bo_moments_spectrum(context, &fitting->moments, intercept, &fitting->report.spectrum));
+    fitting->seconds += bo_seconds() - begin;
+    BO_TRY(settle_lambda(context, fitting));
+    begin = bo_seconds();
+    bo_penalty penalty = {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout};
+    bo_machine_ridge ridge;
+    fitting->report.rows = fitting->moments.rows;
+    BO_TRY(bo_ridge_solve(context, &fitting->moments, &penalty, intercept, fitting->desc.seed, &ridge));
+    bo_machine *machine = NULL;
+    bo_status status = give_machine(context, fitting, &machine);
+    if (status == BO_OK) status = machine_from_ridge(context, fitting, &ridge, machine);
+    bo_ridge_free(&ridge);
+    if (status != BO_OK) {
+        bo_machine_destroy(machine);
+        return status;
+    }
+    machine->report.fit_seconds = fitting->seconds + bo_seconds() - begin;
+    *out = machine;
+    return BO_OK;
+}
+
+/* ---- in memory ----------------------------------------------------------------------------------------- */
 
 static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
 {
-    BO_TRY(bo_fitting_open_moments(context, fitting));
+    BO_TRY(open_moments(context, fitting));
     fitting->report_progress = true;
     BO_TRY(bo_fitting_add(context, fitting, samples));
     return bo_fitting_finish(context, fitting, out);
@@ -74,12 +437,12 @@ static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_s
 static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_solver solver,
                                bo_machine **out)
 {
-    bo_fit_problem problem = bo_fitting_problem(fitting, samples);
+    bo_fit_problem problem = problem_of(fitting, samples);
     double begin = bo_seconds();
     fitting->report.rows = samples->rows;
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
     fitting->quantum = problem.front.quantum = 0;
-    BO_TRY(bo_fitting_give(context, fitting, out));
+    BO_TRY(give_machine(context, fitting, out));
     bo_status status = solver == BO_SOLVER_DUAL ? bo_solve_dual(context, &problem, *out)
                        : solver == BO_SOLVER_CG ? bo_solve_cg(context, &problem, *out)
                                                 : bo_solve_sgd(context, &problem, *out);
@@ -96,7 +459,7 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
 static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
 {
     BO_TRY(fit_primal(context, fitting, samples, out));
-    bo_fit_problem problem = bo_fitting_problem(fitting, samples);
+    bo_fit_problem problem = problem_of(fitting, samples);
     double begin = bo_seconds();
     bo_status status = bo_solve_logistic(context, &problem, &fitting->moments, *out);
     if (status == BO_OK) {
@@ -111,7 +474,7 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
 bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bo_machine **out)
 {
     *out = NULL;
-    BO_TRY(bo_machine_check(context, asked, samples));
+    BO_TRY(check(context, asked, samples));
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* for streams only */
@@ -121,7 +484,7 @@ bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, cons
     resolved.loss = plan.loss;
     bo_solver solver = plan.solver;
     bo_fitting *fitting;
-    BO_TRY(bo_fitting_prepare(context, desc, samples, samples->rows, &fitting));
+    BO_TRY(prepare(context, desc, samples, samples->rows, &fitting));
     assert(fitting->report.features == plan.features);
     fitting->report.solver = solver;
     fitting->report.why_solver = plan.why_solver;

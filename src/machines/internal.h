@@ -1,9 +1,10 @@
 /* What the files of src/machines share. The way of a fit:
  *
- *   samples -> scaling (scaling.c) -> features (src/features) -> moments (moments.c) -> ridge system (ridge.c) -> machine
+ *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
- * search.c chooses γ and λ beforehand; dual.c, cg.c, sgd.c and logistic.c replace the middle; calibrate.c turns scores
- * into probabilities; predict.c and file.c use the result. */
+ * fit.c leads the way; estimate.c says beforehand what it takes and which loss and solver AUTO means; search.c chooses γ and
+ * λ by leave_one_out.c; dual.c replaces the middle, and so do cg.c, sgd.c and logistic.c, which share passes.c; calibrate.c
+ * turns scores into probabilities; file.c keeps the result. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -13,7 +14,8 @@
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j, kept within ±limit; factor 0 drops a constant column. */
+/* s(x)_j = (x_j - mean_j) * factor_j, kept within ±limit; factor 0 drops a constant column. Invariants: kind is not AUTO;
+ * limit >= 0. */
 typedef struct bo_scaler {
     bo_scaling kind;
     size_t dim;
@@ -144,6 +146,7 @@ typedef enum bo_uncertainty {
     BO_UNCERTAINTY_DUAL = 2    /* the training rows and the factor of their kernel matrix */
 } bo_uncertainty;
 
+/* Invariant: of the fields of uncertainty exactly those of its kind are there. */
 struct bo_machine {
     bo_machine_report report; /* why_solver points to a constant, or to `why` after loading */
     char why[160];
@@ -218,7 +221,7 @@ static inline bool bo_needs_precision(double lambda, double spectrum)
     return lambda < 1e-6 * spectrum;
 }
 
-/* Exact leave-one-out of kernel ridge on a sample (loo.c). */
+/* Exact leave-one-out of kernel ridge on a sample (leave_one_out.c). */
 typedef struct bo_loo {
     size_t rows, outputs;
     bool intercept;
@@ -260,6 +263,29 @@ bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem
 size_t bo_memory_limit(const bo_machine_desc *desc);
 /* Machines in small have at most so many features, whatever the final one has. */
 enum { BO_SEARCH_FEATURES = 4096 };
+
+/* ---- a fit in progress --------------------------------------------------------------------------------- */
+
+#define BO_WHY_STREAM "a stream is summed up in the Gram matrix of its features" /* report.why_solver */
+
+/* Invariants: scaler, targets, phi and kept are made before the first row is added and never change; moments.size is 0
+ * for the solvers that need none. */
+struct bo_fitting {
+    bo_machine_desc desc; /* pointers cleared */
+    bo_scaler scaler;
+    bo_targets targets;
+    bo_features *phi;
+    float quantum; /* of bo_row_map */
+    bo_moments moments;
+    bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
+    bo_machine_report report;
+    double seconds;
+    bool report_progress;
+};
+
+bo_row_map bo_fitting_front(const bo_fitting *fitting);
+/* The map's descriptor with what only fitting knows. */
+bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 
 /* ---- small things ---------------------------------------------------------------------------------------- */
 

@@ -1,9 +1,24 @@
-/* The machine as an object: made by the solvers, used by predict.c and file.c. */
+/* The machine as an object: names, life, predictions, tests. Solvers make it, file.c keeps it. */
 #include "internal.h"
 #include "../math/linalg.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd"};
+static const char *const loss_names[] = {"auto", "ridge", "logistic"};
+static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
+static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
+
+BO_NAMED(solver, bo_solver, solver_names)
+BO_NAMED(loss, bo_loss, loss_names)
+BO_NAMED(scaling, bo_scaling, scaling_names)
+BO_NAMED(precision, bo_precision, precision_names)
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out)
 {
@@ -92,5 +107,246 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
     bo_status status = bo_gemm64(context, false, false, rows, outputs, features, 1, wide, features, machine->beta,
                                  outputs, 1, mean, outputs);
     bo_free(wide);
+    return status;
+}
+
+/* ---- predictions, block by block --------------------------------------------------------------------------------- */
+
+enum { PREDICT_ROWS = 512 };
+
+/* Buffers for one block, and what the standard deviation needs: made once a call. */
+typedef struct workspace {
+    float *scaled, *z;
+    double *columns; /* features x PREDICT_ROWS, for the triangular solve */
+    double *factor;  /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
+    double *train;   /* DUAL: train_rows x features: Zc D⁻¹ */
+    double *against; /* DUAL: train_rows x PREDICT_ROWS */
+} workspace;
+
+static void workspace_free(workspace *space)
+{
+    bo_free(space->scaled);
+    bo_free(space->z);
+    bo_free(space->columns);
+    bo_free(space->factor);
+    bo_free(space->train);
+    bo_free(space->against);
+}
+
+/* Features of scaled rows in blocks, handed row by row as (φ - center) √w / D. */
+static bo_status train_features(bo_context *context, const bo_machine *machine, workspace *space)
+{
+    size_t features = machine->report.features, dim = machine->report.dim, n = machine->train_rows;
+    for (size_t first = 0; first < n; first += PREDICT_ROWS) {
+        size_t rows = n - first < PREDICT_ROWS ? n - first : PREDICT_ROWS;
+        BO_TRY(bo_features_apply(context, machine->phi, rows, machine->train_x + first * dim, dim, space->z, features));
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < features; j++)
+                space->train[(first + i) * features + j] = ((double)space->z[i * features + j] - machine->center[j]) *
+                                                           (double)machine->train_root_weight[first + i] /
+                                                           machine->penalty[j];
+    }
+    return BO_OK;
+}
+
+static bo_status prepare(bo_context *context, const bo_machine *machine, bool deviations, workspace *space)
+{
+    size_t features = machine->report.features, n = machine->train_rows;
+    *space = (workspace){0};
+    space->scaled = bo_alloc_raw(context, PREDICT_ROWS * machine->report.dim, sizeof(float), "a block of inputs");
+    space->z = bo_alloc_raw(context, PREDICT_ROWS * features, sizeof(float), "a block of features");
+    if (!space->scaled || !space->z) return BO_MEMORY;
+    if (!deviations) return BO_OK;
+    bool primal = machine->uncertainty == BO_UNCERTAINTY_PRIMAL;
+    size_t size = primal ? features : n;
+    assert(primal ? machine->factor && !machine->train_factor : machine->train_factor && !machine->factor);
+    assert(primal || (machine->train_x && machine->train_root_weight && machine->penalty));
+    space->columns = bo_alloc_raw(context, features * PREDICT_ROWS, sizeof(double), "a block of features");
+    space->factor = bo_alloc(context, size * size, sizeof(double), "the factor of the Gram matrix");
+    if (!space->columns || !space->factor) return BO_MEMORY;
+    for (size_t i = 0, k = 0; i < size; i++)
+        for (size_t j = 0; j <= i; j++, k++)
+            space->factor[i * size + j] = machine->factor ? (double)machine->factor[k] : machine->train_factor[k];
+    if (machine->uncertainty == BO_UNCERTAINTY_PRIMAL) return BO_OK;
+    space->train = bo_alloc_raw(context, n * features, sizeof(double), "the training rows' features");
+    space->against = bo_alloc_raw(context, n * PREDICT_ROWS, sizeof(double), "a block of kernel values");
+    if (!space->train || !space->against) return BO_MEMORY;
+    return train_features(context, machine, space);
+}
+
+/* q_i = (φ_i - c)ᵀ (ZᵀZ + D)⁻¹ (φ_i - c) for the rows of space->z.
+ * PRIMAL: |L⁻¹ (φ - c)|².
+ * DUAL: the same by Woodbury: |φ - c|²_{D⁻¹} - |M⁻¹ Zc D⁻¹ (φ - c)|², M Mᵀ = Zc D⁻¹ Zcᵀ + I. */
+static bo_status quadratic_form(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
+                                double *q)
+{
+    size_t features = machine->report.features, n = machine->train_rows;
+    for (size_t j = 0; j < features; j++)
+        for (size_t i = 0; i < rows; i++)
+            space->columns[j * rows + i] = (double)space->z[i * features + j] - machine->center[j];
+    memset(q, 0, rows * sizeof *q);
+    if (machine->uncertainty == BO_UNCERTAINTY_PRIMAL) {
+        BO_TRY(bo_solve_lower(context, features, rows, space->factor, features, space->columns, rows));
+        for (size_t k = 0; k < features * rows; k++) q[k % rows] += space->columns[k] * space->columns[k];
+        return BO_OK;
+    }
+    BO_TRY(bo_gemm64(context, false, false, n, rows, features, 1, space->train, features, space->columns, rows, 0,
+                     space->against, rows));
+    BO_TRY(bo_solve_lower(context, n, rows, space->factor, n, space->against, rows));
+    for (size_t j = 0; j < features; j++)
+        for (size_t i = 0; i < rows; i++)
+            q[i] += space->columns[j * rows + i] * space->columns[j * rows + i] / machine->penalty[j];
+    for (size_t k = 0; k < n * rows; k++) q[k % rows] -= space->against[k] * space->against[k];
+    for (size_t i = 0; i < rows; i++) q[i] = fmax(q[i], 0);
+    return BO_OK;
+}
+
+static bo_status check_rows(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < machine->report.dim; j++)
+            if (!isfinite(x[i * ldx + j]))
+                return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i, j,
+                               (double)x[i * ldx + j]);
+    return BO_OK;
+}
+
+static bo_status predict_block(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
+                               const float *x, size_t ldx, double *mean, double *std)
+{
+    size_t features = machine->report.features, outputs = machine->report.outputs;
+    bo_row_map front = bo_machine_front(machine);
+    BO_TRY(bo_row_map_apply(context, &front, rows, x, ldx, space->scaled, space->z, features));
+    BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
+    if (!std) return BO_OK;
+    double q[PREDICT_ROWS];
+    BO_TRY(quadratic_form(context, machine, space, rows, q));
+    for (size_t i = 0; i < rows; i++)
+        for (size_t t = 0; t < outputs; t++)
+            std[i * outputs + t] =
+                sqrt(machine->noise_variance[t] * (1 / machine->mean_weight + machine->inverse_weight + q[i]));
+    return BO_OK;
+}
+
+bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                             double *mean, double *std)
+{
+    if (ldx < machine->report.dim)
+        return bo_fail(context, BO_INVALID, "the machine was fitted on %zu columns, the rows have %zu",
+                       machine->report.dim, ldx);
+    if (std && machine->uncertainty == BO_UNCERTAINTY_NONE)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       machine->report.classes ? "a classifier has probabilities, not standard deviations"
+                                               : "this machine carries no standard deviations: it was fitted by %s",
+                       bo_solver_name(machine->report.solver));
+    BO_TRY(check_rows(context, machine, rows, x, ldx));
+    size_t outputs = machine->report.outputs;
+    workspace space;
+    bo_status status = prepare(context, machine, std != NULL, &space);
+    for (size_t first = 0; status == BO_OK && first < rows; first += PREDICT_ROWS) {
+        size_t count = rows - first < PREDICT_ROWS ? rows - first : PREDICT_ROWS;
+        status = predict_block(context, machine, &space, count, x + first * ldx, ldx, mean + first * outputs,
+                               std ? std + first * outputs : NULL);
+        if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);
+    }
+    workspace_free(&space);
+    return status;
+}
+
+static bo_status require_classes(bo_context *context, const bo_machine *machine)
+{
+    if (machine->report.classes) return BO_OK;
+    return bo_fail(context, BO_UNSUPPORTED, "this machine was fitted for regression: it has no classes");
+}
+
+bo_status bo_machine_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                   size_t ldx, double *probabilities)
+{
+    BO_TRY(require_classes(context, machine));
+    BO_TRY(bo_machine_predict(context, machine, rows, x, ldx, probabilities, NULL));
+    size_t classes = machine->report.classes;
+    for (size_t i = 0; i < rows; i++) {
+        double *p = probabilities + i * classes, top = -INFINITY, sum = 0;
+        for (size_t c = 0; c < classes; c++) {
+            p[c] = machine->sharpness * p[c] + machine->offset[c];
+            top = fmax(top, p[c]);
+        }
+        for (size_t c = 0; c < classes; c++) sum += p[c] = exp(p[c] - top);
+        for (size_t c = 0; c < classes; c++) p[c] /= sum;
+    }
+    return BO_OK;
+}
+
+bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                              int *classes)
+{
+    BO_TRY(require_classes(context, machine));
+    size_t count = machine->report.classes;
+    double *scores = bo_alloc_raw(context, rows * count, sizeof *scores, "scores");
+    bo_status status = scores ? bo_machine_predict(context, machine, rows, x, ldx, scores, NULL) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < rows; i++) {
+        size_t best = 0;
+        for (size_t c = 1; c < count; c++)
+            if (scores[i * count + c] > scores[i * count + best]) best = c;
+        classes[i] = (int)best;
+    }
+    bo_free(scores);
+    return status;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------- */
+
+bo_status bo_machine_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
+{
+    const bo_machine_report *report = &machine->report;
+    const bo_metrics_desc classes = {.classes = report->classes};
+    const bo_metrics_desc numbers = {.targets = report->outputs, .has_std = report->has_std, .points = points};
+    return bo_metrics_create(context, report->classes ? &classes : &numbers, out);
+}
+
+static bo_status evaluate_classes(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                  size_t ldx, const double *y, double *probabilities, int *predicted,
+                                  bo_metrics *metrics)
+{
+    BO_TRY(bo_machine_classify(context, machine, rows, x, ldx, predicted));
+    BO_TRY(bo_machine_probabilities(context, machine, rows, x, ldx, probabilities));
+    for (size_t i = 0; i < rows; i++)
+        if (!(y[i] >= 0 && y[i] < (double)machine->report.classes))
+            return bo_fail(context, BO_INVALID, "row %zu: expected a class from 0 to %zu, found %g", i,
+                           machine->report.classes - 1, y[i]);
+    bo_metrics_add_classes(metrics, rows, y, predicted, probabilities);
+    return BO_OK;
+}
+
+enum { EVALUATED_ROWS = 4096 };
+
+bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                              const double *y, bo_metrics *metrics)
+{
+    const bo_machine_report *report = &machine->report;
+    const bool has_std = metrics->desc.has_std;
+    const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
+    if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))
+        return bo_fail(context, BO_INVALID, "the metrics are not those of this machine: bo_machine_metrics makes them");
+    const size_t block = rows < EVALUATED_ROWS ? rows : EVALUATED_ROWS;
+    double *mean = bo_alloc_raw(context, block * outputs, sizeof *mean, "predictions");
+    double *std = has_std ? bo_alloc_raw(context, block * outputs, sizeof *std, "predictions") : NULL;
+    int *predicted = report->classes ? bo_alloc_raw(context, block, sizeof *predicted, "predictions") : NULL;
+    bo_status status = mean && (std || !has_std) && (predicted || !report->classes) ? BO_OK : BO_MEMORY;
+    for (size_t at = 0; at < rows && status == BO_OK; at += block) {
+        const size_t count = rows - at < block ? rows - at : block;
+        const float *inputs = x + at * ldx;
+        const double *truth = y + at * targets;
+        status = bo_progress(context, "testing", (double)at, (double)rows);
+        if (status == BO_OK && report->classes) {
+            status = evaluate_classes(context, machine, count, inputs, ldx, truth, mean, predicted, metrics);
+        } else if (status == BO_OK) {
+            status = bo_machine_predict(context, machine, count, inputs, ldx, mean, std);
+            if (status == BO_OK) bo_metrics_add(metrics, count, truth, mean, std);
+        }
+    }
+    bo_free(mean);
+    bo_free(std);
+    bo_free(predicted);
     return status;
 }

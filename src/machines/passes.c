@@ -4,6 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
+                              float *scratch, float *z, size_t ldz)
+{
+    const bo_samples *samples = problem->samples;
+    return bo_row_map_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z,
+                            ldz);
+}
+
 bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, const double *center, double memory,
                          bo_row_pass *out)
 {

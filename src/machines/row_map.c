@@ -1,8 +1,133 @@
-/* From rows to features: scaling, the map, and rounding to 8 bits where the fit asked for it. */
+/* From rows to features: scaling, the map, rounding. */
 #include "internal.h"
 #include "../kernels/kernels.h"
 
+#include <assert.h>
 #include <math.h>
+
+/* ---- scaling, fitted on the training data and kept in the model -------------------------------------------------- */
+
+void bo_scaler_free(bo_scaler *scaler)
+{
+    bo_free(scaler->mean);
+    bo_free(scaler->factor);
+    *scaler = (bo_scaler){0};
+}
+
+typedef struct moments_job {
+    const bo_samples *samples;
+    double *mean, *variance;
+} moments_job;
+
+enum { COLUMNS = 64 }; /* a task's columns: whole cache lines of every row */
+
+/* Mean and variance of some columns in two passes: exact enough for columns far from zero. */
+static void column_moments(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const moments_job *job = arg;
+    size_t dim = job->samples->dim, rows = job->samples->rows, first = index * COLUMNS;
+    size_t count = dim - first < COLUMNS ? dim - first : COLUMNS;
+    double mean[COLUMNS] = {0}, squares[COLUMNS] = {0}, total = 0;
+    const float *x = job->samples->x + first, *weights = job->samples->weights;
+    for (size_t i = 0; i < rows; i++) {
+        double w = weights ? (double)weights[i] : 1;
+        total += w;
+        for (size_t j = 0; j < count; j++) mean[j] += w * (double)x[i * dim + j];
+    }
+    for (size_t j = 0; j < count; j++) mean[j] /= total;
+    for (size_t i = 0; i < rows; i++) {
+        double w = weights ? (double)weights[i] : 1;
+        for (size_t j = 0; j < count; j++) {
+            double d = (double)x[i * dim + j] - mean[j];
+            squares[j] += w * d * d;
+        }
+    }
+    for (size_t j = 0; j < count; j++) {
+        job->mean[first + j] = mean[j];
+        job->variance[first + j] = squares[j] / total;
+    }
+}
+
+/* A row thirty deviations out has no neighbors to learn from: what the machine says there is chance, and wild. */
+static const double farthest = 5;
+
+bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
+{
+    size_t dim = samples->dim;
+    if (kind == BO_SCALING_AUTO) kind = samples->common_unit ? BO_SCALING_COMMON : BO_SCALING_COLUMNS;
+    *out = (bo_scaler){.kind = kind, .dim = dim, .limit = kind == BO_SCALING_COLUMNS ? farthest : 0};
+    assert(out->kind != BO_SCALING_AUTO && out->limit >= 0);
+    out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
+    out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
+    double *variance = bo_alloc(context, 2 * dim, sizeof *variance, "the scaling"), *mean = variance + dim;
+    if (!out->mean || !out->factor || !variance) {
+        bo_free(variance);
+        bo_scaler_free(out);
+        return BO_MEMORY;
+    }
+    moments_job job = {samples, mean, variance};
+    bo_parallel(context, (dim + COLUMNS - 1) / COLUMNS, column_moments, &job);
+    double total = 0;
+    size_t varying = 0;
+    for (size_t j = 0; j < dim; j++) {
+        /* what rounding alone leaves of a constant column counts as constant */
+        if (variance[j] <= 1e-12 * mean[j] * mean[j]) variance[j] = 0;
+        out->mean[j] = kind == BO_SCALING_NONE ? 0 : (float)mean[j];
+        total += variance[j];
+        varying += variance[j] > 0;
+    }
+    bool useless = varying == 0;
+    for (size_t j = 0; j < dim; j++) {
+        double scale = kind == BO_SCALING_NONE     ? 1
+                       : variance[j] == 0          ? 0
+                       : kind == BO_SCALING_COMMON ? sqrt((double)dim / total)
+                                                   : 1 / sqrt(variance[j]);
+        out->factor[j] = (float)scale;
+    }
+    bo_free(variance);
+    if (useless) {
+        bo_scaler_free(out);
+        return bo_fail(context, BO_INVALID,
+                       "every input column is constant over the %zu training rows: nothing to learn from",
+                       samples->rows);
+    }
+    if (varying < dim)
+        bo_log(context, BO_LOG_INFO, "%zu of %zu input columns are constant and are left out", dim - varying, dim);
+    return BO_OK;
+}
+
+typedef struct apply_job {
+    const bo_scaler *scaler;
+    const bo_kernels *kernels;
+    size_t rows, ldx;
+    const float *x;
+    float *out;
+} apply_job;
+
+enum { APPLY_ROWS = 64 };
+
+static void apply_rows(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const apply_job *job = arg;
+    size_t dim = job->scaler->dim, end = (index + 1) * APPLY_ROWS;
+    if (end > job->rows) end = job->rows;
+    float limit = (float)job->scaler->limit;
+    for (size_t i = index * APPLY_ROWS; i < end; i++) {
+        float *out = job->out + i * dim;
+        job->kernels->affine(dim, job->x + i * job->ldx, job->scaler->mean, job->scaler->factor, out);
+        for (size_t j = 0; limit > 0 && j < dim; j++) out[j] = fmaxf(-limit, fminf(limit, out[j]));
+    }
+}
+
+void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out)
+{
+    apply_job job = {scaler, bo_context_kernels(context), rows, ldx, x, out};
+    bo_parallel(context, (rows + APPLY_ROWS - 1) / APPLY_ROWS, apply_rows, &job);
+}
+
+/* ---- features, perhaps rounded ----------------------------------------------------------------------------------- */
 
 typedef struct rounding {
     const bo_kernels *kernels;
@@ -40,6 +165,8 @@ void bo_round_features(bo_context *context, float quantum, size_t rows, size_t c
 bo_status bo_row_map_apply(bo_context *context, const bo_row_map *front, size_t rows, const float *x, size_t ldx,
                            float *scratch, float *z, size_t ldz)
 {
+    assert(front->quantum >= 0 && (front->quantum == 0 || exp2f(roundf(log2f(front->quantum))) == front->quantum));
+    assert(front->scaler->dim == bo_features_describe(front->phi)->dim);
     const bo_features_desc *map = bo_features_describe(front->phi);
     bo_scaler_apply(context, front->scaler, rows, x, ldx, scratch);
     BO_TRY(bo_features_apply(context, front->phi, rows, scratch, map->dim, z, ldz));

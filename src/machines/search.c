@@ -8,6 +8,7 @@
  *    features bear a more local kernel, so the step from a quarter to a half is taken once more. */
 #include "internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -100,6 +101,7 @@ static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double 
 static bo_status judge_lambda(judge *j, double lambda, double *error)
 {
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
+    assert(j->moments.features == bo_features_describe(j->problem.front.phi)->features);
     const bo_fit_problem *problem = &j->problem;
     bo_penalty penalty = problem->penalty;
     penalty.lambda = lambda;

@@ -4,7 +4,6 @@
 #define BO_TEST_ORACLE_H
 
 #include "testing.h"
-#include "machines/fitting.h"
 #include "machines/internal.h"
 
 /* ---- linear algebra -------------------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 /* Features rounded to 8 bits: the same ridge on rounded features, exact sums, chosen only where λ does not notice. */
 #include "oracle.h"
-#include "machines/fitting.h"
 
 enum { ROWS = 300, DIM = 3, FEATURES = 64, NEW = 50 };
 
