@@ -5,10 +5,34 @@
 
 typedef void (*row_fn)(FILE *out, const cli_usage *usage, const cli_option *row);
 
+/* Those that are listed with another command are left out. */
 static void each_row(FILE *out, const cli_usage *usage, row_fn print)
 {
-    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
+    const size_t end = usage->as_of ? usage->as_of_from : CLI_GROUPS;
+    for (size_t g = 0; g < end && usage->groups[g].rows; g++)
         for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) print(out, usage, row);
+}
+
+/* What is left out, "Model, Attention, Learning", and "--optim adamw" where defaults differ. */
+typedef struct left_out {
+    char sections[256], defaults[256];
+} left_out;
+
+static void append(char *list, size_t room, const char *dashes, const char *name, const char *value)
+{
+    const size_t length = strlen(list);
+    snprintf(list + length, room - length, "%s%s%s%s%s", length ? ", " : "", dashes, name, *value ? " " : "", value);
+}
+
+static left_out find_left_out(const cli_usage *usage)
+{
+    left_out found = {{0}, {0}};
+    for (size_t g = usage->as_of_from; g < CLI_GROUPS && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++)
+            if (row->type == CLI_SECTION) append(found.sections, sizeof found.sections, "", row->name, "");
+    for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++)
+        append(found.defaults, sizeof found.defaults, "--", usage->defaults[i].option, usage->defaults[i].initial);
+    return found;
 }
 
 /* Without its heading. */
@@ -83,6 +107,15 @@ static void put_roff_row(FILE *out, const cli_usage *usage, const cli_option *ro
     free(words);
 }
 
+static void put_roff_left_out(FILE *out, const cli_usage *usage)
+{
+    const left_out others = find_left_out(usage);
+    if (!usage->as_of) return;
+    fprintf(out, ".PP\n.I %s\n.br\nthe options of bochner %s", others.sections, usage->as_of);
+    if (others.defaults[0]) fputs("; defaults here: ", out);
+    put_roff_line(out, others.defaults);
+}
+
 static void put_commands(FILE *out, const cli_manual *manual)
 {
     for (size_t i = 0; i < manual->count; i++) {
@@ -94,6 +127,7 @@ static void put_commands(FILE *out, const cli_manual *manual)
         put_roff_line(out, usage->about);
         put_examples(out, usage->examples);
         each_row(out, usage, put_roff_row);
+        put_roff_left_out(out, usage);
     }
     fputs(".SS Common options\n", out);
     each_row(out, &common, put_roff_row);
@@ -181,6 +215,10 @@ bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
         if (!found) break;
         fputs("\n| option | meaning | default |\n|---|---|---|\n", out);
         each_row(out, usage, put_markdown_row);
+        const left_out others = find_left_out(usage);
+        if (usage->as_of)
+            fprintf(out, "| **%s** | the options of [%s](#%s) | %s |\n", others.sections, usage->as_of, usage->as_of,
+                    others.defaults);
         fputs("\n", out);
     }
     if (!found)

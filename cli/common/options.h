@@ -144,6 +144,9 @@ typedef struct cli_usage {
     const char *examples;               /* lines that work as they stand */
     cli_group groups[CLI_GROUPS];       /* up to the first without rows */
     cli_default defaults[CLI_DEFAULTS]; /* up to the first without a name */
+    /* Groups from this one on are those of another command: manuals list them there alone. NULL: there are none. */
+    const char *as_of;
+    size_t as_of_from;
 } cli_usage;
 
 /* What every command understands. */

@@ -106,10 +106,9 @@ static double place_of(const picture *p, size_t row)
 /* Names under their places, aslant where they are long. */
 static void name_rows(FILE *pipe, const picture *p)
 {
-    size_t total = 0, longest = 0;
+    size_t longest = 0;
     for (size_t r = 0; r < p->grid.rows; r++) {
         const size_t length = cli_letters(p->grid.row_names[r]);
-        total += length + 2;
         if (length > longest) longest = length;
     }
     const bool aslant = (double)(longest + 2) * 6.6 > PLOT_WIDTH / (double)p->grid.rows;

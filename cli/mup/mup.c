@@ -146,6 +146,8 @@ const cli_usage cli_mup_usage = {
                {cli_train_attention_rows, MODEL_OPTIONS},
                {cli_train_learning_rows, MODEL_OPTIONS}},
     .defaults = {{"optim", "adamw"}},
+    .as_of = "train",
+    .as_of_from = 2,
 };
 
 int cli_mup(int argc, char **argv)
