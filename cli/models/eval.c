@@ -1,12 +1,12 @@
-/* bochner eval: how well a model predicts a text, labels texts or translates them. */
+/* bochner eval: how well a model predicts a text, labels texts or translates them, and how well a network does. */
 #include "../common/cli.h"
 #include "../common/json.h"
-#include "network.h"
+#include "../common/metrics.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
+#include "network.h"
 #include "text_tasks.h"
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
 typedef struct eval_options {
     cli_given was_given;
@@ -16,7 +16,7 @@ typedef struct eval_options {
     double last;
     bo_storage weights;
     size_t examples;
-    unsigned tokenize; /* cli_tokenize_name */
+    unsigned tokenize; /* of tokenizations */
     cli_translate_options translate;
     const char *plot;
     cli_network_data network; /* of a network's examples */
@@ -27,11 +27,56 @@ typedef struct eval_job {
     const eval_options *options;
     const char *folder;
     bo_model *model;
-    bo_corpus *corpus;
-    bo_evaluation result;
+    const bo_model_desc *desc;
+    bo_corpus *corpus;    /* of a language model … */
+    bo_evaluation result; /* … and what was found */
+    bo_texts *texts;      /* of a model that labels or translates them */
 } eval_job;
 
-static void print(const eval_job *job)
+static const char *const tokenizations[] = {"13a", "none"};
+
+static const char *tokenization_name(unsigned index)
+{
+    return index < CLI_COUNT_OF(tokenizations) ? tokenizations[index] : NULL;
+}
+
+/* The first option given that is about running text alone; NULL: none. */
+static const char *language_option(const eval_options *o)
+{
+    return o->field ? "field" : o->separator ? "separator" : CLI_GIVEN(o, tokens) ? "tokens" : NULL;
+}
+
+/* … about labels alone, or about translations alone. */
+static const char *label_option(const eval_options *o)
+{
+    return o->plot ? "plot" : CLI_GIVEN(o, context) ? "context" : NULL;
+}
+
+static const char *translation_option(const eval_options *o)
+{
+    return CLI_GIVEN(o, tokenize) ? "tokenize" : cli_translate_given(&o->translate);
+}
+
+/* … about texts that have labels or translations alone. */
+static const char *task_option(const eval_options *o)
+{
+    return CLI_GIVEN(o, examples) ? "examples" : o->plot ? "plot" : translation_option(o);
+}
+
+/* … about models of text of any kind. */
+static const char *text_option(const eval_options *o)
+{
+    const char *language = language_option(o);
+    return CLI_GIVEN(o, last)      ? "last"
+           : CLI_GIVEN(o, context) ? "context"
+           : CLI_GIVEN(o, weights) ? "weights"
+           : language              ? language
+                                   : task_option(o);
+}
+
+/* ---- a language model -------------------------------------------------------------------------------------------- */
+
+static void print_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
     printf("Loss        %.4f nats a token, %.4f bits a byte, perplexity %s\n", r->loss, r->bits_per_byte,
@@ -44,7 +89,7 @@ static void print(const eval_job *job)
                cli_bytes((double)bo_model_bytes(job->model)).s);
 }
 
-static void print_json(const eval_job *job)
+static void json_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
     const size_t context = job->options->context;
@@ -63,7 +108,7 @@ static void print_json(const eval_job *job)
     cli_json_end(&json);
 }
 
-static bo_status evaluate(eval_job *job)
+static bo_status evaluate_language(eval_job *job)
 {
     const eval_options *o = job->options;
     bo_context *context = job->session->context;
@@ -80,67 +125,211 @@ static bo_status evaluate(eval_job *job)
     return bo_model_evaluate(context, job->model, job->corpus, o->context, o->tokens, &job->result);
 }
 
-/* The first option given that is about running text alone; NULL: none. */
-static const char *language_option(const eval_options *o)
-{
-    return o->field ? "field" : o->separator ? "separator" : CLI_GIVEN(o, tokens) ? "tokens" : NULL;
-}
-
-/* … about texts that have labels or translations alone. */
-static const char *task_option(const eval_options *o)
-{
-    return CLI_GIVEN(o, examples)   ? "examples"
-           : CLI_GIVEN(o, tokenize) ? "tokenize"
-           : o->plot                ? "plot"
-                                    : cli_translate_given(&o->translate);
-}
-
-/* … about models of text of any kind. */
-static const char *text_option(const eval_options *o)
-{
-    const char *language = language_option(o);
-    return CLI_GIVEN(o, last)      ? "last"
-           : CLI_GIVEN(o, context) ? "context"
-           : CLI_GIVEN(o, weights) ? "weights"
-           : language              ? language
-                                   : task_option(o);
-}
-
 static int eval_language(eval_job *job)
 {
     const char *foreign = task_option(job->options);
     if (foreign) return cli_wrong_task_option(job->session, foreign, job->folder, BO_MODEL_LANGUAGE);
-    const bo_status status = evaluate(job);
+    const bo_status status = evaluate_language(job);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
-    (job->session->common.json ? print_json : print)(job);
+    (job->session->common.json ? json_language : print_language)(job);
     return CLI_DONE;
 }
 
-static int eval_task(eval_job *job, bo_model_task task)
+/* ---- what labels and translations share -------------------------------------------------------------------------- */
+
+static void print_rate(const eval_job *job, uint64_t examples, uint64_t tokens, double seconds)
+{
+    const double rate = seconds > 0 ? (double)tokens / seconds : 0;
+    const char *what = job->desc->task == BO_MODEL_CLASSIFY ? "text" : "pair";
+    printf("Texts       %s %s%s, %s tokens in %s, %s tokens/s\n", cli_count(examples).s, what, examples == 1 ? "" : "s",
+           cli_count(tokens).s, cli_seconds(seconds).s, cli_count((size_t)rate).s);
+}
+
+static void json_rate(cli_json *json, uint64_t examples, uint64_t tokens, double seconds)
+{
+    cli_json_count(json, "examples", examples);
+    cli_json_count(json, "tokens", tokens);
+    cli_json_number(json, "seconds", seconds);
+    cli_json_number(json, "tokens_per_second", seconds > 0 ? (double)tokens / seconds : 0);
+}
+
+static void json_begin(const eval_job *job, cli_json *json)
+{
+    *json = (cli_json){.out = stdout};
+    cli_json_object(json, NULL);
+    cli_json_text(json, "task", bo_model_task_name(job->desc->task));
+}
+
+/* ---- labels --------------------------------------------------------------------------------------------------------------- */
+
+static void print_labels(const eval_job *job, const bo_classification *found)
+{
+    printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
+    printf("Loss        %.4f nats\n", found->loss);
+    print_rate(job, found->examples, found->tokens, found->seconds);
+    cli_metrics_print_confusion(found->metrics, NULL, stdout);
+}
+
+static void json_labels(const eval_job *job, const bo_classification *found)
+{
+    cli_json json;
+    json_begin(job, &json);
+    cli_json_number(&json, "accuracy", found->accuracy);
+    cli_json_number(&json, "loss", found->loss);
+    json_rate(&json, found->examples, found->tokens, found->seconds);
+    cli_json_count(&json, "cut", bo_texts_cut(job->texts));
+    cli_metrics_json_confusion(found->metrics, NULL, &json);
+    cli_json_end(&json);
+}
+
+static int evaluate_labels(const eval_job *job)
+{
+    bo_classification found = {0};
+    const bo_status status =
+        bo_model_evaluate_labels(job->session->context, job->model, job->texts, job->options->examples, &found);
+    cli_progress_clear(&job->session->progress);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    (job->session->common.json ? json_labels : print_labels)(job, &found);
+    const int ended = job->options->plot ? cli_plot(job->session, found.metrics, NULL, job->options->plot) : CLI_DONE;
+    bo_classification_free(&found);
+    return ended;
+}
+
+/* ---- translations ----------------------------------------------------------------------------------------------------------- */
+
+static size_t beam_of(const eval_job *job)
+{
+    return job->options->translate.beam ? job->options->translate.beam : 1;
+}
+
+static void print_translation(const eval_job *job, const bo_translation *found)
+{
+    const bo_bleu *b = &found->bleu;
+    printf("BLEU        %.2f (%s, beam %zu; n-grams %.1f/%.1f/%.1f/%.1f, brevity penalty %.3f, length %s of %s)\n",
+           b->score, tokenizations[job->options->tokenize], beam_of(job), b->precisions[0], b->precisions[1],
+           b->precisions[2], b->precisions[3], b->brevity_penalty, cli_count(b->length).s,
+           cli_count(b->reference_length).s);
+    printf("Loss        %.4f nats a token of the targets, perplexity %s\n", found->loss,
+           cli_significant(found->perplexity, 4).s);
+    print_rate(job, found->examples, found->tokens, found->seconds);
+    printf("State       %s of a hypothesis\n", cli_bytes((double)found->state_bytes).s);
+}
+
+static void json_translation(const eval_job *job, const bo_translation *found)
+{
+    const bo_bleu *b = &found->bleu;
+    cli_json json;
+    json_begin(job, &json);
+    cli_json_number(&json, "bleu", b->score);
+    cli_json_array(&json, "precisions");
+    for (size_t i = 0; i < CLI_COUNT_OF(b->precisions); i++) cli_json_number(&json, NULL, b->precisions[i]);
+    cli_json_end(&json);
+    cli_json_number(&json, "brevity_penalty", b->brevity_penalty);
+    cli_json_count(&json, "length", b->length);
+    cli_json_count(&json, "reference_length", b->reference_length);
+    cli_json_text(&json, "tokenize", tokenizations[job->options->tokenize]);
+    cli_json_count(&json, "beam", beam_of(job));
+    cli_json_number(&json, "loss", found->loss);
+    cli_json_number(&json, "perplexity", found->perplexity);
+    json_rate(&json, found->examples, found->tokens, found->seconds);
+    cli_json_count(&json, "state_bytes", found->state_bytes);
+    cli_json_end(&json);
+}
+
+static int evaluate_translation(const eval_job *job)
 {
     const eval_options *o = job->options;
-    const char *foreign = language_option(o);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, job->folder, task);
-    const cli_eval_texts_use use = {.folder = job->folder,
-                                    .data = &o->data,
-                                    .last = o->last,
-                                    .context = o->context,
-                                    .examples = o->examples,
-                                    .tokenize = o->tokenize,
-                                    .translate = o->translate,
-                                    .of_translation =
-                                        CLI_GIVEN(o, tokenize) ? "tokenize" : cli_translate_given(&o->translate),
-                                    .plot = o->plot};
-    return cli_eval_texts(job->session, job->model, &use);
+    const bo_translate_desc desc = cli_translate_desc(&o->translate);
+    bo_translation found = {0};
+    const bo_status status = bo_model_evaluate_translation(job->session->context, job->model, job->texts, o->examples,
+                                                           &desc, o->tokenize == 0, true, &found);
+    cli_progress_clear(&job->session->progress);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    (job->session->common.json ? json_translation : print_translation)(job, &found);
+    return CLI_DONE;
 }
+
+/* ---- labels and translations ------------------------------------------------------------------------------------- */
+
+static int eval_texts(eval_job *job)
+{
+    const eval_options *o = job->options;
+    cli_session *session = job->session;
+    const bool translates = job->desc->task == BO_MODEL_TRANSLATE;
+    const char *foreign = language_option(o);
+    if (!foreign) foreign = translates ? label_option(o) : translation_option(o);
+    if (foreign) return cli_wrong_task_option(session, foreign, job->folder, job->desc->task);
+    bo_texts_desc desc = cli_texts_desc(job->model, false, o->context);
+    desc.paths = o->data.items;
+    desc.path_count = o->data.count;
+    desc.skip = o->last > 0 ? 1 - o->last : 0;
+    desc.take = o->examples && desc.skip == 0 ? 1 : 0; /* some of all: drawn, files being often sorted by class */
+    desc.seed = session->common.seed;
+    const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
+    if (status != BO_OK) return cli_fail_status(session, status);
+    cli_texts_say_cut(session, bo_texts_cut(job->texts), job->model, &desc);
+    return translates ? evaluate_translation(job) : evaluate_labels(job);
+}
+
+/* ---- a network --------------------------------------------------------------------------------------------------- */
+
+static void json_network(const bo_network *network, const bo_network_evaluation *found)
+{
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "loss_kind", bo_network_describe(network).loss);
+    cli_json_number(&json, "loss", found->loss);
+    if (!isnan(found->accuracy)) cli_json_number(&json, "accuracy", found->accuracy);
+    if (!isnan(found->rmse)) cli_json_number(&json, "rmse", found->rmse);
+    cli_json_count(&json, "examples", (size_t)found->examples);
+    cli_json_number(&json, "seconds", found->seconds);
+    cli_json_end(&json);
+}
+
+static void print_network(const bo_network *network, const bo_network_evaluation *found)
+{
+    printf("Loss        %.5g (%s)\n", found->loss, bo_network_describe(network).loss);
+    if (!isnan(found->accuracy))
+        printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
+    else
+        printf("Error       %.5g, root mean square\n", found->rmse);
+    printf("Examples    %s in %s\n", cli_count((size_t)found->examples).s, cli_seconds(found->seconds).s);
+}
+
+static int evaluate_network(cli_session *session, const cli_network_use *use, const bo_network *network)
+{
+    bo_examples *examples;
+    bo_network_evaluation found;
+    const cli_network_source source = {.path = use->path, .data = &use->data, .network = network};
+    if (!cli_network_examples(session, &source, &examples)) return CLI_FAILED;
+    const bo_split part = cli_network_part(&use->data);
+    const bo_status status = bo_network_evaluate(session->context, network, examples, part, &found);
+    cli_progress_clear(&session->progress);
+    bo_examples_destroy(examples);
+    if (status != BO_OK) return cli_fail_status(session, status);
+    (session->common.json ? json_network : print_network)(network, &found);
+    return CLI_DONE;
+}
+
+static int eval_network(cli_session *session, const cli_network_use *use)
+{
+    bo_network *network;
+    const bo_status status = bo_network_load(session->context, use->folder, &network);
+    if (status != BO_OK) return cli_fail_status(session, status);
+    const int ended = evaluate_network(session, use, network);
+    bo_network_destroy(network);
+    return ended;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int eval_model(eval_job *job)
 {
     const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_status(job->session, status);
-    const bo_model_task task = bo_model_describe(job->model)->task;
-    return task == BO_MODEL_LANGUAGE ? eval_language(job) : eval_task(job, task);
+    job->desc = bo_model_describe(job->model);
+    return job->desc->task == BO_MODEL_LANGUAGE ? eval_language(job) : eval_texts(job);
 }
 
 static int check_plot(const eval_options *o)
@@ -167,12 +356,13 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
     cli_session session;
     if (!cli_session_open(&session, "eval", common, false)) return CLI_FAILED;
     if (cli_is_network(use.folder)) {
-        const int done = cli_eval_network(&session, &use);
+        const int done = eval_network(&session, &use);
         cli_session_close(&session);
         return done;
     }
     eval_job job = {.session = &session, .options = o, .folder = use.folder};
     const int ended = eval_model(&job);
+    bo_texts_close(job.texts);
     bo_corpus_close(job.corpus);
     bo_model_destroy(job.model);
     cli_session_close(&session);
@@ -204,7 +394,7 @@ static const cli_option rows[] = {
     COUNT("examples", "N", eval_options, examples, "greatest number of lines, drawn with --seed", .low = 1,
           .otherwise = "all"),
     TEXT("plot", "FILE", eval_options, plot, "picture of the confusion matrix: .svg, .png, .pdf"),
-    CHOICE("tokenize", "HOW", eval_options, tokenize, cli_tokenize_name,
+    CHOICE("tokenize", "HOW", eval_options, tokenize, tokenization_name,
            "words of BLEU: by the 13a rules, as in sacreBLEU, or as they stand between spaces", .initial = "13a"),
     END_OF_OPTIONS,
 };

@@ -40,7 +40,6 @@ typedef struct cli_network_use {
 } cli_network_use;
 /* Does what was given fit what the folder holds? `other`: an option given that networks do not have; NULL: none. */
 int cli_network_use_check(const char *command, const cli_network_use *use, const char *other);
-int cli_eval_network(cli_session *session, const cli_network_use *use);
 int cli_predict_network(cli_session *session, const cli_network_use *use);
 
 #endif

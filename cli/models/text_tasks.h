@@ -58,19 +58,6 @@ extern const cli_option cli_translate_rows[];
 const char *cli_translate_given(const cli_translate_options *options); /* the first that is; NULL: none */
 bo_translate_desc cli_translate_desc(const cli_translate_options *options);
 
-typedef struct cli_eval_texts_use {
-    const char *folder;
-    const cli_list *data;
-    double last;
-    size_t context, examples;
-    unsigned tokenize; /* cli_tokenize_name */
-    cli_translate_options translate;
-    const char *of_translation; /* the first option given that is about translations alone; NULL: none */
-    const char *plot;
-} cli_eval_texts_use;
-int cli_eval_texts(cli_session *session, const bo_model *model, const cli_eval_texts_use *use);
-const char *cli_tokenize_name(unsigned index); /* 13a, none */
-
 typedef struct cli_generate_use {
     const char *folder;
     const char *prompt; /* NULL or "-": the lines of standard input */

@@ -88,7 +88,7 @@ static double mean_square(const features_job *job)
 /* The kernel falls to about 1/e^½ at the median distance; kernels of x·y get |x|² near 1. */
 static double choose_gamma(features_job *job)
 {
-    bo_kernel kernel = (bo_kernel)job->options->kernel;
+    bo_kernel kernel = job->options->kernel;
     if (kernel > BO_KERNEL_RATIONAL_QUADRATIC) {
         double square = mean_square(job);
         job->gamma_from = "1 / mean |x|^2";
@@ -126,10 +126,10 @@ static bool make_map(features_job *job)
     const features_options *o = job->options;
     size_t dim = bo_schema_dim(job->schema);
     double gamma = o->gamma > 0 ? o->gamma : choose_gamma(job);
-    bo_features_desc desc = {.kernel = (bo_kernel)o->kernel,
-                             .function = (bo_function)o->function,
-                             .draw = (bo_draw)o->draw,
-                             .sampling = (bo_sampling)o->sampling,
+    bo_features_desc desc = {.kernel = o->kernel,
+                             .function = o->function,
+                             .draw = o->draw,
+                             .sampling = o->sampling,
                              .dim = dim,
                              .features = o->features,
                              .gamma = gamma,
@@ -287,11 +287,11 @@ static int features(void *options, const cli_common *common, const cli_arguments
     features_job job = {.session = &session,
                         .options = o,
                         .data = {.path = arguments->items[0],
-                                 .format = (bo_format)o->format,
+                                 .format = o->format,
                                  .target = o->target,
                                  .no_target = o->target == NULL,
                                  .categorical = o->categorical,
-                                 .impute = (bo_impute)o->impute,
+                                 .impute = o->impute,
                                  .seed = common->seed}};
     int status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;

@@ -119,10 +119,10 @@ static bool load_test(cli_fit_job *job)
 {
     if (!job->options->test) return true;
     bo_data_desc desc = {.path = job->options->test,
-                         .format = (bo_format)job->options->format,
+                         .format = job->options->format,
                          .labels = job->options->test_labels,
                          .target = job->options->target,
-                         .impute = (bo_impute)job->options->impute,
+                         .impute = job->options->impute,
                          .categorical = job->options->categorical};
     bo_status status = bo_data_load(job->session->context, &desc, job->train->schema, &job->test);
     if (status != BO_OK) {
@@ -204,12 +204,12 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
     uint64_t seed = job->session->common.seed;
     job->source = (bo_table_desc){
         .data = {.path = files->items[0],
-                 .format = (bo_format)o->format,
+                 .format = o->format,
                  .labels = o->labels,
                  .target = o->target,
-                 .task = (bo_task)o->task,
+                 .task = o->task,
                  .categorical = o->categorical,
-                 .impute = (bo_impute)o->impute,
+                 .impute = o->impute,
                  .sample_rows = o->stream ? o->sample : 0,
                  .seed = seed},
         .paths = files->items,
@@ -217,15 +217,15 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
         .split = {.test = o->holdout, .seed = seed},
     };
     job->desc = (bo_machine_desc){
-        .task = (bo_task)o->task,
-        .loss = (bo_loss)o->loss,
-        .solver = (bo_solver)o->solver,
-        .scaling = (bo_scaling)o->scaling,
-        .precision = (bo_precision)o->precision,
-        .features = {.kernel = (bo_kernel)o->kernel,
-                     .function = (bo_function)o->function,
-                     .draw = (bo_draw)o->draw,
-                     .sampling = (bo_sampling)o->sampling,
+        .task = o->task,
+        .loss = o->loss,
+        .solver = o->solver,
+        .scaling = o->scaling,
+        .precision = o->precision,
+        .features = {.kernel = o->kernel,
+                     .function = o->function,
+                     .draw = o->draw,
+                     .sampling = o->sampling,
                      .features = o->features,
                      .gamma = o->gamma,
                      .alpha = o->alpha,

@@ -118,10 +118,10 @@ static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
 static bo_status open_test(cli_fit_job *job, bo_stream **stream)
 {
     bo_data_desc desc = {.path = job->options->test,
-                         .format = (bo_format)job->options->format,
+                         .format = job->options->format,
                          .labels = job->options->test_labels,
                          .target = job->options->target,
-                         .impute = (bo_impute)job->options->impute,
+                         .impute = job->options->impute,
                          .categorical = job->options->categorical};
     return bo_stream_open(job->session->context, &desc, job->schema, stream);
 }
