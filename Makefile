@@ -24,6 +24,7 @@ TEXT        ?=
 STEPS       ?= 400
 SEEDS       ?= 1
 LAB_FLAGS   ?= --quick
+TINY_ROOMS   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
@@ -55,6 +56,12 @@ test-long: ## all tests, also those that take long
 
 docs: all ## refresh the lists of options in docs/commands.md
 	@$(BUILD)/bochner help --markdown <docs/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/commands.md
+
+test-tiny: ## the tests of blocks and buffers in a build where all of them are tiny, with every assertion (build-tiny)
+	@scripts/setup test
+	@$(call configure,build-tiny,-DBOCHNER_TESTS=ON -DBOCHNER_TINY=ON)
+	@$(call compile,build-tiny)
+	@cd build-tiny && $(CTEST) -R '$(TINY_ROOMS)' -E '@' -LE '^long$$'
 
 exports: all ## refresh tests/house/exports.txt, the names that libbochner.so exports
 	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) sh tests/house/test_exports.sh --refresh
@@ -108,7 +115,7 @@ format: ## clang-format every C file in place
 	find include src cli tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 clean: ## remove what was built
-	rm -rf build build-sanitize build-tsan
+	rm -rf build build-sanitize build-tsan build-tiny
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

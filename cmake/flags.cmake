@@ -25,3 +25,7 @@ if(BOCHNER_SANITIZE)
   add_compile_options(-fsanitize=${BOCHNER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BOCHNER_SANITIZE})
 endif()
+if(BOCHNER_TINY) # to be tested, not to be fast
+  set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
+  add_compile_definitions(BOCHNER_TINY)
+endif()

@@ -8,9 +8,9 @@
 #include "row_transform.h"
 
 enum {
-    ROWS = 64,          /* that one task makes features of */
-    FLOATS = 1 << 23,   /* of key features held at a time */
-    PREDICT_KEYS = 256, /* pairs of a query that are asked for their variance */
+    ROWS = BO_SIZE(64, 4),           /* that one task makes features of */
+    FLOATS = BO_SIZE(1 << 23, 1024), /* of key features held at a time */
+    PREDICT_KEYS = 256,              /* pairs of a query that are asked for their variance */
 };
 
 /* One problem and the map that is tried on it. */

@@ -35,8 +35,8 @@ void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, co
 /* ---- a study of some queries ------------------------------------------------------------------------------------ */
 
 enum {
-    BO_STUDY_PAIRS = 8, /* kernel values looked at, a query */
-    BO_STUDY_TILE = 16, /* queries whose kernel values are held at a time */
+    BO_STUDY_PAIRS = 8,             /* kernel values looked at, a query */
+    BO_STUDY_TILE = BO_SIZE(16, 2), /* queries whose kernel values are held at a time */
 };
 
 /* Of one query. Pairs: logarithms, -INFINITY where there is none. */

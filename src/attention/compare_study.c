@@ -7,7 +7,8 @@
 #include "compare.h"
 #include "linear.h"
 
-enum { ROWS = 64 }; /* keys whose features are made at a time */
+enum { ROWS = BO_SIZE(64, BO_STUDY_PAIRS + 1) }; /* keys whose features are made at a time */
+_Static_assert((int)ROWS > (int)BO_STUDY_PAIRS, "a query and its pairs are made at a time too");
 
 /* ---- one key head of one sequence ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #include "../math/linalg.h"
 #include "dark.h"
 
-enum { BLOCK = 256 }; /* rows that go through a front at a time */
+enum { BLOCK = BO_SIZE(256, 4) }; /* rows that go through a front at a time */
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 

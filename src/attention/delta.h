@@ -53,7 +53,7 @@ typedef struct bo_delta_task {
 bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t key_head);
 
 /* Rows of a product with a triangle are taken in bands that see nearly the same columns. */
-enum { BO_DELTA_BAND = 16 };
+enum { BO_DELTA_BAND = BO_SIZE(16, 4) };
 
 bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
                        bo_carver *carver);

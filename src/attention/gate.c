@@ -13,7 +13,7 @@ static bo_status check_sizes(bo_context *context, size_t width, size_t heads)
     return BO_OK;
 }
 
-enum { BLOCK = 4096 }; /* gates that one task takes */
+enum { BLOCK = BO_SIZE(4096, 8) }; /* gates that one task takes */
 
 static size_t block_end(size_t block, size_t count)
 {

@@ -313,7 +313,7 @@ static void look_task(void *arg, size_t index, int worker)
 
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
 {
-    enum { FEW = 1 << 18 }; /* floats that are looked at sooner than a thread wakes */
+    enum { FEW = BO_SIZE(1 << 18, 8) }; /* floats that are looked at sooner than a thread wakes */
     const bo_attention_desc *d = &call->attention->desc;
     size_t tasks = call->shape->sequences * d->key_heads;
     if ((call->queries_total * d->heads + call->keys_total * d->key_heads) * (d->dim + d->value_dim) < FEW)

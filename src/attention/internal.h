@@ -220,6 +220,6 @@ uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint6
 /* After the frequencies changed: states made before no longer fit. */
 void bo_attention_refresh(bo_attention *attention);
 /* Sequences that one task of step takes together. */
-enum { BO_STEP_BLOCK = 16 };
+enum { BO_STEP_BLOCK = BO_SIZE(16, 2) };
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-enum { BO_PANEL = 64 }; /* keys in a panel */
+enum { BO_PANEL = BO_SIZE(64, 8) }; /* keys in a panel */
 
 typedef struct bo_kv_cache {
     float *keys, *values;

@@ -92,7 +92,7 @@ static inline bool bo_linear_divides(const bo_linear *work)
 /* Scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) unless the weights come apart, then zeros;
  * sums (NULL: not wanted) gets each row's sum, apart Σ_j (f_i·f_j) exp(c[j]). Rows are taken in bands that see nearly the
  * same keys. */
-enum { BO_BAND = 16 };
+enum { BO_BAND = BO_SIZE(16, 4) };
 void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums);
 
 /* Keys that the row sees. */

@@ -6,7 +6,7 @@
 
 /* Rows whose features are made at a time where scores are closed: deep enough for products near peak, few enough that
  * the features of a row of thousands stay in the second cache. */
-enum { PANEL = 32 };
+enum { PANEL = BO_SIZE(32, 4) };
 
 size_t bo_linear_depth(const bo_attention *attention)
 {
@@ -148,7 +148,7 @@ void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *
  * cache. */
 static void ask_sums(const bo_linear *work, size_t rows, const float *features, float *n, size_t ldn)
 {
-    enum { FIRST_CACHE = 6 << 10 }; /* floats, of 8192 */
+    enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats, of 8192 */
     size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
     for (size_t first = 0; first < count; first += step)
         work->kernels->multiply(rows, values, bo_least(step, count - first), features + first, count, 1,

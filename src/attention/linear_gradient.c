@@ -7,7 +7,7 @@
 static const float most_exponent = 69.0f;
 
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
-enum { COLUMNS = 32 };
+enum { COLUMNS = BO_SIZE(32, 4) };
 
 /* Where features' gradients go, a chunk of them or a panel. */
 static void carve_slopes(bo_linear_back *back, bo_carver *carver)

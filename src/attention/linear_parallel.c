@@ -6,7 +6,10 @@
 #include "linear_forward.h"
 #include "work.h"
 
-enum { WAVE = 16, GROUP = 8 }; /* groups in a wave, chunks in a group: what a wave keeps stays in the caches */
+enum {
+    WAVE = BO_SIZE(16, 2),
+    GROUP = BO_SIZE(8, 2)
+}; /* groups in a wave, chunks in a group: what a wave keeps stays in the caches */
 
 /* One (sequence, key head) across waves. */
 typedef struct wave_head {

@@ -50,7 +50,7 @@ void bo_ridge_factor_solve(bo_ridge_factor factor, double *x);
 
 /* Some tokens √β [k, v] (destroyed), and `sides` right-hand sides [q, 0] of each, which become [0, -Tᵀ U⁻ᵀ q] with
  * the factor as it is after that token. */
-enum { BO_RIDGE_BLOCK = 8 };
+enum { BO_RIDGE_BLOCK = BO_SIZE(8, 2) };
 typedef struct bo_ridge_block {
     size_t width, sides;
     double *tokens;    /* BO_RIDGE_BLOCK x width */

@@ -49,7 +49,7 @@ typedef struct block {
 } block;
 
 /* Fewer rows where what they see ends within the piece, so that less is computed in vain. */
-enum { EDGE_ROWS = 16 };
+enum { EDGE_ROWS = BO_SIZE(16, 2) };
 
 /* False: no row sees any. */
 static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_kv_piece *piece, block *b)

@@ -11,8 +11,9 @@
 #include "kv_cache.h"
 
 enum {
-    BO_SOFTMAX_TILE = 128, /* most queries in a tile; tiles end at multiples of it */
-    BO_SOFTMAX_BLOCK = 32, /* most rows whose scores are made and used while they are in the first-level cache */
+    BO_SOFTMAX_TILE = BO_SIZE(128, 8), /* most queries in a tile; tiles end at multiples of it */
+    BO_SOFTMAX_BLOCK =
+        BO_SIZE(32, 4), /* most rows whose scores are made and used while they are in the first-level cache */
 };
 
 /* ---- a tile of queries ----------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ double bo_features_variance(const bo_features *features, const float *x, const f
 
 /* ---- over many pairs ------------------------------------------------------------------------------------------- */
 
-enum { PAIRS = 128 }; /* at a time */
+enum { PAIRS = BO_SIZE(128, 4) }; /* at a time */
 
 typedef struct sums {
     double kernel2, error, error2, error_max, variance, diagonal;

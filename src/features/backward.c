@@ -111,7 +111,7 @@ static bo_status R(backward)(bo_context *context, const bo_features *f, size_t r
 #else
 #include "internal.h"
 
-enum { CHUNK = 256 };
+enum { CHUNK = BO_SIZE(256, 4) };
 
 #define bo_gemm_f32 bo_gemm
 #define bo_gemm_f64 bo_gemm64

@@ -222,7 +222,7 @@ typedef struct bo_polynomial_run {
 enum { BO_EXACT_MOST = 1 << 22 };
 
 /* Rows that one task takes: a block of z stays in the second-level cache. */
-enum { BO_BLOCK_ROWS = 64 };
+enum { BO_BLOCK_ROWS = BO_SIZE(64, 4) };
 
 /* Invariants: w is NULL exactly for HADAMARD and for maps without frequencies; packed exists exactly when w
  * does and holds w ∘ factor times u_scale; factor has desc.dim entries; with a proposal there are weights, made from it. */

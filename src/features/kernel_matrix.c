@@ -3,7 +3,7 @@
 #include <math.h>
 #include "internal.h"
 
-enum { TILE = 512 };
+enum { TILE = BO_SIZE(512, 4) };
 
 typedef struct facts {
     double norm, sum; /* bo_pair's, of one row */

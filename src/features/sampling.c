@@ -18,7 +18,7 @@ static const double even_share = 0.05;
 
 /* ---- scores -------------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 64 }; /* taken at a time */
+enum { ROWS = BO_SIZE(64, 4) }; /* taken at a time */
 
 typedef struct energy_job {
     const bo_features *candidates;

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BO_RAW_BYTES = 1 << 18 };
+enum { BO_RAW_BYTES = BO_SIZE(1 << 18, 16), FIRST_BYTES = BO_SIZE(4096, 8) };
+_Static_assert(2 <= FIRST_BYTES && FIRST_BYTES <= BO_RAW_BYTES, "the bytes that are looked at first fit the buffer");
 
 /* The raw bytes come from `fd` (pread when regular, read otherwise) or from `memory`. When compressed they pass through
  * `raw` into the inflater. `ahead` holds bytes that were looked at and not consumed: [begin, end). */
@@ -96,7 +97,7 @@ static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
 {
     bytes->raw = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
     if (!bytes->raw) return BO_MEMORY;
-    BO_TRY(read_raw(context, bytes, bytes->raw, 4096, &bytes->raw_end));
+    BO_TRY(read_raw(context, bytes, bytes->raw, FIRST_BYTES, &bytes->raw_end));
     if (bytes->raw_end >= 2 && bytes->raw[0] == 0x1f && bytes->raw[1] == 0x8b) {
         bytes->compressed = true;
         return bo_inflater_create(context, &bytes->inflater);

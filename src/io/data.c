@@ -12,7 +12,7 @@ BO_NAMED(format, bo_format, format_names)
 BO_NAMED(task, bo_task, task_names)
 BO_NAMED(impute, bo_impute, impute_names)
 
-enum { BO_LOAD_ROWS = 4096 };
+enum { BO_LOAD_ROWS = BO_SIZE(4096, 2) };
 
 void bo_data_destroy(bo_data *data)
 {

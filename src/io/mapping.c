@@ -11,7 +11,7 @@
 /* Reads what is left of `bytes` into memory that doubles as needed. */
 static bo_status read_whole(bo_context *context, bo_bytes *bytes, bo_mapping *out)
 {
-    enum { FIRST_BYTES = 1 << 20 };
+    enum { FIRST_BYTES = BO_SIZE(1 << 20, 16) };
     size_t capacity = 0, got = 1;
     while (got > 0) {
         if (out->size == capacity) {

@@ -8,7 +8,9 @@
 #include "../base/rng.h"
 #include "stream.h"
 
-enum { BO_STREAM_PART_ROWS = 1024 }; /* rows of a block dealt out to one part where the format cannot seek */
+enum {
+    BO_STREAM_PART_ROWS = BO_SIZE(1024, 2)
+}; /* rows of a block dealt out to one part where the format cannot seek */
 
 /* ---- matching columns ---------------------------------------------------------------------------------- */
 

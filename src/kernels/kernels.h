@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "../base/tiny.h"
 #include <stdbool.h>
 #include "channels.h"
 #include "fft.h"

@@ -298,6 +298,6 @@ bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size
                             bo_samples *out);
 bo_status bo_samples_check(bo_context *context, const bo_samples *samples);
 /* Rows handled at once when features are made: bounds scratch memory. */
-enum { BO_MACHINE_BLOCK = 2048 };
+enum { BO_MACHINE_BLOCK = BO_SIZE(2048, 8) };
 
 #endif

@@ -61,7 +61,7 @@ void bo_loo_free(bo_loo *loo)
 /* zt (features x rows) = zᵀ. */
 static void transpose(size_t rows, size_t features, const float *z, float *zt)
 {
-    enum { BLOCK = 32 };
+    enum { BLOCK = BO_SIZE(32, 4) };
     for (size_t i0 = 0; i0 < rows; i0 += BLOCK)
         for (size_t j = 0; j < features; j++)
             for (size_t i = i0; i < rows && i < i0 + BLOCK; i++) zt[j * rows + i] = z[i * features + j];
@@ -172,7 +172,7 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
 
 bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse)
 {
-    enum { PANEL = 96 };
+    enum { PANEL = BO_SIZE(96, 4) };
     memset(inverse, 0, n * n * sizeof *inverse);
     for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
     for (size_t j = 0; j < n; j += PANEL) {

@@ -112,7 +112,7 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
 
 /* ---- predictions, block by block --------------------------------------------------------------------------------- */
 
-enum { PREDICT_ROWS = 512 };
+enum { PREDICT_ROWS = BO_SIZE(512, 4) };
 
 /* Buffers for one block, and what the standard deviation needs: made once a call. */
 typedef struct workspace {

@@ -212,7 +212,7 @@ typedef struct assembly {
     bo_machine_ridge *out;
 } assembly;
 
-enum { ASSEMBLY_ROWS = 32 };
+enum { ASSEMBLY_ROWS = BO_SIZE(32, 4) };
 
 /* Rows of the upper triangle of A + D into the factor's storage, of the right-hand side into beta. */
 static void assemble_rows(void *arg, size_t index, int worker)

@@ -19,7 +19,7 @@ typedef struct moments_job {
     double *mean, *variance;
 } moments_job;
 
-enum { COLUMNS = 64 }; /* a task's columns: whole cache lines of every row */
+enum { COLUMNS = BO_SIZE(64, 4) }; /* a task's columns: whole cache lines of every row */
 
 /* Mean and variance of some columns in two passes: exact enough for columns far from zero. */
 static void column_moments(void *arg, size_t index, int worker)
@@ -105,7 +105,7 @@ typedef struct apply_job {
     float *out;
 } apply_job;
 
-enum { APPLY_ROWS = 64 };
+enum { APPLY_ROWS = BO_SIZE(64, 4) };
 
 static void apply_rows(void *arg, size_t index, int worker)
 {
@@ -137,7 +137,7 @@ typedef struct rounding {
     int8_t *q;
 } rounding;
 
-enum { ROUND_ROWS = 16, ROUND_COLUMNS = 1024 };
+enum { ROUND_ROWS = BO_SIZE(16, 2), ROUND_COLUMNS = BO_SIZE(1024, 8) };
 
 static void round_rows(void *arg, size_t index, int worker)
 {

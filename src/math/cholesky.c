@@ -18,7 +18,7 @@ typedef enum bo_triangle {
     BO_TRIANGLE_LOWER_TRANSPOSED, /* W = tᵀ of a lower triangle t, with rows and columns in reverse order */
 } bo_triangle;
 
-enum { ROWS = 128, STRIP = 64 }; /* STRIP: right-hand sides of one task */
+enum { ROWS = BO_SIZE(128, 8), STRIP = BO_SIZE(64, 8) }; /* STRIP: right-hand sides of one task */
 
 /* w: the lower triangle, `most` numbers a row, with the reciprocals of its diagonal. slivers: -w left of the
  * diagonal blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip
@@ -174,7 +174,7 @@ static void bo_substitution_solve(bo_context *context, bo_substitution *substitu
 /* Triangular solves X := L⁻¹ X and L⁻ᵀ X: substitution along the diagonal blocks, GEMM beside them. With one or two
  * right-hand sides the work is reading L once, and plain vector recurrences do that without packing anything. */
 
-enum { FEW = 2, VECTOR_BLOCK = 128, VECTOR_TASK = 64 };
+enum { FEW = 2, VECTOR_BLOCK = BO_SIZE(128, 8), VECTOR_TASK = BO_SIZE(64, 4) };
 
 /* ---- one right-hand side ------------------------------------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 #include "../kernels/kernels.h"
 
 enum {
-    TASK_BYTES = 1 << 16, /* of B: some microseconds from memory */
-    LINES = 64,           /* whose sums are made at a time, before they are added to what C begins with */
+    TASK_BYTES = BO_SIZE(1 << 16, 64), /* of B: some microseconds from memory */
+    LINES = BO_SIZE(64, 8),            /* whose sums are made at a time, before they are added to what C begins with */
 };
 
 typedef struct few_job {

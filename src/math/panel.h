@@ -11,23 +11,26 @@
 #ifndef BO_MATH_PANEL_H
 #define BO_MATH_PANEL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include "../base/sizes.h"
+#include "../base/tiny.h"
 
 enum {
-    BO_DEPTH32 = 448,      /* most products summed in float32 registers by bo_gemm */
-    BO_DEPTH32_GRAM = 512, /* and by bo_gram: the promise of linalg.h */
-    BO_DEPTH64 = 256,
-    BO_DEPTH8 = 2048, /* a quarter of the bytes, four times the rows */
-    BO_TILE_ROWS = 112,
-    BO_TILE_COLUMNS = 256,
-    BO_SUPER = 4096, /* lines of A or B packed at once by GEMM: bounds its memory */
+    BO_DEPTH32 = BO_SIZE(448, 16),      /* most products summed in float32 registers by bo_gemm */
+    BO_DEPTH32_GRAM = BO_SIZE(512, 16), /* and by bo_gram: the promise of linalg.h */
+    BO_DEPTH64 = BO_SIZE(256, 8),
+    BO_DEPTH8 = BO_SIZE(2048, 64), /* a quarter of the bytes, four times the rows */
+    BO_TILE_ROWS = BO_SIZE(112, 8),
+    BO_TILE_COLUMNS = BO_SIZE(256, 8),
+    BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B packed at once by GEMM: bounds its memory */
 };
 
 /* Length of the runs into which k is cut: as equal as multiples of 8 allow, at most `most` (a multiple of 8). */
 static inline size_t bo_run_length(size_t k, size_t most)
 {
+    assert(most > 0 && most % 8 == 0);
     return k == 0 ? 0 : bo_round_up(bo_ceil_div(k, bo_ceil_div(k, most)), 8);
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "linalg.h"
 
-enum { CHUNK = 512 };
+enum { CHUNK = BO_SIZE(512, 4) };
 
 /* The upper triangle of [Z, Y]ᵀ[Z, Y]. */
 static bo_status gather(bo_context *context, const bo_readout *r, float *both, double *g)

@@ -4,7 +4,7 @@
 #include "panel.h"
 #include "../base/rng.h"
 
-enum { INDEX_BITS = 32, DIGITS = 52, BLOCK = 256 };
+enum { INDEX_BITS = 32, DIGITS = 52, BLOCK = BO_SIZE(256, 8) };
 
 /* ---- primitive polynomials ----------------------------------------------------------------------------- */
 

@@ -60,7 +60,7 @@ void bo_stored_read(const bo_kernels *kernels, bo_stored stored, size_t columns,
 void bo_stored_pack(const bo_kernels *kernels, bo_stored stored, size_t width, size_t lines, size_t columns,
                     size_t first, size_t k, const void *source, float *target)
 {
-    enum { ROOM = 4096 }; /* numbers, read into the first-level cache before they are transposed */
+    enum { ROOM = BO_SIZE(4096, 256) }; /* numbers, read into the first-level cache before they are transposed */
     float rows[ROOM];
     size_t bytes = bo_stored_line(stored, columns), depth = ROOM / width;
     for (size_t line = 0; line < lines; line += width, target += width * k) {

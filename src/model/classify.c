@@ -10,7 +10,7 @@
 /* ====================================================================================================================
  * A text of any length read in pieces, in constant memory: layers go on from a state, and what is pooled is carried along. */
 
-enum { PIECE_ROWS = 1024 }; /* of a piece */
+enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* of a piece */
 
 /* A graph over so many rows reads a piece of the text and, where that is the last and shorter, rows that nobody looks at: each
  * has a state. Invariants: states[2 i + s] is layer i's of the text (s = 0) and of the rest (1). */

@@ -9,7 +9,7 @@
 /* ====================================================================================================================
  * Edges: pairs of node numbers become, for each node, the list of those it sees, ascending. */
 
-enum { BLOCK_ROWS = 4096, MOST_NODES = INT32_MAX - 1 };
+enum { BLOCK_ROWS = BO_SIZE(4096, 4), MOST_NODES = INT32_MAX - 1 };
 
 typedef struct pairs {
     int32_t (*list)[2]; /* from, to */

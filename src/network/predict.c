@@ -3,7 +3,7 @@
 #include <string.h>
 #include "internal.h"
 
-enum { MOST_ROWS = 1024, BLOCK_BYTES = 64 << 20 };
+enum { MOST_ROWS = BO_SIZE(1024, 4), BLOCK_BYTES = 64 << 20 };
 
 /* A part of the examples on its way through a graph. */
 typedef struct reading {

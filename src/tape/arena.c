@@ -1,5 +1,6 @@
 /* Places in one arena for pieces of memory whose lifetimes are known: one after the other, each into the smallest gap that
  * is free for the whole of its life. Which order is best depends on the graph, so that a few are tried. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
@@ -97,6 +98,17 @@ static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **p
     return bytes;
 }
 
+/* No two pieces of the arena that are in use at the same step overlap: a look at every pair, for the tiny build. */
+static bool are_apart(size_t count, bo_arena_piece *const *placed)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (meet(placed[i], placed[j]) && placed[i]->offset < placed[j]->offset + placed[j]->bytes &&
+                placed[j]->offset < placed[i]->offset + placed[i]->bytes)
+                return false;
+    return true;
+}
+
 /* ---- all orders ---------------------------------------------------------------------------------------------------- */
 
 bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *pieces, size_t *bytes)
@@ -119,6 +131,11 @@ bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *piec
         for (size_t i = 0; i < count; i++) best[i] = pieces[i].offset;
     }
     for (size_t i = 0; i < count; i++) pieces[i].offset = best[i];
+    for (size_t i = 0; i < homeless; i++) {
+        assert(order[i]->bytes % 64 == 0 && order[i]->offset % 64 == 0);
+        assert(order[i]->first <= order[i]->last && order[i]->offset + order[i]->bytes <= *bytes);
+    }
+    assert(!BO_SIZE(false, true) || are_apart(homeless, order));
     bo_free(order);
     bo_free(best);
     return BO_OK;

@@ -1,4 +1,5 @@
 /* Recording: tensors and the nodes that make them. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@ void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *w
         list->at = grown;
         list->room = room;
     }
+    assert(list->count < list->room);
     void *added = (char *)list->at + size * list->count++;
     memset(added, 0, size);
     return added;
@@ -116,6 +118,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
     bo_graph_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
+    assert(graph->tensors.count > 1); /* number 0 is nobody's */
     return (bo_value)(graph->tensors.count - 1);
 }
 
@@ -231,6 +234,7 @@ static void make_outputs(bo_graph *graph, size_t index, bo_value *outputs)
     bo_status status = node->op->shape(graph->context, &call);
     if (status != BO_OK) remember(graph, status);
     if (graph->status != BO_OK) return;
+    assert(call.outputs >= 1 && call.outputs <= BO_OP_OUTPUTS);
     node->outputs = call.outputs;
     for (size_t i = 0; i < call.outputs; i++) {
         const bo_operand *out = &call.out[i];
@@ -296,7 +300,7 @@ void bo_graph_segment_begin(bo_graph *graph)
     if (graph->segment)
         REFUSE("a segment begins within a segment");
     else
-        graph->segment = ++graph->segments;
+        graph->segment = ++graph->segments; /* its place among the segments, from 1 */
 }
 
 void bo_graph_segment_end(bo_graph *graph)

@@ -1,5 +1,6 @@
 /* The set of weights: names, shapes, and the two pieces of memory. */
 #include "weights.h"
+#include <assert.h>
 #include <string.h>
 
 enum { GRAIN = 16 }; /* floats: every weight begins at a multiple */
@@ -133,6 +134,9 @@ static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *
     added->offset = weights->floats;
     weights->floats += (added->rows * added->columns + GRAIN - 1) / GRAIN * GRAIN;
     weights->at[weights->count++] = added;
+    assert(added->offset % GRAIN == 0 && weights->floats % GRAIN == 0);
+    assert(added->offset + added->rows * added->columns <= weights->floats);
+    assert(!added->data && !added->gradient);
     return BO_OK;
 }
 

@@ -32,7 +32,7 @@ bo_status bo_json_lines_read(bo_context *context, bo_documents *documents, size_
 
 /* ---- documents cut into parts of about the same size, which threads take one after the other ---------------------------- */
 
-enum { BO_TEXT_PART_BYTES = 1 << 18 };
+enum { BO_TEXT_PART_BYTES = BO_SIZE(1 << 18, 64) };
 
 typedef struct bo_text_part {
     const char *text;

@@ -122,7 +122,7 @@ static bo_status normalize(bo_encoder *encoder, const char *text, size_t length,
 /* ====================================================================================================================
  * A word's symbols, merged: the pair of lowest rank first, the leftmost of equal ones, until no pair has a rank. */
 
-enum { SHORT = 32 }; /* up to here looking at every pair each time beats a heap */
+enum { SHORT = BO_SIZE(32, 2) }; /* up to here looking at every pair each time beats a heap */
 
 static uint32_t rank_of(const bo_merge *merge)
 {

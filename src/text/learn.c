@@ -7,7 +7,7 @@
 #include "vocabulary.h"
 #include "write.h"
 
-enum { FIRST_PLACES = 1 << 12, PARTS_A_THREAD = 8 };
+enum { FIRST_PLACES = BO_SIZE(1 << 12, 4), PARTS_A_THREAD = 8 };
 
 /* ---- a tally ------------------------------------------------------------------------------------------------------ */
 

@@ -19,7 +19,7 @@ struct bo_texts {
 
 /* ---- encoding ------------------------------------------------------------------------------------------------------- */
 
-enum { TEXTS_A_TASK = 64, TASKS_A_THREAD = 8 };
+enum { TEXTS_A_TASK = BO_SIZE(64, 2), TASKS_A_THREAD = 8 };
 
 /* What one task made of TEXTS_A_TASK texts, or of fewer at the end. */
 typedef struct bo_batch_ids {

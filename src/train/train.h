@@ -28,7 +28,7 @@ typedef struct bo_training {
 
 /* ---- the trainer ------------------------------------------------------------------------------------------------------ */
 
-enum { BO_TRAIN_EXCHANGE = 1 << 20 }; /* floats of gradients that travel at a time */
+enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* floats of gradients that travel at a time */
 
 /* Invariants: `desc` has no zero left where zero meant a default, but steps and minutes, of which `now` knows; pieces
  * divides the batch of a rank; the task is open, its graph has memory, and so have gradients. */

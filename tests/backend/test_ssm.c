@@ -204,22 +204,24 @@ static void refusals(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_ssm_attributes a = {.form = BO_SSM_CONVOLUTION, .size = 2, .sequences = {.tokens = 4, .most_sequences = 2}};
-    op_case c = case_ssm(&a, 8, 3);
+    enum { PLANNED = 40, LONGER = 79 }; /* so long that a scan with gradients would keep a state on the way */
+    bo_ssm_attributes a = {
+        .form = BO_SSM_CONVOLUTION, .size = 2, .sequences = {.tokens = PLANNED, .most_sequences = 2}};
+    op_case c = case_ssm(&a, LONGER + 1, 3);
     subject s = subject_make(&c);
-    size_t lengths[2] = {7, 1};
+    size_t lengths[2] = {LONGER, 1};
     bo_pass pass = {.sequences = 2, .lengths = lengths};
     s.t.call.pass = &pass;
     test_forward(context, &s.t, true); /* longer than planned: token by token */
     s.t.call.dout[0] = s.in[0], s.t.call.din[0] = s.t.call.out[0].data;
-    assert_fails(context, BO_INVALID, "has 7 tokens; a convolution with gradients was planned for 4",
+    assert_fails(context, BO_INVALID, "has 79 tokens; a convolution with gradients was planned for 40",
                  s.t.op->backward(context, &s.t.call));
     void *states[2] = {s.in[0], s.in[0]};
     pass.states = states;
     assert_fails(context, BO_INVALID, "continues from states has no gradients", s.t.op->backward(context, &s.t.call));
     s.t.call.din[0] = NULL;
-    lengths[0] = 9;
-    assert_fails(context, BO_INVALID, "ssm: sequence 0 of the pass has 9 tokens", s.t.op->forward(context, &s.t.call));
+    lengths[0] = LONGER + 2;
+    assert_fails(context, BO_INVALID, "ssm: sequence 0 of the pass has 81 tokens", s.t.op->forward(context, &s.t.call));
     subject_drop(&s);
     bo_context_destroy(context);
 }

@@ -4,7 +4,7 @@
 
 #include "blocks.h"
 
-enum { BO_STRIP = 1024 }; /* floats of what is in between: a few strips stay in the first level of cache */
+enum { BO_STRIP = BO_SIZE(1024, 8) }; /* floats of what is in between: a few strips stay in the first level of cache */
 
 _Static_assert((int)BO_UNARY_GELU == (int)BO_CURVE_GELU && (int)BO_UNARY_COUNT == (int)BO_CURVE_COUNT &&
                    (int)BO_UNARY_LOG_SIGMOID == (int)BO_CURVE_LOG_SIGMOID,

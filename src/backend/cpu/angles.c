@@ -1,5 +1,6 @@
 /* Frequencies of positions: angles.h. */
 #include "angles.h"
+#include <assert.h>
 #include <math.h>
 
 static const long double two_pi = 6.28318530717958647692528676655900577L;
@@ -38,6 +39,7 @@ static inline double nearest(double x)
 void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
                     float *sine, float *cosine)
 {
+    assert(count <= BO_ANGLES && first + count <= angles->pairs);
     float angle[BO_ANGLES];
     const double *high = angles->high + first, *low = angles->low + first;
     for (size_t i = 0; i < count; i++) {

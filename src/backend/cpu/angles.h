@@ -11,7 +11,7 @@ typedef struct bo_angles {
     double *high, *low;
 } bo_angles;
 
-enum { BO_ANGLES = 64 }; /* at most, at a time */
+enum { BO_ANGLES = BO_SIZE(64, 4) }; /* at most, at a time */
 
 size_t bo_angles_bytes(size_t width);
 /* In room of bo_angles_bytes, as it is; bo_angles_fill once before use. */

@@ -11,7 +11,7 @@
 #include "cpu.h"
 #include "../shapes.h"
 
-enum { X = 0, GAIN = 1, BIAS = 2, MEAN = 3, VARIANCE = 4, INPUTS = 5, STRIP = 128 /* columns at a time */ };
+enum { X = 0, GAIN = 1, BIAS = 2, MEAN = 3, VARIANCE = 4, INPUTS = 5, STRIP = BO_SIZE(128, 4) /* columns at a time */ };
 
 /* A call as its blocks see it: blocks of rows leave their sums in `sums`, two rows of columns each. */
 typedef struct batch {

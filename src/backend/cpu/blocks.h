@@ -7,7 +7,7 @@
 #include "../../kernels/kernels.h"
 
 /* Floats of a block: enough to be worth a task, few enough to stay in the second level of cache. */
-enum { BO_BLOCK_FLOATS = 1 << 14 };
+enum { BO_BLOCK_FLOATS = BO_SIZE(1 << 14, 64) };
 
 typedef struct bo_cpu_block {
     const bo_op_call *call;

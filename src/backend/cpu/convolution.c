@@ -3,6 +3,7 @@
  *
  * Forward is a correlation of x with the kernel. So is the gradient of x, of dy with the kernel turned round: one
  * for each place modulo the stride, since only every stride-th place of the kernel ever meets it. */
+#include <assert.h>
 #include "convolution.h"
 #include <string.h>
 #include "blocks.h"
@@ -41,6 +42,7 @@ static bo_convolving whole_of(const bo_op_call *call)
     for (size_t i = 0; i < 2; i++) c.places[i] = bo_windows_count(&c.windows, i);
     c.in = call->in[0].columns / c.groups, c.out = call->in[1].rows / c.groups;
     c.taps = c.windows.kernel[0] * c.windows.kernel[1];
+    assert(c.taps && c.windows.stride[0] && c.windows.stride[1]);
     c.x = call->in[0].data, c.weight = call->in[1].data, c.bias = a->bias ? call->in[2].data : NULL;
     c.y = call->out[0].data, c.dy = call->dout[0], c.dx = call->din[0], c.add = call->add[0];
     c.scale = (float)(a->scale != 0 ? a->scale : 1);
@@ -89,7 +91,10 @@ static bo_convolving part_at(const bo_op_call *call, const parts *p, size_t s, s
 {
     const bo_convolution_attributes *a = call->attributes;
     bo_convolving c = p->whole;
-    if (!goes_by_sequence(call)) return c;
+    if (!goes_by_sequence(call)) {
+        assert(c.images * c.windows.size[0] * c.windows.size[1] == call->in[0].rows);
+        return c;
+    }
     size_t in = row * c.groups * c.in, out = row * c.groups * c.out;
     c.images = 1;
     c.places[1] = c.windows.size[1] = bo_span_length(&p->spans, s);

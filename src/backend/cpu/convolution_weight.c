@@ -8,13 +8,13 @@
 
 enum {
     MOST_BLOCKS = 8,
-    BLOCK_PLACES = 256,    /* a block is worth its sums */
-    SUMS_FLOATS = 1 << 21, /* of all blocks; one is always there */
-    TASK_LINES = 1536,     /* most of the product's lines that a task sums */
-    TILE_PLACES = 448,     /* most products summed in registers */
-    LEAST_PLACES = 64,     /* of a tile, if its patch … */
-    TILE_FLOATS = 1 << 16, /* … would be larger */
-    END_LINES = 16,        /* lines of the sums that a task adds up */
+    BLOCK_PLACES = BO_SIZE(256, 8),      /* a block is worth its sums */
+    SUMS_FLOATS = BO_SIZE(1 << 21, 256), /* of all blocks; one is always there */
+    TASK_LINES = BO_SIZE(1536, 8),       /* most of the product's lines that a task sums */
+    TILE_PLACES = BO_SIZE(448, 16),      /* most products summed in registers */
+    LEAST_PLACES = BO_SIZE(64, 8),       /* of a tile, if its patch … */
+    TILE_FLOATS = BO_SIZE(1 << 16, 256), /* … would be larger */
+    END_LINES = BO_SIZE(16, 2),          /* lines of the sums that a task adds up */
 };
 
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows)

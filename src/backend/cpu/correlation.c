@@ -5,10 +5,11 @@
 #include "../../math/panel.h"
 
 enum {
-    DEPTH = 512,       /* most products summed in registers; so deep a panel is to stay in the second level of cache */
-    TILE_PLACES = 256, /* enough to be worth a task */
-    TILE_FLOATS = 1 << 15, /* of a patch */
-    LEAST_WIDTH = 12,      /* of a tile, or the kernels have too little to do at a time */
+    DEPTH = BO_SIZE(
+        512, 16), /* most products summed in registers; so deep a panel is to stay in the second level of cache */
+    TILE_PLACES = BO_SIZE(256, 8),       /* enough to be worth a task */
+    TILE_FLOATS = BO_SIZE(1 << 15, 256), /* of a patch */
+    LEAST_WIDTH = BO_SIZE(12, 2),        /* of a tile, or the kernels have too little to do at a time */
 };
 
 typedef struct tile_job {

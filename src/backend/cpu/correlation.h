@@ -10,7 +10,7 @@
 
 #include "patches.h"
 
-enum { BO_PANEL = 64 }; /* columns of y at a time */
+enum { BO_PANEL = BO_SIZE(64, 16) }; /* columns of y at a time */
 
 typedef struct bo_correlation {
     bo_images from;

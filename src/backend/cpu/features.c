@@ -4,7 +4,7 @@
 #include "../shapes.h"
 #include "../../features/block.h"
 
-enum { ROWS = 64 };
+enum { ROWS = BO_SIZE(64, 4) };
 
 typedef struct job {
     const bo_op_call *call;

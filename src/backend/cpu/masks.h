@@ -5,7 +5,8 @@
 
 #include "../../kernels/kernels.h"
 
-enum { BO_MASK_STRIP = 16 * BO_RANDOM_GROUP }; /* items at a time; divides a block's floats */
+enum { BO_MASK_STRIP = BO_SIZE(16 * BO_RANDOM_GROUP, BO_RANDOM_GROUP) }; /* items at a time; divides a block's floats */
+_Static_assert(BO_MASK_STRIP % BO_RANDOM_GROUP == 0, "a strip is drawn in whole groups");
 
 /* The mask of items first … first + count - 1: 0 with probability `rate`, else `factor`. first is a multiple of
  * BO_RANDOM_GROUP, count at most BO_MASK_STRIP. */

@@ -9,8 +9,8 @@
 #include "sequences.h"
 
 enum {
-    ROWS = 32, /* of a block */
-    TILE = 64, /* columns of W whose gradient is summed up at a time */
+    ROWS = BO_SIZE(32, 4), /* of a block */
+    TILE = BO_SIZE(64, 8), /* columns of W whose gradient is summed up at a time */
 };
 
 /* A memory: how many tokens it holds, at its beginning, and from HEAD on as many rows of x as W has columns. */

@@ -7,7 +7,7 @@
 #include "../../math/panel.h"
 
 /* Matrices up to this side go one to a thread: their products are too small to be shared. */
-enum { SMALL_SIDE = 512 };
+enum { SMALL_SIDE = BO_SIZE(512, 8) };
 
 /* The memory of one matrix, in floats from the start: x and y (rows x columns), a and b (rows x rows), and the room of
  * their products. */

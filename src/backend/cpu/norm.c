@@ -85,7 +85,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 /* ---- backward -------------------------------------------------------------------------------------------------- */
 
-enum { STRIP = 1024 };
+enum { STRIP = BO_SIZE(1024, 8) };
 
 /* The sums of g and g ∘ x over a group, and g = gain ∘ dy a strip at a time: x̂ is (x - mean) r. */
 typedef struct group_sums {
@@ -157,7 +157,7 @@ static void backward_block(const bo_cpu_block *block)
 /* The blocks' sums of the gain (part 0) or the bias (part 1), some columns at a time: memory is read along its rows. */
 static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size_t part)
 {
-    enum { COLUMNS = 64 };
+    enum { COLUMNS = BO_SIZE(64, 4) };
     float *out = gradient_of(call, input);
     size_t blocks = bo_block_count(n->groups, n->each);
     for (size_t first = 0; out && first < n->width; first += COLUMNS) {

@@ -2,6 +2,7 @@
  * y = z Vᵀ, half the products. Rows are taken in chunks, whose z stay in cache.
  *
  * dV = dyᵀ z, and both halves of dW_o are dV_o; dz = dy V, dx_k = Σ_{j>=k} dz_kj x_j + Σ_{i<=k} dz_ik x_i. */
+#include <assert.h>
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
@@ -9,7 +10,7 @@
 #include "../../base/carver.h"
 #include "../../math/linalg.h"
 
-enum { CHUNK_FLOATS = 1 << 19, LEAST_ROWS = 16 };
+enum { CHUNK_FLOATS = BO_SIZE(1 << 19, 64), LEAST_ROWS = BO_SIZE(16, 2) };
 
 /* Invariant: scratch holds V (out x pairs), dV alike where it is wanted, z of a chunk, dz of a chunk in backward, and room
  * for products, each aligned to 64 bytes. */
@@ -47,6 +48,7 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     }
     q.room = bo_carve(&carver, products, 1);
     q.bytes = carver.bytes;
+    assert(q.bytes % 64 == 0 && (uintptr_t)call->scratch % 64 == 0);
     return q;
 }
 

@@ -2,7 +2,7 @@
 #include "scatter.h"
 #include <string.h>
 
-enum { COLUMNS = 64 };
+enum { COLUMNS = BO_SIZE(64, 4) };
 
 typedef struct scatter {
     const bo_kernels *kernels;

@@ -123,10 +123,11 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     size_t tokens = longest(&view);
     bool states = bo_spans_remember(call, &view.attributes->sequences);
     bo_ssm_transition(context, &view, systems);
-    if (convolves(&view) && !states && tokens <= planned_tokens(&view))
+    bool whole = convolves(&view);
+    if (whole && !states && tokens <= planned_tokens(&view))
         bo_ssm_convolve(context, &view, tokens, systems, room);
     else
-        bo_ssm_scan(context, &view, systems, room);
+        bo_ssm_scan(context, &view, !whole, systems, room); /* for a convolution nothing is saved, see sizes */
     return BO_OK;
 }
 

@@ -19,7 +19,8 @@ static inline bo_number bo_number_of(double re, double im) /* C11's CMPLX, which
     return z;
 }
 
-enum { BO_SSM_CHUNK = 64 }; /* tokens between states that forward leaves for backward */
+enum { BO_SSM_CHUNK = BO_SIZE(64, 4) }; /* tokens between states that forward leaves for backward */
+_Static_assert((BO_SSM_CHUNK & (BO_SSM_CHUNK - 1)) == 0, "a power of two: transitions of a chunk are made by squaring");
 
 /* A call as its files see it. */
 typedef struct bo_ssm_view {
@@ -70,7 +71,8 @@ void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t t
 /* Floats that each needs beside the systems, for `workers` at once; what forward saves for backward. */
 size_t bo_ssm_scan_room(const bo_ssm_view *view, size_t workers, bool backward);
 size_t bo_ssm_scan_saved(const bo_ssm_view *view);
-void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
+/* keep: leave the states between chunks in `saved`, where there is one. */
+void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float *systems, float *room);
 void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
 
 /* The kernel (D + CB, CAB, CA²B, …) of a group, `tokens` rows; `room` is work's. And from its gradient those of the systems,

@@ -7,6 +7,7 @@ typedef struct job {
     const bo_ssm_view *view;
     float *systems, *sums, *rooms;
     size_t room; /* floats a worker */
+    bool keep;   /* states between chunks */
 } job;
 
 /* A sequence among the rows. Before it lie `kept` states between chunks. */
@@ -85,16 +86,16 @@ static void run_task(void *arg, size_t index, int worker)
         memset(state, 0, bytes);
         if (memory) memcpy(state, memory + group * bytes, bytes);
         for (size_t chunk = 0; chunk < chunks_of(p.tokens); chunk++) {
-            if (chunk && view->call->saved) memcpy(kept_state(view, &p, group, chunk), state, bytes);
+            if (chunk && j->keep) memcpy(kept_state(view, &p, group, chunk), state, bytes);
             run_chunk(view, &p, group, chunk, &g, state);
         }
         if (memory && !view->call->again) memcpy(memory + group * bytes, state, bytes);
     }
 }
 
-void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, float *systems, float *room)
+void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float *systems, float *room)
 {
-    job j = {.view = view, .systems = systems, .rooms = room, .room = view->state};
+    job j = {.view = view, .systems = systems, .rooms = room, .room = view->state, .keep = keep && view->call->saved};
     bo_parallel(context, view->groups * view->parts, run_task, &j);
 }
 

@@ -4,7 +4,7 @@
 #include "../internal.h"
 
 /* Rows between two questions to the caller: a fraction of a second. */
-enum { SLICE = 1 << 16 };
+enum { SLICE = BO_SIZE(1 << 16, 128) };
 
 typedef struct normal_job {
     uint64_t stream_seed, first;

@@ -101,7 +101,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 /* (y·y')² = Σ_i (y_i y'_i)² + 2 Σ_{i<j} y_i y_j y'_i y'_j */
 static const bo_factors square = {1, 1, 1.41421356237309504880};
 
-enum { GROUP = 16 }; /* rows at a time: their items stay in the nearest cache */
+enum { GROUP = BO_SIZE(16, 2) }; /* rows at a time: their items stay in the nearest cache */
 
 /* g: the leaves' matrices side by side, (dim + 1) x h r, then the h - 2 others, r x r each. turned: the same transposed
  * for gradients, the leaves without their row of 1: h r x dim, then r x r each. */

@@ -266,7 +266,7 @@ void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, flo
 }
 
 /* Rows of S at a time: few, so that further queries find them in the first-level cache. */
-enum { STATE_ROWS = 32 };
+enum { STATE_ROWS = BO_SIZE(32, 4) };
 
 /* A panel of S is renewed and read by m <= TILE_ROWS queries at once. */
 static __attribute__((noinline)) void panel_renewed(size_t m, const product *shape, const renewal *renewed,
