@@ -4,7 +4,7 @@
  * stack.c      layers in a row           graph.c      embedding to loss        mlp.c       kinds of MLP
  * config.c     config.json               files.c      the folder               adapt.c, adapter_files.c   LoRA
  * session.c    reading with a state      sampler.c    the next token           lanes.c     many timelines at once
- * classify.c   labels of texts           translate.c, beam.c   translations    evaluate.c  windows over a corpus
+ * classify.c   labels of texts           translate.c  translations             evaluate.c  windows over a corpus
  * parametrize.c  the base model          probe.c      what it computes on the way */
 #ifndef BO_MODEL_INTERNAL_H
 #define BO_MODEL_INTERNAL_H

@@ -1,7 +1,272 @@
-/* Translations of texts: sources of about the same length together, so that they end at about the same time. */
-#include "translate.h"
+/* Translations: searching for what a model would say of a source, and texts out of what was found. */
+#include <assert.h>
+#include <math.h>
 #include <stdlib.h>
-#include "beam.h"
+#include <string.h>
+#include "../kernels/kernels.h"
+#include "../text/tokenizer.h"
+#include "translate.h"
+
+/* ====================================================================================================================
+ * Beam search. All hypotheses of all sources step together; those of a source lie in lanes side by side, best first. */
+
+typedef struct candidate {
+    double log_p; /* of the whole text with it */
+    int32_t token;
+    size_t lane; /* it continues */
+} candidate;
+
+/* Where a hypothesis came from: a token of a lane, after the token of lane `parent` before it. */
+typedef struct link {
+    int32_t token;
+    uint32_t parent;
+} link;
+
+/* The best that has ended: `token` after what lane `lane` of its last step had said. */
+typedef struct ending {
+    double score, log_p; /* score -INFINITY: none yet */
+    size_t length;       /* tokens, the end too */
+    size_t lane;
+    int32_t token; /* the end; or another, where it was cut */
+} ending;
+
+typedef struct hypothesis {
+    double log_p;
+    size_t source;
+} hypothesis;
+
+/* Invariants: lanes 0 … active - 1 are alive, and `alive` says what they are; links[t * lanes + i] says how lane i came to be in
+ * step t; width[s] of source s's hypotheses have not ended. */
+typedef struct searching {
+    bo_lanes *lanes;
+    const bo_search *search;
+    size_t count, vocab, most; /* sources; the largest most */
+    size_t active, next_active, step;
+    hypothesis *alive, *next;
+    size_t *from;
+    int32_t *ids;
+    float *logits;
+    candidate *candidates; /* `kept` of each lane, best first; -INFINITY behind them */
+    size_t kept;
+    size_t *heads; /* of each lane: candidates that were taken */
+    link *links;
+    size_t *width;
+    ending *endings;
+    const bo_kernels *kernels;
+} searching;
+
+double bo_search_score(const bo_search *search, double log_p, size_t length)
+{
+    return log_p / pow((5 + (double)length) / 6, search->penalty);
+}
+
+/* ---- candidates of a lane --------------------------------------------------------------------------------------------- */
+
+/* The likeliest tokens, best first; of equals the first. */
+static void find_likeliest(const float *logits, size_t vocab, size_t kept, candidate *out)
+{
+    for (size_t i = 0; i < kept; i++) out[i] = (candidate){.log_p = -INFINITY};
+    for (size_t v = 0; v < vocab; v++) {
+        double logit = (double)logits[v];
+        if (!(logit > out[kept - 1].log_p)) continue;
+        size_t at = kept - 1;
+        for (; at && logit > out[at - 1].log_p; at--) out[at] = out[at - 1];
+        out[at] = (candidate){.log_p = logit, .token = (int32_t)v};
+    }
+}
+
+static void weigh_lane(void *arg, size_t lane, int worker)
+{
+    searching *s = arg;
+    float *logits = s->logits + lane * s->vocab;
+    candidate *out = s->candidates + lane * s->kept;
+    (void)worker;
+    find_likeliest(logits, s->vocab, s->kept, out);
+    double most = out[0].log_p;
+    double all = most + log((double)s->kernels->exp_sum(s->vocab, logits, (float)-most, logits));
+    for (size_t i = 0; i < s->kept; i++) {
+        out[i].lane = lane;
+        out[i].log_p += s->alive[lane].log_p - all;
+    }
+    s->heads[lane] = 0;
+}
+
+/* ---- hypotheses of a source ------------------------------------------------------------------------------------------- */
+
+/* The best of the candidates of these lanes that is not taken yet; NULL: there is none. */
+static const candidate *take_best(searching *s, size_t first, size_t end)
+{
+    const candidate *best = NULL;
+    for (size_t lane = first; lane < end; lane++) {
+        const candidate *head = s->candidates + lane * s->kept + s->heads[lane];
+        if (s->heads[lane] == s->kept || !(head->log_p > -INFINITY)) continue;
+        if (!best || head->log_p > best->log_p) best = head;
+    }
+    if (best) s->heads[best->lane]++;
+    return best;
+}
+
+static void end_with(searching *s, size_t source, const candidate *c)
+{
+    ending *best = &s->endings[source];
+    size_t length = s->step + 1;
+    double score = bo_search_score(s->search, c->log_p, length);
+    s->width[source]--;
+    if (score > best->score) *best = (ending){score, c->log_p, length, c->lane, c->token};
+}
+
+static void go_on_with(searching *s, size_t source, const candidate *c)
+{
+    size_t lane = s->next_active++;
+    s->next[lane] = (hypothesis){.log_p = c->log_p, .source = source};
+    s->from[lane] = c->lane;
+    s->ids[lane] = c->token;
+    s->links[s->step * s->lanes->desc.count + lane] = (link){.token = c->token, .parent = (uint32_t)c->lane};
+}
+
+/* log p only falls, and the penalty at most grows to that of the longest text: nothing alive can be better. */
+static bool is_settled(const searching *s, size_t source, double log_p)
+{
+    return s->endings[source].score >= bo_search_score(s->search, log_p, s->search->most[source]);
+}
+
+/* The source's hypotheses of the next step, from those in lanes first … end - 1. */
+static void extend_source(searching *s, size_t first, size_t end)
+{
+    size_t source = s->alive[first].source, begin = s->next_active;
+    bool last = s->step + 1 >= s->search->most[source];
+    const candidate *c;
+    for (size_t left = s->width[source]; left && (c = take_best(s, first, end)); left--)
+        if (last || c->token == s->search->end)
+            end_with(s, source, c);
+        else
+            go_on_with(s, source, c);
+    if (s->next_active > begin && is_settled(s, source, s->next[begin].log_p)) s->next_active = begin;
+}
+
+/* ---- all sources ------------------------------------------------------------------------------------------------------ */
+
+/* Hypotheses that are alive lie source after source, of each at most as many as have not ended. */
+static bool alive_hold(const searching *s)
+{
+    size_t of_source = 0;
+    if (s->active > s->lanes->desc.count) return false;
+    for (size_t i = 0; i < s->active; i++) {
+        if (s->alive[i].source >= s->count || (i && s->alive[i].source < s->alive[i - 1].source)) return false;
+        of_source = i && s->alive[i].source == s->alive[i - 1].source ? of_source + 1 : 1;
+        if (of_source > s->width[s->alive[i].source]) return false;
+    }
+    return true;
+}
+
+static void extend_all(searching *s)
+{
+    s->next_active = 0;
+    for (size_t first = 0, end; first < s->active; first = end) {
+        for (end = first; end < s->active && s->alive[end].source == s->alive[first].source;) end++;
+        extend_source(s, first, end);
+    }
+    hypothesis *old = s->alive;
+    s->alive = s->next;
+    s->next = old;
+    s->active = s->next_active;
+    assert(alive_hold(s));
+}
+
+static bo_status begin(bo_context *context, searching *s, const bo_text_view *sources)
+{
+    size_t lanes = s->lanes->desc.count / s->count; /* of a source */
+    BO_TRY(bo_lanes_read(context, s->lanes, sources, s->count));
+    for (size_t i = 0; i < s->count; i++) {
+        s->from[i] = i * lanes;
+        s->ids[i] = s->search->end;
+        s->alive[i] = (hypothesis){.source = i};
+        s->width[i] = s->search->beam;
+        s->endings[i] = (ending){.score = -INFINITY};
+    }
+    s->active = s->count;
+    assert(alive_hold(s));
+    return BO_OK;
+}
+
+static bo_status search_all(bo_context *context, searching *s, const bo_text_view *sources)
+{
+    BO_TRY(begin(context, s, sources));
+    for (s->step = 0; s->active; s->step++) {
+        BO_TRY(bo_progress(context, "searching", (double)s->step, (double)s->most));
+        BO_TRY(bo_lanes_choose(context, s->lanes, s->active, s->from));
+        BO_TRY(bo_lanes_step(context, s->lanes, s->active, s->ids, s->logits));
+        bo_parallel(context, s->active, weigh_lane, s);
+        extend_all(s);
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (!(s->endings[i].score > -INFINITY))
+            return bo_fail(context, BO_NUMERIC, "search: the logits of source %zu are no numbers", i);
+    return BO_OK;
+}
+
+/* From its last token back to its first. */
+static bo_status tell(bo_context *context, const searching *s, const ending *best, bo_ids *out)
+{
+    size_t count = best->length - (best->token == s->search->end), lane = best->lane;
+    BO_TRY(bo_ids_reserve(context, out, count));
+    int32_t *ids = out->items + out->count;
+    if (count == best->length) ids[count - 1] = best->token;
+    for (size_t step = best->length - 1; step--;) {
+        const link *at = &s->links[step * s->lanes->desc.count + lane];
+        ids[step] = at->token;
+        lane = at->parent;
+    }
+    out->count += count;
+    return BO_OK;
+}
+
+static bo_status allocate_search(bo_context *context, searching *s)
+{
+    size_t lanes = s->lanes->desc.count;
+    s->alive = bo_alloc(context, lanes, sizeof *s->alive, "hypotheses");
+    s->next = bo_alloc(context, lanes, sizeof *s->next, "hypotheses");
+    s->from = bo_alloc(context, lanes, sizeof *s->from, "hypotheses");
+    s->ids = bo_alloc(context, lanes, sizeof *s->ids, "hypotheses");
+    s->heads = bo_alloc(context, lanes, sizeof *s->heads, "hypotheses");
+    s->logits = bo_alloc_raw(context, lanes, s->vocab * sizeof *s->logits, "logits of hypotheses");
+    s->candidates = bo_alloc(context, lanes, s->kept * sizeof *s->candidates, "candidates of hypotheses");
+    s->links = bo_alloc_raw(context, lanes, s->most * sizeof *s->links, "tokens of hypotheses");
+    s->width = bo_alloc(context, s->count, sizeof *s->width, "sources");
+    s->endings = bo_alloc(context, s->count, sizeof *s->endings, "sources");
+    bool all = s->alive && s->next && s->from && s->ids && s->heads && s->logits && s->candidates && s->links;
+    return all && s->width && s->endings ? BO_OK : BO_MEMORY;
+}
+
+static void release_search(searching *s)
+{
+    void *const blocks[] = {s->alive,  s->next,       s->from,  s->ids,   s->heads,
+                            s->logits, s->candidates, s->links, s->width, s->endings};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+}
+
+bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count,
+                          const bo_search *search, bo_ids *ids, double *scores)
+{
+    searching s = {.lanes = lanes,
+                   .search = search,
+                   .count = count,
+                   .vocab = lanes->model->desc.vocab,
+                   .kernels = bo_context_kernels(context)};
+    s.kept = search->beam < s.vocab ? search->beam : s.vocab;
+    for (size_t i = 0; i < count; i++) s.most = search->most[i] > s.most ? search->most[i] : s.most;
+    bo_status status = allocate_search(context, &s);
+    if (status == BO_OK) status = search_all(context, &s, sources);
+    for (size_t i = 0; status == BO_OK && i < count; i++) {
+        status = tell(context, &s, &s.endings[i], &ids[i]);
+        if (scores) scores[i] = s.endings[i].log_p;
+    }
+    release_search(&s);
+    return status;
+}
+
+/* ====================================================================================================================
+ * Translations of texts: sources of about the same length together, so that they end at about the same time. */
 
 /* MOST_BEAM: the work of a step grows with its square, and a stop is heard between steps. */
 enum { TOGETHER = 64, MORE = 50, MOST_BEAM = 1024 };
@@ -90,7 +355,7 @@ static int longer_first(const void *a, const void *b)
     return x->example < y->example ? -1 : x->example > y->example;
 }
 
-static bo_status allocate(bo_context *context, size_t count, batch *b)
+static bo_status allocate_batch(bo_context *context, size_t count, batch *b)
 {
     size_t together = b->desc->together;
     b->entries = bo_alloc(context, count, sizeof *b->entries, "sources");
@@ -101,7 +366,7 @@ static bo_status allocate(bo_context *context, size_t count, batch *b)
     return b->entries && b->sources && b->most && b->ids && b->scores ? BO_OK : BO_MEMORY;
 }
 
-static void release(batch *b)
+static void release_batch(batch *b)
 {
     for (size_t i = 0; b->ids && i < b->desc->together; i++) bo_ids_free(&b->ids[i]);
     void *const blocks[] = {b->entries, b->sources, b->most, b->ids, b->scores};
@@ -166,11 +431,11 @@ bo_status bo_model_translate(bo_context *context, const bo_model *model, const b
                        bo_texts_count(texts));
     if (!count) return BO_OK;
     batch b = {.model = model, .desc = &resolved};
-    bo_status status = allocate(context, count, &b);
+    bo_status status = allocate_batch(context, count, &b);
     b.search =
         (bo_search){.beam = resolved.beam, .penalty = resolved.penalty, .end = bo_translate_end(model), .most = b.most};
     if (status == BO_OK) status = translate_all(context, &b, texts, first, count, ids, scores);
     for (size_t i = 0; status != BO_OK && i < count; i++) bo_ids_free(&ids[i]);
-    release(&b);
+    release_batch(&b);
     return status;
 }

@@ -1,6 +1,6 @@
 /* Searching: greedy is a beam of one, wide beams find the best there is, narrow ones what a plain beam search finds whose every
  * hypothesis reads everything anew; sources do not see each other. */
-#include "model/beam.h"
+#include "model/translate.h"
 #include "translators.h"
 
 enum { SMALL = 5, LAST = SMALL - 1, MOST = 4, ROOM = 1024 };
