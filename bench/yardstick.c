@@ -94,7 +94,7 @@ static void triad_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const triad_job *job = arg;
-    size_t begin = index * TRIAD_TASK, end = bo_least(begin + TRIAD_TASK, job->count);
+    size_t begin = index * TRIAD_TASK, end = bo_min(begin + TRIAD_TASK, job->count);
     float *restrict a = job->a;
     const float *restrict b = job->b, *restrict c = job->c;
     for (size_t i = begin; i < end; i++) a[i] = b[i] + 0.5f * c[i];
@@ -147,7 +147,7 @@ static void small_task(void *arg, size_t index, int worker)
         for (size_t i = 0; i < SMALL_M; i += micro->mr) {
             for (size_t j = 0; j < SMALL_N; j += micro->nr) {
                 micro->f32(SMALL_K, a + i * SMALL_K, b + j * SMALL_K, c + i * SMALL_N + j, SMALL_N,
-                           bo_least(micro->mr, SMALL_M - i), bo_least(micro->nr, SMALL_N - j), true);
+                           bo_min(micro->mr, SMALL_M - i), bo_min(micro->nr, SMALL_N - j), true);
             }
         }
     }

@@ -1,15 +1,15 @@
-/* The lesser and the larger of two sizes, and sizes rounded up. */
+/* Minimum and maximum of two sizes, and sizes rounded up. */
 #ifndef BO_BASE_SIZES_H
 #define BO_BASE_SIZES_H
 
 #include <stddef.h>
 
-static inline size_t bo_least(size_t a, size_t b)
+static inline size_t bo_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static inline size_t bo_most(size_t a, size_t b)
+static inline size_t bo_max(size_t a, size_t b)
 {
     return a > b ? a : b;
 }

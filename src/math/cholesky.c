@@ -62,7 +62,7 @@ static bo_status bo_substitution_create(bo_context *context, size_t rows, size_t
     made->mr = kernels->gemm64.mr;
     made->nr = kernels->gemm64.nr;
     made->most = bo_round_up(rows, made->mr);
-    made->strip = bo_least(bo_whole_slivers(STRIP, made->nr), bo_round_up(columns, made->nr));
+    made->strip = bo_min(bo_whole_slivers(STRIP, made->nr), bo_round_up(columns, made->nr));
     size_t workers = (size_t)bo_context_threads(context);
     made->w = bo_alloc_raw(context, made->most * made->most, sizeof(double), "a substitution");
     made->slivers = bo_alloc_raw(context, made->most * made->most, sizeof(double), "a substitution");
@@ -97,7 +97,7 @@ static void load(bo_substitution *substitution, bo_triangle triangle, size_t n, 
         w[i * most + i] = 1.0 / element(triangle, n, t, ldt, i, i);
     }
     for (size_t s = mr; s < n; s += mr) {
-        bo_pack_f64(mr, bo_least(mr, n - s), s, -1.0, w + s * most, most, true, substitution->slivers + s * most);
+        bo_pack_f64(mr, bo_min(mr, n - s), s, -1.0, w + s * most, most, true, substitution->slivers + s * most);
     }
 }
 
@@ -120,7 +120,7 @@ static void solve_sliver(const strip_job *job, double *x)
     const bo_substitution *substitution = job->substitution;
     size_t mr = substitution->mr, nr = substitution->nr;
     for (size_t s = 0; s < job->n; s += mr) {
-        size_t rows = bo_least(mr, job->n - s);
+        size_t rows = bo_min(mr, job->n - s);
         if (s > 0) {
             job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->most, x, x + s * nr, nr, rows, nr,
                                      true);
@@ -136,7 +136,7 @@ static void move_row(const strip_job *job, size_t i, size_t first, size_t column
     double *row = job->x + (job->reversed ? job->n - 1 - i : i) * job->ldx + first;
     for (size_t j = 0; j < columns; j += nr) {
         double *place = panel + j * job->n + i * nr;
-        size_t bytes = bo_least(nr, columns - j) * sizeof *row;
+        size_t bytes = bo_min(nr, columns - j) * sizeof *row;
         if (into) {
             memset(place, 0, nr * sizeof *place);
             memcpy(place, row + j, bytes);
@@ -150,7 +150,7 @@ static void strip_task(void *arg, size_t index, int worker)
 {
     const strip_job *job = arg;
     const bo_substitution *substitution = job->substitution;
-    size_t first = index * substitution->strip, columns = bo_least(substitution->strip, job->m - first);
+    size_t first = index * substitution->strip, columns = bo_min(substitution->strip, job->m - first);
     double *panel = substitution->strips + (size_t)worker * substitution->most * substitution->strip;
     for (size_t i = 0; i < job->n; i++) move_row(job, i, first, columns, panel, true);
     for (size_t j = 0; j < columns; j += substitution->nr) solve_sliver(job, panel + j * job->n);
@@ -203,7 +203,7 @@ static void subtract_below(void *arg, size_t index, int worker)
 {
     (void)worker;
     const vector_job *job = arg;
-    size_t begin = job->last + index * VECTOR_TASK, end = bo_least(begin + VECTOR_TASK, job->n);
+    size_t begin = job->last + index * VECTOR_TASK, end = bo_min(begin + VECTOR_TASK, job->n);
     for (size_t i = begin; i < end; i++) {
         job->x[i] -= dot(job->last - job->first, job->l + i * job->ldl + job->first, job->x + job->first);
     }
@@ -214,7 +214,7 @@ static void subtract_above(void *arg, size_t index, int worker)
 {
     (void)worker;
     const vector_job *job = arg;
-    size_t begin = index * VECTOR_TASK, end = bo_least(begin + VECTOR_TASK, job->first);
+    size_t begin = index * VECTOR_TASK, end = bo_min(begin + VECTOR_TASK, job->first);
     for (size_t p = job->first; p < job->last; p++) {
         const double *row = job->l + p * job->ldl;
         double factor = job->x[p];
@@ -227,7 +227,7 @@ static void vector_lower(bo_context *context, size_t n, const double *l, size_t 
     vector_job job = {.l = l, .ldl = ldl, .x = x, .n = n};
     for (size_t first = 0; first < n; first += VECTOR_BLOCK) {
         job.first = first;
-        job.last = bo_least(first + VECTOR_BLOCK, n);
+        job.last = bo_min(first + VECTOR_BLOCK, n);
         for (size_t i = first; i < job.last; i++) {
             x[i] = (x[i] - dot(i - first, l + i * ldl + first, x + first)) / l[i * ldl + i];
         }
@@ -240,7 +240,7 @@ static void vector_lower_t(bo_context *context, size_t n, const double *l, size_
     vector_job job = {.l = l, .ldl = ldl, .x = x, .n = n};
     for (size_t block = bo_ceil_div(n, VECTOR_BLOCK); block-- > 0;) {
         job.first = block * VECTOR_BLOCK;
-        job.last = bo_least(job.first + VECTOR_BLOCK, n);
+        job.last = bo_min(job.first + VECTOR_BLOCK, n);
         for (size_t p = job.last; p-- > job.first;) {
             x[p] /= l[p * ldl + p];
             for (size_t i = job.first; i < p; i++) x[i] -= x[p] * l[p * ldl + i];
@@ -274,7 +274,7 @@ static bo_status many_lower(bo_context *context, bo_substitution *substitution, 
 {
     size_t step = bo_substitution_rows(context);
     for (size_t first = 0; first < n; first += step) {
-        size_t rows = bo_least(step, n - first), last = first + rows;
+        size_t rows = bo_min(step, n - first), last = first + rows;
         bo_substitution_solve(context, substitution, BO_TRIANGLE_LOWER, rows, l + first * ldl + first, ldl, m,
                               x + first * ldx, ldx);
         BO_TRY(bo_gemm64(context, false, false, n - last, m, rows, -1.0, l + last * ldl + first, ldl, x + first * ldx,
@@ -288,7 +288,7 @@ static bo_status many_lower_t(bo_context *context, bo_substitution *substitution
 {
     size_t step = bo_substitution_rows(context);
     for (size_t block = bo_ceil_div(n, step); block-- > 0;) {
-        size_t first = block * step, rows = bo_least(step, n - first);
+        size_t first = block * step, rows = bo_min(step, n - first);
         bo_substitution_solve(context, substitution, BO_TRIANGLE_LOWER_TRANSPOSED, rows, l + first * ldl + first, ldl,
                               m, x + first * ldx, ldx);
         BO_TRY(bo_gemm64(context, true, false, first, m, rows, -1.0, l + first * ldl, ldl, x + first * ldx, ldx, 1.0, x,
@@ -303,7 +303,7 @@ static bo_status solve(bo_context *context, bool transposed, size_t n, size_t m,
     if (n == 0 || m == 0) return BO_OK;
     if (m <= FEW) return few(context, transposed, n, m, l, ldl, x, ldx);
     bo_substitution *substitution;
-    BO_TRY(bo_substitution_create(context, bo_least(n, bo_substitution_rows(context)), m, &substitution));
+    BO_TRY(bo_substitution_create(context, bo_min(n, bo_substitution_rows(context)), m, &substitution));
     bo_status status = transposed ? many_lower_t(context, substitution, n, m, l, ldl, x, ldx)
                                   : many_lower(context, substitution, n, m, l, ldl, x, ldx);
     bo_substitution_destroy(substitution);
@@ -351,7 +351,7 @@ static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, si
 {
     size_t step = bo_substitution_rows(context);
     for (size_t p = 0; p < n; p += step) {
-        size_t rows = bo_least(step, n - p), rest = n - p - rows;
+        size_t rows = bo_min(step, n - p), rest = n - p - rows;
         double *diagonal = a + p * lda + p, *right = diagonal + rows;
         size_t bad = factor_block(rows, diagonal, lda);
         if (bad < rows) {

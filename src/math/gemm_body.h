@@ -40,14 +40,14 @@ static void PACK_TASK(void *arg, size_t index, int worker)
     (void)worker;
     const JOB *job = arg;
     if (index >= job->tiles) {
-        size_t first = (index - job->tiles) * job->tile_rows, lines = bo_least(job->tile_rows, job->m - first);
+        size_t first = (index - job->tiles) * job->tile_rows, lines = bo_min(job->tile_rows, job->m - first);
         const TYPE *source = job->a + (job->ta ? first : first * job->lda);
         PACK(job->mr, lines, job->k, job->alpha, source, job->lda, !job->ta, job->panel_a + first * job->k);
         return;
     }
     size_t j;
     const PRODUCT *product = FIND_TILE(job, job->first_tile + index, &j);
-    size_t lines = bo_least(job->tile_columns, product->n - j);
+    size_t lines = bo_min(job->tile_columns, product->n - j);
     TYPE *panel = job->panel_b + index * job->slot;
     if (STORED(product)) {
         PACK_STORED(product, j, lines, panel);
@@ -86,8 +86,8 @@ static void TILE_TASK(void *arg, size_t index, int worker)
     const JOB *job = arg;
     size_t down = bo_ceil_div(job->m, job->tile_rows), tile = index / down, j0;
     const PRODUCT *product = FIND_TILE(job, job->first_tile + tile, &j0);
-    size_t i0 = index % down * job->tile_rows, i1 = bo_least(i0 + job->tile_rows, job->m);
-    size_t j1 = bo_least(j0 + job->tile_columns, product->n);
+    size_t i0 = index % down * job->tile_rows, i1 = bo_min(i0 + job->tile_rows, job->m);
+    size_t j1 = bo_min(j0 + job->tile_columns, product->n);
     if (job->upper && job->row + i0 >= j1) return;
     bool add = job->depth > 0 || product->beta != 0 || product->row;
     if (job->depth == 0 && add) BEGIN(product, job->row + i0, j0, i1 - i0, j1 - j0);
@@ -95,10 +95,10 @@ static void TILE_TASK(void *arg, size_t index, int worker)
     for (size_t i = i0; i < i1; i += job->mr) {
         TYPE *c = product->c + (job->row + i) * product->ldc;
         for (size_t j = j0; j < j1; j += job->nr) {
-            size_t n = bo_least(job->nr, j1 - j);
+            size_t n = bo_min(job->nr, j1 - j);
             if (job->upper && job->row + i >= j + n) continue;
             job->micro(job->k, job->panel_a + i * job->k, panel_b + (j - j0) * job->k, c + j, product->ldc,
-                       bo_least(job->mr, i1 - i), n, add);
+                       bo_min(job->mr, i1 - i), n, add);
         }
     }
 }
@@ -118,7 +118,7 @@ static size_t SLOT(const JOB *job, size_t run)
 {
     size_t widest = 0;
     for (size_t i = 0; i < job->count; i++) {
-        size_t n = bo_least(bo_round_up(job->products[i].n, job->nr), job->tile_columns);
+        size_t n = bo_min(bo_round_up(job->products[i].n, job->nr), job->tile_columns);
         if (n > widest) widest = n;
     }
     return widest * run;
@@ -133,7 +133,7 @@ static size_t TILES(const JOB *job)
 
 static size_t BLOCK_ROWS(const JOB *job, size_t m)
 {
-    return bo_least(m, BO_SUPER / job->tile_rows * job->tile_rows);
+    return bo_min(m, BO_SUPER / job->tile_rows * job->tile_rows);
 }
 
 static size_t PANEL_A(const JOB *job, size_t m, size_t run)
@@ -160,8 +160,8 @@ static bool BETTER_SWAPPED(const JOB *job, size_t m)
 static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
 {
     JOB job = JOB_FOR(context, count, products);
-    size_t run = bo_least(bo_round_up(k, 8), DEPTH), most = BO_SUPER / job.tile_columns;
-    size_t direct = PANEL_A(&job, m, run) + bo_least(TILES(&job), most) * SLOT(&job, run);
+    size_t run = bo_min(bo_round_up(k, 8), DEPTH), most = BO_SUPER / job.tile_columns;
+    size_t direct = PANEL_A(&job, m, run) + bo_min(TILES(&job), most) * SLOT(&job, run);
     if (!MAY_SWAP(&job, m)) return direct;
     PRODUCT across = {.n = m};
     size_t swapped = bo_round_up(m * products[0].n, 64 / sizeof(TYPE)) + ROOM(context, products[0].n, k, 1, &across);
@@ -176,10 +176,10 @@ static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
     size_t tiles = TILES(job), run = bo_run_length(k, DEPTH);
     job->length = k;
     for (job->depth = 0; job->depth < k; job->depth += run) {
-        job->k = bo_least(run, k - job->depth);
+        job->k = bo_min(run, k - job->depth);
         job->a = a + (job->ta ? job->depth * job->lda : job->depth);
         for (job->first_tile = 0; job->first_tile < tiles; job->first_tile += most) {
-            job->tiles = bo_least(most, tiles - job->first_tile);
+            job->tiles = bo_min(most, tiles - job->first_tile);
             bo_parallel(context, job->tiles + (job->first_tile == 0 ? down : 0), PACK_TASK, job);
             bo_parallel(context, job->tiles * down, TILE_TASK, job);
         }
@@ -222,7 +222,7 @@ static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alph
     job.panel_b = job.panel_a + PANEL_A(&job, m, bo_run_length(k, DEPTH));
     size_t block = BLOCK_ROWS(&job, m);
     for (job.row = 0; job.row < m; job.row += block) {
-        job.m = bo_least(block, m - job.row);
+        job.m = bo_min(block, m - job.row);
         job.a = a + (ta ? job.row : job.row * lda);
         ROW_BLOCK(context, &job, k);
     }

@@ -68,10 +68,10 @@ static void few_task(void *arg, size_t index, int worker)
     const few_job *job = arg;
     const bo_gemm_product *product = job->products;
     for (size_t blocks; index >= (blocks = bo_ceil_div(product->n, job->lines)); product++) index -= blocks;
-    size_t first = index * job->lines, end = bo_least(first + job->lines, product->n);
+    size_t first = index * job->lines, end = bo_min(first + job->lines, product->n);
     for (; first < end; first += LINES) {
         float sums[BO_FEW_ROWS * LINES];
-        size_t count = bo_least(LINES, end - first);
+        size_t count = bo_min(LINES, end - first);
         multiply_lines(job, product, first, count, sums);
         finish(job, product, first, count, sums);
     }
@@ -95,7 +95,7 @@ static size_t padded_row(size_t k)
 
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
-    size_t rows = bo_least(m, BO_FEW_ROWS);
+    size_t rows = bo_min(m, BO_FEW_ROWS);
     return has_bytes(count, products) ? SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t) : 0;
 }
 

@@ -87,7 +87,7 @@ static void pack_task(void *arg, size_t index, int worker)
     size_t blocks_a = bo_ceil_div(job->n, job->tile_rows);
     bool left = index < blocks_a;
     size_t step = left ? job->tile_rows : job->tile_columns, first = (left ? index : index - blocks_a) * step;
-    pack(job, left, first, bo_least(step, job->n - first));
+    pack(job, left, first, bo_min(step, job->n - first));
 }
 
 static void micro_tile(const update_job *job, size_t i, size_t j, size_t m, size_t n)
@@ -112,7 +112,7 @@ static void micro_tile(const update_job *job, size_t i, size_t j, size_t m, size
 /* Tiles of rows that reach the upper triangle in the column of tiles that ends before `j1`. */
 static size_t tiles_down(const update_job *job, size_t j1)
 {
-    return bo_ceil_div(bo_least(j1, job->n), job->tile_rows);
+    return bo_ceil_div(bo_min(j1, job->n), job->tile_rows);
 }
 
 static size_t tile_count(const update_job *job)
@@ -131,12 +131,12 @@ static void tile_task(void *arg, size_t index, int worker)
         index -= tiles_down(job, j0 + job->tile_columns);
         j0 += job->tile_columns;
     }
-    size_t i0 = index * job->tile_rows, i1 = bo_least(i0 + job->tile_rows, job->n);
-    size_t j1 = bo_least(j0 + job->tile_columns, job->n);
+    size_t i0 = index * job->tile_rows, i1 = bo_min(i0 + job->tile_rows, job->n);
+    size_t j1 = bo_min(j0 + job->tile_columns, job->n);
     for (size_t i = i0; i < i1; i += job->tile.mr) {
         for (size_t j = j0; j < j1; j += job->tile.nr) {
-            size_t n = bo_least(job->tile.nr, j1 - j);
-            if (i < j + n) micro_tile(job, i, j, bo_least(job->tile.mr, i1 - i), n);
+            size_t n = bo_min(job->tile.nr, j1 - j);
+            if (i < j + n) micro_tile(job, i, j, bo_min(job->tile.mr, i1 - i), n);
         }
     }
 }
@@ -172,7 +172,7 @@ static bo_status gram(bo_context *context, bo_upper_kind kind, size_t size, size
     BO_TRY(bo_upper_panels_create(context, kind, n, run, &panels));
     for (size_t p = 0; p < rows; p += run) {
         const char *row = (const char *)z + p * ldz * size;
-        bo_upper_update(context, kind, n, bo_least(run, rows - p), factor, row, ldz, g, ldg, &panels);
+        bo_upper_update(context, kind, n, bo_min(run, rows - p), factor, row, ldz, g, ldg, &panels);
     }
     bo_upper_panels_destroy(&panels);
     return BO_OK;
@@ -210,9 +210,9 @@ typedef struct mirror_job {
         (void)worker;                                                                                                  \
         const mirror_job *job = arg;                                                                                   \
         TYPE *a = job->matrix;                                                                                         \
-        size_t i0 = index * BLOCK(TYPE), i1 = bo_least(i0 + BLOCK(TYPE), job->n);                                      \
+        size_t i0 = index * BLOCK(TYPE), i1 = bo_min(i0 + BLOCK(TYPE), job->n);                                        \
         for (size_t j0 = i0; j0 < job->n; j0 += BLOCK(TYPE)) {                                                         \
-            size_t j1 = bo_least(j0 + BLOCK(TYPE), job->n);                                                            \
+            size_t j1 = bo_min(j0 + BLOCK(TYPE), job->n);                                                              \
             for (size_t j = j0; j < j1; j++) {                                                                         \
                 for (size_t i = i0; i < i1 && i < j; i++) a[j * job->ld + i] = a[i * job->ld + j];                     \
             }                                                                                                          \

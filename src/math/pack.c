@@ -7,7 +7,7 @@ static void along_f32(const bo_kernels *kernels, size_t width, size_t lines, siz
                       size_t ld, float *target)
 {
     for (size_t first = 0; first < lines; first += width, target += width * k) {
-        size_t count = bo_least(width, lines - first);
+        size_t count = bo_min(width, lines - first);
         kernels->transpose(count, k, source + first * ld, ld, target, width);
         for (size_t p = 0; count < width && p < k; p++) {
             for (size_t i = count; i < width; i++) target[p * width + i] = 0;

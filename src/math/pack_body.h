@@ -28,9 +28,9 @@ static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lin
 {
     enum { STEP = 64 / sizeof(SOURCE) };
     for (size_t first = 0; first < lines; first += width, target += width * k) {
-        size_t count = bo_least(width, lines - first);
+        size_t count = bo_min(width, lines - first);
         for (size_t p0 = 0; p0 < k; p0 += STEP) {
-            size_t steps = bo_least(STEP, k - p0);
+            size_t steps = bo_min(STEP, k - p0);
             TARGET *to = target + p0 * width;
             for (size_t i = 0; i < width; i++) {
                 const SOURCE *from = source + (first + i) * ld + p0;

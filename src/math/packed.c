@@ -42,7 +42,7 @@ static void pack_run(void *arg, size_t index, int worker)
     (void)worker;
     const pack_job *job = arg;
     const bo_packed *packed = job->packed;
-    size_t p = index * packed->run, depth = bo_least(packed->run, packed->k - p);
+    size_t p = index * packed->run, depth = bo_min(packed->run, packed->k - p);
     bo_pack_f32(packed->kernels, packed->width, packed->n, depth, 1.0f, job->b + (job->tb ? p : p * job->ldb), job->ldb,
                 job->tb, packed->panels + packed->lines * p);
 }
@@ -80,9 +80,9 @@ void bo_packed_destroy(bo_packed *packed)
 void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc)
 {
     for (size_t j = 0; j < packed->n; j += packed->width) {
-        size_t p = 0, columns = bo_least(packed->width, packed->n - j);
+        size_t p = 0, columns = bo_min(packed->width, packed->n - j);
         do { /* at least once: C is overwritten where k = 0 */
-            size_t depth = bo_least(packed->run, packed->k - p);
+            size_t depth = bo_min(packed->run, packed->k - p);
             const float *sliver = packed->panels + packed->lines * p + j * depth;
             packed->kernels->multiply(m, columns, depth, a + p, lda, 1, sliver, packed->width, p > 0, c + j, ldc);
             p += depth;

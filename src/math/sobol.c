@@ -153,7 +153,7 @@ static void point_task(void *arg, size_t index, int worker)
     for (unsigned k = 0; k < INDEX_BITS; k++) {
         if (gray >> k & 1) exclusive_or(job->dim, state, job->directions + k * job->dim);
     }
-    uint64_t last = bo_least(first + BLOCK, job->count);
+    uint64_t last = bo_min(first + BLOCK, job->count);
     for (uint64_t i = first; i < last; i++) {
         double *row = job->out + i * job->dim;
         for (size_t j = 0; j < job->dim; j++) row[j] = ((double)state[j] + 0.5) * 0x1p-52;

@@ -17,7 +17,7 @@ static void quantize_line(const bo_kernels *kernels, size_t columns, const float
     memset(line, 0, bo_s8_line(columns));
     float *scale = (float *)(uintptr_t)bo_s8_scales(line, columns);
     for (size_t i = 0; i < columns; i += BO_S8_GROUP, scale++) {
-        size_t count = bo_least(BO_S8_GROUP, columns - i);
+        size_t count = bo_min(BO_S8_GROUP, columns - i);
         float largest = 0;
         for (size_t j = 0; j < count; j++) largest = fmaxf(largest, fabsf(x[i + j]));
         *scale = kernels->finite(count, x + i) ? largest / 127 : NAN;
@@ -40,7 +40,7 @@ static void read_bytes(const bo_kernels *kernels, size_t columns, const int8_t *
 {
     const float *scales = bo_s8_scales(line, columns);
     for (size_t i = first, end = first + count; i < end;) {
-        size_t group = i / BO_S8_GROUP, next = bo_least((group + 1) * BO_S8_GROUP, end);
+        size_t group = i / BO_S8_GROUP, next = bo_min((group + 1) * BO_S8_GROUP, end);
         kernels->widen_s8(next - i, scales[group], line + i, out + (i - first));
         i = next;
     }
@@ -64,10 +64,10 @@ void bo_stored_pack(const bo_kernels *kernels, bo_stored stored, size_t width, s
     float rows[ROOM];
     size_t bytes = bo_stored_line(stored, columns), depth = ROOM / width;
     for (size_t line = 0; line < lines; line += width, target += width * k) {
-        size_t count = bo_least(width, lines - line);
+        size_t count = bo_min(width, lines - line);
         const char *from = (const char *)source + line * bytes;
         for (size_t p = 0; p < k; p += depth) {
-            size_t run = bo_least(depth, k - p);
+            size_t run = bo_min(depth, k - p);
             for (size_t i = 0; i < count; i++)
                 bo_stored_read(kernels, stored, columns, from + i * bytes, first + p, run, rows + i * depth);
             kernels->transpose(count, run, rows, depth, target + p * width, width);

@@ -337,7 +337,7 @@ static bo_status labeler_make(bo_context *context, labeler *l, size_t first, siz
     size_t tokens = 0, rows = LEAST_ROWS;
     for (size_t i = 0; i < count && tokens < ROWS; i++) tokens += tokens_of(l->texts, first + i);
     while (rows < tokens && rows < ROWS) rows *= 2;
-    const size_t most = bo_least(count, rows / LEAST_TOKENS);
+    const size_t most = bo_min(count, rows / LEAST_TOKENS);
     l->chosen = bo_alloc(context, most, sizeof *l->chosen, what);
     l->logits = bo_alloc(context, most * d->classes, sizeof *l->logits, what);
     l->pooled = bo_alloc(context, 2 * d->width, sizeof *l->pooled, what);
@@ -438,7 +438,7 @@ static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_cla
 {
     BO_TRY(labeler_make(context, l, 0, l->all));
     for (size_t first = 0; first < l->all; first += BLOCK) {
-        const size_t count = bo_least(l->all - first, BLOCK);
+        const size_t count = bo_min(l->all - first, BLOCK);
         BO_TRY(label_some(context, l, first, count, logits));
         count_block(l->texts, first, count, logits, out);
     }
@@ -457,7 +457,7 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
     labeler l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
     const bo_metrics_desc desc = {.classes = classes, .labels = model->desc.labels};
     bo_classification found = {.examples = l.all};
-    float *logits = bo_alloc(context, bo_least(l.all, BLOCK) * classes, sizeof *logits, "logits");
+    float *logits = bo_alloc(context, bo_min(l.all, BLOCK) * classes, sizeof *logits, "logits");
     bo_status status = logits ? bo_metrics_create(context, &desc, &found.metrics) : BO_MEMORY;
     if (status == BO_OK) status = evaluate(context, &l, logits, &found);
     labeler_free(&l);

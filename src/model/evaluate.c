@@ -202,8 +202,8 @@ typedef struct scoring {
 
 static bo_status open_scoring(bo_context *context, scoring *s)
 {
-    size_t rows[2] = {bo_most(PACK_ROWS, bo_texts_longest(s->texts, 0)),
-                      bo_most(PACK_ROWS, bo_texts_longest(s->texts, 1))};
+    size_t rows[2] = {bo_max(PACK_ROWS, bo_texts_longest(s->texts, 0)),
+                      bo_max(PACK_ROWS, bo_texts_longest(s->texts, 1))};
     bo_packs_desc packs = {
         .texts = s->texts, .rows = {rows[0], rows[1]}, .most = EXAMPLES, .batch = 1, .in_order = true};
     BO_TRY(bo_packs_create(context, &packs, &s->packs));

@@ -203,8 +203,7 @@ bo_status bo_network_graph_create(bo_context *context, const bo_network *network
                                                 .gradients = desc->gradients,
                                                 .checkpoint = desc->checkpoint,
                                                 .bfloat16 = desc->bfloat16});
-    const size_t most =
-        bo_most(examples * network->facts.dim, desc->examples * bo_most(bo_network_outputs(network), 1));
+    const size_t most = bo_max(examples * network->facts.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
     if (status == BO_OK && !(out->room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples")))
         status = BO_MEMORY;
     if (status != BO_OK) bo_network_graph_destroy(out);

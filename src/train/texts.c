@@ -84,16 +84,16 @@ static void size_packs(texts_task *own)
     const double tokens = tokens_of(own), usual = own->translates ? TRANSLATION_STEP : STEP;
     const size_t step = (size_t)(tokens / STEPS_OF_EPOCH < usual ? tokens / STEPS_OF_EPOCH : usual);
     const size_t pack = own->task.desc->pack, longest = most_rows(texts, own->translates, main);
-    const size_t fitting = step / 2 < PACK ? bo_most(step / 2, LEAST_PACK) : PACK;
-    own->rows[main] = pack ? bo_most(pack, longest) : whole_blocks(bo_most(fitting, longest));
+    const size_t fitting = step / 2 < PACK ? bo_max(step / 2, LEAST_PACK) : PACK;
+    own->rows[main] = pack ? bo_max(pack, longest) : whole_blocks(bo_max(fitting, longest));
     if (own->translates) {
         const double ratio = (double)bo_texts_tokens(texts, 0) / tokens;
         const size_t sources = (size_t)((double)own->rows[1] * ratio);
-        own->rows[0] = whole_blocks(bo_most(sources, most_rows(texts, true, 0)));
+        own->rows[0] = whole_blocks(bo_max(sources, most_rows(texts, true, 0)));
     }
     const size_t bound = (size_t)(1.5 * (double)own->rows[main] * (double)count / tokens) + 8;
     own->most = bound < count ? bound : count;
-    own->task.batch = bo_most(step / own->rows[main], 2);
+    own->task.batch = bo_max(step / own->rows[main], 2);
 }
 
 /* ---- do they fit together? ------------------------------------------------------------------------------------------------ */
@@ -194,7 +194,7 @@ static size_t usual_sequences(const texts_task *own)
     const size_t texts_each = own->translates ? 1 : bo_texts_sides(texts);
     size_t count = (size_t)((double)(main_rows(own) * bo_texts_count(texts) * texts_each) / tokens_of(own));
     while (count > 1 && (own->rows[0] % count || own->rows[1] % count)) count--;
-    return bo_most(count, 1);
+    return bo_max(count, 1);
 }
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)

@@ -152,7 +152,7 @@ static void pack_task(void *arg, size_t index, int worker)
     (void)worker;
     const pack_job *job = arg;
     const bo_convolving *c = job->c;
-    size_t depth = c->taps * c->in, first = index * BO_PANEL, columns = bo_least(BO_PANEL, c->out - first);
+    size_t depth = c->taps * c->in, first = index * BO_PANEL, columns = bo_min(BO_PANEL, c->out - first);
     float *panel = job->panels + first * depth;
     job->kernels->transpose(columns, depth, c->weight + (job->group * c->out + first) * depth, depth, panel, BO_PANEL);
     for (size_t i = 0; c->scale != 1 && i < depth; i++)
@@ -170,7 +170,7 @@ static void turn_depthwise(bo_context *context, const bo_convolving *c, float *t
 static void remember(const bo_convolving *c, float *memory)
 {
     size_t width = c->groups * c->in, rows = c->windows.before[1], length = c->windows.size[1];
-    size_t fresh = bo_least(rows, length), kept = rows - fresh;
+    size_t fresh = bo_min(rows, length), kept = rows - fresh;
     memmove(memory, memory + fresh * width, kept * width * sizeof *memory);
     memcpy(memory + kept * width, c->x + (length - fresh) * width, fresh * width * sizeof *memory);
 }
@@ -253,7 +253,7 @@ static void pack_phase_task(void *arg, size_t index, int worker)
     const float *from = c->weight + (job->group * c->out * c->taps + tap[0] * c->windows.kernel[1] + tap[1]) * c->in;
     for (size_t o = 0; o < c->out; o++, from += c->taps * c->in)
         for (size_t j = 0; j < c->in; j += BO_PANEL)
-            job->kernels->scale(bo_least(BO_PANEL, c->in - j), c->scale, from + j,
+            job->kernels->scale(bo_min(BO_PANEL, c->in - j), c->scale, from + j,
                                 job->panels + j * lines + (index * c->out + o) * BO_PANEL);
 }
 
@@ -332,11 +332,11 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     }
     for (size_t i = 0; call->din[0] && i < c.windows.stride[0] * c.windows.stride[1]; i++) {
         bo_correlation g = phase_of(&c, 0, (size_t[]){i / c.windows.stride[1], i % c.windows.stride[1]}, NULL);
-        floats = bo_most(floats, phase_panels_of(&c) + (dense ? threads * bo_correlation_room(&g) : 0));
+        floats = bo_max(floats, phase_panels_of(&c) + (dense ? threads * bo_correlation_room(&g) : 0));
     }
     bo_convolving whole = whole_of(call); /* many short sequences may need more than a long one */
-    size_t rooms = bo_most(bo_weight_gradient_room(&c), bo_weight_gradient_room(&whole));
-    if (call->din[1]) floats = bo_most(floats, sums_of(&c) + threads * rooms);
+    size_t rooms = bo_max(bo_weight_gradient_room(&c), bo_weight_gradient_room(&whole));
+    if (call->din[1]) floats = bo_max(floats, sums_of(&c) + threads * rooms);
     *saved = 0;
     *scratch = floats * sizeof(float);
     return BO_OK;

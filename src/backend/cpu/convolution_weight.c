@@ -20,7 +20,7 @@ enum {
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows)
 {
     size_t room = SUMS_FLOATS / bo_weight_floats(c), useful = bo_ceil_div(rows, BLOCK_PLACES);
-    size_t blocks = bo_least(bo_least(room, useful), MOST_BLOCKS);
+    size_t blocks = bo_min(bo_min(room, useful), MOST_BLOCKS);
     return blocks ? blocks : 1;
 }
 
@@ -28,7 +28,7 @@ size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows)
 static size_t most_places(const bo_convolving *c)
 {
     size_t most = TILE_FLOATS / c->in / 8 * 8;
-    return most < LEAST_PLACES ? LEAST_PLACES : bo_least(most, TILE_PLACES);
+    return most < LEAST_PLACES ? LEAST_PLACES : bo_min(most, TILE_PLACES);
 }
 
 /* The places of y that are summed in registers: a part of an image, or all of several small ones. */
@@ -56,9 +56,9 @@ static tiling tiling_of(const bo_convolving *c)
     tiling t = {.images = 1};
     if (!places) return t;
     t.size[1] = c->places[1] <= most ? c->places[1] : bo_run_length(c->places[1], most);
-    t.size[0] = bo_least(c->places[0], c->places[1] <= most ? most / c->places[1] : 1);
+    t.size[0] = bo_min(c->places[0], c->places[1] <= most ? most / c->places[1] : 1);
     reach(c, t.size, t.extent);
-    if (places <= most) t.images = bo_least(c->images, bo_least(most / places, TILE_FLOATS / image_floats(c, &t)));
+    if (places <= most) t.images = bo_min(c->images, bo_min(most / places, TILE_FLOATS / image_floats(c, &t)));
     if (!t.images) t.images = 1;
     t.floats = t.images > 1 ? t.images * image_floats(c, &t) : t.extent[0] * t.extent[1] * c->in;
     return t;
@@ -104,10 +104,10 @@ static tile tile_at(const weight_job *job, size_t index)
 {
     const bo_convolving *c = job->c;
     tile t = {.image = index / job->tiles[2] / job->tiles[1] * job->tile.images};
-    t.images = bo_least(job->tile.images, c->images - t.image);
+    t.images = bo_min(job->tile.images, c->images - t.image);
     t.at[0] = index / job->tiles[2] % job->tiles[1] * job->tile.size[0];
     t.at[1] = index % job->tiles[2] * job->tile.size[1];
-    for (size_t i = 0; i < 2; i++) t.places[i] = bo_least(job->tile.size[i], c->places[i] - t.at[i]);
+    for (size_t i = 0; i < 2; i++) t.places[i] = bo_min(job->tile.size[i], c->places[i] - t.at[i]);
     return t;
 }
 
@@ -154,7 +154,7 @@ static void add_tile(const weight_job *job, const weight_target *target, size_t 
     size_t row, pitch, dy_row;
     const float *patch = patch_of(job, target, &t, &row);
     for (size_t first = 0; first < c->out; first += BO_PANEL) {
-        size_t columns = bo_least(BO_PANEL, c->out - first);
+        size_t columns = bo_min(BO_PANEL, c->out - first);
         const float *dy =
             dy_of(job, &t, target->group * c->out + first, columns, target->room + patch_room(c), &pitch, &dy_row);
         bo_runs runs = {t.images * t.places[0], c->windows.stride[0] * row, dy_row};
@@ -171,7 +171,7 @@ static void add_task(void *arg, size_t index, int worker)
     size_t tiles = job->tiles[0] * job->tiles[1] * job->tiles[2], wide = c->windows.kernel[1] * c->in;
     size_t piece = index % job->pieces, rest = index / job->pieces, block = rest / c->windows.kernel[0] / c->groups;
     weight_target t = {.row = rest % c->windows.kernel[0], .group = rest / c->windows.kernel[0] % c->groups};
-    t.line = piece * TASK_LINES, t.lines = bo_least(TASK_LINES, wide - t.line);
+    t.line = piece * TASK_LINES, t.lines = bo_min(TASK_LINES, wide - t.line);
     t.room = job->rooms + (size_t)worker * job->room;
     t.sums = job->sums + block * bo_weight_floats(c) + (t.group * c->taps * c->in + t.row * wide + t.line) * c->out;
     size_t first = block * tiles / c->blocks, end = (block + 1) * tiles / c->blocks;
@@ -212,10 +212,10 @@ static void end_task(void *arg, size_t index, int worker)
     (void)worker;
     const end_job *job = arg;
     size_t group = index / job->tasks, line = index % job->tasks * END_LINES;
-    size_t lines = bo_least(END_LINES, job->lines - line);
+    size_t lines = bo_min(END_LINES, job->lines - line);
     for (size_t column = 0; column < job->columns; column += BO_PANEL) {
         double total[END_LINES][BO_PANEL] = {{0}};
-        size_t count = bo_least(BO_PANEL, job->columns - column);
+        size_t count = bo_min(BO_PANEL, job->columns - column);
         const float *sums = job->sums + (group * job->lines + line) * job->columns + column;
         for (size_t b = 0; b < job->blocks; b++)
             for (size_t i = 0; i < lines; i++)

@@ -29,7 +29,7 @@ static size_t reach(const bo_correlation *c, size_t axis, size_t places)
 static void choose_tile(const bo_correlation *c, size_t tile[2])
 {
     size_t line = c->taps[0] * c->from.channels; /* floats of a column of the patch under one row of places */
-    size_t width = bo_least(c->places[1], TILE_PLACES), height = 1;
+    size_t width = bo_min(c->places[1], TILE_PLACES), height = 1;
     while (width > LEAST_WIDTH && reach(c, 1, width) * line > TILE_FLOATS) width = (width + 1) / 2;
     while (height < c->places[0] && (height + 1) * width <= TILE_PLACES &&
            reach(c, 0, height + 1) * reach(c, 1, width) * c->from.channels <= TILE_FLOATS)
@@ -42,7 +42,7 @@ size_t bo_correlation_room(const bo_correlation *c)
 {
     size_t whole = bo_patch_floats(&c->from, (size_t[]){reach(c, 0, c->places[0]), reach(c, 1, c->places[1])});
     size_t least = bo_patch_floats(&c->from, (size_t[]){c->taps[0], reach(c, 1, LEAST_WIDTH)});
-    return bo_least(whole, least > TILE_FLOATS ? least : TILE_FLOATS);
+    return bo_min(whole, least > TILE_FLOATS ? least : TILE_FLOATS);
 }
 
 /* What the sums of a row of places begin with. */
@@ -63,7 +63,7 @@ static void add_part(const tile_job *job, const depth_part *part, const float *p
                      const size_t places[2], float *y)
 {
     const bo_correlation *c = job->c;
-    size_t line = c->taps[1] * c->from.channels, n = bo_least(BO_PANEL, c->columns - part->column);
+    size_t line = c->taps[1] * c->from.channels, n = bo_min(BO_PANEL, c->columns - part->column);
     const float *panel = c->panels + part->column * c->taps[0] * line + (part->u * line + part->p) * BO_PANEL;
     bo_runs runs = {part->runs, row, line * BO_PANEL};
     for (size_t i = 0; i < places[0]; i++)
@@ -76,12 +76,12 @@ static void add_parts(const tile_job *job, const float *patch, size_t row, const
 {
     const bo_correlation *c = job->c;
     size_t line = c->taps[1] * c->from.channels, k = bo_run_length(line, DEPTH);
-    size_t runs = k < line ? 1 : bo_least(c->taps[0], DEPTH / (k < DEPTH ? k : DEPTH));
+    size_t runs = k < line ? 1 : bo_min(c->taps[0], DEPTH / (k < DEPTH ? k : DEPTH));
     bool begun = c->bias || c->add;
     for (size_t column = 0; column < c->columns; column += BO_PANEL)
         for (size_t u = 0; u < c->taps[0]; u += runs)
             for (size_t p = 0; p < line; p += k) {
-                depth_part part = {u,      bo_least(runs, c->taps[0] - u), p, bo_least(k, line - p),
+                depth_part part = {u,      bo_min(runs, c->taps[0] - u), p, bo_min(k, line - p),
                                    column, begun || u > 0 || p > 0};
                 add_part(job, &part, patch, row, places, y);
             }
@@ -97,7 +97,7 @@ static void tile_task(void *arg, size_t index, int worker)
     size_t at[2] = {down * job->tile[0], across * job->tile[1]}, places[2], extent[2], row = 0;
     ptrdiff_t from[2];
     for (size_t i = 0; i < 2; i++) {
-        places[i] = bo_least(job->tile[i], c->places[i] - at[i]);
+        places[i] = bo_min(job->tile[i], c->places[i] - at[i]);
         extent[i] = reach(c, i, places[i]);
         from[i] = (ptrdiff_t)(at[i] * c->step[i]) + c->first[i];
     }

@@ -103,7 +103,7 @@ static void rows_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const job *j = arg;
-    size_t first = index * j->task_rows, end = bo_least(first + j->task_rows, j->rows);
+    size_t first = index * j->task_rows, end = bo_min(first + j->task_rows, j->rows);
     for (size_t i = first; i < end; i++) take_row(j, i);
 }
 

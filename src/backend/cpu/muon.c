@@ -18,22 +18,22 @@ typedef struct layout {
 
 static layout plan(bo_context *context, size_t rows, size_t columns)
 {
-    layout l = {.rows = bo_least(rows, columns), .columns = bo_most(rows, columns)};
+    layout l = {.rows = bo_min(rows, columns), .columns = bo_max(rows, columns)};
     size_t x = bo_round_up(l.rows * l.columns, 16), square = bo_round_up(l.rows * l.rows, 16);
     l.y = x;
     l.a = 2 * x;
     l.b = l.a + square;
     l.room = l.b + square;
-    size_t room = bo_most(
+    size_t room = bo_max(
         bo_gemm_bytes(context, l.rows, l.rows, l.columns),
-        bo_most(bo_gemm_bytes(context, l.rows, l.rows, l.rows), bo_gemm_bytes(context, l.rows, l.columns, l.rows)));
+        bo_max(bo_gemm_bytes(context, l.rows, l.rows, l.rows), bo_gemm_bytes(context, l.rows, l.columns, l.rows)));
     l.bytes = l.room * sizeof(float) + bo_round_up(room, 64);
     return l;
 }
 
 static bool small(size_t rows, size_t columns)
 {
-    return bo_least(rows, columns) <= SMALL_SIDE;
+    return bo_min(rows, columns) <= SMALL_SIDE;
 }
 
 size_t bo_cpu_muon_bytes(bo_context *context, size_t rows, size_t columns)
@@ -149,7 +149,7 @@ bo_status bo_cpu_muon(bo_context *context, const bo_rule *rule, bo_newton_schulz
     for (size_t i = 0; i < count; i++) {
         const bo_muon_matrix *matrix = &matrices[i];
         if (small(matrix->rows, matrix->columns)) {
-            j.stride = bo_most(j.stride, plan(context, matrix->rows, matrix->columns).bytes);
+            j.stride = bo_max(j.stride, plan(context, matrix->rows, matrix->columns).bytes);
         } else {
             update(context, rule, iteration, steps, matrix, scratch);
         }

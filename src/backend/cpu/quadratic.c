@@ -30,7 +30,7 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     quadratic q = {.call = call, .kernels = bo_context_kernels(context)};
     q.rows = call->in[0].rows, q.width = call->in[0].columns, q.out = call->in[1].rows;
     q.pairs = q.width * (q.width + 1) / 2;
-    q.chunk = bo_most(CHUNK_FLOATS / q.pairs, LEAST_ROWS);
+    q.chunk = bo_max(CHUNK_FLOATS / q.pairs, LEAST_ROWS);
     if (q.chunk > q.rows) q.chunk = q.rows;
     q.each = bo_block_rows(q.pairs);
     bool backward = call->dout[0] != NULL;
@@ -39,12 +39,12 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     q.v = bo_carve_floats(&carver, q.out * q.pairs);
     if (call->din[1]) {
         q.dv = bo_carve_floats(&carver, q.out * q.pairs);
-        products = bo_most(products, bo_gemm_bytes(context, q.out, q.pairs, q.chunk));
+        products = bo_max(products, bo_gemm_bytes(context, q.out, q.pairs, q.chunk));
     }
     q.z = bo_carve_floats(&carver, q.chunk * q.pairs);
     if (backward) {
         q.dz = q.z; /* z is done with when dz is made */
-        products = bo_most(products, bo_gemm_bytes(context, q.chunk, q.pairs, q.out));
+        products = bo_max(products, bo_gemm_bytes(context, q.chunk, q.pairs, q.out));
     }
     q.room = bo_carve(&carver, products, 1);
     q.bytes = carver.bytes;

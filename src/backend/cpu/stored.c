@@ -20,9 +20,9 @@ static void move_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const move_job *job = arg;
-    size_t end = bo_least((index + 1) * job->lines * job->length, job->count);
+    size_t end = bo_min((index + 1) * job->lines * job->length, job->count);
     for (size_t at = index * job->lines * job->length; at < end; at += job->length) {
-        size_t count = bo_least(job->length, end - at);
+        size_t count = bo_min(job->length, end - at);
         float *floats = (float *)(void *)job->floats + at;
         char *kept = job->kept + at / job->length * bo_stored_line(job->stored, job->length);
         if (job->narrow)

@@ -26,7 +26,7 @@ static void sum_task(void *arg, size_t index, int worker)
     (void)worker;
     sum_job *job = arg;
     size_t first = index * job->block;
-    job->parts[index] = job->sum(job->kernels, bo_least(job->block, job->count - first), job->x + first);
+    job->parts[index] = job->sum(job->kernels, bo_min(job->block, job->count - first), job->x + first);
 }
 
 /* Blocks depend on the count alone, and their sums are added in order. */
@@ -97,7 +97,7 @@ static void loop_task(void *arg, size_t index, int worker)
     (void)worker;
     const loop_job *job = arg;
     size_t first = index * BLOCK;
-    job->loop(job->numbers, bo_least(BLOCK, job->count - first), job->g ? job->g + first : NULL,
+    job->loop(job->numbers, bo_min(BLOCK, job->count - first), job->g ? job->g + first : NULL,
               job->m ? job->m + first : NULL, job->v ? job->v + first : NULL, job->w ? job->w + first : NULL);
 }
 
