@@ -64,7 +64,9 @@ FNR == 1 {
     path = quote == "<" ? "include/" name : resolve(FILENAME, name)
     if (quote == "\"" && path !~ /^(src|cli|lab|bench|include)\//) { wrong("\"" name "\" leads out of the tree"); next }
     target = room_of(path)
-    if (room == "cli" || room == "common") {
+    if (target != room && path ~ /(^|\/)internal\.h$/) {
+        wrong("from " room " to the inside of " target ": \"" name "\"")
+    } else if (room == "cli" || room == "common") {
         if (target != room && path !~ /^include\/bochner\// && !(room == "cli" && (target == "common" || path ~ program)))
             wrong("from " room " to " target ": the program uses the public API only, not \"" name "\"")
     } else if (room == "everything") {
