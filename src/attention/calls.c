@@ -248,7 +248,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     size_t tasks = job.groups * attention->desc.key_heads;
     BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
                          "attention's backward pass", &job.desks));
-    const size_t passes = bo_max(attention->engine->backward_passes, 1);
+    const size_t passes = bo_most(attention->engine->backward_passes, 1);
     bo_pass_progress watch;
     job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
                                   "gradients of attention's parameters");

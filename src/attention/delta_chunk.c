@@ -48,7 +48,7 @@ void bo_delta_triangle(const bo_delta *work, size_t rows, size_t depth, const fl
                        float *out)
 {
     for (size_t first = 0; first < rows; first += BO_DELTA_BAND)
-        work->kernels->multiply(bo_min(BO_DELTA_BAND, rows - first), bo_delta_reach(work, first), depth,
+        work->kernels->multiply(bo_least(BO_DELTA_BAND, rows - first), bo_delta_reach(work, first), depth,
                                 x + first * ldx, ldx, 1, yt, work->chunk, false, out + first * work->chunk,
                                 work->chunk);
 }

@@ -68,7 +68,7 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
 /* Chunks do not depend on lengths, and segments grow with the longest: they are least where all are alike. */
 size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
 {
-    size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
+    size_t bytes, tokens = bo_most(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
     bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
     bo_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
     if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;

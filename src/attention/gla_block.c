@@ -82,5 +82,5 @@ void bo_gla_decay(const bo_gla_block *block, const float *decay, float *s)
 
 void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width)
 {
-    bo_rows_fetch(rows, first, bo_min(first + BO_GATED_ROWS, end), width);
+    bo_rows_fetch(rows, first, bo_least(first + BO_GATED_ROWS, end), width);
 }

@@ -112,7 +112,7 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
         if (!told(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride)) return false;
         bo_linear_map_queries(linear, queries, rows, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
-        bo_rows_fetch(q, first + queries, bo_min(first + queries + linear->chunk, at->at->queries), d->dim);
+        bo_rows_fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
         bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
@@ -132,11 +132,11 @@ static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
 {
     size_t chunk = work->linear.chunk, tokens = at->at->keys;
     for (size_t first = 0; first < tokens; first += chunk) {
-        size_t rows = bo_min(chunk, tokens - first);
+        size_t rows = bo_least(chunk, tokens - first);
         if (bo_pass_stops(at->call->watch, rows)) return false;
         bo_linear_record(at, &work->linear, first);
         if (!take_keys(at, &work->linear, first, rows)) return false;
-        size_t next = first + rows, end = bo_min(next + chunk, tokens);
+        size_t next = first + rows, end = bo_least(next + chunk, tokens);
         bo_rows_fetch(at->k, next, end, at->call->attention->desc.dim);
         if (!bo_linear_ask(at, work, first, rows)) return false;
         bo_rows_fetch(at->v, next, end, at->call->attention->desc.value_dim);
@@ -149,14 +149,14 @@ static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *w
 {
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
-        if (bo_pass_stops(at->call->watch, bo_min(chunk, at->at->keys - first))) return false;
-        if (!take_keys(at, &work->linear, first, bo_min(chunk, at->at->keys - first))) return false;
+        if (bo_pass_stops(at->call->watch, bo_least(chunk, at->at->keys - first))) return false;
+        if (!take_keys(at, &work->linear, first, bo_least(chunk, at->at->keys - first))) return false;
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     if (at->call->tape.top)
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk) {
-        size_t rows = bo_min(chunk, at->at->queries - first);
+        size_t rows = bo_least(chunk, at->at->queries - first);
         if (bo_pass_stops(at->call->watch, rows) || !bo_linear_ask(at, work, first, rows)) return false;
     }
     return true;

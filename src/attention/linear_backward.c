@@ -131,7 +131,7 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
     bo_sums_widen(back, linear->sums, work->states);
     work->state_scales[0] = *linear->sums.log_scale;
     for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
-        bo_key_rows rows = take(at, work, at_token, bo_min(chunk, end - at_token));
+        bo_key_rows rows = take(at, work, at_token, bo_least(chunk, end - at_token));
         float *st = work->states + index * size;
         linear->fk = work->fk + index * chunk * linear->depth;
         linear->lk = work->log_scales + index * chunk;
@@ -191,7 +191,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
     bo_linear *linear = &work->back.linear;
     size_t tokens = call->sequences[at->sequence].keys, segment = call->plan.segment, chunk = linear->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = bo_min(first + segment, tokens),
+        size_t first = segments * segment, end = bo_least(first + segment, tokens),
                chunks = (end - first + chunk - 1) / chunk;
         if (segments)
             bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, segments - 1));
@@ -202,7 +202,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
         if (final) work->carried = final_product(work, chunks);
         for (size_t index = chunks; index-- > 0;) {
             size_t start = first + index * chunk;
-            if (!back_chunk(at, work, start, bo_min(chunk, end - start), index)) return false;
+            if (!back_chunk(at, work, start, bo_least(chunk, end - start), index)) return false;
         }
     }
     return true;
@@ -225,11 +225,11 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     bo_sums_widen(back, linear->sums, work->states);
     back->st = work->states;
     for (size_t first = 0; first < sequence->queries; first += chunk) {
-        size_t rows = bo_min(chunk, sequence->queries - first);
+        size_t rows = bo_least(chunk, sequence->queries - first);
         if (bo_pass_stops(call->watch, rows) || !back_queries(at, work, first, rows, 0)) return false;
     }
     for (size_t first = 0; first < sequence->keys; first += chunk) {
-        bo_key_rows rows = take(at, work, first, bo_min(chunk, sequence->keys - first));
+        bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
         if (bo_pass_stops(call->watch, rows.keys)) return false;
         bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;

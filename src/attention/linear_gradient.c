@@ -61,7 +61,7 @@ void bo_linear_advance(const bo_linear_back *back, const float *st, float *next)
     size_t count = work->count;
     work->kernels->scale(back->wide * count, work->remains[work->keys], st, next);
     for (size_t first = 0; first < work->keys; first += work->panel) {
-        size_t rows = bo_min(work->panel, work->keys - first);
+        size_t rows = bo_least(work->panel, work->keys - first);
         work->kernels->multiply(back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
                                 bo_linear_features(work, work->fk, first, rows), count, true, next, count);
     }
@@ -115,7 +115,7 @@ void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
     if (work->closed.used) {
         memset(back->direct, 0, keys * work->depth * sizeof *back->direct);
         for (size_t first = 0; first < keys; first += work->panel)
-            sums_panel(back, first, bo_min(work->panel, keys - first));
+            sums_panel(back, first, bo_least(work->panel, keys - first));
     } else {
         kernels->multiply(keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
         kernels->multiply(values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt, chunk);
@@ -183,7 +183,8 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
     const bo_kernels *kernels = work->kernels;
     bool gated = work->closed.used && work->attention->desc.gate != BO_GATE_NONE;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_least(BO_BAND, rows->rows - first),
+               width = bo_visible(first + band - 1, rows->lag, work->keys);
         kernels->multiply(band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt, work->chunk,
                           false, back->p + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + band; i++) {
@@ -204,7 +205,7 @@ static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to
     const bo_kernels *kernels = work->kernels;
     size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
     for (size_t j = 0; j < keys; j += COLUMNS) {
-        size_t columns = bo_min(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
+        size_t columns = bo_least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
         kernels->multiply(columns, depth, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * depth, depth,
                           true, to + j * depth, depth);
         kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
@@ -218,7 +219,8 @@ static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool a
     const bo_linear *work = &back->linear;
     size_t depth = work->depth, chunk = work->chunk;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_least(BO_BAND, rows->rows - first),
+               width = bo_visible(first + band - 1, rows->lag, work->keys);
         work->kernels->multiply(band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
                                 to + first * depth, depth);
     }
@@ -294,7 +296,7 @@ void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, flo
     bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
     output_gradients(back, rows);
     for (size_t first = 0; first < rows->rows; first += work->panel)
-        query_panel(back, first, bo_min(work->panel, rows->rows - first));
+        query_panel(back, first, bo_least(work->panel, rows->rows - first));
     if (work->keys) within_chunk(back, rows);
     if (!work->closed.used) add_flow(work, rows->rows, work->fq, back->dfq, back->flow);
     if (!rows->dq && !parameters) return;

@@ -34,7 +34,7 @@ static void *states_at(const bo_attention *attention, const wave_head *head, siz
 /* Keys of a wave: short sequences, as those of a step, have not so many. */
 static size_t wave_keys(const bo_attention_plan *plan)
 {
-    return bo_min(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
+    return bo_least(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
 }
 
 static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
@@ -81,7 +81,7 @@ static bo_linear_forward worker_of(const waves *w, const wave_head *head, int wo
 static size_t rows_of(const waves *w, size_t index, size_t tokens)
 {
     size_t first = w->first + index * w->chunk;
-    return first < tokens ? bo_min(w->chunk, tokens - first) : 0;
+    return first < tokens ? bo_least(w->chunk, tokens - first) : 0;
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------------- */
@@ -172,8 +172,8 @@ static void run(bo_context *context, waves *w)
     const bo_call *call = w->call;
     size_t tasks = call->plan.tasks, step = WAVE * GROUP * w->chunk, queries = 0, keys = 0;
     for (size_t s = 0; s < call->shape->sequences; s++) {
-        queries = bo_max(queries, call->sequences[s].queries);
-        keys = bo_max(keys, call->sequences[s].keys);
+        queries = bo_most(queries, call->sequences[s].queries);
+        keys = bo_most(keys, call->sequences[s].keys);
     }
     bool causal = call->attention->desc.causal;
     for (w->first = 0; w->first < keys && !over(w); w->first += step) {

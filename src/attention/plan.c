@@ -71,7 +71,7 @@ static size_t forward_most(bo_context *context, const bo_attention *attention, c
     size_t alone = bo_work_bytes(desks, plan->forward_bytes);
     size_t together = engine->together ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
     size_t step = bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK));
-    return bo_max(step, bo_max(alone, together));
+    return bo_most(step, bo_most(alone, together));
 }
 
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,

@@ -19,7 +19,7 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
 {
     bo_carver forward = {0};
     out->chunk = choose_chunk(&attention->desc);
-    out->segment = bo_segment(out->chunk, bo_max(bo_max(longest_queries, longest_keys), 1));
+    out->segment = bo_segment(out->chunk, bo_most(bo_most(longest_queries, longest_keys), 1));
     bo_ridge_make(attention, NULL, 0, out->chunk, attention->group, &forward);
     out->forward_bytes = forward.bytes;
     out->backward_bytes = bo_ridge_backward_bytes(attention, out);
@@ -136,7 +136,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
     const bo_sequence *size = &call->sequences[sequence];
     size_t tokens = size->keys ? size->keys : size->queries, head = key_head * attention->group;
     for (size_t first = 0; first < tokens; first += work->chunk) {
-        size_t rows = bo_min(work->chunk, tokens - first);
+        size_t rows = bo_least(work->chunk, tokens - first);
         if (bo_pass_stops(call->watch, rows)) return false;
         if (call->tape.top && at.k.at && first && first % call->plan.segment == 0)
             memcpy(bo_tape_memory(call, sequence, key_head, first / call->plan.segment - 1), work->memory,

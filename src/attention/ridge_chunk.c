@@ -209,7 +209,7 @@ void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sw
 {
     const bo_ridge_block *block = sweep->block;
     for (size_t first = 0; first < work->rows; first += BO_RIDGE_BLOCK) {
-        size_t count = bo_min(BO_RIDGE_BLOCK, work->rows - first);
+        size_t count = bo_least(BO_RIDGE_BLOCK, work->rows - first);
         fill_block(work, sweep, first, count);
         bo_ridge_factor_take(sweep->factor, work->kernels, block, count);
         for (size_t n = 0; n < count * block->sides; n++) {
@@ -236,7 +236,7 @@ void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums,
     size_t width = sums->width, values = sums->out_width;
     kernels->multiply(count, values, width, p, width, 1, sums->m, values, false, out, ldo);
     for (size_t first = 0; first < count; first += BO_BAND) {
-        size_t rows = bo_min(BO_BAND, count - first), seen = bo_min(index[first + rows - 1] + 1, work->keys);
+        size_t rows = bo_least(BO_BAND, count - first), seen = bo_least(index[first + rows - 1] + 1, work->keys);
         float *scores = work->scores + first * work->chunk;
         kernels->multiply(rows, seen, width, p + first * width, width, 1, sums->at, work->chunk, false, scores,
                           work->chunk);

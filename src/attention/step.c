@@ -42,7 +42,7 @@ static size_t step_traffic(const step_job *job)
     const bo_attention *attention = job->attention;
     size_t bytes = 0, row = (attention->desc.dim + attention->desc.value_dim) * sizeof(float);
     for (size_t s = 0; s < job->sequences; s++) {
-        size_t kept = bo_min((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
+        size_t kept = bo_least((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
         bytes += attention->desc.key_heads * (attention->sums_bytes + kept * row);
     }
     return bytes;
