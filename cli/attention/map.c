@@ -112,7 +112,7 @@ const char *cli_attention_map_words(const cli_attention_options *o, char *out, s
     return out;
 }
 
-/* Length of the features unless given: the power of two at or above 4 dim; of self-tensored sketches, which have
+/* Default length of the features: the least power of two that is at least 4 dim; of self-tensored sketches, which have
  * r(r + 1)/2, the least such number. Maps without frequencies fix their own. */
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
