@@ -1,11 +1,358 @@
-/* Candidates on the problems of a survey: the error they make, and the one that the variance formula predicts. The
- * weights φ(q)·φ(k) are made one by one, as no attention does; what comes out is the same up to rounding. */
+/* What advice is measured on: small problems from large data, and candidates on them. */
 #include <math.h>
 #include <string.h>
-#include "../math/linalg.h"
+#include "../base/rng.h"
 #include "advise.h"
 #include "compare.h"
+#include "../math/linalg.h"
 #include "row_transform.h"
+
+/* ---- a survey -------------------------------------------------------------------------------------------------------- */
+
+/* Small problems from large data: see advise.h. Everything is evenly spaced: the same data gives the same problems. */
+
+enum {
+    HEADS = BO_ADVICE_HEADS,
+    KEYS = 2048, /* of a problem */
+};
+
+/* Item i of `wanted` evenly spaced ones among `total`. */
+static size_t spaced(size_t i, size_t wanted, size_t total)
+{
+    return wanted >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)wanted);
+}
+
+/* The place of query i of `wanted`: an odd one where there are two or more. */
+static size_t query_place(size_t i, size_t wanted, size_t total)
+{
+    return total > 1 ? 2 * spaced(i, wanted, total / 2) + 1 : 0;
+}
+
+/* ---- cutting --------------------------------------------------------------------------------------------------- */
+
+/* What a problem is cut from. */
+typedef struct source {
+    const bo_call *call;
+    size_t sequence, head, key_head;
+    bo_rows q, k, v; /* v.at NULL: random */
+} source;
+
+/* The sequence that holds problem i's share of the tokens, or the next with queries and keys; false: none has. */
+static bool find_sequence(const bo_call *call, size_t i, size_t count, size_t *out)
+{
+    size_t token = spaced(i, count, call->queries_total), sequences = call->shape->sequences, at = 0;
+    while (at + 1 < sequences && call->sequences[at].query_start + call->sequences[at].queries <= token) at++;
+    for (size_t step = 0; step < sequences; step++, at = (at + 1) % sequences) {
+        *out = at;
+        if (call->sequences[at].queries && call->sequences[at].keys) return true;
+    }
+    return false;
+}
+
+static source source_of(const bo_call *call, const float *q, const float *k, const float *v, size_t sequence,
+                        size_t head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t key_head = head / call->attention->group;
+    return (source){.call = call,
+                    .sequence = sequence,
+                    .head = head,
+                    .key_head = key_head,
+                    .q = bo_rows_at(call, q, d->heads, d->dim, false, sequence, head),
+                    .k = bo_rows_at(call, k, d->key_heads, d->dim, true, sequence, key_head),
+                    .v = bo_rows_at(call, v, d->key_heads, d->value_dim, true, sequence, key_head)};
+}
+
+static bo_status problem_alloc(bo_context *context, const bo_survey *s, bo_advice_problem *p)
+{
+    const char *what = "a sample of attention";
+    p->q = bo_alloc_raw(context, p->queries * s->dim, sizeof(float), what);
+    p->k = bo_alloc_raw(context, p->keys * s->dim, sizeof(float), what);
+    p->v = bo_alloc_raw(context, p->keys * s->value_dim, sizeof(float), what);
+    p->seen = bo_alloc_raw(context, p->queries, sizeof *p->seen, what);
+    p->scores = bo_alloc_raw(context, p->queries * p->keys, sizeof(double), what);
+    p->exact = bo_alloc_raw(context, p->queries * s->value_dim, sizeof(double), what);
+    p->entropy = bo_alloc_raw(context, p->queries, sizeof(double), what);
+    p->share = bo_alloc_raw(context, p->queries, sizeof(double), what);
+    return p->q && p->k && p->v && p->seen && p->scores && p->exact && p->entropy && p->share ? BO_OK : BO_MEMORY;
+}
+
+static void gather_queries(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
+{
+    for (size_t i = 0; i < wanted; i++)
+        memcpy(out + i * width, rows.at + query_place(i, wanted, total) * rows.stride, width * sizeof *out);
+}
+
+static void gather(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
+{
+    for (size_t i = 0; i < wanted; i++)
+        memcpy(out + i * width, rows.at + spaced(i, wanted, total) * rows.stride, width * sizeof *out);
+}
+
+static bo_status gather_values(bo_context *context, const source *from, size_t value_dim, size_t wanted, size_t total,
+                               float *out)
+{
+    if (from->v.at) {
+        gather(from->v, value_dim, wanted, total, out);
+        for (size_t i = 0; i < wanted * value_dim; i++)
+            if (!isfinite(out[i]))
+                return bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, "v", (double)out[i], from->sequence, from->key_head,
+                               spaced(i / value_dim, wanted, total), i % value_dim);
+        return BO_OK;
+    }
+    bo_rng rng = bo_rng_make(0, bo_rng_stream("attention.values", from->key_head));
+    for (size_t i = 0; i < wanted * value_dim; i++) out[i] = (float)bo_rng_normal(&rng);
+    return BO_OK;
+}
+
+/* ---- the exact answer ------------------------------------------------------------------------------------------ */
+
+typedef struct answer_job {
+    const bo_survey *survey;
+    const source *from;
+    bo_advice_problem *problem;
+    double *rows; /* a row of all keys for each worker */
+} answer_job;
+
+/* -Σ p log p with log p = l - log Σ exp l */
+static double entropy_of(size_t count, const double *log_weights)
+{
+    double sum = bo_log_sum(count, log_weights), entropy = 0;
+    for (size_t j = 0; j < count; j++) {
+        double log_share = log_weights[j] - sum;
+        entropy -= exp(log_share) * log_share;
+    }
+    return entropy;
+}
+
+static void answer_task(void *arg, size_t i, int worker)
+{
+    const answer_job *job = arg;
+    const bo_survey *s = job->survey;
+    const bo_sequence *at = &job->from->call->sequences[job->from->sequence];
+    const bo_attention *a = job->from->call->attention;
+    bo_advice_problem *p = job->problem;
+    size_t place = query_place(i, p->queries, at->queries), all = a->desc.causal ? place + 1 : at->keys;
+    const float *q = p->q + i * s->dim;
+    bo_compare_weights sampled = {.end = p->seen[i], .log = p->scores + i * p->keys};
+    bo_denominator sum = {0};
+    bo_weights_softmax(a->kernels, s->dim, s->scale, q, (bo_rows){p->k, s->dim}, &sampled);
+    bo_weights_mix(&sampled, (bo_rows){p->v, s->value_dim}, s->value_dim, &sum, p->exact + i * s->value_dim);
+    bo_compare_weights whole = {.end = all, .log = job->rows + (size_t)worker * at->keys};
+    p->entropy[i] = p->share[i] = NAN;
+    if (all < 2) return;
+    bo_weights_softmax(a->kernels, s->dim, s->scale, q, job->from->k, &whole);
+    p->entropy[i] = entropy_of(all, whole.log);
+    p->share[i] = p->entropy[i] / log((double)all);
+}
+
+/* The first of the sampled keys that a query at this place may see */
+static size_t seen_from(const source *from, const bo_advice_problem *p, size_t place)
+{
+    size_t keys = from->call->sequences[from->sequence].keys, seen = 0;
+    if (!from->call->attention->desc.causal) return p->keys;
+    while (seen < p->keys && spaced(seen, p->keys, keys) <= place) seen++;
+    return seen;
+}
+
+static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice_problem *p)
+{
+    const bo_sequence *at = &from->call->sequences[from->sequence];
+    size_t most = bo_most(1, at->queries / 2);
+    *p = (bo_advice_problem){
+        .key_head = from->key_head, .queries = bo_least(queries, most), .keys = bo_least(KEYS, at->keys)};
+    BO_TRY(problem_alloc(s->context, s, p));
+    gather_queries(from->q, s->dim, p->queries, at->queries, p->q);
+    gather(from->k, s->dim, p->keys, at->keys, p->k);
+    BO_TRY(gather_values(s->context, from, s->value_dim, p->keys, at->keys, p->v));
+    for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, query_place(i, p->queries, at->queries));
+    answer_job job = {s, from, p, NULL};
+    job.rows = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context) * at->keys, sizeof *job.rows,
+                            "exact attention of a query");
+    if (!job.rows) return BO_MEMORY;
+    bo_parallel(s->context, p->queries, answer_task, &job);
+    bo_free(job.rows);
+    for (size_t i = 0; i < p->queries * s->value_dim; i++) s->norm += p->exact[i] * p->exact[i];
+    return BO_OK;
+}
+
+/* Rows at even places of the key head of the problem that comes next. */
+static void look_aside(const bo_call *call, const float *q, const float *k, size_t key_head, const bo_survey *s)
+{
+    bo_side queries = bo_side_queries(call, q, key_head, 1), keys = bo_side_keys(call, k, key_head, 1);
+    size_t start = s->count * BO_SEEN_ROWS * s->dim;
+    queries.step = keys.step = 2;
+    bo_side_spread(&queries, BO_SEEN_ROWS, 0.5, s->seen_q + start);
+    bo_side_spread(&keys, BO_SEEN_ROWS, 0.5, s->seen_k + start);
+}
+
+bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                         size_t queries, bo_survey *out)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t count = bo_least(HEADS, d->heads), sequence;
+    *out = (bo_survey){.context = context, .dim = d->dim, .value_dim = d->value_dim, .scale = d->scale};
+    out->problems = bo_alloc(context, count, sizeof *out->problems, "samples of attention");
+    out->seen_q = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
+    out->seen_k = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
+    if (!out->problems || !out->seen_q || !out->seen_k) return BO_MEMORY;
+    for (; out->count < count; out->count++) {
+        if (!find_sequence(call, out->count, count, &sequence))
+            return bo_fail(context, BO_INVALID, "advice needs a sequence with queries and keys; there is none");
+        source from = source_of(call, q, k, v, sequence, spaced(out->count, count, d->heads));
+        bo_status status = cut(out, &from, queries / count, &out->problems[out->count]);
+        if (status != BO_OK) {
+            out->count++; /* so that what it holds is freed */
+            return status;
+        }
+        look_aside(call, q, k, from.key_head, out);
+    }
+    return BO_OK;
+}
+
+void bo_survey_free(bo_survey *survey)
+{
+    for (size_t i = 0; i < survey->count; i++) {
+        bo_advice_problem *p = &survey->problems[i];
+        void *const blocks[] = {p->q, p->k, p->v, p->seen, p->scores, p->exact, p->entropy, p->share};
+        for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) bo_free(blocks[b]);
+    }
+    bo_free(survey->problems);
+    bo_free(survey->seen_q);
+    bo_free(survey->seen_k);
+    *survey = (bo_survey){0};
+}
+
+void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
+{
+    size_t count = 0;
+    *entropy = *share = 0;
+    for (size_t n = 0; n < survey->count; n++)
+        for (size_t i = 0; i < survey->problems[n].queries; i++) {
+            if (isnan(survey->problems[n].entropy[i])) continue;
+            *entropy += survey->problems[n].entropy[i];
+            *share += survey->problems[n].share[i];
+            count++;
+        }
+    if (count) *entropy /= (double)count, *share /= (double)count;
+}
+
+/* ---- a window -------------------------------------------------------------------------------------------------- */
+
+enum { BEGINNING = KEYS }; /* tokens of a head */
+
+static bo_status beginnings_alloc(bo_context *context, bo_beginnings *b)
+{
+    const char *what = "the beginnings of sequences";
+    size_t rows = b->count * b->tokens;
+    b->q = bo_alloc(context, rows * b->dim, sizeof(float), what);
+    b->k = bo_alloc(context, rows * b->dim, sizeof(float), what);
+    b->v = bo_alloc(context, rows * b->value_dim, sizeof(float), what);
+    b->out = bo_alloc_raw(context, rows * b->value_dim, sizeof(float), what);
+    b->exact = bo_alloc(context, b->count * b->most * b->value_dim, sizeof(double), what);
+    return b->q && b->k && b->v && b->out && b->exact ? BO_OK : BO_MEMORY;
+}
+
+static bo_status fill_beginnings(bo_context *context, const source *from, bo_beginnings *b)
+{
+    for (size_t h = 0; h < b->count; h++) {
+        size_t n = b->lengths[h], start = h * b->tokens;
+        gather(from[h].q, b->dim, n, n, b->q + start * b->dim);
+        gather(from[h].k, b->dim, n, n, b->k + start * b->dim);
+        BO_TRY(gather_values(context, &from[h], b->value_dim, n, n, b->v + start * b->value_dim));
+    }
+    return BO_OK;
+}
+
+typedef struct beginnings_job {
+    const bo_beginnings *beginnings;
+    const bo_attention *exact;
+    double *rows; /* of log weights, one for each worker */
+} beginnings_job;
+
+static void beginnings_task(void *arg, size_t index, int worker)
+{
+    const beginnings_job *job = arg;
+    const bo_beginnings *b = job->beginnings;
+    size_t h = index / b->most, i = index % b->most, start = h * b->tokens;
+    if (i >= b->queries[h]) return;
+    size_t place = query_place(i, b->queries[h], b->lengths[h]);
+    bo_compare_weights w = {.end = place + 1, .log = job->rows + (size_t)worker * b->tokens};
+    bo_denominator sum = {0};
+    bo_weights_softmax(job->exact->kernels, b->dim, job->exact->desc.scale, b->q + (start + place) * b->dim,
+                       (bo_rows){b->k + start * b->dim, b->dim}, &w);
+    bo_weights_mix(&w, (bo_rows){b->v + start * b->value_dim, b->value_dim}, b->value_dim, &sum,
+                   b->exact + index * b->value_dim);
+}
+
+static bo_status answer_beginnings(bo_context *context, const bo_attention *exact, const bo_beginnings *b)
+{
+    beginnings_job job = {b, exact, NULL};
+    job.rows = bo_alloc_raw(context, (size_t)bo_context_threads(context) * b->tokens, sizeof *job.rows,
+                            "exact attention of a query");
+    if (!job.rows) return BO_MEMORY;
+    bo_parallel(context, b->count * b->most, beginnings_task, &job);
+    bo_free(job.rows);
+    return BO_OK;
+}
+
+bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                             size_t queries, bo_beginnings *out)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    source from[HEADS];
+    size_t sequence = 0;
+    *out = (bo_beginnings){.dim = d->dim, .value_dim = d->value_dim, .count = bo_least(HEADS, d->heads)};
+    for (size_t h = 0; h < out->count; h++) {
+        find_sequence(call, h, out->count, &sequence); /* there is one: the survey found it */
+        from[h] = source_of(call, q, k, v, sequence, spaced(h, out->count, d->heads));
+        out->lengths[h] = bo_least(BEGINNING, call->sequences[sequence].queries);
+        out->queries[h] = bo_least(bo_most(1, queries / out->count), bo_most(1, out->lengths[h] / 2));
+        out->tokens = bo_most(out->tokens, out->lengths[h]);
+        out->most = bo_most(out->most, out->queries[h]);
+    }
+    BO_TRY(beginnings_alloc(context, out));
+    BO_TRY(fill_beginnings(context, from, out));
+    return answer_beginnings(context, call->attention, out);
+}
+
+void bo_beginnings_free(bo_beginnings *b)
+{
+    void *const blocks[] = {b->q, b->k, b->v, b->out, b->exact};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+    *b = (bo_beginnings){0};
+}
+
+/* |out - exact| / |exact| over the queries that have an exact answer */
+static double beginnings_error(const bo_beginnings *b)
+{
+    double error = 0, norm = 0;
+    for (size_t h = 0; h < b->count; h++)
+        for (size_t i = 0; i < b->queries[h]; i++) {
+            size_t place = query_place(i, b->queries[h], b->lengths[h]);
+            const float *out = b->out + (h * b->tokens + place) * b->value_dim;
+            const double *exact = b->exact + (h * b->most + i) * b->value_dim;
+            for (size_t c = 0; c < b->value_dim; c++) {
+                error += ((double)out[c] - exact[c]) * ((double)out[c] - exact[c]);
+                norm += exact[c] * exact[c];
+            }
+        }
+    return bo_relative_error(error, norm);
+}
+
+bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const bo_attention *attention, double *error)
+{
+    bo_attention_shape shape = {.sequences = 1, .tokens = b->tokens};
+    bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
+    bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
+    *error = status == BO_OK ? beginnings_error(b) : INFINITY;
+    return status == BO_NUMERIC ? BO_OK : status; /* too large for it: no error to promise */
+}
+
+/* ---- candidates ------------------------------------------------------------------------------------------------------ */
+
+/* Candidates on the problems of a survey: the error they make, and the one that the variance formula predicts. The
+ * weights φ(q)·φ(k) are made one by one, as no attention does; what comes out is the same up to rounding. */
 
 enum {
     ROWS = BO_SIZE(64, 4),           /* that one task makes features of */

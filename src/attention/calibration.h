@@ -30,12 +30,4 @@ static inline bo_feature_sample bo_seen_sample(const bo_calibration *calibration
     return (bo_feature_sample){seen->kept, BO_KEPT_ROWS, calibration->width};
 }
 
-/* The factor of a law for the inputs of this map after length scales and √γ: calibration_apply.c. */
-bo_status bo_calibration_root(bo_context *context, const bo_calibration *calibration, size_t law,
-                              const bo_features_desc *map, bo_proposal proposal, double *root);
-
-/* What the data of a law says of a map with these frequencies: calibration_report.c. */
-bo_status bo_calibration_judge(bo_context *context, const bo_calibration *calibration, size_t law,
-                               const bo_features *map, bo_calibration_report *out);
-
 #endif

@@ -19,10 +19,6 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
                               bo_work *work, bo_geometry *out);
 void bo_geometry_free(bo_geometry *geometry);
 
-/* What a call knows from its arguments and geometry. */
-void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
-                  const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite);
-
 /* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
 void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan);
 

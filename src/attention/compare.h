@@ -64,7 +64,4 @@ typedef struct bo_study {
     double *kernel; /* of a tile: BO_STUDY_TILE x longest_keys, where `matrix` */
 } bo_study;
 
-/* Fills `found`; the caller's part of the study is what stands before it. */
-bo_status bo_study_run(bo_study *study);
-
 #endif

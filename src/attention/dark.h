@@ -61,8 +61,6 @@ bo_status bo_second_moments_eigenvalues(bo_context *context, size_t dim, const b
                                         const bo_second_moments *k, double *values);
 /* The mean of |x|². */
 double bo_second_moments_norm(size_t dim, const bo_second_moments *moments);
-/* The mean of |x + y|² over independent x and y. */
-double bo_second_moments_pair_norm(size_t dim, const bo_second_moments *q, const bo_second_moments *k);
 
 /* ---- the law --------------------------------------------------------------------------------------------------- */
 

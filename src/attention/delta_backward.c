@@ -1,8 +1,213 @@
+/* The backward pass of the delta rule. */
+#include <string.h>
+#include "delta.h"
+
+/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
+
+static bo_delta_back delta_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                     size_t chunk, bo_carver *carver)
+{
+    bo_delta_back back = {.delta = bo_delta_make(attention, in, key_head, chunk, carver)};
+    size_t dim = back.delta.dim, values = back.delta.values;
+    back.g = bo_carve_floats(carver, dim * values);
+    back.st = bo_carve_floats(carver, values * dim);
+    back.gt = bo_carve_floats(carver, values * dim);
+    back.ut = bo_carve_floats(carver, values * chunk);
+    back.du = bo_carve_floats(carver, chunk * values);
+    back.y = bo_carve_floats(carver, chunk * values);
+    back.carried = bo_carve_floats(carver, chunk * values);
+    back.pairs = bo_carve_floats(carver, chunk * chunk);
+    back.z = bo_carve_floats(carver, back.delta.gated ? chunk * chunk : 0);
+    back.from_s = bo_carve(carver, chunk, sizeof(double));
+    back.to_s = bo_carve(carver, chunk, sizeof(double));
+    back.dq = bo_carve_floats(carver, chunk * dim);
+    back.dk = bo_carve_floats(carver, chunk * dim);
+    return back;
+}
+
+/* ---- the memory ------------------------------------------------------------------------------------------------- */
+
+/* Gᵀk_j and G u_j, weighed; the gates' part of them. */
+static void back_learned(bo_delta_back *back)
+{
+    const bo_delta *work = &back->delta;
+    const bo_kernels *kernels = work->kernels;
+    size_t dim = work->dim, values = work->values, keys = work->keys;
+    kernels->transpose(dim, values, back->g, values, back->gt, dim);
+    kernels->transpose(keys, values, work->u, values, back->ut, work->chunk);
+    kernels->multiply(keys, values, dim, work->k, work->ldk, 1, back->g, values, false, back->du, values);
+    kernels->multiply(keys, dim, values, work->u, values, 1, back->gt, dim, false, back->dk, dim);
+    for (size_t j = 0; work->gated && j < keys; j++) {
+        float *du = back->du + j * values, *dk = back->dk + j * dim;
+        kernels->scale(values, work->weights[j], du, du);
+        kernels->scale(dim, work->weights[j], dk, dk);
+        back->to_s[j] = kernels->dot(values, work->u + j * values, du);
+    }
+}
+
+/* What comes through the memory after the chunk; G is carried over to the chunk's beginning but for what queries and
+ * keys owe to S. Without keys: ready for the queries. */
+static void delta_back_memory(bo_delta_back *back)
+{
+    const bo_delta *work = &back->delta;
+    const bo_kernels *kernels = work->kernels;
+    size_t dim = work->dim, values = work->values, keys = work->keys;
+    kernels->transpose(dim, values, work->s, values, back->st, dim);
+    if (keys == 0) return;
+    back_learned(back);
+    if (!work->gated) return;
+    float remains = work->remains[keys - 1];
+    back->through = (double)remains * kernels->dot(dim * values, work->s, back->g);
+    kernels->scale(dim * values, remains, back->g, back->g);
+    memset(back->z, 0, work->chunk * work->chunk * sizeof *back->z);
+    memset(back->from_s, 0, work->chunk * sizeof *back->from_s);
+}
+
+/* ---- queries ---------------------------------------------------------------------------------------------------- */
+
+/* dx (rows x dim) += pairs k, and dk += pairsᵀ x. */
+static void through_pairs(bo_delta_back *back, const float *x, size_t ldx, float *dx)
+{
+    const bo_delta *work = &back->delta;
+    const bo_kernels *kernels = work->kernels;
+    size_t dim = work->dim, chunk = work->chunk, keys = work->keys;
+    for (size_t first = 0; first < keys; first += BO_DELTA_BAND) {
+        size_t end = bo_delta_reach(work, first);
+        const float *square = back->pairs + first * chunk;
+        kernels->multiply(end - first, dim, end, square, chunk, 1, work->k, work->ldk, true, dx + first * dim, dim);
+        kernels->multiply(end - first, dim, keys - first, square + first, 1, chunk, x + first * ldx, ldx, true,
+                          back->dk + first * dim, dim);
+    }
+}
+
+/* The gates' part of row i of `pairs` before it is decayed: products with A or -P. */
+static void note_pairs(bo_delta_back *back, size_t i, const float *decayed)
+{
+    const bo_delta *work = &back->delta;
+    const float *row = back->pairs + i * work->chunk;
+    for (size_t j = 0; work->gated && j < i; j++) back->z[i * work->chunk + j] += decayed[j] * row[j];
+}
+
+/* What queries and keys of the chunk owe each other. */
+static void within_chunk(bo_delta_back *back, const float *dout, size_t lddout)
+{
+    const bo_delta *work = &back->delta;
+    size_t values = work->values, chunk = work->chunk, keys = work->keys;
+    for (size_t first = 0; first < keys; first += BO_DELTA_BAND)
+        work->kernels->multiply(bo_delta_reach(work, first) - first, values, keys - first,
+                                work->scores + first * chunk + first, 1, chunk, dout + first * lddout, lddout, true,
+                                back->du + first * values, values);
+    bo_delta_triangle(work, keys, values, dout, lddout, back->ut, back->pairs);
+    for (size_t i = 0; i < keys; i++) {
+        note_pairs(back, i, work->scores + i * chunk);
+        bo_delta_decay_row(work, i, i + 1, 1, back->pairs + i * chunk);
+    }
+    through_pairs(back, work->q, work->dim, back->dq);
+}
+
+/* One query head, whose q and A are in delta: dout (queries x values) is taken into all that it is part of; dq is left
+ * with respect to s q after the front. */
+static void delta_back_queries(bo_delta_back *back, size_t queries, const float *dout, size_t lddout)
+{
+    const bo_delta *work = &back->delta;
+    const bo_kernels *kernels = work->kernels;
+    size_t dim = work->dim, values = work->values;
+    const float *carried = dout;
+    size_t stride = lddout;
+    if (work->gated && work->keys) {
+        for (size_t i = 0; i < queries; i++)
+            kernels->scale(values, work->remains[i], dout + i * lddout, back->carried + i * values);
+        carried = back->carried;
+        stride = values;
+    }
+    kernels->multiply(queries, dim, values, carried, stride, 1, back->st, dim, false, back->dq, dim);
+    kernels->multiply(dim, values, queries, work->q, 1, dim, carried, stride, true, back->g, values);
+    for (size_t i = 0; work->gated && i < work->keys; i++)
+        back->from_s[i] += kernels->dot(dim, work->q + i * dim, back->dq + i * dim);
+    if (work->keys) within_chunk(back, dout, lddout);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------------- */
+
+/* du and y from the last row to the first. */
+static void solve(bo_delta_back *back)
+{
+    const bo_delta *work = &back->delta;
+    const bo_kernels *kernels = work->kernels;
+    size_t values = work->values, chunk = work->chunk, keys = work->keys;
+    for (size_t bands = (keys + BO_DELTA_BAND - 1) / BO_DELTA_BAND; bands-- > 0;) {
+        size_t first = bands * BO_DELTA_BAND, end = bo_delta_reach(work, first);
+        kernels->multiply(end - first, values, keys - end, work->products + end * chunk + first, 1, chunk,
+                          back->y + end * values, values, true, back->du + first * values, values);
+        for (size_t i = end; i-- > first;) {
+            float *du = back->du + i * values;
+            if (i + 1 < end)
+                kernels->multiply(1, values, end - i - 1, work->products + (i + 1) * chunk + i, 1, chunk,
+                                  back->y + (i + 1) * values, values, true, du, values);
+            kernels->scale(values, bo_delta_beta(work, i), du, back->y + i * values);
+        }
+    }
+}
+
+/* The parts of G and dk that come through Sᵀk_i. */
+static void back_wrong(bo_delta_back *back)
+{
+    const bo_delta *work = &back->delta;
+    const bo_kernels *kernels = work->kernels;
+    size_t dim = work->dim, values = work->values, keys = work->keys;
+    float *part = back->dq; /* the queries are done with it */
+    for (size_t i = 0; i < keys; i++)
+        kernels->scale(values, -work->remains[i], back->y + i * values, back->carried + i * values);
+    kernels->multiply(dim, values, keys, work->k, 1, work->ldk, back->carried, values, true, back->g, values);
+    kernels->multiply(keys, dim, values, back->carried, values, 1, back->st, dim, false, part, dim);
+    for (size_t i = 0; i < keys; i++) {
+        if (work->gated) back->from_s[i] += kernels->dot(dim, work->k + i * work->ldk, part + i * dim);
+        kernels->axpy(dim, 1, part + i * dim, back->dk + i * dim);
+    }
+}
+
+/* After every query head: y (which is dv), dk with respect to k after the front, G before the chunk. */
+static void delta_back_keys(bo_delta_back *back)
+{
+    const bo_delta *work = &back->delta;
+    size_t chunk = work->chunk;
+    solve(back);
+    back_wrong(back);
+    bo_delta_triangle(work, work->keys, work->values, back->y, work->values, back->ut, back->pairs);
+    for (size_t i = 0; i < work->keys; i++) {
+        note_pairs(back, i, work->products + i * chunk);
+        bo_delta_decay_row(work, i, i, -1, back->pairs + i * chunk);
+    }
+    through_pairs(back, work->k, work->ldk, back->dk);
+}
+
+/* ---- β and gates ------------------------------------------------------------------------------------------------ */
+
+/* dβ and da of the chunk's tokens, `stride` apart. */
+static void delta_back_beta(const bo_delta_back *back, float *dbeta, size_t stride)
+{
+    size_t values = back->delta.values;
+    for (size_t i = 0; i < back->delta.keys; i++)
+        dbeta[i * stride] = (float)back->delta.kernels->dot(values, back->du + i * values, back->delta.x + i * values);
+}
+
+/* dβ and da of the chunk's tokens, `stride` apart. */
+static void delta_back_gates(bo_delta_back *back, float *dgate, size_t stride)
+{
+    double *from = back->to_s, from_s = back->through; /* Σ_{i>=t} Z_ij of every j, and from S */
+    for (size_t t = back->delta.keys; t-- > 0;) {
+        const float *row = back->z + t * back->delta.chunk;
+        double sum = from_s += back->from_s[t];
+        for (size_t j = 0; j < t; j++) sum += from[j] += (double)row[j];
+        dgate[t * stride] = (float)sum;
+    }
+}
+
+/* ---- a sequence ------------------------------------------------------------------------------------------------------ */
+
 /* The backward pass of a sequence: the tape has the memory at the segments' beginnings; segments are taken from the
  * last to the first, the memory before each chunk of one and what was learned in it made again on the way forward, the
  * gradient on the way back. So memory is that of √N states. */
-#include <string.h>
-#include "delta_gradient.h"
 
 typedef struct back_work {
     bo_delta_back back;
@@ -14,7 +219,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
                            const bo_attention_plan *plan, bo_carver *carver)
 {
     size_t values = attention->desc.value_dim, chunks = plan->segment / plan->chunk;
-    back_work work = {.back = bo_delta_back_make(attention, in, key_head, plan->chunk, carver)};
+    back_work work = {.back = delta_back_make(attention, in, key_head, plan->chunk, carver)};
     work.states = bo_carve_floats(carver, chunks * attention->desc.dim * values);
     work.wrong = bo_carve_floats(carver, plan->segment * values);
     return work;
@@ -59,7 +264,7 @@ static bool back_queries(const bo_delta_task *at, bo_delta_back *back, size_t fi
         bo_rows dout = bo_rows_from(all, first);
         if (!bo_rows_finite(call->kernels, rows, d->value_dim, dout.at, dout.stride)) return false;
         bo_delta_queries(&back->delta, rows, bo_rows_from(q, first).at, q.stride);
-        bo_delta_back_queries(back, rows, dout.at, dout.stride);
+        delta_back_queries(back, rows, dout.at, dout.stride);
         call->kernels->scale(rows * d->dim, (float)d->scale, back->dq, back->dq);
         give_rows(&back->delta, BO_OF_QUERIES, first, rows, q, back->dq, dq);
     }
@@ -79,8 +284,8 @@ static void give_keys(const bo_delta_task *at, bo_delta_back *back, size_t first
     give_rows(&back->delta, BO_OF_KEYS, first, keys, at->rows.k, back->dk, dk);
     for (size_t i = 0; dv.at && i < keys; i++)
         memcpy(dv.at + i * dv.stride, back->y + i * values, values * sizeof *dv.at);
-    if (dbeta.at) bo_delta_back_beta(back, dbeta.at, dbeta.stride);
-    if (dgate.at) bo_delta_back_gates(back, dgate.at, dgate.stride);
+    if (dbeta.at) delta_back_beta(back, dbeta.at, dbeta.stride);
+    if (dgate.at) delta_back_gates(back, dgate.at, dgate.stride);
 }
 
 static bool back_chunk(const bo_delta_task *at, back_work *work, size_t first, size_t rows, size_t index)
@@ -91,10 +296,10 @@ static bool back_chunk(const bo_delta_task *at, back_work *work, size_t first, s
     go_to(work, index);
     bo_delta_keys(&back->delta, at, first, keys);
     bo_delta_weigh(&back->delta);
-    bo_delta_back_memory(back);
+    delta_back_memory(back);
     if (!back_queries(at, back, first, rows)) return false;
     if (keys == 0) return true;
-    bo_delta_back_keys(back);
+    delta_back_keys(back);
     give_keys(at, back, first, keys);
     return true;
 }

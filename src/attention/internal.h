@@ -1,20 +1,19 @@
 /* The attention room: a checked call, its geometry, and the engines that compute one (sequence, key head) of it.
  *
- * kinds.c       the table of kinds, presets         attention.c  create, destroy, redraw
+ * kinds.c       the table of kinds, presets         attention.c  create, destroy, redraw; maps and states from elsewhere
  * describe.c    descriptor and defaults             parameters.c the table of parameters
- * geometry.c    shape to sequences and rows         inputs.c     what arrays and states must be, and whom to blame
- * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend: check, run the tasks
- * work.c        room for scratch                    step.c       a token at a time, the same
- * state.c       the bytes of a state                watch.c      progress, and an end on request
- * transfer.c    maps and states from elsewhere
+ * plan.c        shape to sequences; chunk, memory   inputs.c     what arrays and states must be, and whom to blame
+ * calls.c       forward, backward, extend, step: check, run the tasks
+ * work.c        room for scratch                    state.c      the bytes of a state
+ * progress.c    progress, and an end on request
  *
- * row_transform.c what happens to q and k before φ    stream.c     keys as the sums take them in
- * linear.c …    attention with features: a chunk, its gradient, a sequence there and back, a step, waves
- * softmax.c …   tiles over explicit keys (kept.c: where they lie); exact.c … the engine of it
- * hybrid.c …    both, with one denominator
+ * row_transform.c what happens to q and k before φ  stream.c     keys as the sums take them in
+ * linear.c …    attention with features: linear_chunk.c a chunk, linear.c a sequence and a step, linear_backward.c back
+ * softmax.c     tiles over explicit keys (kv_cache.c: where they lie); exact.c the engine of it
+ * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: the memories; segments.c: what they share with linear.c
- * gate.c, calibration*.c, proposals.c, dark*.c, compare*.c, advise*.c: attention.h's sections on parameters from data and
- *               on honesty
+ * gate.c, calibration.c, proposals.c, dark.c, compare.c, advise.c …: attention.h's sections on parameters from data and on
+ *               honesty
  *
  * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t
  * bounds what the state has absorbed: R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); S, z are stored relative

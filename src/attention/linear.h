@@ -14,13 +14,44 @@
  * apart: n_i = exp(b[t]) (Sᵀ f_i + Σ_{j<t} (f_i·f_j) exp(c[j]) v_j), and forward takes exponentials of keys and of rows
  * instead of pairs.
  *
- * Where f_i·f_j has a closed form (linear_map.h), a chunk holds rows instead of features; these are made for a panel of
+ * Where f_i·f_j has a closed form (linear.h), a chunk holds rows instead of features; these are made for a panel of
  * rows at a time, when the sums are asked or take keys in, and stay in the second cache with the sums. */
 #ifndef BO_ATTENTION_LINEAR_H
 #define BO_ATTENTION_LINEAR_H
 
-#include "linear_map.h"
+#include "row_transform.h"
 #include "segments.h"
+#include "stream.h"
+
+/* ---- rows to features ------------------------------------------------------------------------------------------------ */
+
+/* Rows of q and k to features, by way of the front; and kernels that are a short function of s = γ x·y, for which
+ * within a chunk features are not needed: a product of d numbers gives what one of D features would. */
+
+typedef struct bo_mapper {
+    bo_row_transform front;
+    const bo_features *map;
+    size_t count; /* features */
+    float *t;     /* rows after the front: rows x width */
+    void *block;  /* features/block.h's scratch */
+} bo_mapper;
+
+/* For up to `rows` rows of one key head. */
+bo_mapper bo_mapper_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t rows,
+                         bo_carver *carver);
+/* Features (rows x count) and log scales. */
+void bo_mapper_features(const bo_mapper *mapper, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
+                        float *log_scale);
+
+/* k(x, y) = f(s), s = Σ_j factor_j x_j y_j of rows after the front. */
+typedef struct bo_closed {
+    bool used;   /* features are many more than columns */
+    bool taylor; /* f = 1 + s + s²/2, else (1 + s)^degree */
+    int degree;
+    float *factor; /* γ / (length scale)² of each column */
+} bo_closed;
+
+/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
 
 /* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
  * exactly when every exponent above is 0 (no gate, features without log scale). With gate FIXED and features without log
@@ -112,8 +143,6 @@ float bo_normalize(const bo_attention *attention, float denominator, const float
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
-/* Settles b, c and what remains for every chunk, from the gate of all tokens. */
-void bo_linear_settle(bo_linear *work, const float *log_gate);
 /* row[j] *= exp(c[j] + b[t] - r[t]) for j < t; returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 where 1 - g is at its least. */
@@ -151,9 +180,24 @@ bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_
 /* Features of the queries of every head of the group. */
 void bo_linear_step_queries(const bo_attention *attention, const bo_linear_step_work *work,
                             const bo_attention_inputs *in, size_t first, size_t count, size_t key_head);
-size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);
 bo_token_operations bo_linear_operations(const bo_attention *attention);
-void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
-                    size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
+
+/* ---- a sequence ------------------------------------------------------------------------------------------------------ */
+
+/* The forward pass of attention with features: what a task of one key head (linear.c) and the waves of a few heads on many
+ * threads (linear_waves.c) share. */
+
+/* One key head of one sequence: where its arrays are. */
+typedef struct bo_linear_task {
+    const bo_call *call;
+    const bo_sequence *at;
+    size_t sequence, key_head;
+    bo_rows k, v, gate;
+} bo_linear_task;
+
+typedef struct bo_linear_forward {
+    bo_linear linear;
+    float *n, *denominator, *top; /* of a chunk's queries */
+} bo_linear_forward;
 
 #endif

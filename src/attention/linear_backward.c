@@ -1,11 +1,346 @@
+/* The backward pass of attention with features. */
+#include <math.h>
+#include <string.h>
+#include "linear_backward.h"
+#include "parameters.h"
+
+/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
+
+/* The hybrid's window may weigh e^-100 in the sums' units: what nothing in them answers to stays a number. */
+static const float most_exponent = 69.0f;
+
+/* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
+enum { COLUMNS = BO_SIZE(32, 4) };
+
+/* Where features' gradients go, a chunk of them or a panel. */
+static void carve_slopes(bo_linear_back *back, bo_carver *carver)
+{
+    bo_linear *work = &back->linear;
+    size_t chunk = work->chunk, width = work->depth;
+    back->dfq = back->dfk = bo_carve_floats(carver, work->panel * work->count);
+    if (!work->closed.used) {
+        back->dfk = bo_carve_floats(carver, chunk * work->count);
+        return;
+    }
+    work->slopes = bo_carve_floats(carver, chunk * chunk);
+    back->ft = bo_carve_floats(carver, work->count * work->panel);
+    back->direct = bo_carve_floats(carver, chunk * width);
+    back->dtk = bo_carve_floats(carver, chunk * width);
+}
+
+static bo_linear_back linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                       size_t chunk, bo_carver *carver)
+{
+    size_t count = attention->count, values = attention->desc.value_dim, wide = values + 1;
+    bo_linear_back back = {.linear = bo_linear_make(attention, in, key_head, chunk, carver), .wide = wide};
+    back.linear.whole = true;
+    if (back.linear.weighted) back.linear.mild = 0;
+    back.gt = bo_carve_floats(carver, wide * count);
+    back.dn = bo_carve_floats(carver, chunk * wide);
+    back.carried = bo_carve_floats(carver, chunk * wide);
+    back.vt = bo_carve_floats(carver, wide * chunk);
+    back.vw = bo_carve_floats(carver, chunk * wide);
+    back.p = bo_carve_floats(carver, chunk * chunk);
+    carve_slopes(&back, carver);
+    back.dvt = bo_carve_floats(carver, values * chunk);
+    back.dt = bo_carve_floats(carver, chunk * back.linear.mapper.front.width);
+    back.dx = bo_carve_floats(carver, chunk * attention->desc.dim);
+    back.dv = bo_carve_floats(carver, chunk * values);
+    back.flow = bo_carve(carver, chunk, sizeof(double));
+    back.own = bo_carve(carver, chunk, sizeof(double));
+    return back;
+}
+
+/* The sums, transposed and augmented. */
+static void sums_widen(const bo_linear_back *back, bo_sums sums, float *st)
+{
+    size_t count = back->linear.count, values = back->linear.value_dim;
+    back->linear.kernels->transpose(count, values, sums.s, values, st, count);
+    memcpy(st + values * count, sums.z, count * sizeof *st);
+}
+
+/* next = S~ᵀ after the chunk whose keys (fk, weights, vw) are at hand. */
+static void linear_advance(const bo_linear_back *back, const float *st, float *next)
+{
+    const bo_linear *work = &back->linear;
+    size_t count = work->count;
+    work->kernels->scale(back->wide * count, work->remains[work->keys], st, next);
+    for (size_t first = 0; first < work->keys; first += work->panel) {
+        size_t rows = bo_least(work->panel, work->keys - first);
+        work->kernels->multiply(back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
+                                bo_linear_features(work, work->fk, first, rows), count, true, next, count);
+    }
+}
+
+/* w_j v~_j of the chunk's keys: vw. */
+static void linear_back_values(bo_linear_back *back, const bo_key_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    size_t values = work->value_dim;
+    for (size_t j = 0; j < rows->keys; j++) {
+        float weight = work->weights[j];
+        work->kernels->scale(values, weight, rows->v + j * rows->ldv, back->vw + j * back->wide);
+        back->vw[j * back->wide + values] = weight;
+    }
+}
+
+/* f_i·df_i of some rows, for the gates. */
+static void add_flow(const bo_linear *work, size_t rows, const float *features, const float *slopes, double *flow)
+{
+    size_t count = work->count;
+    for (size_t i = 0; work->attention->desc.gate != BO_GATE_NONE && i < rows; i++)
+        flow[i] += work->kernels->dot(count, features + i * count, slopes + i * count);
+}
+
+/* Closed: a panel of keys, down to dt. */
+static void sums_panel(bo_linear_back *back, size_t first, size_t rows)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, wide = back->wide, depth = work->depth;
+    const float *features = bo_linear_features(work, work->fk, first, rows);
+    kernels->multiply(rows, count, wide, back->vw + first * wide, wide, 1, back->gt, count, false, back->dfk, count);
+    add_flow(work, rows, features, back->dfk, back->own + first);
+    bo_features_block_backward(work->mapper.map, rows, work->fk + first * depth, depth, features, count, back->dfk,
+                               count, back->dtk + first * depth, depth, work->mapper.block);
+    kernels->transpose(rows, count, features, count, back->ft, rows);
+    kernels->multiply(work->value_dim, rows, count, back->gt, count, 1, back->ft, rows, false, back->dvt + first,
+                      work->chunk);
+}
+
+/* The parts of df_j (where closed dt_j) and dv_j that come through the sums after the chunk; fkt and vt are made. */
+static void linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, values = work->value_dim, keys = rows->keys, chunk = work->chunk, wide = back->wide;
+    memset(back->own, 0, keys * sizeof *back->own);
+    bo_linear_transpose(work);
+    kernels->transpose(keys, values, rows->v, rows->ldv, back->vt, chunk);
+    for (size_t j = 0; j < keys; j++) back->vt[values * chunk + j] = 1;
+    linear_back_values(back, rows);
+    if (work->closed.used) {
+        memset(back->direct, 0, keys * work->depth * sizeof *back->direct);
+        for (size_t first = 0; first < keys; first += work->panel)
+            sums_panel(back, first, bo_least(work->panel, keys - first));
+    } else {
+        kernels->multiply(keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
+        kernels->multiply(values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt, chunk);
+    }
+    for (size_t i = 0; work->weighted && i < values; i++)
+        for (size_t j = 0; j < keys; j++) back->dvt[i * chunk + j] *= work->weights[j];
+}
+
+/* The same, and Gᵀ is carried over to the chunk's beginning: ready for the queries. */
+static void linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    memset(back->flow, 0, work->chunk * sizeof *back->flow);
+    if (rows->keys == 0) return;
+    linear_back_sums(back, rows);
+    float remains = work->remains[rows->keys];
+    if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
+}
+
+/* dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is what n is relative to. */
+static void output_gradient(const bo_linear *work, const float *dout, const float *out, float own, float top, float sum,
+                            float *dn)
+{
+    const bo_kernels *kernels = work->kernels;
+    size_t values = work->value_dim;
+    float factor = 0;
+    if (isfinite(sum) && isfinite(top)) factor = expf(fminf(own - top, most_exponent)) / fabsf(sum);
+    kernels->scale(values, factor, dout, dn);
+    dn[values] = sum > 0 && factor > 0 ? -factor * (float)kernels->dot(values, dout, out) : 0;
+    for (size_t j = 0; j <= values; j++) {
+        if (fabsf(dn[j]) <= BO_MOST_SLOPE) continue;
+        memset(dn, 0, (values + 1) * sizeof *dn);
+        return;
+    }
+}
+
+/* dn~ and ρ dn~ of each row. */
+static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    size_t wide = back->wide;
+    for (size_t i = 0; i < rows->rows; i++) {
+        size_t t = bo_visible(i, rows->lag, work->keys);
+        float *dn = back->dn + i * wide;
+        output_gradient(work, rows->dout + i * rows->lddout, rows->out + i * rows->ldout, work->lq[i] + work->r[t],
+                        rows->top[i], rows->sum[i], dn);
+        work->kernels->scale(wide, work->remains[t], dn, back->carried + i * wide);
+    }
+}
+
+/* Gates where scores are closed: what row i owes to f_i·df_i and to f_j·df_j within the chunk is dn~_i·v~_j A_ij. */
+static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *products)
+{
+    const float *scores = back->linear.scores + row * back->linear.chunk;
+    for (size_t j = 0; j < t; j++) {
+        double flow = (double)products[j] * (double)scores[j];
+        back->flow[row] += flow;
+        back->own[j] += flow;
+    }
+}
+
+/* P, zero where nothing is seen; where closed P_ij f'(s_ij). The scores are there. */
+static void value_products(bo_linear_back *back, const bo_query_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    bool gated = work->closed.used && work->attention->desc.gate != BO_GATE_NONE;
+    for (size_t first = 0; first < rows->rows; first += BO_BAND) {
+        size_t band = bo_least(BO_BAND, rows->rows - first),
+               width = bo_visible(first + band - 1, rows->lag, work->keys);
+        kernels->multiply(band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt, work->chunk,
+                          false, back->p + first * work->chunk, work->chunk);
+        for (size_t i = first; i < first + band; i++) {
+            size_t t = bo_visible(i, rows->lag, work->keys);
+            float *row = back->p + i * work->chunk;
+            memset(row + t, 0, (work->keys - t) * sizeof *row);
+            if (gated) share_flow(back, i, t, row);
+            if (work->weighted) bo_linear_weigh(work, t, row);
+            for (size_t j = 0; work->closed.used && j < t; j++) row[j] *= work->slopes[i * work->chunk + j];
+        }
+    }
+}
+
+/* Keys from j on are seen by rows from j + lag on: to = Pᵀ fq added to the keys' gradients, and Aᵀ dn to dv. */
+static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
+    for (size_t j = 0; j < keys; j += COLUMNS) {
+        size_t columns = bo_least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
+        kernels->multiply(columns, depth, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * depth, depth,
+                          true, to + j * depth, depth);
+        kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
+                          work->scores + from * chunk + j, chunk, true, back->dvt + j, chunk);
+    }
+}
+
+/* P fk, added to or written over what the queries get. */
+static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool add, float *to)
+{
+    const bo_linear *work = &back->linear;
+    size_t depth = work->depth, chunk = work->chunk;
+    for (size_t first = 0; first < rows->rows; first += BO_BAND) {
+        size_t band = bo_least(BO_BAND, rows->rows - first),
+               width = bo_visible(first + band - 1, rows->lag, work->keys);
+        work->kernels->multiply(band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
+                                to + first * depth, depth);
+    }
+}
+
+/* dt += factor ∘ direct */
+static void add_direct(const bo_linear *work, size_t rows, const float *direct, float *dt)
+{
+    size_t depth = work->depth;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < depth; j++) dt[r * depth + j] += work->closed.factor[j] * direct[r * depth + j];
+}
+
+/* What queries and keys of the chunk owe each other: df_i, df_j (where closed dt_i, dt_j) and dv_j through P and A. */
+static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    bool closed = work->closed.used;
+    bo_linear_scores(work, rows->rows, rows->lag, NULL);
+    value_products(back, rows);
+    give_keys(back, rows, closed ? back->direct : back->dfk);
+    if (!closed) {
+        give_queries(back, rows, true, back->dfq);
+        return;
+    }
+    give_queries(back, rows, false, work->mapper.t);
+    add_direct(work, rows->rows, work->mapper.t, back->dt);
+}
+
+/* dt of the features in `features`, through the map; t: the rows after the front. */
+static void through_map(bo_linear_back *back, size_t rows, const float *t, size_t ldt, const float *features,
+                        const float *slopes, float *dt, size_t lddt)
+{
+    const bo_mapper *mapper = &back->linear.mapper;
+    bo_features_block_backward(mapper->map, rows, t, ldt, features, mapper->count, slopes, mapper->count, dt, lddt,
+                               mapper->block);
+}
+
+/* Not closed: d inputs of the features in `features`, through map and front. */
+static void through_front(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
+                          const float *features, const float *slopes, float *dx, size_t lddx, float *parameters)
+{
+    const bo_mapper *mapper = &back->linear.mapper;
+    size_t ldt;
+    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
+    if (bo_row_transform_is_none(&mapper->front)) {
+        through_map(back, rows, t, ldt, features, slopes, dx, lddx);
+        return;
+    }
+    through_map(back, rows, t, ldt, features, slopes, back->dt, mapper->front.width);
+    bo_row_transform_backward(&mapper->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
+}
+
+/* A panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
+static void query_panel(bo_linear_back *back, size_t first, size_t rows)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, wide = back->wide, depth = work->depth;
+    const float *features = bo_linear_features(work, work->fq, first, rows), *carried = back->carried + first * wide;
+    kernels->multiply(rows, count, wide, carried, wide, 1, back->st, count, false, back->dfq, count);
+    kernels->multiply(wide, count, rows, carried, 1, wide, features, count, true, back->gt, count);
+    if (!work->closed.used) return;
+    add_flow(work, rows, features, back->dfq, back->flow + first);
+    through_map(back, rows, work->fq + first * depth, depth, features, back->dfq, back->dt + first * depth, depth);
+}
+
+static void linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters)
+{
+    bo_linear *work = &back->linear;
+    const bo_row_transform *front = &work->mapper.front;
+    size_t dim = front->dim;
+    bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
+    output_gradients(back, rows);
+    for (size_t first = 0; first < rows->rows; first += work->panel)
+        query_panel(back, first, bo_least(work->panel, rows->rows - first));
+    if (work->keys) within_chunk(back, rows);
+    if (!work->closed.used) add_flow(work, rows->rows, work->fq, back->dfq, back->flow);
+    if (!rows->dq && !parameters) return;
+    float *dq = rows->dq && !rows->add ? rows->dq : back->dx;
+    size_t lddq = rows->dq && !rows->add ? rows->lddq : dim;
+    if (work->closed.used)
+        bo_row_transform_backward(front, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, back->dt, dq, lddq, parameters);
+    else
+        through_front(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
+    for (size_t i = 0; rows->dq && rows->add && i < rows->rows; i++)
+        work->kernels->axpy(dim, 1, back->dx + i * dim, rows->dq + i * rows->lddq);
+}
+
+/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv. */
+static void linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters)
+{
+    bo_linear *work = &back->linear;
+    const bo_row_transform *front = &work->mapper.front;
+    size_t dim = front->dim, values = work->value_dim;
+    if (work->closed.used) {
+        add_direct(work, rows->keys, back->direct, back->dtk);
+        bo_row_transform_backward(front, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim,
+                                  parameters);
+    } else {
+        add_flow(work, rows->keys, work->fk, back->dfk, back->own);
+        through_front(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, dim, parameters);
+    }
+    work->kernels->transpose(values, rows->keys, back->dvt, work->chunk, back->dv, values);
+}
+
+/* ---- a sequence ------------------------------------------------------------------------------------------------------ */
+
 /* The backward pass of a sequence. Causal: the tape has the sums at the segments' beginnings; segments are taken from
  * the last to the first, the sums before each chunk of one made again on the way forward, the gradient on the way
  * back. So memory is that of √N states. Bidirectional: queries first, which collect the gradient of the sums, then
  * keys. */
-#include <math.h>
-#include <string.h>
-#include "linear_gradient.h"
-#include "parameters.h"
 
 /* A segment's features and sums. */
 typedef struct back_work {
@@ -22,7 +357,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
                            const bo_attention_plan *plan, bo_carver *carver)
 {
     size_t chunk = plan->chunk, chunks = attention->desc.causal ? plan->segment / chunk : 1;
-    back_work work = {.back = bo_linear_back_make(attention, in, key_head, chunk, carver)};
+    back_work work = {.back = linear_back_make(attention, in, key_head, chunk, carver)};
     work.fk = bo_carve_floats(carver, chunks * chunk * work.back.linear.depth);
     work.log_scales = bo_carve_floats(carver, chunks * chunk);
     work.states = bo_carve_floats(carver, (chunks + 1) * work.back.wide * attention->count);
@@ -68,7 +403,7 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
                                .lddq = dq.stride,
                                .add = at->add};
         if (!bo_rows_finite(call->kernels, rows, d->value_dim, query.dout, dout.stride)) return false;
-        bo_linear_back_queries(&work->back, &query, work->front);
+        linear_back_queries(&work->back, &query, work->front);
     }
     return true;
 }
@@ -128,7 +463,7 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
     bo_linear_back *back = &work->back;
     bo_linear *linear = &back->linear;
     size_t chunk = linear->chunk, size = back->wide * linear->count;
-    bo_sums_widen(back, linear->sums, work->states);
+    sums_widen(back, linear->sums, work->states);
     work->state_scales[0] = *linear->sums.log_scale;
     for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
         bo_key_rows rows = take(at, work, at_token, bo_least(chunk, end - at_token));
@@ -138,8 +473,8 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
         bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         restore_chunk(work, &rows, index);
         if (at_token + chunk >= end && !whole) return;
-        bo_linear_back_values(back, &rows);
-        bo_linear_advance(back, st, st + size);
+        linear_back_values(back, &rows);
+        linear_advance(back, st, st + size);
         work->state_scales[index + 1] =
             linear->weighted && rows.keys ? linear->r[rows.keys] : work->state_scales[index];
     }
@@ -169,10 +504,10 @@ static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t firs
     bo_key_rows rows = take(at, work, first, count);
     restore_chunk(work, &rows, index);
     back->st = work->states + index * back->wide * back->linear.count;
-    bo_linear_back_keys(back, &rows);
+    linear_back_keys(back, &rows);
     if (!back_queries(at, work, first, count, rows.lag)) return false;
     if (rows.keys == 0) return true;
-    bo_linear_back_finish(back, &rows, work->front);
+    linear_back_finish(back, &rows, work->front);
     bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
     if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, &rows);
     return true;
@@ -222,7 +557,7 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, 0));
     float after = *linear->sums.log_scale;
     linear->r[0] = after;
-    bo_sums_widen(back, linear->sums, work->states);
+    sums_widen(back, linear->sums, work->states);
     back->st = work->states;
     for (size_t first = 0; first < sequence->queries; first += chunk) {
         size_t rows = bo_least(chunk, sequence->queries - first);
@@ -234,8 +569,8 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
         bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
-        bo_linear_back_sums(back, &rows);
-        bo_linear_back_finish(back, &rows, work->front);
+        linear_back_sums(back, &rows);
+        linear_back_finish(back, &rows, work->front);
         bo_stream_give(call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
     }
     /* The initial sums count exp(before - after) of the final ones. */

@@ -1,8 +1,156 @@
 /* A chunk of attention with features: linear.h has the formulas. */
-#include <float.h>
+#include "linear.h"
 #include <math.h>
 #include <string.h>
-#include "linear.h"
+#include <float.h>
+
+/* ---- rows to features ------------------------------------------------------------------------------------------------ */
+
+bo_mapper bo_mapper_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t rows,
+                         bo_carver *carver)
+{
+    bo_mapper mapper = {.map = attention->features[key_head], .count = attention->count};
+    mapper.front = bo_row_transform_make(attention, in, key_head, carver);
+    mapper.t = bo_carve_floats(carver, rows * mapper.front.width);
+    mapper.block = bo_carve(carver, bo_features_block_bytes(mapper.map, rows), 1);
+    return mapper;
+}
+
+void bo_mapper_features(const bo_mapper *mapper, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
+                        float *log_scale)
+{
+    size_t ldt;
+    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
+    bo_features_block(mapper->map, rows, t, ldt, features, mapper->count, log_scale, mapper->block);
+}
+
+static bool closed_used(const bo_attention *attention)
+{
+    return bo_features_closed(attention->features[0]) && attention->count > 2 * attention->desc.features.dim;
+}
+
+static bo_closed closed_make(const bo_attention *attention, bo_carver *carver)
+{
+    const bo_features_desc *desc = &attention->desc.features;
+    bo_closed closed = {
+        .used = closed_used(attention), .taylor = desc->kernel == BO_KERNEL_TAYLOR, .degree = desc->degree};
+    if (!closed.used) return closed;
+    closed.factor = bo_carve_floats(carver, desc->dim);
+    for (size_t j = 0; carver->at && j < desc->dim; j++) {
+        double length = desc->length_scales ? (double)desc->length_scales[j] : 1;
+        closed.factor[j] = (float)(desc->gamma / (length * length));
+    }
+    return closed;
+}
+
+/* s becomes f(s); slope (NULL: not wanted) gets f'(s). */
+static void closed_apply(const bo_closed *closed, size_t n, float *s, float *slope)
+{
+    if (closed->taylor) {
+        for (size_t i = 0; slope && i < n; i++) slope[i] = 1 + s[i];
+        for (size_t i = 0; i < n; i++) s[i] = 1 + s[i] * (1 + 0.5f * s[i]);
+        return;
+    }
+    float degree = (float)closed->degree;
+    for (size_t i = 0; i < n; i++) {
+        float base = 1 + s[i], power = 1;
+        for (int p = 1; p < closed->degree; p++) power *= base;
+        if (slope) slope[i] = degree * power;
+        s[i] = base * power;
+    }
+}
+
+/* ---- what keys weigh ------------------------------------------------------------------------------------------------- */
+
+/* Least input weight 1 - g, so that its logarithm stays finite; where it is this, it does not depend on g. */
+static const float least_input = 1e-30f;
+
+float bo_log_input(const bo_attention *attention, float log_gate)
+{
+    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;
+}
+
+double bo_input_slope(float log_gate)
+{
+    double input = -expm1((double)log_gate);
+    return input > (double)least_input ? -exp((double)log_gate) / input : 0;
+}
+
+/* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
+float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
+{
+    if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -work->r[t], row);
+    return work->kernels->exp_weigh_wide(t, work->c, work->b[t] - (double)work->r[t], row);
+}
+
+/* How many of the first keys leave enough of what was before, a rule that asks no later key; exp(c) of those. */
+static void find_apart(bo_linear *work, size_t keys)
+{
+    const double least = -8; /* exponents of this size cost float no more than three of its bits */
+    work->mild = 0;
+    if (work->attention->scaled || work->whole) return;
+    while (work->mild < keys && work->b[work->mild + 1] >= least) work->mild++;
+    for (size_t j = 0; j < work->mild; j++) work->apart[j] = (float)work->c[j];
+    work->kernels->exp_shift(work->mild, work->apart, 0, work->apart);
+}
+
+/* Settles b, c and what remains for every chunk, from the gate of all tokens. */
+static void linear_settle(bo_linear *work, const float *log_gate)
+{
+    double gate = (double)bo_log_gate(log_gate);
+    work->settled = true;
+    for (size_t t = 0; t <= work->chunk; t++) {
+        work->b[t] = (double)t * gate;
+        work->remains[t] = (float)exp(work->b[t]);
+    }
+    for (size_t j = 0; j < work->chunk; j++) work->c[j] = -work->b[j + 1];
+    find_apart(work, work->chunk);
+}
+
+/* What is left of the sums after t keys, for the queries as exp_below has it. What the sums themselves are multiplied
+ * with is as exact as float can say, for it goes on from chunk to chunk. */
+static void find_remains(bo_linear *work)
+{
+    size_t keys = work->keys;
+    double before = (double)work->r[0];
+    for (size_t t = 1; t < keys; t++) work->remains[t] = (float)(before + work->b[t] - (double)work->r[t]);
+    work->kernels->exp_below(keys - 1, work->remains + 1, 0, work->remains + 1);
+    work->remains[keys] = (float)exp(before + work->b[keys] - (double)work->r[keys]);
+}
+
+/* b, r and c of the chunk's keys, from lk and the sums' log scale. */
+static void find_exponents(bo_linear *work, const float *log_gate, size_t stride)
+{
+    bool scaled = work->attention->scaled;
+    for (size_t j = 0; j < work->keys; j++) {
+        float gate = bo_log_gate(log_gate ? log_gate + j * stride : NULL), kept = work->r[j] + gate;
+        double own = (double)work->lk[j] + (double)bo_log_input(work->attention, gate);
+        work->b[j + 1] = work->b[j] + (double)gate;
+        if (scaled) work->r[j + 1] = kept > (float)own ? kept : (float)own;
+        work->c[j] = own - work->b[j + 1];
+    }
+}
+
+void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride)
+{
+    work->keys = keys;
+    if (!work->weighted || keys == 0) return;
+    if (!work->settled) {
+        work->b[0] = 0;
+        work->r[0] = *work->sums.log_scale;
+        find_exponents(work, log_gate, gate_stride);
+        find_remains(work);
+        find_apart(work, keys);
+    }
+    if (keys <= work->mild) {
+        work->kernels->scale(keys, work->remains[keys], work->apart, work->weights);
+        return;
+    }
+    for (size_t j = 0; j < keys; j++) work->weights[j] = 1;
+    bo_linear_weigh(work, keys, work->weights);
+}
+
+/* ---- queries and keys ------------------------------------------------------------------------------------------------ */
 
 /* Rows whose features are made at a time where scores are closed: deep enough for products near peak, few enough that
  * the features of a row of thousands stay in the second cache. */
@@ -10,7 +158,7 @@ enum { PANEL = BO_SIZE(32, 4) };
 
 size_t bo_linear_depth(const bo_attention *attention)
 {
-    return bo_closed_used(attention) ? attention->desc.features.dim : attention->count;
+    return closed_used(attention) ? attention->desc.features.dim : attention->count;
 }
 
 bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
@@ -25,7 +173,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
                       .mild = chunk,
                       .weighted = attention->scaled || attention->desc.gate != BO_GATE_NONE};
     work.mapper = bo_mapper_make(attention, in, key_head, chunk, carver);
-    work.closed = bo_closed_make(attention, carver);
+    work.closed = closed_make(attention, carver);
     work.depth = bo_linear_depth(attention);
     work.panel = work.closed.used ? bo_least(chunk, PANEL) : chunk;
     if (work.closed.used) work.features = bo_carve_floats(carver, work.panel * count);
@@ -51,7 +199,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     for (size_t t = 0; t <= chunk; t++) work.remains[t] = 1;
     memset(work.r, 0, (chunk + 1) * sizeof *work.r);
     if (attention->desc.gate == BO_GATE_FIXED && !attention->scaled)
-        bo_linear_settle(&work, bo_fixed_gate(attention, in, key_head));
+        linear_settle(&work, bo_fixed_gate(attention, in, key_head));
     return work;
 }
 
@@ -123,7 +271,7 @@ static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wan
 {
     float *scores = work->scores + row * work->chunk, *slopes = work->slopes ? work->slopes + row * work->chunk : NULL;
     memset(scores + t, 0, (work->keys - t) * sizeof *scores);
-    if (work->closed.used) bo_closed_apply(&work->closed, t, scores, slopes);
+    if (work->closed.used) closed_apply(&work->closed, t, scores, slopes);
     if (t > work->mild) return bo_linear_weigh(work, t, scores);
     return wanted ? work->kernels->dot_f32(t, scores, work->apart) : 0;
 }

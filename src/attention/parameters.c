@@ -60,7 +60,8 @@ size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which)
     return offset;
 }
 
-const float *bo_parameter_in(const bo_attention_inputs *in, bo_parameter which)
+/* The array in inputs or gradients; NULL: not given, not wanted. */
+static const float *parameter_in(const bo_attention_inputs *in, bo_parameter which)
 {
     return *(const float *const *)((const char *)in + definitions[which].in);
 }
@@ -104,7 +105,7 @@ bo_status bo_parameters_check(bo_context *context, const bo_attention *attention
 {
     for (int p = 0; p < BO_PARAMETER_COUNT; p++) {
         const definition *of = &definitions[p];
-        const float *values = bo_parameter_in(in, (bo_parameter)p);
+        const float *values = parameter_in(in, (bo_parameter)p);
         if (!values) continue;
         size_t size = bo_parameter_size(attention, (bo_parameter)p);
         BO_TRY(check_taken(context, attention, false, of->name, of->traits, size > 0));

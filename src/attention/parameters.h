@@ -8,7 +8,6 @@
 /* Where its gradient begins in a task's `parameters`. */
 size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which);
 /* The array in inputs or gradients; NULL: not given, not wanted. */
-const float *bo_parameter_in(const bo_attention_inputs *in, bo_parameter which);
 float *bo_parameter_gradient(const bo_attention_gradients *gradients, bo_parameter which);
 /* Every parameter given is this attention's, finite and in its range. */
 bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in);

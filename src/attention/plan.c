@@ -1,8 +1,154 @@
+/* From a shape to sequences, and how they will be computed. */
+#include <string.h>
+#include "calls.h"
+#include <unistd.h>
+
+/* ---- sequences ------------------------------------------------------------------------------------------------------- */
+
+/* From a shape to sequences: lengths, where each begins, what the tape keeps. */
+
+/* More floats than this in one array is a mistake; sums of lengths stay far from overflow. */
+#define MOST_FLOATS ((size_t)1 << 50)
+
+static bo_status check_total(bo_context *context, const bo_attention_desc *desc, const char *what, size_t tokens)
+{
+    size_t widest = desc->heads * (desc->dim > desc->value_dim ? desc->dim : desc->value_dim);
+    if (tokens > MOST_FLOATS / widest)
+        return bo_fail(context, BO_INVALID, "attention: %zu %s of %zu heads are more than an array can hold", tokens,
+                       what, desc->heads);
+    return BO_OK;
+}
+
+static bo_status fill_sequences(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                bo_geometry *out)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    for (size_t s = 0; s < shape->sequences; s++) {
+        bo_sequence *at = &out->sequences[s];
+        *at = (bo_sequence){0};
+        size_t keys = shape->key_tokens ? shape->key_tokens : shape->tokens;
+        at->queries = shape->lengths ? shape->lengths[s] : shape->tokens;
+        if (shape->no_queries) at->queries = 0;
+        if (shape->lengths) keys = shape->key_lengths ? shape->key_lengths[s] : shape->lengths[s];
+        at->keys = shape->no_keys ? 0 : keys;
+        if (desc->causal && !shape->no_keys && !shape->no_queries && at->queries != at->keys)
+            return bo_fail(context, BO_INVALID,
+                           "attention: causal needs as many keys as queries; sequence %zu has %zu queries and %zu keys",
+                           s, at->queries, at->keys);
+        at->query_start = out->queries_total;
+        at->key_start = out->keys_total;
+        BO_TRY(check_total(context, desc, "queries", at->queries));
+        BO_TRY(check_total(context, desc, "keys", at->keys));
+        out->queries_total += at->queries;
+        out->keys_total += at->keys;
+        BO_TRY(check_total(context, desc, "queries", out->queries_total));
+        BO_TRY(check_total(context, desc, "keys", out->keys_total));
+    }
+    return BO_OK;
+}
+
+bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size)
+{
+    bo_carver carver = {.at = bytes};
+    bo_tape tape;
+    tape.stamp = bo_carve(&carver, BO_STAMP, sizeof *tape.stamp);
+    tape.top = bo_carve_floats(&carver, attention->desc.heads * geometry->queries_total);
+    tape.sum = bo_carve_floats(&carver, attention->desc.heads * geometry->queries_total);
+    tape.states = bo_carve(&carver, geometry->tape_states * attention->desc.key_heads, attention->sums_bytes);
+    if (size) *size = carver.bytes;
+    return tape;
+}
+
+static void plan_tape(const bo_attention *attention, size_t sequences, bo_geometry *out)
+{
+    const bo_engine *engine = attention->engine;
+    for (size_t s = 0; s < sequences && engine->tape_states; s++) {
+        bo_sequence *at = &out->sequences[s];
+        at->tape_start = out->tape_states;
+        out->tape_states += engine->tape_states(attention, &out->plan, at->queries, at->keys);
+    }
+    bo_tape_at(attention, out, NULL, &out->tape_bytes);
+}
+
+/* Chunks do not depend on lengths, and segments grow with the longest: they are least where all are alike. */
+size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
+{
+    size_t bytes, tokens = bo_most(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
+    bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
+    bo_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
+    if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;
+    bo_tape_at(attention, &geometry, NULL, &bytes);
+    return bytes;
+}
+
+bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                              bo_work *work, bo_geometry *out)
+{
+    *out = (bo_geometry){.work = work};
+    if (!attention || !shape)
+        return bo_fail(context, BO_INVALID, "attention: the %s is NULL", attention ? "shape" : "attention");
+    if (shape->key_lengths && !shape->lengths)
+        return bo_fail(context, BO_INVALID, "attention: key_lengths are given but lengths are not");
+    if (shape->key_tokens && shape->lengths)
+        return bo_fail(context, BO_INVALID,
+                       "attention: key_tokens = %zu with packed lengths, whose keys have key_lengths",
+                       shape->key_tokens);
+    if (shape->layout != BO_LAYOUT_HEADS_FIRST && shape->layout != BO_LAYOUT_TOKENS_FIRST)
+        return bo_fail(context, BO_INVALID, "attention: no layout with number %d", (int)shape->layout);
+    out->sequences = bo_work_take(context, work, shape->sequences, sizeof *out->sequences, "the sequences of a call");
+    if (!out->sequences) return BO_MEMORY;
+    bo_status status = fill_sequences(context, attention, shape, out);
+    if (status != BO_OK) {
+        bo_geometry_free(out);
+        return status;
+    }
+    bo_plan_make(attention, out->sequences, shape->sequences, &out->plan);
+    plan_tape(attention, shape->sequences, out);
+    return BO_OK;
+}
+
+bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                           bo_geometry *out)
+{
+    return bo_geometry_make_in(context, attention, shape, NULL, out);
+}
+
+void bo_geometry_free(bo_geometry *geometry)
+{
+    bo_work_give(geometry->work, geometry->sequences);
+    geometry->sequences = NULL;
+}
+
+bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
+                   size_t head)
+{
+    if (!array) return (bo_rows){NULL, 0};
+    const bo_sequence *at = &call->sequences[sequence];
+    size_t start = keys ? at->key_start : at->query_start, tokens = keys ? at->keys : at->queries;
+    if (call->shape->layout == BO_LAYOUT_TOKENS_FIRST)
+        return (bo_rows){(float *)array + (start * heads + head) * width, heads * width};
+    /* Packed, a head's tokens of all sequences lie together; otherwise a sequence's heads do. */
+    size_t total = keys ? call->keys_total : call->queries_total;
+    size_t row = call->shape->lengths ? head * total + start : start * heads + head * tokens;
+    return (bo_rows){(float *)array + row * width, width};
+}
+
+void bo_rows_fetch(bo_rows rows, size_t first, size_t end, size_t width)
+{
+    enum { LINE = 16 }; /* floats in a cache line */
+    for (size_t t = first; rows.at && t < end; t++)
+        for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
+}
+
+bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride)
+{
+    return stride == width ? kernels->finite(rows * width, x) : kernels->finite_rows(rows, width, x, stride);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------------------------------- */
+
 /* The plan: how many tokens at a time, and what that takes. Chunks are chosen from the shape and the caches alone,
  * never from the number of threads, so that results do not depend on it. */
-#include <string.h>
-#include <unistd.h>
-#include "calls.h"
 
 static size_t cache_bytes(int name, size_t fallback)
 {

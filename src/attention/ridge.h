@@ -130,7 +130,6 @@ typedef struct bo_ridge_sums {
 /* For `count` rows p (count x width), row s being row index[s] of the chunk, ascending. */
 void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
                       const float *p, float *out, size_t ldo);
-bo_ridge_sums bo_ridge_sums_g(const bo_attention_ridge *work);
 
 /* Without a gate: the chunk's tokens go into a factor, and right-hand sides are answered on the way. */
 typedef struct bo_ridge_sweep {

@@ -1,9 +1,190 @@
-/* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk at once: each row has its own steps, but the
- * products H_i p_i are products of matrices. Preconditioned with the diagonal; from x = 0, whose first step is the
- * best multiple of q / diagonal. A row's bits do not depend on the others. */
+/* The systems of ridge attention: by a factor that follows the tokens, by conjugate gradients, or each by itself. */
 #include <math.h>
 #include <string.h>
 #include "ridge.h"
+
+/* ---- the factor ------------------------------------------------------------------------------------------------------ */
+
+/* The factor of H + Λ, which takes tokens in by Givens rotations: recursive least squares by QR, which never
+ * subtracts and so keeps what double has for any number of tokens. The rows of [U T] and a token √β [k v] are
+ * rotated into one another until the token's first dim numbers are 0:
+ *
+ *     UᵀU + β k kᵀ = U'ᵀU'        UᵀT + β k vᵀ = U'ᵀT'
+ *
+ * Tokens are taken in blocks, row by row: the lengths of a row after each token of the block are roots of sums of
+ * squares, so that all rotations of a row are known at once. */
+
+/* Columns before the diagonal's group of LANES are not there. */
+enum { LANES = 8 };
+
+static size_t first_column(size_t row)
+{
+    return row / LANES * LANES;
+}
+
+size_t bo_ridge_width(size_t dim, size_t tail)
+{
+    return (dim + tail + LANES - 1) / LANES * LANES;
+}
+
+/* Where row i begins: before it are i rows, less the first columns of all groups of rows before. */
+static size_t row_start(size_t width, size_t i)
+{
+    size_t group = i / LANES;
+    return i * width - LANES * group * (LANES * (group - (group > 0)) / 2 + i % LANES);
+}
+
+size_t bo_ridge_factor_numbers(size_t dim, size_t width)
+{
+    return row_start(width, dim);
+}
+
+/* Column j of row i at [j]. */
+static double *row_at(bo_ridge_factor factor, size_t i)
+{
+    return factor.rows + row_start(factor.width, i) - first_column(i);
+}
+
+/* ---- from sums ------------------------------------------------------------------------------------------------- */
+
+/* H + Λ and M, the diagonal of H raised by a share of itself. */
+static void begin_rows(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const float *lambda,
+                       double raise)
+{
+    size_t dim = factor.dim;
+    memset(factor.rows, 0, bo_ridge_factor_numbers(dim, factor.width) * sizeof *factor.rows);
+    for (size_t i = 0; i < dim; i++) {
+        double *row = row_at(factor, i);
+        memcpy(row + i, exact->sums + i * exact->width + i, (dim - i) * sizeof *row);
+        row[i] += (double)lambda[i] + raise * fabs(row[i]);
+        memcpy(row + dim, exact->sums + i * exact->width + dim, values * sizeof *row);
+    }
+}
+
+/* Row i, ready, is taken from the rows below, which lie at equal distances within a group. */
+static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels, size_t i)
+{
+    static const double one = 1, zero = 0;
+    double *row = row_at(factor, i);
+    for (size_t j = i + 1, end; j < factor.dim; j = end) {
+        size_t first = first_column(j), width = factor.width - first;
+        end = bo_least(first + LANES, factor.dim);
+        kernels->rotate(width, 1, &one, &zero, row + first, exact->zeros, 0, end - j, row + j,
+                        row_at(factor, j) + first, width);
+    }
+}
+
+/* Rows that begin_rows left become the factor. False: a pivot was less than that of Λ alone, which no H >= 0 can do. */
+static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels,
+                      const float *lambda)
+{
+    bool definite = true;
+    for (size_t i = 0; i < factor.dim; i++) {
+        double *row = row_at(factor, i), least = (double)lambda[i];
+        definite = definite && row[i] >= least / 2;
+        double pivot = sqrt(fmax(row[i], least));
+        row[i] = pivot;
+        for (size_t j = first_column(i); j < i; j++) row[j] = 0;
+        for (size_t j = i + 1; j < factor.width; j++) row[j] *= 1 / pivot;
+        eliminate(factor, exact, kernels, i);
+    }
+    return definite;
+}
+
+/* Rounding to float32 moves H by no more than dim 2^-24 of its diagonal, as a quadratic form: where that made H + Λ
+ * indefinite, as much is given back. */
+void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const bo_kernels *kernels,
+                         const float *lambda)
+{
+    double raise = 0;
+    do {
+        begin_rows(factor, values, exact, lambda, raise);
+        if (factorize(factor, exact, kernels, lambda)) return;
+        raise = raise > 0 ? 4 * raise : (double)factor.dim * 0x1p-24;
+    } while (raise < 1);
+}
+
+void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from)
+{
+    size_t dim = factor.dim;
+    memset(factor.rows, 0, bo_ridge_factor_numbers(dim, factor.width) * sizeof *factor.rows);
+    for (size_t i = 0; i < dim; i++) {
+        memcpy(row_at(factor, i) + i, row_at(from, i) + i, (dim - i) * sizeof(double));
+        row_at(factor, i)[dim + i] = 1;
+    }
+    for (size_t i = 0; i < dim; i++) {
+        double *row = row_at(factor, i);
+        for (size_t c = dim; c < factor.width; c++) row[c] /= row[i];
+        for (size_t j = i + 1; j < dim; j++)
+            for (size_t c = dim; c < factor.width; c++) row_at(factor, j)[c] -= row[j] * row[c];
+    }
+}
+
+void bo_ridge_factor_solve(bo_ridge_factor factor, double *x)
+{
+    for (size_t i = 0; i < factor.dim; i++) {
+        const double *row = row_at(factor, i);
+        x[i] /= row[i];
+        for (size_t j = i + 1; j < factor.dim; j++) x[j] -= x[i] * row[j];
+    }
+    for (size_t i = factor.dim; i-- > 0;) {
+        const double *row = row_at(factor, i);
+        for (size_t j = i + 1; j < factor.dim; j++) x[i] -= row[j] * x[j];
+        x[i] /= row[i];
+    }
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------------------------- */
+
+bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver)
+{
+    bo_ridge_block block = {.width = width, .sides = sides};
+    block.tokens = bo_carve(carver, BO_RIDGE_BLOCK * width, sizeof(double));
+    block.asked = bo_carve(carver, BO_RIDGE_BLOCK * sides * width, sizeof(double));
+    block.c = bo_carve(carver, BO_RIDGE_BLOCK, sizeof(double));
+    block.s = bo_carve(carver, BO_RIDGE_BLOCK, sizeof(double));
+    block.z = bo_carve(carver, BO_RIDGE_BLOCK * sides, sizeof(double));
+    return block;
+}
+
+/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. A token
+ * that is 0 there leaves every bit of the row as it was. */
+static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
+{
+    size_t width = block->width, sides = block->sides;
+    double squares = length * length, inverse = 1 / length;
+    for (size_t t = 0; t < count; t++) {
+        double x = block->tokens[t * width + i];
+        block->c[t] = 1, block->s[t] = 0;
+        if (x != 0) {
+            double before = length;
+            squares += x * x;
+            length = sqrt(squares);
+            inverse = 1 / length;
+            block->c[t] = before * inverse;
+            block->s[t] = x * inverse;
+        }
+        for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->asked[a * width + i] * inverse;
+    }
+    return length;
+}
+
+void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count)
+{
+    for (size_t i = 0; i < factor.dim; i++) {
+        size_t first = first_column(i);
+        double *row = row_at(factor, i), length = turn(block, count, i, row[i]);
+        kernels->rotate(factor.width - first, count, block->c, block->s, row + first, block->tokens + first,
+                        block->width, block->sides, block->z, block->asked + first, block->width);
+        row[i] = length;
+    }
+}
+
+/* ---- conjugate gradients --------------------------------------------------------------------------------------------- */
+
+/* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk at once: each row has its own steps, but the
+ * products H_i p_i are products of matrices. Preconditioned with the diagonal; from x = 0, whose first step is the
+ * best multiple of q / diagonal. A row's bits do not depend on the others. */
 
 static const double least_diagonal = 1e-30; /* whose inverse is still a float */
 
@@ -121,4 +302,123 @@ void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, flo
         count = goes_on;
     }
     check(work, count, q, x, work->left + side * work->chunk);
+}
+
+/* ---- systems by themselves ------------------------------------------------------------------------------------------- */
+
+/* Systems with a gate that conjugate gradients do not finish: where H + Λ is too ill-conditioned for float32, H_i and
+ * G_i of the row are followed in double from the chunk's beginning, and H_i + Λ is factored anew. A row's bits do not
+ * depend on which others are solved so. */
+
+bo_ridge_exact bo_ridge_exact_make(size_t dim, size_t values, bo_carver *carver)
+{
+    bo_ridge_exact exact = {.dim = dim, .values = values, .width = bo_ridge_width(dim, values)};
+    exact.sums = bo_carve(carver, dim * exact.width, sizeof(double));
+    exact.token = bo_carve(carver, exact.width, sizeof(double));
+    exact.zeros = bo_carve(carver, exact.width, sizeof(double));
+    exact.side = bo_carve(carver, dim, sizeof(double));
+    exact.x = bo_carve(carver, dim, sizeof(double));
+    return exact;
+}
+
+void bo_ridge_exact_load(const bo_ridge_exact *exact, const float *g, const float *h)
+{
+    size_t dim = exact->dim, values = exact->values;
+    memset(exact->zeros, 0, exact->width * sizeof *exact->zeros);
+    memset(exact->token, 0, exact->width * sizeof *exact->token);
+    memset(exact->sums, 0, dim * exact->width * sizeof *exact->sums);
+    for (size_t i = 0; i < dim; i++) {
+        double *row = exact->sums + i * exact->width;
+        for (size_t j = 0; j < dim; j++) row[j] = ((double)h[i * dim + j] + (double)h[j * dim + i]) / 2;
+        for (size_t j = 0; j < values; j++) row[dim + j] = (double)g[i * values + j];
+    }
+}
+
+/* [H, G] = g [H, G] + β k [k, v]ᵀ, where side is still free for -β k. */
+static void take_token(const bo_attention_ridge *work, size_t i)
+{
+    const bo_ridge_exact *exact = &work->exact;
+    static const double one = 1, zero = 0;
+    size_t dim = work->dim, values = work->value_dim, width = exact->width;
+    double gate = exp(work->b[i + 1] - work->b[i]), beta = (double)work->beta[i];
+    for (size_t j = 0; j < dim; j++) {
+        exact->token[j] = (double)work->k[i * dim + j];
+        exact->side[j] = -beta * exact->token[j];
+    }
+    for (size_t j = 0; j < values; j++) exact->token[dim + j] = (double)work->v[i * values + j];
+    for (size_t n = 0; gate != 1 && n < dim * width; n++) exact->sums[n] *= gate;
+    work->kernels->rotate(width, 1, &one, &zero, exact->token, exact->zeros, 0, dim, exact->side, exact->sums, width);
+}
+
+static bool row_is_left(const bo_attention_ridge *work, size_t sides, size_t i)
+{
+    for (size_t a = 0; a < sides; a++)
+        if (work->left[a * work->chunk + i]) return true;
+    return false;
+}
+
+size_t bo_ridge_direct_next(bo_attention_ridge *work, size_t sides, size_t i)
+{
+    size_t next = i;
+    while (next < work->rows && !row_is_left(work, sides, next)) next++;
+    if (next == work->rows) return next;
+    if (work->taken == 0) bo_ridge_exact_load(&work->exact, work->memory, bo_ridge_h(work));
+    for (; work->taken <= next; work->taken++)
+        if (work->taken < work->keys) take_token(work, work->taken);
+    bo_ridge_factor_fit(work->direct, 0, &work->exact, work->kernels, work->lambda);
+    return next;
+}
+
+/* |(H + Λ)x - side| / |side| */
+static double residual(const bo_attention_ridge *work)
+{
+    const bo_ridge_exact *exact = &work->exact;
+    double squares = 0, norm = 0;
+    for (size_t i = 0; i < work->dim; i++) {
+        double left = (double)work->lambda[i] * exact->x[i] - exact->side[i];
+        for (size_t j = 0; j < work->dim; j++) left += exact->sums[i * exact->width + j] * exact->x[j];
+        squares += left * left;
+        norm += exact->side[i] * exact->side[i];
+    }
+    return norm > 0 ? sqrt(squares / norm) : 0;
+}
+
+/* x of the right-hand side in `side`. */
+static void solve(bo_attention_ridge *work)
+{
+    const bo_ridge_exact *exact = &work->exact;
+    memcpy(exact->x, exact->side, work->dim * sizeof *exact->x);
+    bo_ridge_factor_solve(work->direct, exact->x);
+    work->solves.refactored++;
+    if (work->measures) work->solves.largest_residual = fmax(work->solves.largest_residual, residual(work));
+}
+
+void bo_ridge_direct_query(bo_attention_ridge *work, const float *q)
+{
+    for (size_t j = 0; j < work->dim; j++) work->exact.side[j] = (double)q[j];
+    solve(work);
+}
+
+void bo_ridge_direct_pull(bo_attention_ridge *work, const float *dout)
+{
+    const bo_ridge_exact *exact = &work->exact;
+    for (size_t i = 0; i < work->dim; i++) {
+        const double *g = exact->sums + i * exact->width + work->dim;
+        double sum = 0;
+        for (size_t j = 0; j < work->value_dim; j++) sum += g[j] * (double)dout[j];
+        exact->side[i] = sum;
+    }
+    solve(work);
+}
+
+void bo_ridge_direct_output(const bo_attention_ridge *work, float *out)
+{
+    const bo_ridge_exact *exact = &work->exact;
+    double *sum = exact->token;
+    memset(sum, 0, work->value_dim * sizeof *sum);
+    for (size_t i = 0; i < work->dim; i++) {
+        const double *g = exact->sums + i * exact->width + work->dim;
+        for (size_t j = 0; j < work->value_dim; j++) sum[j] += exact->x[i] * g[j];
+    }
+    for (size_t j = 0; j < work->value_dim; j++) out[j] = (float)sum[j];
 }

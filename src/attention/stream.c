@@ -2,7 +2,8 @@
 #include <string.h>
 #include "stream.h"
 
-bo_rows bo_gates_of(const bo_call *call, size_t sequence, size_t key_head)
+/* One log gate a key: those given or, with gate FIXED, the same for all; at NULL without a gate. */
+static bo_rows gates_of(const bo_call *call, size_t sequence, size_t key_head)
 {
     const bo_attention *attention = call->attention;
     if (attention->desc.gate == BO_GATE_FIXED)
@@ -15,7 +16,7 @@ bo_key_stream bo_stream_of(const bo_call *call, size_t sequence, size_t key_head
     const bo_attention_desc *d = &call->attention->desc;
     return (bo_key_stream){.k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head),
                            .v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head),
-                           .gate = bo_gates_of(call, sequence, key_head)};
+                           .gate = gates_of(call, sequence, key_head)};
 }
 
 bo_gradient_stream bo_gradient_stream_of(const bo_call *call, size_t sequence, size_t key_head)

@@ -12,8 +12,6 @@ typedef struct bo_key_stream {
     const float *early_k, *early_v; /* rows delay - early … delay - 1: early x dim, early x value_dim */
 } bo_key_stream;
 
-/* One log gate a key: those given or, with gate FIXED, the same for all; at NULL without a gate. */
-bo_rows bo_gates_of(const bo_call *call, size_t sequence, size_t key_head);
 /* The keys of a key head as they come, and their gradients. */
 bo_key_stream bo_stream_of(const bo_call *call, size_t sequence, size_t key_head);
 

@@ -12,8 +12,8 @@
  *
  * Where scores are closed, f(s) with s of the rows t themselves, the sums over j and i above are not made: P_ij f'(s_ij)
  * times the other row goes to dt_i and dt_j; what comes through the sums is made a panel of rows at a time. */
-#ifndef BO_ATTENTION_LINEAR_GRADIENT_H
-#define BO_ATTENTION_LINEAR_GRADIENT_H
+#ifndef BO_ATTENTION_LINEAR_BACKWARD_H
+#define BO_ATTENTION_LINEAR_BACKWARD_H
 
 #include "linear.h"
 #include "stream.h"
@@ -39,21 +39,6 @@ typedef struct bo_linear_back {
     double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: the gates' gradients */
 } bo_linear_back;
 
-bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                                   size_t chunk, bo_carver *carver);
-
-/* The sums, transposed and augmented. */
-void bo_sums_widen(const bo_linear_back *back, bo_sums sums, float *st);
-/* next = S~ᵀ after the chunk whose keys (fk, weights, vw) are at hand. */
-void bo_linear_advance(const bo_linear_back *back, const float *st, float *next);
-
-/* w_j v~_j of the chunk's keys: vw. */
-void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows);
-/* The parts of df_j (where closed dt_j) and dv_j that come through the sums after the chunk; fkt and vt are made. */
-void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows);
-/* The same, and Gᵀ is carried over to the chunk's beginning: ready for the queries. */
-void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
-
 /* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not wanted) is overwritten, or added to. */
 typedef struct bo_query_rows {
     size_t rows, lag;
@@ -64,10 +49,6 @@ typedef struct bo_query_rows {
     size_t lddq;
     bool add;
 } bo_query_rows;
-void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
-
-/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv. */
-void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters);
 
 /* ---- a sequence ------------------------------------------------------------------------------------------------ */
 
