@@ -233,7 +233,7 @@ static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate 
     *out = (bo_row){.candidate = candidate, .most = t->most};
     bo_status status = contest_begin(t, &desc, candidate_features(t, candidate), &c);
     if (c.fixed) out->most = c.fixed;
-    if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->most = bo_least(t->most, BO_MOST_CHOSEN);
+    if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->most = bo_min(t->most, BO_MOST_CHOSEN);
     if (status == BO_OK) status = search(&c, hint, out);
     bo_calibration_destroy(c.seen);
     out->desc = desc_of(t, candidate, out->features ? out->features : out->most);
@@ -271,7 +271,7 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
     out->desc.kind = BO_ATTENTION_HYBRID;
     out->desc.scale = t->base->scale;
     out->desc.window = 64;
-    out->most = fixed ? fixed : bo_least(row->features ? row->features : t->most, BO_MOST_CHOSEN);
+    out->most = fixed ? fixed : bo_min(row->features ? row->features : t->most, BO_MOST_CHOSEN);
     out->predicted = NAN;
     bo_status status = contest_begin(t, &out->desc, fixed, &c);
     if (status == BO_OK) status = search_with_window(&c, out);

@@ -158,9 +158,9 @@ static size_t seen_from(const source *from, const bo_advice_problem *p, size_t p
 static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice_problem *p)
 {
     const bo_sequence *at = &from->call->sequences[from->sequence];
-    size_t most = bo_most(1, at->queries / 2);
+    size_t most = bo_max(1, at->queries / 2);
     *p = (bo_advice_problem){
-        .key_head = from->key_head, .queries = bo_least(queries, most), .keys = bo_least(KEYS, at->keys)};
+        .key_head = from->key_head, .queries = bo_min(queries, most), .keys = bo_min(KEYS, at->keys)};
     BO_TRY(problem_alloc(s->context, s, p));
     gather_queries(from->q, s->dim, p->queries, at->queries, p->q);
     gather(from->k, s->dim, p->keys, at->keys, p->k);
@@ -190,7 +190,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
                          size_t queries, bo_survey *out)
 {
     const bo_attention_desc *d = &call->attention->desc;
-    size_t count = bo_least(HEADS, d->heads), sequence;
+    size_t count = bo_min(HEADS, d->heads), sequence;
     *out = (bo_survey){.context = context, .dim = d->dim, .value_dim = d->value_dim, .scale = d->scale};
     out->problems = bo_alloc(context, count, sizeof *out->problems, "samples of attention");
     out->seen_q = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
@@ -302,14 +302,14 @@ bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const flo
     const bo_attention_desc *d = &call->attention->desc;
     source from[HEADS];
     size_t sequence = 0;
-    *out = (bo_beginnings){.dim = d->dim, .value_dim = d->value_dim, .count = bo_least(HEADS, d->heads)};
+    *out = (bo_beginnings){.dim = d->dim, .value_dim = d->value_dim, .count = bo_min(HEADS, d->heads)};
     for (size_t h = 0; h < out->count; h++) {
         find_sequence(call, h, out->count, &sequence); /* there is one: the survey found it */
         from[h] = source_of(call, q, k, v, sequence, spaced(h, out->count, d->heads));
-        out->lengths[h] = bo_least(BEGINNING, call->sequences[sequence].queries);
-        out->queries[h] = bo_least(bo_most(1, queries / out->count), bo_most(1, out->lengths[h] / 2));
-        out->tokens = bo_most(out->tokens, out->lengths[h]);
-        out->most = bo_most(out->most, out->queries[h]);
+        out->lengths[h] = bo_min(BEGINNING, call->sequences[sequence].queries);
+        out->queries[h] = bo_min(bo_max(1, queries / out->count), bo_max(1, out->lengths[h] / 2));
+        out->tokens = bo_max(out->tokens, out->lengths[h]);
+        out->most = bo_max(out->most, out->queries[h]);
     }
     BO_TRY(beginnings_alloc(context, out));
     BO_TRY(fill_beginnings(context, from, out));

@@ -127,7 +127,7 @@ static bo_status make_fronts(bo_context *context, const bo_calibration *c, batch
     bo_carver count = {0};
     BO_TRY(bo_parameters_check(context, &like, b->call.in));
     bo_row_transform_make(&like, b->call.in, 0, &count);
-    b->transposes = bo_alloc_raw(context, c->desc.key_heads, bo_most(count.bytes, 64), "fronts of a batch");
+    b->transposes = bo_alloc_raw(context, c->desc.key_heads, bo_max(count.bytes, 64), "fronts of a batch");
     b->fronts = bo_alloc(context, c->desc.key_heads, sizeof *b->fronts, "fronts of a batch");
     if (!b->transposes || !b->fronts) return BO_MEMORY;
     for (size_t h = 0; h < c->desc.key_heads; h++) {
@@ -162,7 +162,7 @@ static void renew(const bo_calibration *c, const batch *b, const bo_side *side, 
 {
     bo_rng rng = bo_rng_make(c->desc.features.seed, bo_rng_stream("calibration", c->batches * 2 * c->laws + i));
     size_t count = (size_t)(share * BO_KEPT_ROWS + bo_rng_uniform(&rng));
-    count = bo_least(count, BO_KEPT_ROWS);
+    count = bo_min(count, BO_KEPT_ROWS);
     bo_rng_permutation(&rng, BO_KEPT_ROWS, b->slots);
     bo_side_spread(side, count, bo_rng_uniform(&rng), b->rows);
     for (size_t r = 0; r < count; r++)

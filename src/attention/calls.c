@@ -253,7 +253,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     size_t tasks = job.groups * attention->desc.key_heads;
     BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
                          "attention's backward pass", &job.desks));
-    const size_t passes = bo_most(attention->engine->backward_passes, 1);
+    const size_t passes = bo_max(attention->engine->backward_passes, 1);
     bo_pass_progress watch;
     job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
                                   "gradients of attention's parameters");
@@ -383,7 +383,7 @@ static size_t step_traffic(const step_job *job)
     const bo_attention *attention = job->attention;
     size_t bytes = 0, row = (attention->desc.dim + attention->desc.value_dim) * sizeof(float);
     for (size_t s = 0; s < job->sequences; s++) {
-        size_t kept = bo_least((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
+        size_t kept = bo_min((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
         bytes += attention->desc.key_heads * (attention->sums_bytes + kept * row);
     }
     return bytes;

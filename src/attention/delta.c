@@ -50,7 +50,7 @@ void bo_delta_triangle(const bo_delta *work, size_t rows, size_t depth, const fl
                        float *out)
 {
     for (size_t first = 0; first < rows; first += BO_DELTA_BAND)
-        work->kernels->multiply(bo_least(BO_DELTA_BAND, rows - first), bo_delta_reach(work, first), depth,
+        work->kernels->multiply(bo_min(BO_DELTA_BAND, rows - first), bo_delta_reach(work, first), depth,
                                 x + first * ldx, ldx, 1, yt, work->chunk, false, out + first * work->chunk,
                                 work->chunk);
 }
@@ -196,7 +196,7 @@ static size_t choose_chunk(const bo_attention *attention)
 
 static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan)
 {
-    size_t longest = bo_most(longest_queries, longest_keys);
+    size_t longest = bo_max(longest_queries, longest_keys);
     bo_carver forward = {0};
     plan->chunk = choose_chunk(attention);
     plan->segment = bo_segment(plan->chunk, longest ? longest : 1);
@@ -255,7 +255,7 @@ static bool forward_rows(const bo_delta_task *at, bo_delta *work)
     bool asked = at->at->keys == 0;
     size_t tokens = asked ? at->at->queries : at->at->keys;
     for (size_t first = 0; first < tokens; first += work->chunk) {
-        size_t rows = bo_least(work->chunk, tokens - first);
+        size_t rows = bo_min(work->chunk, tokens - first);
         if (bo_pass_stops(at->call->watch, rows)) return false;
         if (!asked) record(at, work, first);
         bo_delta_keys(work, at, first, asked ? 0 : rows);

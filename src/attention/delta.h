@@ -84,7 +84,7 @@ static inline float bo_delta_beta(const bo_delta *work, size_t i)
 /* Where the band of row i ends. */
 static inline size_t bo_delta_reach(const bo_delta *work, size_t i)
 {
-    return bo_least(i / BO_DELTA_BAND * BO_DELTA_BAND + BO_DELTA_BAND, work->keys);
+    return bo_min(i / BO_DELTA_BAND * BO_DELTA_BAND + BO_DELTA_BAND, work->keys);
 }
 
 size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);

@@ -320,7 +320,7 @@ static void replay(const bo_delta_task *at, back_work *work, size_t first, size_
         bo_delta_begin(delta, call->initial ? call->initial[at->sequence] : NULL, at->key_head);
     for (size_t index = 0; at->at->keys && first < end; first += chunk, index++) {
         go_to(work, index);
-        bo_delta_keys(delta, at, first, bo_least(chunk, end - first));
+        bo_delta_keys(delta, at, first, bo_min(chunk, end - first));
         bo_delta_solve(delta, bo_rows_from(at->rows.v, first).at, at->rows.v.stride);
         if (first + chunk < end) bo_delta_absorb(delta, delta->s + size);
     }
@@ -332,11 +332,11 @@ static bool reverse(const bo_delta_task *at, back_work *work)
     size_t chunk = work->back.delta.chunk, tokens = at->at->keys ? at->at->keys : at->at->queries,
            segment = at->at->keys ? at->call->plan.segment : chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = bo_least(first + segment, tokens);
+        size_t first = segments * segment, end = bo_min(first + segment, tokens);
         replay(at, work, at->at->keys ? first : 0, end);
         for (size_t index = (end - first + chunk - 1) / chunk; index-- > 0;) {
             size_t start = first + index * chunk;
-            if (!back_chunk(at, work, start, bo_least(chunk, end - start), index)) return false;
+            if (!back_chunk(at, work, start, bo_min(chunk, end - start), index)) return false;
         }
     }
     return true;

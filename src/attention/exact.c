@@ -247,13 +247,13 @@ static void part_task(void *arg, size_t index, int worker)
     size_t pair = index / job->count, part = index % job->count, key_heads = call->attention->desc.key_heads;
     size_t sequence = pair / key_heads, queries = call->sequences[sequence].queries;
     size_t shift = old_tokens(call, sequence) % PART, begin = part * PART;
-    size_t first = begin > shift ? begin - shift : 0, end = bo_least(begin + PART - shift, queries);
+    size_t first = begin > shift ? begin - shift : 0, end = bo_min(begin + PART - shift, queries);
     bool last = part + 1 == job->count;
     if ((first >= queries && !last) || atomic_load(&call->watch->stopped)) return;
     bo_exact work = bo_exact_begin(call, sequence, pair % key_heads, BO_SOFTMAX_TILE, false,
                                    job->scratch + (size_t)worker * call->plan.forward_bytes);
     work.tile.slack = slack;
-    forward_queries(&work, bo_least(first, queries), end, last);
+    forward_queries(&work, bo_min(first, queries), end, last);
 }
 
 /* Only now: parts read what a state in place still holds. */
@@ -270,7 +270,7 @@ static bo_status forward_together(bo_context *context, bo_call *call)
 {
     parts job = {.call = call, .count = 1};
     for (size_t s = 0; s < call->shape->sequences; s++)
-        job.count = bo_most(job.count, (call->sequences[s].queries + old_tokens(call, s) % PART + PART - 1) / PART);
+        job.count = bo_max(job.count, (call->sequences[s].queries + old_tokens(call, s) % PART + PART - 1) / PART);
     job.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
                                "attention's forward pass");
     if (!job.scratch) return BO_MEMORY;

@@ -87,7 +87,7 @@ void bo_gla_decay(const bo_gla_block *block, const float *decay, float *s)
 
 void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width)
 {
-    bo_rows_fetch(rows, first, bo_least(first + BO_GATED_ROWS, end), width);
+    bo_rows_fetch(rows, first, bo_min(first + BO_GATED_ROWS, end), width);
 }
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------ */
@@ -133,7 +133,7 @@ static void make_plan(const bo_attention *attention, size_t longest_queries, siz
 {
     bo_carver carver = {0};
     plan->chunk = choose_chunk(attention, plan);
-    plan->segment = bo_segment(plan->chunk, bo_most(1, bo_most(longest_queries, longest_keys)));
+    plan->segment = bo_segment(plan->chunk, bo_max(1, bo_max(longest_queries, longest_keys)));
     forward_make(attention, NULL, 0, plan->chunk, &carver);
     plan->forward_bytes = carver.bytes;
     plan->backward_bytes = bo_gla_backward_bytes(attention, plan);
@@ -203,7 +203,7 @@ static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t firs
     size_t values = block->value_dim;
     for (size_t done = 0; done < tokens; done += BO_GATED_ROWS) {
         bo_rows k = bo_rows_from(at->rows.k, first + done), gate = bo_rows_from(at->rows.gate, first + done);
-        bo_gla_take(block, bo_least(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
+        bo_gla_take(block, bo_min(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
         size_t left = at->tokens - first - done;
         bo_gla_fetch(gate, block->rows, left, block->dim);
         if (!at->call->shape->no_queries && !ask(at, work, first + done, done)) return false;
@@ -222,7 +222,7 @@ static bool forward_causal(const bo_gla_task *at, forward_work *work)
     const bo_call *call = at->call;
     size_t size = work->block.dim * work->block.value_dim;
     for (size_t first = 0; first < at->tokens; first += work->chunk) {
-        size_t tokens = bo_least(work->chunk, at->tokens - first);
+        size_t tokens = bo_min(work->chunk, at->tokens - first);
         if (bo_pass_stops(call->watch, tokens)) return false;
         if (call->tape.top && first && first % call->plan.segment == 0)
             memcpy(bo_tape_memory(call, at->sequence, at->key_head, first / call->plan.segment - 1), work->s,
@@ -239,7 +239,7 @@ static bool forward_asking(const bo_gla_task *at, forward_work *work)
     const bo_attention_desc *d = &call->attention->desc;
     size_t group = call->attention->group, values = d->value_dim;
     for (size_t first = 0; first < at->tokens; first += BO_GATED_ROWS) {
-        size_t rows = bo_least(BO_GATED_ROWS, at->tokens - first);
+        size_t rows = bo_min(BO_GATED_ROWS, at->tokens - first);
         if (bo_pass_stops(call->watch, rows)) return false;
         for (size_t head = at->key_head * group; head < (at->key_head + 1) * group; head++) {
             bo_rows q = bo_rows_from(bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head), first);

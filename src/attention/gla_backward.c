@@ -218,7 +218,7 @@ static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t 
     for (size_t start = first; start + BO_GATED_ROWS < end; start += BO_GATED_ROWS, st += size) {
         bo_rows v = bo_rows_from(at->rows.v, start);
         take(at, block, start, BO_GATED_ROWS);
-        expect(at, block, start + BO_GATED_ROWS, bo_least(BO_GATED_ROWS, end - start - BO_GATED_ROWS));
+        expect(at, block, start + BO_GATED_ROWS, bo_min(BO_GATED_ROWS, end - start - BO_GATED_ROWS));
         for (size_t j = 0; j < values; j++)
             kernels->product(dim, st + j * dim, block->whole, false, st + size + j * dim);
         kernels->multiply(values, dim, BO_GATED_ROWS, v.at, 1, v.stride, block->k_after, dim, true, st + size, dim);
@@ -240,13 +240,12 @@ static bool reverse_causal(const bo_gla_task *at, back_work *work, const float *
     const bo_call *call = at->call;
     size_t segment = call->plan.segment, size = work->block.dim * work->block.value_dim;
     for (size_t segments = (at->tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = bo_least(first + segment, at->tokens);
+        size_t first = segments * segment, end = bo_min(first + segment, at->tokens);
         begin_states(work, segments ? bo_tape_memory(call, at->sequence, at->key_head, segments - 1) : initial);
         replay(at, work, first, end);
         for (size_t b = blocks_of(end - first); b-- > 0;) {
             size_t start = first + b * BO_GATED_ROWS;
-            if (!back_block(at, work, start, bo_least(BO_GATED_ROWS, end - start), work->states + b * size))
-                return false;
+            if (!back_block(at, work, start, bo_min(BO_GATED_ROWS, end - start), work->states + b * size)) return false;
         }
     }
     return true;
@@ -261,7 +260,7 @@ static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *
     size_t dim = block->dim, values = block->value_dim;
     begin_states(work, initial);
     for (size_t first = 0; call->dout && first < at->tokens; first += BO_GATED_ROWS) {
-        size_t rows = bo_least(BO_GATED_ROWS, at->tokens - first);
+        size_t rows = bo_min(BO_GATED_ROWS, at->tokens - first);
         if (bo_pass_stops(call->watch, rows)) return false;
         for (size_t g = 0; g < call->attention->group; g++) {
             query_rows query = queries_at(at, g, first);

@@ -45,7 +45,7 @@ typedef struct early_rows {
 
 static early_rows carve_early(const bo_attention *attention, size_t tokens, bo_carver *carver)
 {
-    size_t rows = bo_least(attention->held, tokens);
+    size_t rows = bo_min(attention->held, tokens);
     return (early_rows){bo_carve_floats(carver, rows * attention->desc.dim),
                         bo_carve_floats(carver, rows * attention->desc.value_dim)};
 }
@@ -84,8 +84,8 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     out->query_tile = BO_SOFTMAX_TILE;
     out->key_tile = BO_PANEL;
     out->forward_bytes = forward.bytes;
-    out->backward_bytes = backward.bytes + bo_most(bo_linear_backward_bytes(attention, out),
-                                                   bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
+    out->backward_bytes = backward.bytes + bo_max(bo_linear_backward_bytes(attention, out),
+                                                  bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
 }
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
     stream.early = keys->old - first;
     stream.early_k = early.k;
     stream.early_v = early.v;
-    size_t leave = bo_least(stream.early, call->sequences[keys->sequence].keys);
+    size_t leave = bo_min(stream.early, call->sequences[keys->sequence].keys);
     if (leave) bo_kv_cache_read(call->kernels, &keys->kept, first, leave, early.k, early.v);
     return stream;
 }
@@ -206,8 +206,8 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     if (call->tape.top && alone) record_sums(&t, 0);
     for (size_t first = 0; first < tokens; first += chunk) {
         if (call->tape.top && !alone && first && first % segment == 0) record_sums(&t, first / segment - 1);
-        if (bo_pass_stops(call->watch, bo_least(chunk, tokens - first))) return;
-        if (!forward_chunk(&t, first, bo_least(chunk, tokens - first))) return;
+        if (bo_pass_stops(call->watch, bo_min(chunk, tokens - first))) return;
+        if (!forward_chunk(&t, first, bo_min(chunk, tokens - first))) return;
     }
     if (call->final) {
         bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), t.work.linear.sums);
@@ -248,7 +248,7 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     reverse.d_keys.early_k = slopes.k;
     reverse.d_keys.early_v = slopes.v;
     reverse.d_keys.add = true;
-    size_t leave = bo_least(reverse.keys.early, tokens);
+    size_t leave = bo_min(reverse.keys.early, tokens);
     memset(slopes.k, 0, leave * attention->desc.dim * sizeof(float));
     memset(slopes.v, 0, leave * attention->desc.value_dim * sizeof(float));
     bo_linear_reverse_run(&reverse, rest);

@@ -120,7 +120,7 @@ static bool linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t
         if (!told(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride)) return false;
         bo_linear_map_queries(linear, queries, rows, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
-        bo_rows_fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
+        bo_rows_fetch(q, first + queries, bo_min(first + queries + linear->chunk, at->at->queries), d->dim);
         bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
@@ -140,11 +140,11 @@ static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
 {
     size_t chunk = work->linear.chunk, tokens = at->at->keys;
     for (size_t first = 0; first < tokens; first += chunk) {
-        size_t rows = bo_least(chunk, tokens - first);
+        size_t rows = bo_min(chunk, tokens - first);
         if (bo_pass_stops(at->call->watch, rows)) return false;
         linear_record(at, &work->linear, first);
         if (!take_keys(at, &work->linear, first, rows)) return false;
-        size_t next = first + rows, end = bo_least(next + chunk, tokens);
+        size_t next = first + rows, end = bo_min(next + chunk, tokens);
         bo_rows_fetch(at->k, next, end, at->call->attention->desc.dim);
         if (!linear_ask(at, work, first, rows)) return false;
         bo_rows_fetch(at->v, next, end, at->call->attention->desc.value_dim);
@@ -157,14 +157,14 @@ static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *w
 {
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
-        if (bo_pass_stops(at->call->watch, bo_least(chunk, at->at->keys - first))) return false;
-        if (!take_keys(at, &work->linear, first, bo_least(chunk, at->at->keys - first))) return false;
+        if (bo_pass_stops(at->call->watch, bo_min(chunk, at->at->keys - first))) return false;
+        if (!take_keys(at, &work->linear, first, bo_min(chunk, at->at->keys - first))) return false;
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     if (at->call->tape.top)
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk) {
-        size_t rows = bo_least(chunk, at->at->queries - first);
+        size_t rows = bo_min(chunk, at->at->queries - first);
         if (bo_pass_stops(at->call->watch, rows) || !linear_ask(at, work, first, rows)) return false;
     }
     return true;
@@ -349,7 +349,7 @@ static void *states_at(const bo_attention *attention, const wave_head *head, siz
 /* Keys of a wave: short sequences, as those of a step, have not so many. */
 static size_t wave_keys(const bo_attention_plan *plan)
 {
-    return bo_least(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
+    return bo_min(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
 }
 
 static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
@@ -396,7 +396,7 @@ static bo_linear_forward worker_of(const waves *w, const wave_head *head, int wo
 static size_t rows_of(const waves *w, size_t index, size_t tokens)
 {
     size_t first = w->first + index * w->chunk;
-    return first < tokens ? bo_least(w->chunk, tokens - first) : 0;
+    return first < tokens ? bo_min(w->chunk, tokens - first) : 0;
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------------- */
@@ -487,8 +487,8 @@ static void run(bo_context *context, waves *w)
     const bo_call *call = w->call;
     size_t tasks = call->plan.tasks, step = WAVE * GROUP * w->chunk, queries = 0, keys = 0;
     for (size_t s = 0; s < call->shape->sequences; s++) {
-        queries = bo_most(queries, call->sequences[s].queries);
-        keys = bo_most(keys, call->sequences[s].keys);
+        queries = bo_max(queries, call->sequences[s].queries);
+        keys = bo_max(keys, call->sequences[s].keys);
     }
     bool causal = call->attention->desc.causal;
     for (w->first = 0; w->first < keys && !over(w); w->first += step) {

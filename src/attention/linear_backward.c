@@ -66,7 +66,7 @@ static void linear_advance(const bo_linear_back *back, const float *st, float *n
     size_t count = work->count;
     work->kernels->scale(back->wide * count, work->remains[work->keys], st, next);
     for (size_t first = 0; first < work->keys; first += work->panel) {
-        size_t rows = bo_least(work->panel, work->keys - first);
+        size_t rows = bo_min(work->panel, work->keys - first);
         work->kernels->multiply(back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
                                 bo_linear_features(work, work->fk, first, rows), count, true, next, count);
     }
@@ -122,7 +122,7 @@ static void linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
     if (work->closed.used) {
         memset(back->direct, 0, keys * work->depth * sizeof *back->direct);
         for (size_t first = 0; first < keys; first += work->panel)
-            sums_panel(back, first, bo_least(work->panel, keys - first));
+            sums_panel(back, first, bo_min(work->panel, keys - first));
     } else {
         kernels->multiply(keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
         kernels->multiply(values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt, chunk);
@@ -191,8 +191,7 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
     const bo_kernels *kernels = work->kernels;
     bool gated = work->closed.used && work->attention->desc.gate != BO_GATE_NONE;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_least(BO_BAND, rows->rows - first),
-               width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
         kernels->multiply(band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt, work->chunk,
                           false, back->p + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + band; i++) {
@@ -213,7 +212,7 @@ static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to
     const bo_kernels *kernels = work->kernels;
     size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
     for (size_t j = 0; j < keys; j += COLUMNS) {
-        size_t columns = bo_least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
+        size_t columns = bo_min(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
         kernels->multiply(columns, depth, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * depth, depth,
                           true, to + j * depth, depth);
         kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
@@ -227,8 +226,7 @@ static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool a
     const bo_linear *work = &back->linear;
     size_t depth = work->depth, chunk = work->chunk;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_least(BO_BAND, rows->rows - first),
-               width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_min(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
         work->kernels->multiply(band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
                                 to + first * depth, depth);
     }
@@ -304,7 +302,7 @@ static void linear_back_queries(bo_linear_back *back, const bo_query_rows *rows,
     bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
     output_gradients(back, rows);
     for (size_t first = 0; first < rows->rows; first += work->panel)
-        query_panel(back, first, bo_least(work->panel, rows->rows - first));
+        query_panel(back, first, bo_min(work->panel, rows->rows - first));
     if (work->keys) within_chunk(back, rows);
     if (!work->closed.used) add_flow(work, rows->rows, work->fq, back->dfq, back->flow);
     if (!rows->dq && !parameters) return;
@@ -466,7 +464,7 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
     sums_widen(back, linear->sums, work->states);
     work->state_scales[0] = *linear->sums.log_scale;
     for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
-        bo_key_rows rows = take(at, work, at_token, bo_least(chunk, end - at_token));
+        bo_key_rows rows = take(at, work, at_token, bo_min(chunk, end - at_token));
         float *st = work->states + index * size;
         linear->fk = work->fk + index * chunk * linear->depth;
         linear->lk = work->log_scales + index * chunk;
@@ -526,7 +524,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
     bo_linear *linear = &work->back.linear;
     size_t tokens = call->sequences[at->sequence].keys, segment = call->plan.segment, chunk = linear->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = bo_least(first + segment, tokens),
+        size_t first = segments * segment, end = bo_min(first + segment, tokens),
                chunks = (end - first + chunk - 1) / chunk;
         if (segments)
             bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, segments - 1));
@@ -537,7 +535,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
         if (final) work->carried = final_product(work, chunks);
         for (size_t index = chunks; index-- > 0;) {
             size_t start = first + index * chunk;
-            if (!back_chunk(at, work, start, bo_least(chunk, end - start), index)) return false;
+            if (!back_chunk(at, work, start, bo_min(chunk, end - start), index)) return false;
         }
     }
     return true;
@@ -560,11 +558,11 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     sums_widen(back, linear->sums, work->states);
     back->st = work->states;
     for (size_t first = 0; first < sequence->queries; first += chunk) {
-        size_t rows = bo_least(chunk, sequence->queries - first);
+        size_t rows = bo_min(chunk, sequence->queries - first);
         if (bo_pass_stops(call->watch, rows) || !back_queries(at, work, first, rows, 0)) return false;
     }
     for (size_t first = 0; first < sequence->keys; first += chunk) {
-        bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
+        bo_key_rows rows = take(at, work, first, bo_min(chunk, sequence->keys - first));
         if (bo_pass_stops(call->watch, rows.keys)) return false;
         bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;

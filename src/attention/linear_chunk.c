@@ -175,7 +175,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     work.mapper = bo_mapper_make(attention, in, key_head, chunk, carver);
     work.closed = closed_make(attention, carver);
     work.depth = bo_linear_depth(attention);
-    work.panel = work.closed.used ? bo_least(chunk, PANEL) : chunk;
+    work.panel = work.closed.used ? bo_min(chunk, PANEL) : chunk;
     if (work.closed.used) work.features = bo_carve_floats(carver, work.panel * count);
     work.sums.log_scale = bo_carve_floats(carver, 1);
     work.sums.z = bo_carve_floats(carver, count);
@@ -299,7 +299,7 @@ static void ask_sums(const bo_linear *work, size_t rows, const float *features, 
     enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats, of 8192 */
     size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
     for (size_t first = 0; first < count; first += step)
-        work->kernels->multiply(rows, values, bo_least(step, count - first), features + first, count, 1,
+        work->kernels->multiply(rows, values, bo_min(step, count - first), features + first, count, 1,
                                 work->sums.s + first * values, values, first > 0, n, ldn);
 }
 
@@ -308,7 +308,7 @@ static void add_within(const bo_linear *work, size_t first, size_t end, size_t l
                        float *n, size_t ldn)
 {
     for (size_t at = first; work->keys && at < end; at += BO_BAND) {
-        size_t rows = bo_least(BO_BAND, end - at);
+        size_t rows = bo_min(BO_BAND, end - at);
         work->kernels->multiply(rows, work->value_dim, bo_visible(at + rows - 1, lag, work->keys),
                                 work->scores + at * work->chunk, work->chunk, 1, v, ldv, true, n + at * ldn, ldn);
     }
@@ -318,7 +318,7 @@ static void add_within(const bo_linear *work, size_t first, size_t end, size_t l
 static void ask_before(const bo_linear *work, size_t queries, float *n, size_t ldn, float *before)
 {
     for (size_t first = 0; first < queries; first += work->panel) {
-        size_t end = bo_least(first + work->panel, queries);
+        size_t end = bo_min(first + work->panel, queries);
         const float *features = bo_linear_features(work, work->fq, first, end - first);
         ask_sums(work, end - first, features, n + first * ldn, ldn);
         for (size_t i = first; before && i < end; i++, features += work->count)
@@ -345,11 +345,11 @@ void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const 
                        size_t ldn, float *denominator, float *top)
 {
     const bo_kernels *kernels = work->kernels;
-    size_t values = work->value_dim, mild = work->mild < work->keys ? bo_least(work->mild + lag, queries) : queries;
+    size_t values = work->value_dim, mild = work->mild < work->keys ? bo_min(work->mild + lag, queries) : queries;
     bool divides = bo_linear_divides(work), apart = work->weighted && mild && work->keys;
     bo_linear_scores(work, queries, lag, divides ? denominator : NULL);
     ask_before(work, queries, n, ldn, divides ? top : NULL);
-    if (apart) kernels->scale_rows(bo_least(work->mild, work->keys), values, work->apart, v, ldv, work->values, values);
+    if (apart) kernels->scale_rows(bo_min(work->mild, work->keys), values, work->apart, v, ldv, work->values, values);
     add_within(work, 0, mild, lag, apart ? work->values : v, apart ? values : ldv, n, ldn);
     finish_rows(work, queries, lag, mild, denominator, top);
     if (work->weighted) kernels->scale_rows(queries, values, work->factors, n, ldn, n, ldn);
@@ -370,7 +370,7 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
         stride = values;
     }
     for (size_t first = 0; first < keys; first += work->panel, remains = 1) {
-        size_t rows = bo_least(work->panel, keys - first);
+        size_t rows = bo_min(work->panel, keys - first);
         const float *features = bo_linear_features(work, work->fk, first, rows);
         kernels->renew(1, count, rows, work->weights + first, rows, 1, features, count, remains, work->sums.z, count);
         kernels->renew(count, values, rows, features, 1, count, weighed + first * stride, stride, remains, work->sums.s,

@@ -73,7 +73,7 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
 /* Chunks do not depend on lengths, and segments grow with the longest: they are least where all are alike. */
 size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
 {
-    size_t bytes, tokens = bo_most(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
+    size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
     bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
     bo_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
     if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;
@@ -217,7 +217,7 @@ static size_t forward_most(bo_context *context, const bo_attention *attention, c
     size_t alone = bo_work_bytes(desks, plan->forward_bytes);
     size_t together = engine->together ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
     size_t step = bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK));
-    return bo_most(step, bo_most(alone, together));
+    return bo_max(step, bo_max(alone, together));
 }
 
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,

@@ -90,7 +90,7 @@ void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *ou
 
 size_t bo_side_sample(const bo_side *side, size_t most, float *out)
 {
-    size_t wanted = bo_least(bo_side_rows(side), most);
+    size_t wanted = bo_min(bo_side_rows(side), most);
     bo_side_spread(side, wanted, 0.5, out);
     return wanted;
 }
@@ -128,7 +128,7 @@ static bo_status add_rows(bo_context *context, const bo_side *side, float *t, bo
             bo_rows rows = rows_of(side, s, h);
             size_t tokens = tokens_of(side, s), step = side->fronts ? BLOCK : tokens;
             for (size_t first = 0; first < tokens; first += step) {
-                size_t count = bo_least(step, tokens - first);
+                size_t count = bo_min(step, tokens - first);
                 const float *x = through_front(side, h, count, rows.at + first * rows.stride, rows.stride, t, &ld);
                 BO_TRY(bo_gram(context, width, count, x, ld, m->second, width, true));
                 for (size_t r = 0; r < count; r++)

@@ -211,7 +211,7 @@ void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sw
 {
     const bo_ridge_block *block = sweep->block;
     for (size_t first = 0; first < work->rows; first += BO_RIDGE_BLOCK) {
-        size_t count = bo_least(BO_RIDGE_BLOCK, work->rows - first);
+        size_t count = bo_min(BO_RIDGE_BLOCK, work->rows - first);
         fill_block(work, sweep, first, count);
         bo_ridge_factor_take(sweep->factor, work->kernels, block, count);
         for (size_t n = 0; n < count * block->sides; n++) {
@@ -238,7 +238,7 @@ void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums,
     size_t width = sums->width, values = sums->out_width;
     kernels->multiply(count, values, width, p, width, 1, sums->m, values, false, out, ldo);
     for (size_t first = 0; first < count; first += BO_BAND) {
-        size_t rows = bo_least(BO_BAND, count - first), seen = bo_least(index[first + rows - 1] + 1, work->keys);
+        size_t rows = bo_min(BO_BAND, count - first), seen = bo_min(index[first + rows - 1] + 1, work->keys);
         float *scores = work->scores + first * work->chunk;
         kernels->multiply(rows, seen, width, p + first * width, width, 1, sums->at, work->chunk, false, scores,
                           work->chunk);
@@ -272,7 +272,7 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
 {
     bo_carver forward = {0};
     out->chunk = choose_chunk(&attention->desc);
-    out->segment = bo_segment(out->chunk, bo_most(bo_most(longest_queries, longest_keys), 1));
+    out->segment = bo_segment(out->chunk, bo_max(bo_max(longest_queries, longest_keys), 1));
     bo_ridge_make(attention, NULL, 0, out->chunk, attention->group, &forward);
     out->forward_bytes = forward.bytes;
     out->backward_bytes = bo_ridge_backward_bytes(attention, out);
@@ -389,7 +389,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
     const bo_sequence *size = &call->sequences[sequence];
     size_t tokens = size->keys ? size->keys : size->queries, head = key_head * attention->group;
     for (size_t first = 0; first < tokens; first += work->chunk) {
-        size_t rows = bo_least(work->chunk, tokens - first);
+        size_t rows = bo_min(work->chunk, tokens - first);
         if (bo_pass_stops(call->watch, rows)) return false;
         if (call->tape.top && at.k.at && first && first % call->plan.segment == 0)
             memcpy(bo_tape_memory(call, sequence, key_head, first / call->plan.segment - 1), work->memory,

@@ -181,7 +181,7 @@ static bool replay(back_work *work, size_t first, size_t end)
 {
     bo_attention_ridge *ridge = &work->ridge;
     for (size_t token = first; token < end; token += ridge->chunk) {
-        size_t rows = bo_least(ridge->chunk, end - token);
+        size_t rows = bo_min(ridge->chunk, end - token);
         if (bo_pass_stops(work->call->watch, 0)) return false;
         if (work->gates)
             memcpy(start_of(work, token - first), ridge->memory, bo_ridge_memory(ridge->attention) * sizeof(float));
@@ -413,14 +413,14 @@ static bool reverse(back_work *work, const float *initial)
     const bo_sequence *size = &call->sequences[work->sequence];
     size_t tokens = size->keys ? size->keys : size->queries, segment = work->segment, chunk = ridge->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = bo_least(first + segment, tokens);
+        size_t first = segments * segment, end = bo_min(first + segment, tokens);
         bool taped = segments && work->rows.k.at; /* without keys the memory stays what it was */
         bo_ridge_begin(ridge, taped ? bo_tape_memory(call, work->sequence, work->key_head, segments - 1) : initial);
         if (!ridge->gated) bo_ridge_factor_invert(work->factor, bo_ridge_factor_of(ridge));
         if (!replay(work, first, end)) return false;
         for (size_t chunks = (end - first + chunk - 1) / chunk; chunks-- > 0;) {
             size_t local = chunks * chunk;
-            if (!back_chunk(work, first + local, local, bo_least(chunk, end - first - local))) return false;
+            if (!back_chunk(work, first + local, local, bo_min(chunk, end - first - local))) return false;
         }
     }
     return true;

@@ -68,7 +68,7 @@ static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const
     double *row = row_at(factor, i);
     for (size_t j = i + 1, end; j < factor.dim; j = end) {
         size_t first = first_column(j), width = factor.width - first;
-        end = bo_least(first + LANES, factor.dim);
+        end = bo_min(first + LANES, factor.dim);
         kernels->rotate(width, 1, &one, &zero, row + first, exact->zeros, 0, end - j, row + j,
                         row_at(factor, j) + first, width);
     }

@@ -208,9 +208,9 @@ static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, c
     size_t end = position + piece->count;
     bool whole = seen_from(tile, row + BO_SOFTMAX_BLOCK - 1) <= position && seen_end(tile, row) >= end;
     b->row = row;
-    b->rows = bo_least(whole ? BO_SOFTMAX_BLOCK : EDGE_ROWS, tile->rows - row);
-    b->low = bo_most(position, seen_from(tile, row));
-    b->high = bo_least(end, seen_end(tile, row + b->rows - 1));
+    b->rows = bo_min(whole ? BO_SOFTMAX_BLOCK : EDGE_ROWS, tile->rows - row);
+    b->low = bo_max(position, seen_from(tile, row));
+    b->high = bo_min(end, seen_end(tile, row + b->rows - 1));
     if (b->low >= b->high) return false;
     b->skipped = b->low - position;
     b->keys = piece->keys + b->skipped;
@@ -232,8 +232,8 @@ typedef struct span {
 static span seen(const bo_softmax_tile *tile, const block *b, size_t i, float *x)
 {
     size_t width = b->high - b->low;
-    size_t from = bo_least(bo_most(b->low, seen_from(tile, b->row + i)), b->high) - b->low;
-    size_t end = bo_most(bo_least(b->high, seen_end(tile, b->row + i)), b->low + from) - b->low;
+    size_t from = bo_min(bo_max(b->low, seen_from(tile, b->row + i)), b->high) - b->low;
+    size_t end = bo_max(bo_min(b->high, seen_end(tile, b->row + i)), b->low + from) - b->low;
     if (from) memset(x, 0, from * sizeof *x);
     if (end < width) memset(x + end, 0, (width - end) * sizeof *x);
     return (span){from, end - from};
@@ -272,8 +272,8 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
 
 void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t first, size_t end)
 {
-    first = bo_most(first, seen_from(tile, 0));
-    end = bo_least(end, seen_end(tile, tile->rows - 1));
+    first = bo_max(first, seen_from(tile, 0));
+    end = bo_min(end, seen_end(tile, tile->rows - 1));
     bo_kv_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
@@ -350,8 +350,8 @@ static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_slope 
 void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
                           size_t first, size_t end, bo_rows dk, bo_rows dv)
 {
-    size_t at = bo_most(first, seen_from(tile, 0));
-    end = bo_least(end, seen_end(tile, tile->rows - 1));
+    size_t at = bo_max(first, seen_from(tile, 0));
+    end = bo_min(end, seen_end(tile, tile->rows - 1));
     for (bo_kv_piece piece; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
         tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, slope->key_rows, tile->dim);

@@ -24,7 +24,7 @@ bo_status bo_desks_take(bo_context *context, bo_work *work, size_t tasks, size_t
                         bo_desks *out)
 {
     *out = (bo_desks){.work = work, .each = each, .by_task = tasks <= workers};
-    out->bytes = bo_work_take(context, work, bo_least(tasks, workers), each, what);
+    out->bytes = bo_work_take(context, work, bo_min(tasks, workers), each, what);
     return out->bytes ? BO_OK : BO_MEMORY;
 }
 

@@ -14,10 +14,6 @@ static inline size_t bo_max(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* As src/attention calls them. */
-#define bo_least bo_min
-#define bo_most  bo_max
-
 static inline size_t bo_ceil_div(size_t a, size_t b)
 {
     return (a + b - 1) / b;

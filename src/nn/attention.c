@@ -103,7 +103,7 @@ static bo_value give_beta(const recorder *r)
 static bo_value give_log_decay(const recorder *r)
 {
     if (r->kind->gate != BO_GATE_FIXED) return 0;
-    int last = 4 + (int)bo_least(r->kind->key_heads, 8);
+    int last = 4 + (int)bo_min(r->kind->key_heads, 8);
     bo_init init = {.law = BO_INIT_SPREAD, .a = log(ldexp(1, 5) - 1), .b = log(ldexp(1, last) - 1)};
     bo_value decay = bo_nn_vector(r->graph, r->prefix, ".decay", r->kind->key_heads, init);
     return bo_nn_unary(r->graph, decay, BO_UNARY_LOG_SIGMOID, 1, 0);
