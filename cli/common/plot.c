@@ -15,7 +15,7 @@ bool cli_plot_known(const char *path)
 static void quoted(FILE *pipe, const char *text, size_t limit)
 {
     fputc('\'', pipe);
-    for (size_t i = 0; text[i] && i < limit; i++) {
+    for (size_t i = 0; i < limit && text[i]; i++) {
         if (text[i] == '\'') fputc('\'', pipe);
         fputc((unsigned char)text[i] < 0x20 ? ' ' : text[i], pipe);
     }

@@ -60,7 +60,8 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
     assert(out->kind != BO_SCALING_AUTO && out->limit >= 0);
     out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
     out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
-    double *variance = bo_alloc(context, 2 * dim, sizeof *variance, "the scaling"), *mean = variance + dim;
+    double *variance = bo_alloc(context, 2 * dim, sizeof *variance, "the scaling"),
+           *mean = variance ? variance + dim : NULL;
     if (!out->mean || !out->factor || !variance) {
         bo_free(variance);
         bo_scaler_free(out);
