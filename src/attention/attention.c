@@ -1,4 +1,5 @@
 /* The object: a map for each key head, and the sizes of its states. */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -116,6 +117,21 @@ static bo_status make_decay(bo_context *context, bo_attention *attention)
     return BO_OK;
 }
 
+/* What stands above the struct. */
+static void assert_whole(const bo_attention *attention)
+{
+    const bo_attention_desc *d = &attention->desc;
+    assert(d->heads && d->key_heads && d->dim && d->value_dim && attention->group * d->key_heads == d->heads);
+    assert(!attention->features == !(attention->traits & BO_TRAIT_FEATURES) &&
+           !attention->features == !attention->count);
+    assert(!attention->decay == (d->gate != BO_GATE_FIXED));
+    for (size_t h = 0; attention->features && h < d->key_heads; h++)
+        assert(attention->features[h] && (!d->one_draw || attention->features[h] == attention->features[0]));
+    assert(attention->sums_bytes % 64 == 0 && attention->kept_bytes % 64 == 0);
+    assert(!attention->kept_bytes == !attention->held);
+    (void)d;
+}
+
 static bo_status build(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *desc = &attention->desc;
@@ -125,6 +141,7 @@ static bo_status build(bo_context *context, bo_attention *attention)
     attention->ready = desc->proposal == BO_PROPOSAL_NONE && !chosen;
     BO_TRY(measure_state(context, attention));
     bo_attention_refresh(attention);
+    assert_whole(attention);
     return BO_OK;
 }
 

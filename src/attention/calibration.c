@@ -1,4 +1,5 @@
 /* Statistics of q and k, frequencies drawn from them, and how good these are. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -79,6 +80,7 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
     c->desc.features.length_scales = NULL; /* the attention's own */
     c->width = attention->desc.features.dim;
     c->laws = attention->desc.one_draw ? 1 : attention->desc.key_heads;
+    assert(c->laws && attention->desc.key_heads % c->laws == 0);
     c->momentum = momentum;
     bo_status status = begin(context, c);
     if (status == BO_OK)

@@ -1,4 +1,5 @@
 /* The engine of the delta rule: a chunk, forward and step. delta.h has the formulas. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "delta.h"
@@ -81,6 +82,7 @@ static void decays(bo_delta *work, const float *log_gate, size_t stride)
 
 void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size_t keys)
 {
+    assert(keys <= work->chunk);
     work->keys = keys;
     work->beta = bo_rows_from(task->rows.beta, first).at;
     work->beta_stride = task->rows.beta.stride;

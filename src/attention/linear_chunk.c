@@ -1,5 +1,6 @@
 /* A chunk of attention with features: linear.h has the formulas. */
 #include "linear.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <float.h>
@@ -133,6 +134,7 @@ static void find_exponents(bo_linear *work, const float *log_gate, size_t stride
 
 void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride)
 {
+    assert(keys <= work->chunk);
     work->keys = keys;
     if (!work->weighted || keys == 0) return;
     if (!work->settled) {

@@ -1,4 +1,5 @@
 /* The engine of ridge attention: a chunk, forward, step. ridge.h has the formulas. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "linear.h"
@@ -140,6 +141,7 @@ bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t fir
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, values = work->value_dim;
     bo_rows k = bo_rows_from(at->k, first), v = bo_rows_from(at->v, first), beta = bo_rows_from(at->beta, first);
+    assert(rows <= work->chunk);
     work->rows = rows;
     work->keys = k.at ? rows : 0;
     if (k.at &&

@@ -1,6 +1,7 @@
 /* The front. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
  * (2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys, which are W and b unless given. */
 #include "row_transform.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "parameters.h"
@@ -58,6 +59,7 @@ bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_a
     size_t matrix = front.width * front.dim;
     float *mt = bo_carve_floats(carver, desc->rank ? matrix : 0);
     float *mt_k = bo_carve_floats(carver, front.type == BO_FRONT_AFFINE ? matrix : 0);
+    assert(front.width == (attention->traits & BO_TRAIT_FEATURES ? desc->features.dim : desc->dim));
     if (!carver->at) return front;
     if (front.has_sigma && in->sigma) front.sigma = in->sigma + key_head * desc->dim;
     if (desc->rank) make_sides(&front, attention, in, key_head, mt, mt_k);

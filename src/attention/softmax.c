@@ -1,5 +1,6 @@
 /* Softmax over explicit keys: where they lie, and a tile of queries over a panel of them. */
 #include "softmax.h"
+#include <assert.h>
 #include <string.h>
 #include <float.h>
 #include <math.h>
@@ -171,6 +172,7 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
 bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_rows q, double scale)
 {
     tile->position = position;
+    assert(rows <= BO_SOFTMAX_TILE);
     tile->rows = rows;
     for (size_t r = 0; r < rows; r++) {
         tile->kernels->scale(tile->dim, (float)scale, q.at + r * q.stride, tile->q + r * tile->dim);

@@ -1,4 +1,5 @@
 /* The bytes of a state: a header, then for each key head its sums and its kept keys. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "internal.h"
@@ -72,6 +73,7 @@ bo_status bo_attention_state_begin(bo_context *context, const bo_attention *atte
     if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
     memset(state, 0, bo_attention_state_bytes(attention));
     bo_state_header header = {.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
+    assert(sizeof header == 64); /* so that sums and keys are aligned as the state is */
     memcpy(state, &header, sizeof header);
     for (size_t h = 0; attention->scaled && h < attention->desc.key_heads; h++)
         *bo_state_sums(attention, state, h).log_scale = -INFINITY;
