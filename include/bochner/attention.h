@@ -26,7 +26,7 @@
  * With a gate g_t in (0, 1] (causal kinds with features): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
  * input weight 1 - g_j (RFA-Gate) or 1.
  *
- * Memories, causal and without a denominator (S_0 = G_0 = H_0 = 0; β_t = 1 and g_t = 1 unless given):
+ * Memories, causal and without a denominator (S_0 = G_0 = H_0 = 0; β_t = 1 and g_t = 1 by default):
  *
  *   GLA      o_t = s S_tᵀ q_t,  S_t = diag(g_t) S_{t-1} + k_t v_tᵀ,  a gate for each channel (2312.06635)
  *   DELTA    o_t = s S_tᵀ q_t,  S_t = g_t S_{t-1} + β_t k_t (v_t - (g_t S_{t-1})ᵀ k_t)ᵀ  (2406.06484, 2412.06464)
@@ -127,10 +127,10 @@ typedef struct bo_attention_desc {
     bool unit;          /* GLA, DELTA, RIDGE: q and k become x / (|x| + 1e-3) first; DELTA is stable for β|k|² <= 2 */
     size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients before a system is solved directly, by a
                          * factor of H + Λ in double; 0: dim, which cost about as much as the factor … */
-    double
-        tolerance; /* … and which end sooner where |residual| <= tolerance |q|; 0: 1e-6. By rounding up to ten times as
-                         * much may be left, and gradients of q and Λ be off by |H| / λ times that. G and H are float32:
-                         * everything may be off by |H| / λ of its roundings */
+    /* … and which end sooner where |residual| <= tolerance |q|; 0: 1e-6. By rounding up to ten times as much may be
+     * left, and gradients of q and Λ be off by |H| / λ times that. G and H are float32: everything may be off by
+     * |H| / λ of its roundings */
+    double tolerance;
     size_t capacity; /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
     size_t chunk;    /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
 } bo_attention_desc;

@@ -23,8 +23,8 @@ extern "C" {
 typedef struct bo_lora_desc {
     size_t rank;  /* at most the smaller side of every layer it is put around; of init GRADIENT half of that */
     double alpha; /* 0: twice the rank */
-    const char
-        *targets; /* linear layers by the end of their names ("q_proj,v_proj") or *patterns*; NULL, "all": the hidden */
+    /* linear layers by the end of their names ("q_proj,v_proj") or *patterns*; NULL, "all": the hidden */
+    const char *targets;
     /* Layers that are trained themselves, by names likewise; NULL: those that say labels, which a model that was made of another
      * has at random (score and match, of the tasks classify and match); "": none. */
     const char *whole;

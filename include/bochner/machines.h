@@ -39,13 +39,13 @@ typedef struct bo_machine bo_machine;
 /* ---- simple: fit, predict ------------------------------------------------------------------------------ */
 
 typedef enum bo_loss {
-    BO_LOSS_AUTO =
-        0, /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver
-                          * without noise or dropout; else RIDGE */
+    /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver without
+     * noise or dropout; else RIDGE */
+    BO_LOSS_AUTO = 0,
     BO_LOSS_RIDGE = 1, /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
-    BO_LOSS_LOGISTIC =
-        2 /* multinomial, classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². More often right than
-                          * RIDGE, for a few times the work */
+    /* multinomial, classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². More often right than RIDGE, for a
+     * few times the work */
+    BO_LOSS_LOGISTIC = 2
 } bo_loss;
 
 typedef enum bo_solver {
@@ -60,9 +60,9 @@ typedef enum bo_solver {
 
 typedef enum bo_scaling {
     BO_SCALING_AUTO = 0, /* COMMON when the inputs share one unit (bo_samples.common_unit), else COLUMNS */
-    BO_SCALING_COLUMNS =
-        1, /* each column to mean 0, deviation 1, and what is farther than 5 deviations counted as 5; constant
-                              * columns are dropped */
+    /* each column to mean 0, deviation 1, and what is farther than 5 deviations counted as 5; constant columns are
+     * dropped */
+    BO_SCALING_COLUMNS = 1,
     BO_SCALING_COMMON = 2, /* columns centered, then one factor for all: mean variance 1 */
     BO_SCALING_NONE = 3
 } bo_scaling;
@@ -70,10 +70,10 @@ typedef enum bo_scaling {
 /* How products of features are summed into the Gram matrix. The sums themselves are float64 always. */
 typedef enum bo_precision {
     BO_PRECISION_AUTO = 0, /* the coarsest that λ does not notice */
-    BO_PRECISION_INT8 =
-        1, /* features rounded to 8 bits (when predicting too), their products exact integers: several times
-                               * the speed of float32. For sin/cos and cos-with-bias features of rows that weigh the same. The
-                               * rounding acts like noise on the features, λ = n σ²; AUTO takes it when that is below λ/40 */
+    /* features rounded to 8 bits (when predicting too), their products exact integers: several times the speed of
+     * float32. For sin/cos and cos-with-bias features of rows that weigh the same. The rounding acts like noise on
+     * the features, λ = n σ²; AUTO takes it when that is below λ/40 */
+    BO_PRECISION_INT8 = 1,
     BO_PRECISION_FLOAT32 = 2,
     BO_PRECISION_FLOAT64 = 3 /* where λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
@@ -92,8 +92,8 @@ typedef struct bo_machine_desc {
     double lambda; /* 0: chosen */
     bool no_intercept;
     double noise; /* standard deviation of noise added to the features, in expectation: λ += n σ² */
-    double
-        dropout; /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
+    /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
+    double dropout;
     bool balanced;              /* classes weigh the same however many rows they have */
     const float *class_weights; /* `classes` numbers, or NULL */
     bo_precision precision;
@@ -108,9 +108,9 @@ typedef struct bo_samples {
     const float *x;  /* rows x dim */
     const double *y; /* rows x targets; class indices 0…classes-1 for classification */
     size_t classes;  /* 0: regression */
-    const float *
-        weights; /* one a row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with
-                            * 1/k of the noise in standard deviations */
+    /* one a row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with 1/k of
+     * the noise in standard deviations */
+    const float *weights;
     bool common_unit; /* bo_schema_common_unit */
 } bo_samples;
 

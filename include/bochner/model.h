@@ -47,8 +47,8 @@ typedef enum bo_cross {
                              * bottleneck of 1406.1078 */
     BO_CROSS_COUNT = 2
 } bo_cross;
-BO_API const char *
-bo_model_task_name(bo_model_task task); /* "language", "classify", "match", "translate"; NULL: no such */
+/* "language", "classify", "match", "translate"; NULL: no such task. */
+BO_API const char *bo_model_task_name(bo_model_task task);
 BO_API const char *bo_pooling_name(bo_pooling pooling); /* "mean", "max", "first", "last" */
 BO_API const char *bo_cross_name(bo_cross cross);       /* "attention", "summary" */
 BO_API bool bo_model_task_parse(const char *name, bo_model_task *out);
@@ -91,8 +91,8 @@ typedef struct bo_model_desc {
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
     bo_parametrization parametrization;
-    size_t
-        base_width; /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width. UNIT is untied */
+    /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width. UNIT is untied */
+    size_t base_width;
     bo_storage storage; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
     uint64_t seed;      /* of the weights and frequencies */
     /* What it is for. Encoders (of CLASSIFY and MATCH all of the model) read in both directions: attention is not causal; a

@@ -26,8 +26,8 @@ typedef struct bo_network bo_network;
 /* ---- examples: what a network learns from and answers about --------------------------------------------------------- */
 
 typedef struct bo_examples_desc {
-    bo_data_desc
-        data; /* a row an example: numbers of an array, pixels of an image, features of a node; and its target */
+    /* a row an example: numbers of an array, pixels of an image, features of a node; and its target */
+    bo_data_desc data;
     /* Rows are the nodes of a graph whose edges are in this file: two columns of node numbers from 0, `from` and `to`, each
      * node seeing those that point to it. NULL: rows have nothing to do with each other. */
     const char *edges;

@@ -13,15 +13,14 @@ extern "C" {
 
 /* Zero means the default where one is named. */
 typedef struct bo_widths_desc {
-    bo_model_desc
-        model; /* of any one width; the others have heads of the same dim, and a hidden that scales alike. vocab 0:
-                          * 256 */
+    /* of any one width; the others have heads of the same dim, and a hidden that scales alike. vocab 0: 256 */
+    bo_model_desc model;
     const size_t *widths;
     size_t width_count;
     bo_optimizer_desc optimizer;
     size_t steps; /* 0: 5 */
-    size_t
-        batch; /* sequences of `context` tokens; 0: 1. Few: what steps learn of each stands out from what is random */
+    /* sequences of `context` tokens; 0: 1. Few: what steps learn of each stands out from what is random */
+    size_t batch;
     const int32_t
         *tokens;   /* batch (context + 1) of them; NULL: a chain in which every token has two likely successors */
     uint64_t seed; /* of those */

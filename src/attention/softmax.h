@@ -12,8 +12,8 @@
 
 enum {
     BO_SOFTMAX_TILE = BO_SIZE(128, 8), /* most queries in a tile; tiles end at multiples of it */
-    BO_SOFTMAX_BLOCK =
-        BO_SIZE(32, 4), /* most rows whose scores are made and used while they are in the first-level cache */
+    /* most rows whose scores are made and used while they are in the first-level cache */
+    BO_SOFTMAX_BLOCK = BO_SIZE(32, 4),
 };
 
 /* ---- a tile of queries ----------------------------------------------------------------------------------------- */

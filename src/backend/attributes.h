@@ -205,8 +205,8 @@ typedef struct bo_convolution_attributes {
 
 typedef enum bo_pool_kind { BO_POOL_MAX = 0, BO_POOL_MEAN = 1, BO_POOL_COUNT = 2 } bo_pool_kind;
 typedef struct bo_pool_attributes {
-    bo_windows
-        windows; /* MEAN divides by the places that are within the image; `before` and `after` less than the kernel */
+    /* MEAN divides by the places that are within the image; `before` and `after` less than the kernel */
+    bo_windows windows;
     bo_pool_kind kind; /* MAX: the first of equals has the gradient */
 } bo_pool_attributes;
 

@@ -91,9 +91,9 @@ typedef struct bo_model_graph {
         places; /* pooling: places[first[i]] … are the rows of text i; FIRST, LAST: places alone, a row a text */
     bo_value sources;  /* SUMMARY: for every row of the stream the last row of its source */
     bo_value sides[2]; /* MATCH: 0, 2, 4, … and 1, 3, 5, …: which of the pooled vectors are of which side */
-    bo_value
-        summary; /* SUMMARY, rows x width: SOURCE leaves, TARGET takes the encoder's output in these rows; likewise of
-                        * CLASSIFY and MATCH the pooled vectors, a row a text */
+    /* SUMMARY, rows x width: SOURCE leaves, TARGET takes the encoder's output in these rows; likewise of CLASSIFY
+     * and MATCH the pooled vectors, a row a text */
+    bo_value summary;
     bo_value queries; /* SOURCE without SUMMARY: floats of the stream, to be zeros */
 } bo_model_graph;
 

@@ -11,8 +11,8 @@
 struct bo_lora {
     size_t rank;
     double alpha;
-    char *
-        targets; /* last words of layers' names ("q_proj") or patterns with a star, comma-separated; "all": every hidden one */
+    /* last words of layers' names ("q_proj") or patterns with a star, comma-separated; "all": every hidden one */
+    char *targets;
     char *whole; /* likewise: layers that are trained themselves, and have no adapters; NULL: none */
     bo_lora_init init;
 };

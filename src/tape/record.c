@@ -299,8 +299,8 @@ void bo_graph_segment_begin(bo_graph *graph)
     if (graph->status != BO_OK) return;
     if (graph->segment)
         REFUSE("a segment begins within a segment");
-    else
-        graph->segment = ++graph->segments; /* its place among the segments, from 1 */
+    /* its place among the segments, from 1 */
+    else graph->segment = ++graph->segments;
 }
 
 void bo_graph_segment_end(bo_graph *graph)

@@ -126,8 +126,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bool whole = convolves(&view);
     if (whole && !states && tokens <= planned_tokens(&view))
         bo_ssm_convolve(context, &view, tokens, systems, room);
-    else
-        bo_ssm_scan(context, &view, !whole, systems, room); /* for a convolution nothing is saved, see sizes */
+    /* for a convolution nothing is saved, see sizes */
+    else bo_ssm_scan(context, &view, !whole, systems, room);
     return BO_OK;
 }
 
