@@ -123,7 +123,7 @@ analyze: ## clang-tidy (.clang-tidy) and cppcheck (tests/house/cppcheck.txt) ove
 
 format: ## clang-format every C file in place
 	@scripts/setup format
-	find include src cli tests bench examples -name '*.[ch]' -exec clang-format -i {} +
+	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 clean: ## remove what was built
 	rm -rf build build-sanitize build-tsan build-tiny
