@@ -459,7 +459,7 @@ static void machine_print(const char *path, const bo_machine_report *report, con
         else
             print_names("Targets", bo_schema_targets(schema), schema, bo_schema_target);
     }
-    printf("%-12s%s rows%s\n", "Learned from", cli_count(report->rows).s,
+    printf("%-12s%s rows%s\n", "Fitted on", cli_count(report->rows).s,
            keeps_rows(report) ? ", whose inputs are kept in the file for the standard deviations" : "");
     printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),

@@ -1,4 +1,4 @@
-# bochner info of the folder of a model.
+# bochner info of the folder of a model, and of a machine.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --checkpoint-every 10 --quiet"
@@ -24,6 +24,12 @@ succeeds "$BOCHNER" info gate/checkpoints/step-10 --json
 expect "step of a checkpoint" "$(field out step)" == 10
 succeeds "$BOCHNER" info gate/best --json # knows no step
 [ "$(field out step)" = null ] || complain "the best model claims a step"
+
+awk 'BEGIN { print "x,y"; for (i = 0; i < 60; i++) print i / 60 "," sin(i / 9) }' >table.csv
+succeeds "$BOCHNER" fit table.csv --target y --features 16 --gamma 1 --lambda 0.01 --out table.model --quiet
+succeeds "$BOCHNER" info table.model
+grep -q '^Fitted on   60 rows' out || complain "rows of a machine: $(cat out)"
+! grep -qv -e '^table.model: ' -e '^.\{11\} [^ ]' -e '^ ' out || complain "info has words in the column of names: $(cat out)"
 
 mkdir empty
 fails 1 "empty/config.json" "$BOCHNER" info empty
