@@ -30,7 +30,7 @@ bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, si
 int cli_mup_check(cli_mup_job *job);
 int cli_mup_transfer(cli_mup_job *job);
 
-/* ---- pictures (mup_plot.c): a panel a side, a curve a name ------------------------------------------------------------------ */
+/* ---- pictures (plot.c): a panel a side, a curve a name ------------------------------------------------------------------ */
 
 typedef struct cli_mup_curve {
     char name[64];

@@ -114,8 +114,9 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words);
 typedef struct cli_train_job cli_train_job;
 enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 320 };
 
-/* All are there where nothing else is said; a kind with `solve` has no run, and so no words about one. Functions that return bool have said what is wrong where they return false;
- * those that return int return CLI_DONE, or another exit status after a message. */
+/* Members are required unless marked optional; a kind with `solve` has no run, and so no words about one. Functions that
+ * return bool have said what is wrong where they return false; those that return int return CLI_DONE, or another exit
+ * status after a message. */
 typedef struct cli_train_kind {
     const char *unit;   /* what reports count: "tokens" */
     size_t test_tokens; /* of a test, where --eval-tokens does not say */
