@@ -167,17 +167,11 @@ static bool parse_bytes(const char *text, size_t *out)
     const char *rest;
     if (!parse_count(text, &value, &rest)) return false;
     static const char letters[] = "KMGT";
-    int shift = 0;
-    if (*rest) {
-        const char *letter = strchr(letters, *rest >= 'a' ? *rest - 'a' + 'A' : *rest);
-        if (!letter) return false;
-        shift = 10 * (int)(letter - letters + 1);
-        rest++;
-        if (*rest == 'i') rest++;
-        if (*rest == 'B') rest++;
-    } else if (strcmp(rest, "B") == 0) {
-        rest++;
-    }
+    const char *letter = *rest ? strchr(letters, *rest >= 'a' ? *rest - 'a' + 'A' : *rest) : NULL;
+    const int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
+    if (letter) rest++;
+    if (letter && *rest == 'i') rest++;
+    if (*rest == 'B') rest++;
     if (*rest || value == 0 || value > (SIZE_MAX >> shift)) return false;
     *out = (size_t)value << shift;
     return true;
@@ -386,8 +380,14 @@ void cli_set_initial(const cli_usage *usage, void *options)
     for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
         for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) {
             const char *initial = row->type == CLI_SECTION ? NULL : initial_of(usage, row);
-            if (initial) set_value(usage, row, initial, (char *)options + usage->groups[g].at + row->at);
+            if (initial && !set_value(usage, row, initial, (char *)options + usage->groups[g].at + row->at)) abort();
         }
+    for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++) {
+        const char *name = usage->defaults[i].option;
+        if (find_option(&(parser){usage, options, NULL}, name, strlen(name)).options) continue;
+        fprintf(stderr, "bochner %s: a default for --%s, which is no option of the command\n", usage->command, name);
+        abort();
+    }
 }
 
 cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,

@@ -170,7 +170,8 @@ typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG } cli_parsed;
  * Prints the help, or to stderr what is wrong. */
 cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
                      cli_arguments *arguments);
-/* The two steps apart: several command lines, one over another. */
+/* The two steps apart: several command lines, one over another. A default that its row refuses, or of an option that the
+ * command does not have, is a mistake in the tables: the program aborts. */
 void cli_set_initial(const cli_usage *usage, void *options);
 cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
                           cli_arguments *arguments);

@@ -2,6 +2,8 @@
 #include "testing.h"
 #include "../../cli/common/options.h"
 #include <bochner/bochner.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct inner {
@@ -131,7 +133,8 @@ static void wrong_values_are_refused(void **state)
     (void)state;
     static const char *const lines[] = {"--count 0",        "--count 101",      "--kernel custom", "--kernel linear",
                                         "--storage float8", "--rate 1.5",       "--text=",         "--flag=1",
-                                        "--scale 0",        "--memory nothing", "--inner 1",       "--count"};
+                                        "--scale 0",        "--memory nothing", "--inner 1",       "--count",
+                                        "--memory B",       "--memory 1iB",     "--memory 1BB",    "--memory 0B"};
     const int saved = dup(STDERR_FILENO);
     assert_non_null(freopen("/dev/null", "w", stderr));
     for (size_t i = 0; i < CLI_COUNT_OF(lines); i++) {
@@ -142,6 +145,48 @@ static void wrong_values_are_refused(void **state)
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     close(saved);
+}
+
+static void bytes_have_units(void **state)
+{
+    (void)state;
+    assert_int_equal(parsed("--memory 100").memory, 100);
+    assert_int_equal(parsed("--memory 100B").memory, 100);
+    assert_int_equal(parsed("--memory 3k").memory, 3 << 10);
+    assert_int_equal(parsed("--memory 3KB").memory, 3 << 10);
+    assert_int_equal(parsed("--memory 2MiB").memory, 2 << 20);
+}
+
+/* Runs in a child, whose messages go nowhere. */
+static bool aborts(const cli_usage *wrong)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        options o = {0};
+        signal(SIGABRT, SIG_DFL);
+        if (!freopen("/dev/null", "w", stderr)) _exit(1);
+        cli_set_initial(wrong, &o);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void wrong_defaults_in_tables_abort(void **state)
+{
+    (void)state;
+    static const cli_option refused[] = {COUNT("count", "N", options, count, "a count", .low = 1, .initial = "0"),
+                                         END_OF_OPTIONS};
+    const cli_usage of_row = {.command = "test", .groups = {{refused, 0}}};
+    const cli_usage of_command = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"kernel", "unknown"}}};
+    const cli_usage of_nothing = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"rate", "0.25"}}};
+    const cli_usage of_all = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"seed", "1"}}};
+    assert_false(aborts(&usage));
+    assert_true(aborts(&of_row));
+    assert_true(aborts(&of_command));
+    assert_true(aborts(&of_nothing));
+    assert_true(aborts(&of_all));
 }
 
 static void help_has_names_and_defaults(void **state)
@@ -193,6 +238,8 @@ int main(void)
         cmocka_unit_test(auto_is_as_not_given),
         cmocka_unit_test(one_source_over_another),
         cmocka_unit_test(wrong_values_are_refused),
+        cmocka_unit_test(bytes_have_units),
+        cmocka_unit_test(wrong_defaults_in_tables_abort),
         cmocka_unit_test(help_has_names_and_defaults),
         cmocka_unit_test(given_options_survive_a_file),
     };
