@@ -122,17 +122,17 @@ static int help_command(int argc, char **argv)
 {
     if (argc == 1 && strcmp(argv[0], "--man") == 0) return write_manual(true);
     if (argc == 1 && strcmp(argv[0], "--markdown") == 0) return write_manual(false);
-    if (argc == 0 || argv[0][0] == '-') {
-        overview(stdout);
-        return CLI_DONE;
-    }
-    const command *found = find_command(argv[0]);
+    const bool whole = argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0;
+    if (!whole && argv[0][0] == '-')
+        return cli_wrong_use("help", "there is no option %s; bochner help COMMAND shows the options of a command",
+                             argv[0]);
+    const command *found = whole ? find_command("help") : find_command(argv[0]);
     if (!found) return unknown_command(argv[0]);
-    char flag[] = "--help", *words[] = {flag, NULL};
     if (found->run == help_command) {
         overview(stdout);
         return CLI_DONE;
     }
+    char flag[] = "--help", *words[] = {flag, NULL};
     return found->run(1, words);
 }
 

@@ -20,9 +20,26 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
     return parsed;
 }
 
+/* Words that runs of earlier versions were started with, and what they are called now, which is not longer. */
+static const char *const renamed[][2] = {{"--normaliser", "--normalizer"},
+                                         {"--positions=rope-neighbours", "--positions=rope-neighbors"}};
+
+static void rename_words(int count, char **stored)
+{
+    for (int i = 0; i < count; i++) {
+        for (size_t n = 0; n < CLI_COUNT_OF(renamed); n++) {
+            const size_t former = strlen(renamed[n][0]), now = strlen(renamed[n][1]);
+            if (strncmp(stored[i], renamed[n][0], former) != 0) continue;
+            memmove(stored[i] + now, stored[i] + former, strlen(stored[i] + former) + 1);
+            memcpy(stored[i], renamed[n][1], now);
+        }
+    }
+}
+
 static bool parse_file(cli_train_words *words, int which, const char *path)
 {
     if (!cli_config_read("train", path, &words->stored_count[which], &words->stored[which])) return false;
+    rename_words(words->stored_count[which], words->stored[which]);
     if (parse(words->stored_count[which], words->stored[which], words) == CLI_PARSED) return true;
     fprintf(stderr, "bochner train: the options are those of %s\n", path);
     return false;

@@ -123,7 +123,7 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
     if ((unsigned)d->normalizer >= BO_NORMALIZER_COUNT) REFUSE("no normalizer with number %d", (int)d->normalizer);
     if (!bo_attention_takes_gate(d->kind, d->gate)) {
         if (kind->no_gate) REFUSE("kind %s has %s; found gate %s", kind->name, kind->no_gate, bo_gate_name(d->gate));
-        REFUSE("kind %s has gate %s; found %s", kind->name, bo_gates_taken(d->kind, words), bo_gate_name(d->gate));
+        REFUSE("kind %s takes gate %s; found %s", kind->name, bo_gates_taken(d->kind, words), bo_gate_name(d->gate));
     }
     if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s needs causal attention", bo_gate_name(d->gate));
     if (kind->traits & BO_TRAIT_MEMORY) d->normalizer = BO_NORMALIZER_NONE;

@@ -184,6 +184,14 @@ static bo_status another(bo_context *context, const char *path, const cJSON *was
     return status;
 }
 
+/* A value that earlier versions wrote under another name is the same. */
+static bool same_setting(const cJSON *was, const cJSON *is)
+{
+    const char *former = cJSON_GetStringValue(was), *now = cJSON_GetStringValue(is);
+    if (former && now && strcmp(former, "rope-neighbours") == 0 && strcmp(now, "rope-neighbors") == 0) return true;
+    return cJSON_Compare(was, is, true);
+}
+
 static bo_status compare_settings(bo_context *context, const bo_trainer *trainer, const char *path, const cJSON *was)
 {
     bo_json_text text = {.context = context};
@@ -192,7 +200,7 @@ static bo_status compare_settings(bo_context *context, const bo_trainer *trainer
     bo_status status = text.failed ? BO_MEMORY : bo_json_parse(context, path, text.bytes, text.length, 4, &is);
     for (const cJSON *item = is ? is->child : NULL; item && status == BO_OK; item = item->next) {
         const cJSON *old = cJSON_GetObjectItemCaseSensitive(was, item->string);
-        if (!old || !cJSON_Compare(old, item, true)) status = another(context, path, old, item);
+        if (!old || !same_setting(old, item)) status = another(context, path, old, item);
     }
     for (const cJSON *item = status == BO_OK ? was->child : NULL; item && status == BO_OK; item = item->next)
         if (!cJSON_GetObjectItemCaseSensitive(is, item->string)) status = another(context, path, item, NULL);

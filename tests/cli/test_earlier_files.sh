@@ -1,5 +1,6 @@
 # Files that version 0.1 wrote before names were changed still load, and give what they gave then: a model ("normaliser",
-# "rope-neighbours" in config.json), a session's state, a machine ("machine.centre").
+# "rope-neighbours" in config.json), a session's state, a machine ("machine.centre"),
+# a run to resume (--normaliser and "rope-neighbours" in train.json and training.json).
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 files=$BOCHNER_SOURCE/tests/data/version-0.1
 
@@ -11,6 +12,9 @@ esac
 succeeds "$BOCHNER" generate "$files/model" --load-state "$files/session.state" --greedy --tokens 12 --quiet
 cmp -s out "$files/continued.txt" || complain "the session does not go on as it did: $(cat out)"
 succeeds "$BOCHNER" predict "$files/machine.model" "$files/rows.csv" --std --out predictions.csv
+cp -r "$files/run" "$files/words.txt" .
+succeeds "$BOCHNER" train --resume --out run --quiet --json
+grep -q '"step": 4' run/checkpoints/step-4/training.json || complain "the run was not resumed: $(cat out err)"
 awk -F, 'NR == FNR { for (i = 1; i <= NF; i++) then[FNR, i] = $i; next }
     { for (i = 1; i <= NF; i++) { gap = FNR == 1 ? $i != then[1, i] : $i - then[FNR, i]
         if (gap > 1e-5 || gap < -1e-5) { print "row " FNR ": " $i " was " then[FNR, i]; wrong = 1 } } }
