@@ -40,12 +40,24 @@ static const cli_usage common = {.command = "common", .groups = {{cli_common_row
 
 /* ---- the manual page ------------------------------------------------------------------------------------------------------------ */
 
+/* A character of `bytes` bytes by its number, \[u2026]: roff itself reads ASCII. */
+static void put_roff_letter(FILE *out, const char *text, size_t bytes)
+{
+    unsigned code = (unsigned char)text[0] & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) code = code << 6 | ((unsigned char)text[i] & 0x3fu);
+    fprintf(out, "\\[u%04X]", code);
+}
+
 /* Text as roff takes it: a dash is a minus sign, as people will paste it. */
 static void put_roff(FILE *out, const char *text, size_t length)
 {
     if (length && (text[0] == '.' || text[0] == '\'')) fputs("\\&", out);
     for (size_t i = 0; i < length; i++) {
-        if (text[i] == '-')
+        const size_t bytes = bo_utf8_length(text + i, length - i);
+        if (bytes > 1) {
+            put_roff_letter(out, text + i, bytes);
+            i += bytes - 1;
+        } else if (text[i] == '-')
             fputs("\\-", out);
         else if (text[i] == '\\')
             fputs("\\e", out);
