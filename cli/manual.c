@@ -31,7 +31,8 @@ static left_out find_left_out(const cli_usage *usage)
         for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++)
             if (row->type == CLI_SECTION) append(found.sections, sizeof found.sections, "", row->name, "");
     for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++)
-        append(found.defaults, sizeof found.defaults, "--", usage->defaults[i].option, usage->defaults[i].initial);
+        if (usage->defaults[i].initial)
+            append(found.defaults, sizeof found.defaults, "--", usage->defaults[i].option, usage->defaults[i].initial);
     return found;
 }
 

@@ -43,6 +43,14 @@ typedef struct cli_attention_options {
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
 } cli_attention_options;
 
+/* Traits of rows beside those of bo_attention_trait: every kind, and --advise, which is none. */
+#define CLI_ANY_KIND (1u << 30)
+#define CLI_ADVISE   (1u << 31)
+
+/* Rows of cli_attention_options: of bochner attention, and those of a layer, which models have too. */
+extern const cli_option cli_attention_array_rows[], cli_attention_kind_rows[], cli_attention_layer_rows[],
+    cli_attention_result_rows[];
+
 typedef struct cli_attention_file {
     const char *option, *path; /* path NULL: not given, or no file */
     bo_array *array;

@@ -7,113 +7,34 @@
 
 #define WRONG(...) return cli_wrong_use(o->command, __VA_ARGS__)
 
-/* Bits beside those of bo_attention_trait: every kind, and --advise, which is none. */
-#define ANY_KIND (1u << 30)
-#define ADVISE   (1u << 31)
-
-static bool belongs_to(bo_attention_kind kind, unsigned belongs)
-{
-    return belongs & ANY_KIND || bo_attention_may(kind, belongs);
-}
-
 /* ---- options of other kinds ----------------------------------------------------------------------------- */
 
-/* The kinds that an option belongs to, by the names that --kind takes. */
-static const char *kind_words(unsigned belongs, char *out, size_t room)
-{
-    size_t used = 0;
-    const char *name;
-    out[0] = 0;
-    for (int i = 0; (name = cli_attention_kind_choice(i)) && used < room; i++) {
-        bo_attention_desc d = {0};
-        bo_attention_preset(name, &d);
-        if (belongs_to(d.kind, belongs))
-            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
-    }
-    return out;
-}
-
-static int misplaced(const cli_attention_options *o, const char *option, unsigned belongs)
+static int misplaced(const cli_attention_options *o, const char *option, unsigned traits)
 {
     char words[256];
     if (o->advise) WRONG("--%s has no meaning with --advise, which tries kinds and maps itself", option);
-    if (belongs == ADVISE) WRONG("--%s is for --advise", option);
-    WRONG("--%s is for kind %s; found kind %s", option, kind_words(belongs, words, sizeof words),
+    if (traits == CLI_ADVISE) WRONG("--%s is for --advise", option);
+    WRONG("--%s is for kind %s; found kind %s", option, cli_kinds_with(traits, words, sizeof words),
           cli_attention_kind_choice(o->kind));
 }
 
-/* Whether an option has something to do with what was chosen. */
-static bool is_placed(const cli_attention_options *o, unsigned belongs)
+/* Whether an option with these traits has something to do with what was chosen. */
+static bool is_placed(const cli_attention_options *o, unsigned traits)
 {
-    return o->advise ? belongs & ADVISE : belongs_to(cli_attention_chosen(o).kind, belongs);
-}
-
-static int check_sources(const cli_attention_options *o)
-{
-    static const unsigned belongs[CLI_SOURCES] = {[CLI_Q] = ANY_KIND | ADVISE,
-                                                  [CLI_K] = ANY_KIND | ADVISE,
-                                                  [CLI_V] = ANY_KIND | ADVISE,
-                                                  [CLI_GATE] = BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS,
-                                                  [CLI_LOG_GATE] = BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS,
-                                                  [CLI_DECAY] = BO_TRAIT_GATE_FIXED,
-                                                  [CLI_BETA] = BO_TRAIT_BETA,
-                                                  [CLI_SIGMA] = BO_TRAIT_SIGMA,
-                                                  [CLI_M] = BO_TRAIT_MATRIX,
-                                                  [CLI_W] = BO_TRAIT_AFFINE,
-                                                  [CLI_W_K] = BO_TRAIT_AFFINE,
-                                                  [CLI_BIAS] = BO_TRAIT_AFFINE,
-                                                  [CLI_BIAS_K] = BO_TRAIT_AFFINE,
-                                                  [CLI_LAMBDA] = BO_TRAIT_LAMBDA,
-                                                  [CLI_MIX] = BO_TRAIT_MIX,
-                                                  [CLI_CALIBRATE_Q] = BO_TRAIT_DRAWS,
-                                                  [CLI_CALIBRATE_K] = BO_TRAIT_DRAWS};
-    for (int i = 0; i < CLI_SOURCES; i++)
-        if (o->sources[i] && !is_placed(o, belongs[i]))
-            return misplaced(o, cli_attention_option((cli_attention_source)i), belongs[i]);
-    return CLI_DONE;
+    if (o->advise) return !traits || traits & CLI_ADVISE;
+    return !traits || traits & CLI_ANY_KIND || bo_attention_may(cli_attention_chosen(o).kind, traits);
 }
 
 static int check_belonging(const cli_attention_options *o)
 {
-    const struct {
-        const char *name;
-        bool given;
-        unsigned belongs;
-    } table[] = {
-        {"map", CLI_GIVEN(o, map), BO_TRAIT_FEATURES},
-        {"features", CLI_GIVEN(o, features), BO_TRAIT_DRAWS},
-        {"draw", CLI_GIVEN(o, draw), BO_TRAIT_DRAWS},
-        {"one-draw", o->one_draw, BO_TRAIT_DRAWS},
-        {"sampling", CLI_GIVEN(o, sampling), BO_TRAIT_DRAWS},
-        {"proposal", CLI_GIVEN(o, proposal), BO_TRAIT_PROPOSAL},
-        {"degree", CLI_GIVEN(o, degree), BO_TRAIT_ANY_KERNEL | BO_TRAIT_POWER},
-        {"alpha", CLI_GIVEN(o, alpha), BO_TRAIT_ANY_KERNEL},
-        {"scale", CLI_GIVEN(o, scale), ADVISE | BO_TRAIT_SCALE},
-        {"gamma", CLI_GIVEN(o, gamma), BO_TRAIT_GAMMA},
-        {"window", CLI_GIVEN(o, window), BO_TRAIT_WINDOW},
-        {"temperature", CLI_GIVEN(o, temperature), BO_TRAIT_TEMPERATURE},
-        {"rank", CLI_GIVEN(o, rank), BO_TRAIT_MATRIX | BO_TRAIT_AFFINE},
-        {"whiten", o->whiten, BO_TRAIT_MATRIX},
-        {"propose", o->propose, BO_TRAIT_PROPOSE},
-        {"gate-input", CLI_GIVEN(o, gate_input), BO_TRAIT_GATE_CONVEX},
-        {"normalizer none", o->normalizer == BO_NORMALIZER_NONE, BO_TRAIT_UNNORMALIZED},
-        {"normalizer", CLI_GIVEN(o, normalizer), BO_TRAIT_NORMALIZER},
-        {"clamp", CLI_GIVEN(o, clamp), BO_TRAIT_FEATURES},
-        {"chunk", CLI_GIVEN(o, chunk), BO_TRAIT_FEATURES | BO_TRAIT_MEMORY},
-        {"unit", o->unit, BO_TRAIT_UNIT},
-        {"no-unit", o->no_unit, BO_TRAIT_UNIT},
-        {"iterations", CLI_GIVEN(o, iterations), BO_TRAIT_ITERATIONS},
-        {"tolerance", CLI_GIVEN(o, tolerance), BO_TRAIT_ITERATIONS},
-        {"compare", o->compare, ANY_KIND},
-        {"out", o->out != NULL, ANY_KIND},
-        {"plan", o->plan, ANY_KIND},
-        {"kind", CLI_GIVEN(o, kind), ANY_KIND},
-        {"target", CLI_GIVEN(o, target), ADVISE},
-        {"most", CLI_GIVEN(o, most), ADVISE},
-    };
-    for (size_t i = 0; i < CLI_COUNT_OF(table); i++)
-        if (table[i].given && !is_placed(o, table[i].belongs)) return misplaced(o, table[i].name, table[i].belongs);
-    return check_sources(o);
+    static const cli_option *const tables[] = {cli_attention_kind_rows, cli_attention_layer_rows,
+                                               cli_attention_array_rows, cli_attention_result_rows};
+    if (o->normalizer == BO_NORMALIZER_NONE && !is_placed(o, BO_TRAIT_UNNORMALIZED))
+        return misplaced(o, "normalizer none", BO_TRAIT_UNNORMALIZED);
+    for (size_t i = 0; i < CLI_COUNT_OF(tables); i++)
+        for (const cli_option *row = NULL; (row = cli_next_given(tables[i], o, row));)
+            if (!is_placed(o, row->traits)) return misplaced(o, row->name, row->traits);
+    return CLI_DONE;
 }
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
@@ -279,7 +200,7 @@ int cli_attention_check(const cli_attention_options *o)
     static const check checks[] = {check_gate, check_numbers, check_degree, check_calibration};
     if (!CLI_GIVEN(o, kind) && !o->advise) {
         char words[256];
-        WRONG("give --kind, one of %s (or --advise)", kind_words(ANY_KIND, words, sizeof words));
+        WRONG("give --kind, one of %s (or --advise)", cli_kinds_with(~0u, words, sizeof words));
     }
     int status = check_belonging(o);
     if (status != CLI_DONE || o->advise) return status;

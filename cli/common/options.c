@@ -1,6 +1,7 @@
 /* The parser of options, and their help. */
 #include "options.h"
 #include "format.h"
+#include <bochner/attention.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -77,6 +78,36 @@ static unsigned choice_count(const cli_option *row)
     return count;
 }
 
+/* The names that go by traits, or else all others. */
+static const char *kinds(unsigned traits, bool having, char *out, size_t room)
+{
+    size_t used = 0;
+    const char *name;
+    out[0] = 0;
+    for (size_t i = 0; (name = bo_attention_preset_name(i)) && used < room; i++) {
+        bo_attention_desc d = {0};
+        bo_attention_preset(name, &d);
+        if (bo_attention_may(d.kind, traits) == having)
+            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
+    }
+    return out;
+}
+
+const char *cli_kinds_with(unsigned traits, char *out, size_t room)
+{
+    return kinds(traits, true, out, room);
+}
+
+/* "; kinds: exact, power", or "; kinds: all but exact, power" where that is shorter. */
+static void put_kinds(FILE *out, unsigned traits)
+{
+    char with[256], without[256];
+    kinds(traits, true, with, sizeof with);
+    kinds(traits, false, without, sizeof without);
+    const bool few = strlen(with) <= strlen(without);
+    if (*with && *without) fprintf(out, "; kinds: %s%s", few ? "" : "all but ", few ? with : without);
+}
+
 char *cli_help_words(const cli_option *row)
 {
     char *words = NULL;
@@ -90,22 +121,31 @@ char *cli_help_words(const cli_option *row)
         fprintf(out, "%s%s", between, choice_name(row, i));
         between = ", ";
     }
+    put_kinds(out, row->traits);
     fclose(out);
     return words;
 }
 
-static const char *initial_of(const cli_usage *usage, const cli_option *row)
+/* What the command says in place of the row; NULL: nothing. */
+static const cli_default *default_of(const cli_usage *usage, const cli_option *row)
 {
     for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++)
-        if (strcmp(usage->defaults[i].option, row->name) == 0) return usage->defaults[i].initial;
-    return row->initial;
+        if (strcmp(usage->defaults[i].option, row->name) == 0) return &usage->defaults[i];
+    return NULL;
+}
+
+static const char *initial_of(const cli_usage *usage, const cli_option *row)
+{
+    const cli_default *own = default_of(usage, row);
+    return own ? own->initial : row->initial;
 }
 
 const char *cli_default_words(const cli_usage *usage, const cli_option *row)
 {
     if (row->type == CLI_SECTION) return NULL;
     const char *initial = initial_of(usage, row);
-    return initial ? initial : row->otherwise;
+    const cli_default *own = default_of(usage, row);
+    return initial ? initial : own ? own->otherwise : row->otherwise;
 }
 
 static void help_option(const cli_usage *usage, const cli_option *row)

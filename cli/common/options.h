@@ -57,6 +57,9 @@ typedef struct cli_option {
     const char
         *initial; /* the value where the option is not given, as it would be written; NULL: the member stays zero */
     const char *otherwise; /* what happens where it is not given, in words: the library or the command decides */
+    /* Bits of bo_attention_trait: it is an option of the kinds that may have one of them, which the help lists; 0: of all.
+     * Other bits are the command's own. */
+    unsigned traits;
 } cli_option;
 
 #define SECTION(title)                                                                                                 \
@@ -131,9 +134,9 @@ typedef struct cli_group {
     size_t at;
 } cli_group;
 
-/* In place of what the row says. */
+/* In place of what the row says, both of it. */
 typedef struct cli_default {
-    const char *option, *initial;
+    const char *option, *initial, *otherwise;
 } cli_default;
 
 enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4 };
@@ -178,7 +181,9 @@ cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *o
 
 /* The initial value of a row, or what happens otherwise, for a reader; NULL: neither. */
 const char *cli_default_words(const cli_usage *usage, const cli_option *row);
-/* The help of a row with the names of a choice, without the default; freed by the caller. */
+/* "exact, hybrid, power": the names of attention that may have one of these traits. */
+const char *cli_kinds_with(unsigned traits, char *out, size_t room);
+/* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the caller. */
 char *cli_help_words(const cli_option *row);
 
 /* ---- options in files -------------------------------------------------------------------------------------------------------- */

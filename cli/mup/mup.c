@@ -142,10 +142,11 @@ const cli_usage cli_mup_usage = {
     .groups = {{rows, 0},
                {data_rows, MODEL_OPTIONS},
                {cli_train_shape_rows, MODEL_OPTIONS},
-               {cli_train_layer_rows, MODEL_OPTIONS + offsetof(cli_train_options, attention)},
+               {cli_train_kind_rows, MODEL_OPTIONS + offsetof(cli_train_options, attention)},
+               {cli_attention_layer_rows, MODEL_OPTIONS + offsetof(cli_train_options, attention)},
                {cli_train_attention_rows, MODEL_OPTIONS},
                {cli_train_learning_rows, MODEL_OPTIONS}},
-    .defaults = {{"optim", "adamw"}},
+    .defaults = {{"optim", "adamw"}, {"features", .otherwise = "128"}},
     .as_of = "train",
     .as_of_from = 2,
 };

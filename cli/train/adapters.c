@@ -27,8 +27,7 @@ int cli_train_check_lora(const cli_train_options *o)
         return cli_wrong_use("train", "--lora: the tokenizer is that of --init, found --%s",
                              o->tokenizer ? "tokenizer" : "vocab");
     const cli_option *found = cli_train_given(cli_train_shape_rows, o, shared);
-    if (!found) found = cli_next_given(cli_train_layer_rows, &o->attention, NULL);
-    if (!found) found = cli_next_given(cli_train_attention_rows, o, NULL);
+    if (!found) found = cli_train_attention_given(o, shared);
     if (!found) return CLI_DONE;
     return cli_wrong_use("train", "--lora: the model of --init stays as it is, found --%s", found->name);
 }

@@ -27,12 +27,18 @@ const cli_option *cli_train_given(const cli_option *rows, const void *options, c
     return NULL;
 }
 
+const cli_option *cli_train_attention_given(const cli_train_options *o, const char *const *except)
+{
+    const cli_option *row = cli_train_given(cli_train_kind_rows, &o->attention, except);
+    if (!row) row = cli_train_given(cli_attention_layer_rows, &o->attention, except);
+    return row ? row : cli_train_given(cli_train_attention_rows, o, except);
+}
+
 /* The first option of attention that is given, but for when frequencies are drawn; NULL: none is. */
 static const char *attention_option(const cli_train_options *o)
 {
     static const char *const except[] = {"calibrate-every", NULL};
-    const cli_option *row = cli_train_given(cli_train_layer_rows, &o->attention, except);
-    if (!row) row = cli_train_given(cli_train_attention_rows, o, except);
+    const cli_option *row = cli_train_attention_given(o, except);
     return row ? row->name : NULL;
 }
 

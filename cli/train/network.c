@@ -46,8 +46,7 @@ static const char *text_option(const cli_train_options *o)
     const cli_option *row = cli_train_given(cli_train_text_rows, o, shared);
     if (!row) row = cli_next_given(cli_train_texts_rows, &o->texts, NULL);
     if (!row) row = cli_train_given(cli_train_shape_rows, o, shared);
-    if (!row) row = cli_next_given(cli_train_layer_rows, &o->attention, NULL);
-    if (!row) row = cli_next_given(cli_train_attention_rows, o, NULL);
+    if (!row) row = cli_train_attention_given(o, shared);
     return row ? row->name : o->lora.rank ? "lora" : NULL;
 }
 

@@ -121,44 +121,11 @@ const cli_option cli_train_shape_rows[] = {
 
 /* ---- attention ---------------------------------------------------------------------------------------------------------------- */
 
-const cli_option cli_train_layer_rows[] = {
+/* Before cli_attention_layer_rows. */
+const cli_option cli_train_kind_rows[] = {
     SECTION("Attention"),
     CHOICE("attention", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention",
            .otherwise = "rfa-gate; to label texts rfa"),
-    CHOICE("map", "MAP", cli_attention_options, map, cli_attention_map_choice, "feature map",
-           .otherwise = "the kind's"),
-    COUNT("features", "D", cli_attention_options, features, "length of the feature vector; exact maps fix it", .low = 1,
-          .otherwise = "128"),
-    CHOICE("draw", "D", cli_attention_options, draw, bo_draw_name, "how frequencies are coupled", .initial = "default"),
-    FLAG("one-draw", cli_attention_options, one_draw, "all heads of a layer share their frequencies"),
-    CHOICE("proposal", "LAW", cli_attention_options, proposal, bo_proposal_name,
-           "the law that frequencies are drawn from, fitted to data", .otherwise = "the kind's"),
-    CHOICE("sampling", "S", cli_attention_options, sampling, bo_sampling_name,
-           "optimal: of many frequencies those that matter to the data", .without = ~0u << (BO_SAMPLING_OPTIMAL + 1),
-           .otherwise = "drawn"),
-    COUNT("window", "W", cli_attention_options, window,
-          "hybrid, exact, power: number of latest keys that are exact, or seen at all", .low = 1,
-          .otherwise = "64 of hybrid, else all"),
-    REAL("degree", "P", cli_attention_options, degree, "degree of poly and power", .otherwise = "2"),
-    CHOICE("normalizer", "N", cli_attention_options, normalizer, cli_attention_normalizer_choice,
-           "divide by the sum of the weights, or not", .otherwise = "the kind's"),
-    REAL_OR_AUTO("clamp", cli_attention_options, clamp, "least denominator", .otherwise = "auto"),
-    REAL_OR_AUTO("scale", cli_attention_options, scale, "scale of q.k", .otherwise = "1/sqrt(width of a head)"),
-    REAL_OR_AUTO("temperature", cli_attention_options, temperature,
-                 "rfa: queries and keys of unit norm are divided by it", .otherwise = "1"),
-    REAL_OR_AUTO("gamma", cli_attention_options, gamma, "hybrid: gamma of a map that does not estimate softmax",
-                 .otherwise = "1"),
-    REAL_OR_AUTO("alpha", cli_attention_options, alpha, "alpha of rational-quadratic", .otherwise = "1"),
-    COUNT("rank", "R", cli_attention_options, rank, "dark, hedgehog, t2r: rows of M or W", .low = 1,
-          .otherwise = "the width of a head"),
-    FLAG("unit", cli_attention_options, unit, "gla, ridge: queries and keys of unit norm, as delta has them"),
-    FLAG("no-unit", cli_attention_options, no_unit, "delta: queries and keys as they are"),
-    COUNT("iterations", "N", cli_attention_options, iterations,
-          "gated-ridge: greatest number of steps before a system is solved directly", .low = 1, .high = 1 << 20,
-          .otherwise = "the width of a head"),
-    REAL_OR_AUTO("tolerance", cli_attention_options, tolerance, "gated-ridge: residual to reach", .otherwise = "1e-6"),
-    COUNT("chunk", "C", cli_attention_options, chunk, "tokens computed at a time", .low = 1, .high = 1024,
-          .otherwise = "from shape and caches"),
     END_OF_OPTIONS,
 };
 
@@ -238,7 +205,8 @@ const cli_usage cli_train_usage = {
     .groups = {{cli_train_text_rows, 0},
                {cli_train_texts_rows, offsetof(cli_train_options, texts)},
                {cli_train_shape_rows, 0},
-               {cli_train_layer_rows, offsetof(cli_train_options, attention)},
+               {cli_train_kind_rows, offsetof(cli_train_options, attention)},
+               {cli_attention_layer_rows, offsetof(cli_train_options, attention)},
                {cli_train_attention_rows, 0},
                {cli_train_network_rows, offsetof(cli_train_options, network)},
                {cli_network_column_rows, offsetof(cli_train_options, network.data)},
@@ -246,6 +214,7 @@ const cli_usage cli_train_usage = {
                {cli_train_lora_rows, offsetof(cli_train_options, lora)},
                {cli_train_learning_rows, 0},
                {result_rows, 0}},
+    .defaults = {{"features", .otherwise = "128"}},
 };
 
 void cli_train_clear(cli_train_options *o)

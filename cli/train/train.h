@@ -90,8 +90,8 @@ typedef struct cli_train_options {
 /* Rows of cli_train_options (options.c) … */
 extern const cli_option cli_train_text_rows[], cli_train_shape_rows[], cli_train_attention_rows[],
     cli_train_learning_rows[];
-/* … of its attention, and of the other structs in it. */
-extern const cli_option cli_train_layer_rows[], cli_train_texts_rows[], cli_train_lora_rows[], cli_train_network_rows[];
+/* … of its attention (and cli_attention_layer_rows), and of the other structs in it. */
+extern const cli_option cli_train_kind_rows[], cli_train_texts_rows[], cli_train_lora_rows[], cli_train_network_rows[];
 
 typedef struct cli_train_words {
     cli_train_options options;
@@ -169,6 +169,8 @@ int cli_train_check_model(const cli_train_options *options, const cli_train_kind
 int cli_train_check_lora(const cli_train_options *options);
 /* The first row of a struct given that is not named in `except`, which ends with NULL; NULL: none. */
 const cli_option *cli_train_given(const cli_option *rows, const void *options, const char *const *except);
+/* The same of all that is about attention. */
+const cli_option *cli_train_attention_given(const cli_train_options *options, const char *const *except);
 
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 

@@ -313,6 +313,8 @@ piece normal "2, 5" 0 >lambda.npy
     refused "--bias lambda.npy|(key heads, rank) = (2, 3)|(2, 5)" $arrays --kind t2r --w W.npy --bias lambda.npy
     wrong "--w is for|learned map" $arrays --kind hybrid --w W.npy
     wrong "--w is for kind|found kind favor" $arrays --kind favor --w W.npy
+    wrong "--one-draw is for kind linear|found kind gla" $arrays --kind gla --gate G5.npy --one-draw
+    wrong "--one-draw has no meaning for the|map" $arrays --kind hedgehog --one-draw
     wrong "exponential, hedgehog or rectifier|elu" $arrays --kind hedgehog --map elu
     wrong "--unit or --no-unit" $arrays --kind delta --unit --no-unit
     wrong "--unit is for kind gla|found kind linear" $arrays --kind linear --unit

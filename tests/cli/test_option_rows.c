@@ -38,7 +38,7 @@ static const cli_option rows[] = {
 static const cli_option inner_rows[] = {
     SECTION("Inner"),
     REAL("rate", "X", inner, rate, "a rate", .high = 1, .initial = "0.5"),
-    REAL_OR_AUTO("scale", inner, scale, "a scale", .otherwise = "measured"),
+    REAL_OR_AUTO("scale", inner, scale, "a scale", .traits = BO_TRAIT_WINDOW, .otherwise = "measured"),
     CHOICE("storage", "S", inner, storage, bo_storage_name, "how", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     END_OF_OPTIONS,
@@ -195,6 +195,16 @@ static void help_has_names_and_defaults(void **state)
     char *words = cli_help_words(&inner_rows[3]);
     assert_string_equal(words, "how: float32, bfloat16, int8");
     free(words);
+    words = cli_help_words(&inner_rows[2]);
+    assert_string_equal(words, "a scale; kinds: exact, hybrid, power");
+    free(words);
+    cli_option most = inner_rows[2];
+    most.traits = BO_TRAIT_SCALE;
+    words = cli_help_words(&most);
+    assert_string_equal(words, "a scale; kinds: all but rfa, rfa-gate, hedgehog, t2r, ridge, gated-ridge");
+    free(words);
+    const cli_usage other = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"memory", .otherwise = "some"}}};
+    assert_string_equal(cli_default_words(&other, &rows[2]), "some");
     assert_string_equal(cli_default_words(&usage, &inner_rows[1]), "0.25");
     assert_string_equal(cli_default_words(&usage, &inner_rows[2]), "measured");
     assert_string_equal(cli_default_words(&usage, &rows[2]), "all there is");
