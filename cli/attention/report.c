@@ -282,7 +282,7 @@ void cli_attention_print(const cli_attention_job *job)
     if (o->propose) print_dark(&job->dark);
     if (cli_attention_calibrates(&job->desc)) print_calibration(job);
     if (job->inputs.solves) print_solves(&job->solves);
-    printf("Time        %s, %s tokens a second\n", duration(job->seconds).s,
+    printf("Time        %s, %s tokens per second\n", duration(job->seconds).s,
            cli_count((size_t)cli_attention_rate(job)).s);
     if (o->compare) print_error(job);
     const bo_array shape = cli_attention_shape_of_output(job);

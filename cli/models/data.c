@@ -211,7 +211,7 @@ static void report(const data_job *job, const char *kind, double seconds)
         return;
     }
     printf("Lines    %s, %s\n", cli_count((size_t)made->lines).s, cli_bytes((double)made->bytes).s);
-    printf("Tokens   %s a line\n", cli_count((size_t)((double)made->tokens / lines + 0.5)).s);
+    printf("Tokens   %s per line\n", cli_count((size_t)((double)made->tokens / lines + 0.5)).s);
     printf("Classes  %zu; the most frequent one is %s%%\n", classes_of(made), cli_significant(100 * share, 3).s);
     printf("File     %s\n", job->options->out);
 }

@@ -79,7 +79,7 @@ static const char *text_option(const eval_options *o)
 static void print_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
-    printf("Loss        %.4f nats a token, %.4f bits a byte, perplexity %s\n", r->loss, r->bits_per_byte,
+    printf("Loss        %.4f nats per token, %.4f bits per byte, perplexity %s\n", r->loss, r->bits_per_byte,
            cli_significant(r->perplexity, 4).s);
     printf("Tokens      %s in %s, %s tokens/s\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
            cli_count((size_t)r->tokens_per_second).s);
@@ -210,7 +210,7 @@ static void print_translation(const eval_job *job, const bo_translation *found)
            b->score, tokenizations[job->options->tokenize], beam_of(job), b->precisions[0], b->precisions[1],
            b->precisions[2], b->precisions[3], b->brevity_penalty, cli_count(b->length).s,
            cli_count(b->reference_length).s);
-    printf("Loss        %.4f nats a token of the targets, perplexity %s\n", found->loss,
+    printf("Loss        %.4f nats per token of the targets, perplexity %s\n", found->loss,
            cli_significant(found->perplexity, 4).s);
     print_rate(job, found->examples, found->tokens, found->seconds);
     printf("State       %s of a hypothesis\n", cli_bytes((double)found->state_bytes).s);
@@ -402,7 +402,7 @@ static const cli_option rows[] = {
 const cli_usage cli_eval_usage = {
     .command = "eval",
     .synopsis = "DIR --data FILE [options]",
-    .about = "Measures a language model on text: mean loss, bits a byte, perplexity. DIR is the folder of a "
+    .about = "Measures a language model on text: mean loss, bits per byte, perplexity. DIR is the folder of a "
              "model as bochner train or Hugging Face store it. Every token but the first is predicted once, "
              "from those before it in its window. Of a model that classifies or matches texts it measures "
              "accuracy, loss and the confusion of classes, of one that translates BLEU, loss and perplexity. "

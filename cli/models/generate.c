@@ -380,7 +380,7 @@ const cli_usage cli_generate_usage = {
     .about = "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face "
              "store it. Only the continuation is printed. What a model with features remembers has one size, "
              "however long the text. A model that translates gives a line for each line of standard input, or "
-             "for --prompt; with --json an object a line.",
+             "for --prompt; with --json one object per line.",
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"

@@ -19,7 +19,7 @@ const cli_option cli_network_graph_rows[] = {
     FLAG("undirected", cli_network_data, undirected, "of --graph: edges go both ways"),
     FLAG("self-loops", cli_network_data, self_loops, "of --graph: every node sees itself"),
     TEXT("split", "FILE", cli_network_data, split,
-         "of a network: the part of each row, one word a line: train, valid, test or none"),
+         "of a network: the part of each row, one word per line: train, valid, test or none"),
     END_OF_OPTIONS,
 };
 

@@ -376,7 +376,7 @@ const cli_usage cli_predict_usage = {
              "by position otherwise. If DATA also has the column that is predicted, the predictions are "
              "compared with it and the figures printed on standard error. MODEL may also be the folder of a "
              "network, or of a model that labels texts (bochner train --task classify or match): then DATA has "
-             "a text a line, or two with a tab between them, and - reads them as they come.",
+             "one text per line, or two with a tab between them, and - reads them as they come.",
     .examples = "  bochner predict price.model test.csv\n"
                 "  bochner predict price.model test.csv --std --out predicted.csv\n"
                 "  bochner predict reviews lines.txt --proba\n",

@@ -69,7 +69,7 @@ static void say_choices(const bo_plan *plan)
                c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, plus_minus(c->step, 1e3).s,
                c->tokens, plus_minus(c->minutes, 1).s, plus_minus(c->loss, 1).s, cli_bytes((double)c->memory).s);
     }
-    printf("\n* best for the budget. Loss: nats a byte of English text, none of it twice; ±: 19 times in 20.\n\n");
+    printf("\n* best for the budget. Loss: nats per byte of English text, none of it twice; ±: 19 times in 20.\n\n");
 }
 
 void cli_plan_print(const cli_plan_job *job)

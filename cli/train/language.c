@@ -95,7 +95,7 @@ static void say_run(const cli_train_job *job)
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }
-    cli_say(job->session, "Plan        %s; %zu x %s tokens a step%s; %s", length, batch, cli_count(context).s,
+    cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s; %s", length, batch, cli_count(context).s,
             job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
 }
 
@@ -122,7 +122,7 @@ static void print(const cli_train_job *job)
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
            cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
     if (!isnan(r->valid_loss))
-        printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
+        printf("Test        %.4f nats per token, %.4f bits per byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
                r->best_valid_loss);
     printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
            isnan(r->valid_loss) ? "" : "best/ there");
@@ -136,7 +136,7 @@ static void json(const cli_train_job *job)
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     cli_train_model_title(job->model, title);
-    return "nats a token";
+    return "nats per token";
 }
 
 const cli_train_kind cli_train_language = {

@@ -214,7 +214,7 @@ static void say_plan(const cli_train_job *job)
         snprintf(length, sizeof length, "%s steps", cli_count(r->steps).s);
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
-    cli_say(job->session, "Plan        %s; %zu example%s a step; %s", length, job->examples->first ? rows : r->batch,
+    cli_say(job->session, "Plan        %s; %zu example%s per step; %s", length, job->examples->first ? rows : r->batch,
             r->batch == 1 && !job->examples->first ? "" : "s", bo_optimizer_name(r->optimizer.kind));
 }
 

@@ -357,7 +357,7 @@ static void say_run(const cli_train_job *job)
                  cli_seconds(cli_train_expected_seconds(job)).s);
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
-    cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens a step%s, %.0f%% full, about %s examples; %s",
+    cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",
             length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
             p->micro_batch < p->batch ? " in parts" : "", 100 * p->fill,
             cli_count((size_t)(examples * (double)p->batch + 0.5)).s, bo_optimizer_name(r->optimizer.kind));
@@ -429,7 +429,7 @@ static void json(const cli_train_job *job)
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     cli_train_model_title(job->model, title);
-    return bo_texts_labels(job->texts) ? "nats an example" : "nats a token";
+    return bo_texts_labels(job->texts) ? "nats per example" : "nats per token";
 }
 
 const cli_train_kind cli_train_texts = {

@@ -11,7 +11,7 @@ piece gates "2, 37" 3 >G.npy
 # ---- exact -----------------------------------------------------------------------------------------------------------
 attend --q Q.npy --k K.npy --v V.npy --kind exact --out O.npy
 oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "exact, both ways"
-grep -q "tokens a second" out || complain "no time: $(cat out)"
+grep -q "tokens per second" out || complain "no time: $(cat out)"
 grep -q "O.npy: (2, 37, 5)" out || complain "no output named: $(cat out)"
 grep -q "^Plan .*beyond inputs and outputs" err || complain "no plan on standard error: $(cat err)"
 CAUSAL=1
