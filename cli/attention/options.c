@@ -1,5 +1,5 @@
-/* The options of attention. Rows of layers are shared with models (bochner train); the others are those of bochner attention.
- * What a row's traits are is also what the check of the options goes by: check.c. */
+/* The options of attention. Rows of layers are shared with models (bochner train); the others are those of bochner
+ * attention. The check of the options (check.c) goes by the traits of their rows. */
 #include "attention.h"
 
 #define GATES (BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS)
@@ -79,7 +79,7 @@ const cli_option cli_attention_layer_rows[] = {
     COUNT("window", "W", cli_attention_options, window,
           "number of latest keys with exact weights: those before count through features where the kind has them, "
           "else not at all",
-          .low = 1, .traits = BO_TRAIT_WINDOW, .otherwise = "the kind's"),
+          .low = 1, .traits = BO_TRAIT_WINDOW, .otherwise = "64 beside features, else all keys"),
     REAL("degree", "P", cli_attention_options, degree,
          "of polynomial maps, (1 + s q.k)^P, a whole number; of |s q.k|^P any number above 0",
          .traits = BO_TRAIT_ANY_KERNEL | BO_TRAIT_POWER, .otherwise = "2"),
@@ -105,7 +105,7 @@ const cli_option cli_attention_layer_rows[] = {
           "with a gate: greatest number of steps before a system is solved directly", .low = 1, .high = 1 << 20,
           .traits = BO_TRAIT_ITERATIONS, .otherwise = "the width of a head"),
     REAL_OR_AUTO("tolerance", cli_attention_options, tolerance, "with a gate: residual to reach",
-                 .traits = BO_TRAIT_ITERATIONS, .otherwise = "the library's"),
+                 .traits = BO_TRAIT_ITERATIONS, .otherwise = "1e-6"),
     COUNT("chunk", "C", cli_attention_options, chunk, "tokens computed at a time", .low = 1, .high = 1024,
           .traits = BO_TRAIT_FEATURES | BO_TRAIT_MEMORY, .otherwise = "from shape and caches"),
     END_OF_OPTIONS,

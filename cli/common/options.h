@@ -70,7 +70,8 @@ typedef struct cli_option {
     {                                                                                                                  \
         .type = CLI_END                                                                                                \
     }
-/* A default of a public header as .initial or .otherwise: NUMBER_TEXT(BO_MACHINE_FEATURES). */
+/* A default of a public header as .initial or .otherwise: NUMBER_TEXT(BO_MACHINE_FEATURES). tests/cli/test_defaults.sh
+ * compares the others of bochner train with what the library writes down. */
 #define NUMBER_TEXT_(digits) #digits
 #define NUMBER_TEXT(number)  NUMBER_TEXT_(number)
 
