@@ -20,24 +20,10 @@ const char *cli_attention_normalizer_choice(unsigned index)
 
 const char *cli_attention_option(cli_attention_source source)
 {
-    static const char *const names[CLI_SOURCES] = {[CLI_Q] = "q",
-                                                   [CLI_K] = "k",
-                                                   [CLI_V] = "v",
-                                                   [CLI_GATE] = "gate",
-                                                   [CLI_BETA] = "beta",
-                                                   [CLI_LOG_GATE] = "log-gate",
-                                                   [CLI_DECAY] = "decay",
-                                                   [CLI_SIGMA] = "sigma",
-                                                   [CLI_M] = "m",
-                                                   [CLI_W] = "w",
-                                                   [CLI_W_K] = "w-k",
-                                                   [CLI_BIAS] = "bias",
-                                                   [CLI_BIAS_K] = "bias-k",
-                                                   [CLI_MIX] = "mix",
-                                                   [CLI_LAMBDA] = "lambda",
-                                                   [CLI_CALIBRATE_Q] = "calibrate-q",
-                                                   [CLI_CALIBRATE_K] = "calibrate-k"};
-    return names[source];
+    const size_t at = offsetof(cli_attention_options, sources) + (size_t)source * sizeof(const char *);
+    const cli_option *row = cli_attention_array_rows;
+    while (row->type == CLI_SECTION || row->at != at) row++;
+    return row->name;
 }
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #define GATES (BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS)
 
+/* Every source has a row here. */
 const cli_option cli_attention_array_rows[] = {
     SECTION("Arrays (.npy)"),
     TEXT("q", "FILE", cli_attention_options, sources[CLI_Q],
