@@ -366,7 +366,7 @@ typedef struct trial {
     const bo_advice_problem *problem;
     const bo_attention *attention;
     const bo_features *map;
-    bo_row_transform front;
+    bo_row_transform transform;
     double *results; /* two a query: error² and denominator, or its part of floor² and slope */
 } trial;
 
@@ -377,7 +377,7 @@ static trial trial_of(const bo_survey *survey, const bo_attention *attention, si
                    .problem = &survey->problems[index],
                    .attention = attention,
                    .map = attention->features[index],
-                   .front = bo_row_transform_make(attention, NULL, index, &nothing)};
+                   .transform = bo_row_transform_make(attention, NULL, index, &nothing)};
 }
 
 static double distance2(size_t count, const double *a, const double *b)
@@ -406,14 +406,14 @@ static void features_task(void *arg, size_t index, int worker)
     size_t count = t->attention->count;
     char *scratch = job->scratch + (size_t)worker * job->per_worker;
     size_t block = bo_features_block_bytes(t->map, ROWS);
-    const float *ready = bo_row_transform_forward(&t->front, BO_OF_KEYS, rows, job->x + first * dim, dim,
+    const float *ready = bo_row_transform_forward(&t->transform, BO_OF_KEYS, rows, job->x + first * dim, dim,
                                                   (float *)(scratch + block), &ld); /* both sides are alike */
     bo_features_block(t->map, rows, ready, ld, job->z + first * count, count, job->log_scale + first, scratch);
 }
 
 /* ---- the kernel in closed form --------------------------------------------------------------------------------- */
 
-/* Inputs after the front, and the logarithms of their kernel: queries x keys. */
+/* Inputs after the transform, and the logarithms of their kernel: queries x keys. */
 typedef struct closed {
     float *own_q, *own_k;
     double *own_logs;
@@ -445,15 +445,15 @@ static bo_status closed_make(const trial *t, closed *c)
     bo_context *context = t->survey->context;
     const bo_advice_problem *p = t->problem;
     const char *what = "a kernel in closed form";
-    size_t dim = t->survey->dim, width = t->front.width;
+    size_t dim = t->survey->dim, width = t->transform.width;
     bool softmax = bo_features_describe(t->map)->kernel == BO_KERNEL_SOFTMAX;
     *c = (closed){.log_kernel = p->scores};
     c->own_q = bo_alloc_raw(context, p->queries * width, sizeof(float), what);
     c->own_k = bo_alloc_raw(context, p->keys * width, sizeof(float), what);
     c->own_logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof(double), what);
     if (!c->own_q || !c->own_k || !c->own_logs) return BO_MEMORY;
-    c->q = bo_row_transform_forward(&t->front, BO_OF_QUERIES, p->queries, p->q, dim, c->own_q, &c->ldq);
-    c->k = bo_row_transform_forward(&t->front, BO_OF_KEYS, p->keys, p->k, dim, c->own_k, &c->ldk);
+    c->q = bo_row_transform_forward(&t->transform, BO_OF_QUERIES, p->queries, p->q, dim, c->own_q, &c->ldq);
+    c->k = bo_row_transform_forward(&t->transform, BO_OF_KEYS, p->keys, p->k, dim, c->own_k, &c->ldk);
     return softmax ? BO_OK : log_kernels(t, c);
 }
 
@@ -486,7 +486,7 @@ static bo_status products_alloc(const trial *t, products *p)
     *p = (products){.chunk = FLOATS / count / ROWS * ROWS};
     if (p->chunk < ROWS) p->chunk = ROWS;
     if (p->chunk > keys) p->chunk = keys;
-    p->per_worker = bo_features_block_bytes(t->map, ROWS) + (ROWS * t->front.width * sizeof(float) + 63) / 64 * 64;
+    p->per_worker = bo_features_block_bytes(t->map, ROWS) + (ROWS * t->transform.width * sizeof(float) + 63) / 64 * 64;
     p->row_doubles = 2 * keys + t->survey->value_dim;
     p->zq = bo_alloc_raw(context, queries * count, sizeof(float), what);
     p->zk = bo_alloc_raw(context, p->chunk * count, sizeof(float), what);

@@ -95,11 +95,11 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
 /* A batch after every check, and what it says by itself. */
 typedef struct batch {
     bo_call call;
-    bo_row_transform *fronts;   /* one a key head */
-    char *transposes;           /* of the fronts */
-    bo_second_moments *moments; /* two a law */
-    float *rows;                /* BO_KEPT_ROWS x width */
-    size_t *slots;              /* BO_KEPT_ROWS */
+    bo_row_transform *transforms; /* one a key head */
+    char *transposes;             /* of the transforms */
+    bo_second_moments *moments;   /* two a law */
+    float *rows;                  /* BO_KEPT_ROWS x width */
+    size_t *slots;                /* BO_KEPT_ROWS */
 } batch;
 
 static bo_side side_of(const bo_calibration *c, const batch *b, size_t i)
@@ -107,7 +107,7 @@ static bo_side side_of(const bo_calibration *c, const batch *b, size_t i)
     size_t key_heads = c->desc.key_heads / c->laws, first = i / 2 * key_heads;
     bo_side side = i % 2 ? bo_side_keys(&b->call, b->call.in->k, first, key_heads)
                          : bo_side_queries(&b->call, b->call.in->q, first, key_heads);
-    side.fronts = b->fronts;
+    side.transforms = b->transforms;
     side.width = c->width;
     return side;
 }
@@ -115,12 +115,12 @@ static bo_side side_of(const bo_calibration *c, const batch *b, size_t i)
 static void batch_free(const bo_calibration *c, batch *b)
 {
     for (size_t i = 0; b->moments && i < 2 * c->laws; i++) bo_second_moments_free(&b->moments[i]);
-    void *const blocks[] = {b->fronts, b->transposes, b->moments, b->rows, b->slots};
+    void *const blocks[] = {b->transforms, b->transposes, b->moments, b->rows, b->slots};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
-/* A front needs the attention's descriptor, not its frequencies. */
-static bo_status make_fronts(bo_context *context, const bo_calibration *c, batch *b)
+/* A transform needs the attention's descriptor, not its frequencies. */
+static bo_status make_transforms(bo_context *context, const bo_calibration *c, batch *b)
 {
     bo_attention like = {.desc = c->desc,
                          .kernels = b->call.kernels,
@@ -129,12 +129,12 @@ static bo_status make_fronts(bo_context *context, const bo_calibration *c, batch
     bo_carver count = {0};
     BO_TRY(bo_parameters_check(context, &like, b->call.in));
     bo_row_transform_make(&like, b->call.in, 0, &count);
-    b->transposes = bo_alloc_raw(context, c->desc.key_heads, bo_max(count.bytes, 64), "fronts of a batch");
-    b->fronts = bo_alloc(context, c->desc.key_heads, sizeof *b->fronts, "fronts of a batch");
-    if (!b->transposes || !b->fronts) return BO_MEMORY;
+    b->transposes = bo_alloc_raw(context, c->desc.key_heads, bo_max(count.bytes, 64), "transforms of a batch");
+    b->transforms = bo_alloc(context, c->desc.key_heads, sizeof *b->transforms, "transforms of a batch");
+    if (!b->transposes || !b->transforms) return BO_MEMORY;
     for (size_t h = 0; h < c->desc.key_heads; h++) {
         bo_carver carver = {.at = b->transposes + h * count.bytes};
-        b->fronts[h] = bo_row_transform_make(&like, b->call.in, h, &carver);
+        b->transforms[h] = bo_row_transform_make(&like, b->call.in, h, &carver);
     }
     return BO_OK;
 }
@@ -142,7 +142,7 @@ static bo_status make_fronts(bo_context *context, const bo_calibration *c, batch
 /* Everything that can fail. */
 static bo_status look(bo_context *context, const bo_calibration *c, batch *b)
 {
-    BO_TRY(make_fronts(context, c, b));
+    BO_TRY(make_transforms(context, c, b));
     b->moments = bo_alloc(context, 2 * c->laws, sizeof *b->moments, "moments of a batch");
     b->rows = bo_alloc_raw(context, BO_KEPT_ROWS * c->width, sizeof(float), "rows of a batch");
     b->slots = bo_alloc_raw(context, BO_KEPT_ROWS, sizeof(size_t), "rows of a batch");

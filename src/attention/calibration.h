@@ -7,7 +7,7 @@
 
 enum { BO_KEPT_ROWS = 512 }; /* of either side of a law */
 
-/* Rows of one side of one law, after the front: means, second moments, and a sample. A batch has the same share in all
+/* Rows of one side of one law, after the transform: means, second moments, and a sample. A batch has the same share in all
  * three: a row of the sample is one of batch b with the weight that b has in the means. */
 typedef struct bo_seen {
     uint64_t rows;

@@ -81,8 +81,8 @@ typedef struct head_keys {
     size_t sequence, key_head, count;
     bo_rows k, v;
     const bo_features *map; /* NULL: explicit keys, or a memory */
-    bo_row_transform front;
-    const float *t; /* keys after the front */
+    bo_row_transform transform;
+    const float *t; /* keys after the transform */
     size_t ldt;
     double *decay, *input, *running;
 } head_keys;
@@ -289,7 +289,7 @@ static bo_status run_tile(const head_keys *keys, tile_job *tile)
     bo_rows rows = bo_rows_at(s->call, s->call->in->q, desc->heads, desc->dim, false, keys->sequence, tile->head);
     for (size_t i = 0; keys->map && i < tile->count; i++) {
         float *to = s->queries + i * width;
-        const float *row = bo_row_transform_forward(&keys->front, BO_OF_QUERIES, 1,
+        const float *row = bo_row_transform_forward(&keys->transform, BO_OF_QUERIES, 1,
                                                     rows.at + tile->place[i] * rows.stride, desc->dim, to, &ld);
         if (row != to) memcpy(to, row, width * sizeof *to);
     }
@@ -317,23 +317,23 @@ static bo_status run_head(const head_keys *keys, size_t head)
 
 /* ---- the keys of one key head ---------------------------------------------------------------------------------- */
 
-typedef struct front_job {
+typedef struct transform_job {
     head_keys *keys;
     float *t;
-} front_job;
+} transform_job;
 
-/* Keys after the front; their log scales into `running`. */
-static void front_task(void *arg, size_t index, int worker)
+/* Keys after the transform; their log scales into `running`. */
+static void transform_task(void *arg, size_t index, int worker)
 {
-    const front_job *job = arg;
+    const transform_job *job = arg;
     head_keys *keys = job->keys;
     const bo_study *s = keys->of;
     size_t first = index * ROWS, rows = keys->count - first < ROWS ? keys->count - first : ROWS, ld;
     bo_carver carver = {.at = s->scratch + (size_t)worker * s->per_worker};
     workplace at = workplace_at(s, &carver);
     const float *x = keys->k.at + first * keys->k.stride;
-    const float *t = bo_row_transform_forward(&keys->front, BO_OF_KEYS, rows, x, keys->k.stride,
-                                              job->t + first * keys->front.width, &ld);
+    const float *t = bo_row_transform_forward(&keys->transform, BO_OF_KEYS, rows, x, keys->k.stride,
+                                              job->t + first * keys->transform.width, &ld);
     if (index == 0) keys->t = t, keys->ldt = ld;
     if (!s->attention->scaled) return;
     bo_features_block(keys->map, rows, t, ld, at.z, s->attention->count, at.log_scale, at.block);
@@ -359,11 +359,11 @@ static void follow_gates(head_keys *keys)
 }
 
 static bo_status run_key_head(const bo_study *s, size_t sequence, size_t key_head, double *numbers, float *t,
-                              char *front)
+                              char *transform)
 {
     const bo_attention *a = s->attention;
     const bo_attention_inputs *in = s->call->in;
-    bo_carver carver = {.at = front};
+    bo_carver carver = {.at = transform};
     head_keys keys = {.of = s, .sequence = sequence, .key_head = key_head, .map = bo_attention_features(a, key_head)};
     keys.count = s->call->sequences[sequence].keys;
     keys.k = bo_rows_at(s->call, in->k, a->desc.key_heads, a->desc.dim, true, sequence, key_head);
@@ -372,20 +372,20 @@ static bo_status run_key_head(const bo_study *s, size_t sequence, size_t key_hea
     keys.input = numbers + s->longest_keys;
     keys.running = numbers + 2 * s->longest_keys;
     if (keys.map) {
-        keys.front = bo_row_transform_make(a, in, key_head, &carver);
-        front_job job = {&keys, t};
-        bo_parallel(s->context, (keys.count + ROWS - 1) / ROWS, front_task, &job);
+        keys.transform = bo_row_transform_make(a, in, key_head, &carver);
+        transform_job job = {&keys, t};
+        bo_parallel(s->context, (keys.count + ROWS - 1) / ROWS, transform_task, &job);
         follow_gates(&keys);
     }
     for (size_t head = key_head * a->group; head < (key_head + 1) * a->group; head++) BO_TRY(run_head(&keys, head));
     return BO_OK;
 }
 
-static bo_status run_all(const bo_study *s, double *numbers, float *t, char *front)
+static bo_status run_all(const bo_study *s, double *numbers, float *t, char *transform)
 {
     size_t sequences = s->call->shape->sequences, key_heads = s->attention->desc.key_heads;
     for (size_t i = 0; i < sequences * key_heads; i++) {
-        BO_TRY(run_key_head(s, i / key_heads, i % key_heads, numbers, t, front));
+        BO_TRY(run_key_head(s, i / key_heads, i % key_heads, numbers, t, transform));
         BO_TRY(bo_progress(s->context, "comparing attention", (double)(i + 1), (double)(sequences * key_heads)));
     }
     return BO_OK;
@@ -396,9 +396,9 @@ static bo_status study_run(bo_study *s)
 {
     const bo_attention *a = s->attention;
     size_t width = a->desc.features.dim, longest = s->longest_keys;
-    bo_carver workplaces = {0}, front = {0};
+    bo_carver workplaces = {0}, transform = {0};
     workplace_at(s, &workplaces);
-    bo_row_transform_make(a, NULL, 0, &front);
+    bo_row_transform_make(a, NULL, 0, &transform);
     s->per_worker = workplaces.bytes;
     s->scratch = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context), s->per_worker, "comparing attention");
     s->queries = bo_alloc_raw(s->context, BO_STUDY_TILE * width, sizeof(float), "comparing attention");
@@ -406,16 +406,16 @@ static bo_status study_run(bo_study *s)
         bo_alloc_raw(s->context, s->matrix ? BO_STUDY_TILE * longest : 0, sizeof(double), "kernel values of queries");
     double *numbers = bo_alloc_raw(s->context, 3 * longest, sizeof *numbers, "comparing attention");
     float *t = bo_alloc_raw(s->context, longest * width, sizeof *t, "comparing attention");
-    char *front_bytes = bo_alloc_raw(s->context, 1, front.bytes, "comparing attention");
+    char *transform_bytes = bo_alloc_raw(s->context, 1, transform.bytes, "comparing attention");
     bo_status status = BO_MEMORY;
-    if (s->scratch && s->queries && s->kernel && numbers && t && front_bytes)
-        status = run_all(s, numbers, t, front_bytes);
+    if (s->scratch && s->queries && s->kernel && numbers && t && transform_bytes)
+        status = run_all(s, numbers, t, transform_bytes);
     bo_free(s->scratch);
     bo_free(s->queries);
     bo_free(s->kernel);
     bo_free(numbers);
     bo_free(t);
-    bo_free(front_bytes);
+    bo_free(transform_bytes);
     return status;
 }
 

@@ -60,7 +60,7 @@ typedef struct bo_study {
     bo_finding *found;   /* heads x samples */
     char *scratch;       /* a workplace for each worker */
     size_t per_worker;
-    float *queries; /* of a tile, after the front: BO_STUDY_TILE x width */
+    float *queries; /* of a tile, after the transform: BO_STUDY_TILE x width */
     double *kernel; /* of a tile: BO_STUDY_TILE x longest_keys, where `matrix` */
 } bo_study;
 

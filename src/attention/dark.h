@@ -28,9 +28,9 @@ typedef struct bo_side {
     size_t heads;     /* of the array */
     size_t first, count, dim;
     bool keys;
-    const bo_row_transform *fronts; /* one a key head: rows are taken as they leave it; NULL: as they are */
-    size_t width;                   /* of a row then */
-    size_t step;                    /* tokens from row to row of a head: 1 takes all */
+    const bo_row_transform *transforms; /* one a key head: rows are taken as they leave it; NULL: as they are */
+    size_t width;                       /* of a row then */
+    size_t step;                        /* tokens from row to row of a head: 1 takes all */
 } bo_side;
 
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads);

@@ -18,7 +18,7 @@ bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs 
                      .dim = dim,
                      .values = values,
                      .gated = d->gate != BO_GATE_NONE};
-    work.front = bo_row_transform_make(attention, in, key_head, carver);
+    work.transform = bo_row_transform_make(attention, in, key_head, carver);
     work.s = bo_carve_floats(carver, dim * values);
     work.kt = bo_carve_floats(carver, dim * chunk);
     work.b = bo_carve(carver, chunk, sizeof(double));
@@ -87,7 +87,7 @@ void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size
     work->beta = bo_rows_from(task->rows.beta, first).at;
     work->beta_stride = task->rows.beta.stride;
     if (keys == 0) return;
-    work->k = bo_row_transform_forward(&work->front, BO_OF_KEYS, keys, bo_rows_from(task->rows.k, first).at,
+    work->k = bo_row_transform_forward(&work->transform, BO_OF_KEYS, keys, bo_rows_from(task->rows.k, first).at,
                                        task->rows.k.stride, work->t, &work->ldk);
     work->kernels->transpose(keys, work->dim, work->k, work->ldk, work->kt, work->chunk);
     if (work->gated) decays(work, bo_rows_from(task->rows.gate, first).at, task->rows.gate.stride);
@@ -150,7 +150,7 @@ void bo_delta_absorb(const bo_delta *work, float *to)
 void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq)
 {
     size_t ldt, dim = work->dim;
-    const float *t = bo_row_transform_forward(&work->front, BO_OF_QUERIES, queries, q, ldq, work->q, &ldt);
+    const float *t = bo_row_transform_forward(&work->transform, BO_OF_QUERIES, queries, q, ldq, work->q, &ldt);
     for (size_t i = 0; i < queries; i++)
         work->kernels->scale(dim, (float)work->attention->desc.scale, t + i * ldt, work->q + i * dim);
     if (work->keys == 0) return;
@@ -287,7 +287,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 
 /* Keys of `count` sequences (count x dim), queries of the group (group x count x dim) and u (values), one at a time. */
 typedef struct step_work {
-    bo_row_transform front;
+    bo_row_transform transform;
     float *k, *q, *u;
 } step_work;
 
@@ -295,7 +295,7 @@ static step_work step_make(const bo_attention *attention, const bo_attention_inp
                            bo_carver *carver)
 {
     size_t rows = count * attention->desc.dim;
-    step_work work = {.front = bo_row_transform_make(attention, in, key_head, carver)};
+    step_work work = {.transform = bo_row_transform_make(attention, in, key_head, carver)};
     work.k = bo_carve_floats(carver, rows);
     work.q = bo_carve_floats(carver, attention->group * rows);
     work.u = bo_carve_floats(carver, attention->desc.value_dim);
@@ -309,13 +309,13 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-/* Rows after the front, times `factor`. */
-static void take_rows(const bo_row_transform *front, bo_role role, size_t rows, const float *x, size_t ldx,
+/* Rows after the transform, times `factor`. */
+static void take_rows(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                       float factor, float *to)
 {
-    size_t ldt, dim = front->dim;
-    const float *t = bo_row_transform_forward(front, role, rows, x, ldx, to, &ldt);
-    for (size_t i = 0; i < rows; i++) front->kernels->scale(dim, factor, t + i * ldt, to + i * dim);
+    size_t ldt, dim = transform->dim;
+    const float *t = bo_row_transform_forward(transform, role, rows, x, ldx, to, &ldt);
+    for (size_t i = 0; i < rows; i++) transform->kernels->scale(dim, factor, t + i * ldt, to + i * dim);
 }
 
 /* S is read for Sᵀk, then renewed, answering the group's queries in the same pass. */
@@ -341,10 +341,10 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     step_work work = step_make(attention, in, key_head, count, &carver);
     size_t head = key_head * attention->group, dim = d->dim;
     if (in->k)
-        take_rows(&work.front, BO_OF_KEYS, count, in->k + (first * d->key_heads + key_head) * dim, d->key_heads * dim,
-                  1, work.k);
+        take_rows(&work.transform, BO_OF_KEYS, count, in->k + (first * d->key_heads + key_head) * dim,
+                  d->key_heads * dim, 1, work.k);
     for (size_t g = 0; g < attention->group; g++)
-        take_rows(&work.front, BO_OF_QUERIES, count, in->q + (first * d->heads + head + g) * dim, d->heads * dim,
+        take_rows(&work.transform, BO_OF_QUERIES, count, in->q + (first * d->heads + head + g) * dim, d->heads * dim,
                   (float)d->scale, work.q + g * count * dim);
     for (size_t row = 0; row < count; row++) {
         size_t at = (first + row) * d->key_heads + key_head;

@@ -21,12 +21,12 @@
 typedef struct bo_delta {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    bo_row_transform front;
+    bo_row_transform transform;
     size_t chunk, dim, values;
     bool gated;
     float *s; /* the memory: dim x values */
     size_t keys;
-    const float *k; /* keys after the front … */
+    const float *k; /* keys after the transform … */
     size_t ldk;
     float *kt;         /* … and their transpose: dim x chunk */
     double *b;         /* chunk */
@@ -38,9 +38,9 @@ typedef struct bo_delta {
     float *learned;    /* weights u: chunk x values */
     const float *beta; /* β_i, `beta_stride` apart; NULL: 1 */
     size_t beta_stride;
-    float *q;      /* s q of some queries after the front: chunk x dim */
+    float *q;      /* s q of some queries after the transform: chunk x dim */
     float *scores; /* A_ij, 0 for j > i as far as bands reach: chunk x chunk */
-    float *t;      /* keys after the front, where there is one: chunk x dim */
+    float *t;      /* keys after the transform, where there is one: chunk x dim */
 } bo_delta;
 
 /* One key head of one sequence: where its arrays are. */

@@ -106,7 +106,7 @@ static void within_chunk(bo_delta_back *back, const float *dout, size_t lddout)
 }
 
 /* One query head, whose q and A are in delta: dout (queries x values) is taken into all that it is part of; dq is left
- * with respect to s q after the front. */
+ * with respect to s q after the transform. */
 static void delta_back_queries(bo_delta_back *back, size_t queries, const float *dout, size_t lddout)
 {
     const bo_delta *work = &back->delta;
@@ -166,7 +166,7 @@ static void back_wrong(bo_delta_back *back)
     }
 }
 
-/* After every query head: y (which is dv), dk with respect to k after the front, G before the chunk. */
+/* After every query head: y (which is dv), dk with respect to k after the transform, G before the chunk. */
 static void delta_back_keys(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
@@ -242,14 +242,14 @@ static void go_to(back_work *work, size_t index)
 
 /* ---- a chunk ---------------------------------------------------------------------------------------------------- */
 
-/* dx of some rows from dt, with respect to rows after the front. */
+/* dx of some rows from dt, with respect to rows after the transform. */
 static void give_rows(const bo_delta *delta, bo_role role, size_t first, size_t rows, bo_rows x, const float *dt,
                       bo_rows dx)
 {
     if (!dx.at) return;
     x = bo_rows_from(x, first);
     dx = bo_rows_from(dx, first);
-    bo_row_transform_backward(&delta->front, role, rows, x.at, x.stride, dt, dx.at, dx.stride, NULL);
+    bo_row_transform_backward(&delta->transform, role, rows, x.at, x.stride, dt, dx.at, dx.stride, NULL);
 }
 
 static bool back_queries(const bo_delta_task *at, bo_delta_back *back, size_t first, size_t rows)

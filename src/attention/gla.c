@@ -13,7 +13,7 @@ bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention
     size_t dim = attention->desc.dim, size = BO_GATED_ROWS * dim;
     bo_gla_block block = {.attention = attention,
                           .kernels = attention->kernels,
-                          .front = bo_row_transform_make(attention, in, key_head, carver),
+                          .transform = bo_row_transform_make(attention, in, key_head, carver),
                           .dim = dim,
                           .value_dim = attention->desc.value_dim};
     block.g = bo_carve_floats(carver, size);
@@ -52,7 +52,7 @@ void bo_gla_take(bo_gla_block *block, size_t rows, const float *k, size_t ldk, c
     size_t dim = block->dim;
     block->rows = rows;
     take_gates(block, log_gate, ldg);
-    block->k = bo_row_transform_forward(&block->front, BO_OF_KEYS, rows, k, ldk, block->t, &block->ldk);
+    block->k = bo_row_transform_forward(&block->transform, BO_OF_KEYS, rows, k, ldk, block->t, &block->ldk);
     for (size_t j = 0; j < rows; j++)
         block->kernels->product(dim, block->k + j * block->ldk, block->after + j * dim, false,
                                 block->k_after + j * dim);
@@ -62,7 +62,7 @@ void bo_gla_scaled(const bo_gla_block *block, size_t rows, const float *q, size_
 {
     size_t ld, dim = block->dim;
     float scale = (float)block->attention->desc.scale;
-    const float *ready = bo_row_transform_forward(&block->front, BO_OF_QUERIES, rows, q, ldq, out, &ld);
+    const float *ready = bo_row_transform_forward(&block->transform, BO_OF_QUERIES, rows, q, ldq, out, &ld);
     for (size_t i = 0; i < rows; i++) block->kernels->scale(dim, scale, ready + i * ld, out + i * dim);
 }
 
@@ -305,8 +305,8 @@ static bool step_one(const bo_attention *attention, const bo_attention_inputs *i
     out += head * d->value_dim;
     bo_gla_scaled(block, attention->group, in->q + head * d->dim, d->dim, work->q);
     if (in->k) {
-        block->k =
-            bo_row_transform_forward(&block->front, BO_OF_KEYS, 1, in->k + key * d->dim, d->dim, block->t, &block->ldk);
+        block->k = bo_row_transform_forward(&block->transform, BO_OF_KEYS, 1, in->k + key * d->dim, d->dim, block->t,
+                                            &block->ldk);
         attention->kernels->exp_below(d->dim, in->log_gate + key * d->dim, 0, block->g);
     }
     attention->kernels->state_step_gated(d->dim, d->value_dim, in->k != NULL, block->g, block->k,

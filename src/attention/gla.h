@@ -22,23 +22,23 @@
 typedef struct bo_gla_block {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    bo_row_transform front;
+    bo_row_transform transform;
     size_t dim, value_dim, rows;
     float *g, *upto, *after; /* rows x dim */
     float *whole;            /* dim */
-    const float *k;          /* after the front, rows with stride ldk */
+    const float *k;          /* after the transform, rows with stride ldk */
     size_t ldk;
     float *k_after; /* k ∘ after: rows x dim */
     float *q;       /* s q: rows x dim */
     float *q_upto;  /* s q ∘ upto */
-    float *t;       /* rows of k after the front */
+    float *t;       /* rows of k after the transform */
 } bo_gla_block;
 
 bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                bo_carver *carver);
 /* The next `rows` tokens: their gates and keys. */
 void bo_gla_take(bo_gla_block *block, size_t rows, const float *k, size_t ldk, const float *log_gate, size_t ldg);
-/* s q after the front: rows x dim. */
+/* s q after the transform: rows x dim. */
 void bo_gla_scaled(const bo_gla_block *block, size_t rows, const float *q, size_t ldq, float *out);
 /* q and q_upto of the block's queries in one head. */
 void bo_gla_ask(bo_gla_block *block, const float *q, size_t ldq);

@@ -94,7 +94,7 @@ static void give_queries(const bo_gla_block *block, size_t rows, const query_row
 {
     block->kernels->scale(rows * block->dim, (float)block->attention->desc.scale, dq, dq);
     if (at->dq.at)
-        bo_row_transform_backward(&block->front, BO_OF_QUERIES, rows, at->q.at, at->q.stride, dq, at->dq.at,
+        bo_row_transform_backward(&block->transform, BO_OF_QUERIES, rows, at->q.at, at->q.stride, dq, at->dq.at,
                                   at->dq.stride, NULL);
 }
 
@@ -173,7 +173,7 @@ static void give_keys(const back_work *work, bo_rows k, const key_gradients *to)
     const bo_gla_block *block = &work->block;
     size_t rows = block->rows, dim = block->dim, values = block->value_dim;
     if (to->k.at)
-        bo_row_transform_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride,
+        bo_row_transform_backward(&block->transform, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride,
                                   NULL);
     give_rows(to->v, rows, values, work->dv);
     give_rows(to->gate, rows, dim, work->dlog);

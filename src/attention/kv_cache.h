@@ -3,8 +3,8 @@
  *
  * Position p lives in slot p % ring, so that a window overwrites what has left it. Slot s is column s % 64 of panel
  * s / 64: entry i of its key is keys[(s / 64 * dim + i) * 64 + s % 64], its value values[s * value_dim …]. */
-#ifndef BO_ATTENTION_KEPT_H
-#define BO_ATTENTION_KEPT_H
+#ifndef BO_ATTENTION_KV_CACHE_H
+#define BO_ATTENTION_KV_CACHE_H
 
 #include "internal.h"
 

@@ -71,7 +71,7 @@ static bo_linear_task linear_task_make(const bo_call *call, size_t sequence, siz
 /* Log scales hold the norm of the row itself: they are not finite where it is not, and nobody need look at it before. */
 static bool told(const bo_linear *linear)
 {
-    return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.front);
+    return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.transform);
 }
 
 /* What fk holds of keys [first, first + keys), and their log scales; false: numbers that are not finite, or too large. */

@@ -25,14 +25,14 @@
 
 /* ---- rows to features ------------------------------------------------------------------------------------------------ */
 
-/* Rows of q and k to features, by way of the front; and kernels that are a short function of s = γ x·y, for which
+/* Rows of q and k to features, by way of the transform; and kernels that are a short function of s = γ x·y, for which
  * within a chunk features are not needed: a product of d numbers gives what one of D features would. */
 
 typedef struct bo_mapper {
-    bo_row_transform front;
+    bo_row_transform transform;
     const bo_features *map;
     size_t count; /* features */
-    float *t;     /* rows after the front: rows x width */
+    float *t;     /* rows after the transform: rows x width */
     void *block;  /* features/block.h's scratch */
 } bo_mapper;
 
@@ -43,7 +43,7 @@ bo_mapper bo_mapper_make(const bo_attention *attention, const bo_attention_input
 void bo_mapper_features(const bo_mapper *mapper, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
                         float *log_scale);
 
-/* k(x, y) = f(s), s = Σ_j factor_j x_j y_j of rows after the front. */
+/* k(x, y) = f(s), s = Σ_j factor_j x_j y_j of rows after the transform. */
 typedef struct bo_closed {
     bool used;   /* features are many more than columns */
     bool taylor; /* f = 1 + s + s²/2, else (1 + s)^degree */
@@ -62,7 +62,7 @@ typedef struct bo_linear {
     bo_mapper mapper;
     bo_closed closed;
     size_t chunk, count, value_dim;
-    size_t depth; /* of a row of fk and fq: count, where closed the front's width */
+    size_t depth; /* of a row of fk and fq: count, where closed the transform's width */
     size_t panel; /* rows whose features are made at a time: chunk, where closed fewer */
     bool weighted, settled;
     bo_sums sums;    /* the state so far: in scratch */

@@ -43,7 +43,7 @@ static bo_linear_back linear_back_make(const bo_attention *attention, const bo_a
     back.p = bo_carve_floats(carver, chunk * chunk);
     carve_slopes(&back, carver);
     back.dvt = bo_carve_floats(carver, values * chunk);
-    back.dt = bo_carve_floats(carver, chunk * back.linear.mapper.front.width);
+    back.dt = bo_carve_floats(carver, chunk * back.linear.mapper.transform.width);
     back.dx = bo_carve_floats(carver, chunk * attention->desc.dim);
     back.dv = bo_carve_floats(carver, chunk * values);
     back.flow = bo_carve(carver, chunk, sizeof(double));
@@ -256,7 +256,7 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
     add_direct(work, rows->rows, work->mapper.t, back->dt);
 }
 
-/* dt of the features in `features`, through the map; t: the rows after the front. */
+/* dt of the features in `features`, through the map; t: the rows after the transform. */
 static void through_map(bo_linear_back *back, size_t rows, const float *t, size_t ldt, const float *features,
                         const float *slopes, float *dt, size_t lddt)
 {
@@ -265,19 +265,19 @@ static void through_map(bo_linear_back *back, size_t rows, const float *t, size_
                                mapper->block);
 }
 
-/* Not closed: d inputs of the features in `features`, through map and front. */
-static void through_front(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
-                          const float *features, const float *slopes, float *dx, size_t lddx, float *parameters)
+/* Not closed: d inputs of the features in `features`, through map and transform. */
+static void through_transform(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
+                              const float *features, const float *slopes, float *dx, size_t lddx, float *parameters)
 {
     const bo_mapper *mapper = &back->linear.mapper;
     size_t ldt;
-    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
-    if (bo_row_transform_is_none(&mapper->front)) {
+    const float *t = bo_row_transform_forward(&mapper->transform, role, rows, x, ldx, mapper->t, &ldt);
+    if (bo_row_transform_is_none(&mapper->transform)) {
         through_map(back, rows, t, ldt, features, slopes, dx, lddx);
         return;
     }
-    through_map(back, rows, t, ldt, features, slopes, back->dt, mapper->front.width);
-    bo_row_transform_backward(&mapper->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
+    through_map(back, rows, t, ldt, features, slopes, back->dt, mapper->transform.width);
+    bo_row_transform_backward(&mapper->transform, role, rows, x, ldx, back->dt, dx, lddx, parameters);
 }
 
 /* A panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
@@ -297,8 +297,8 @@ static void query_panel(bo_linear_back *back, size_t first, size_t rows)
 static void linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
-    const bo_row_transform *front = &work->mapper.front;
-    size_t dim = front->dim;
+    const bo_row_transform *transform = &work->mapper.transform;
+    size_t dim = transform->dim;
     bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
     output_gradients(back, rows);
     for (size_t first = 0; first < rows->rows; first += work->panel)
@@ -309,9 +309,11 @@ static void linear_back_queries(bo_linear_back *back, const bo_query_rows *rows,
     float *dq = rows->dq && !rows->add ? rows->dq : back->dx;
     size_t lddq = rows->dq && !rows->add ? rows->lddq : dim;
     if (work->closed.used)
-        bo_row_transform_backward(front, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, back->dt, dq, lddq, parameters);
+        bo_row_transform_backward(transform, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, back->dt, dq, lddq,
+                                  parameters);
     else
-        through_front(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
+        through_transform(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq,
+                          parameters);
     for (size_t i = 0; rows->dq && rows->add && i < rows->rows; i++)
         work->kernels->axpy(dim, 1, back->dx + i * dim, rows->dq + i * rows->lddq);
 }
@@ -320,15 +322,16 @@ static void linear_back_queries(bo_linear_back *back, const bo_query_rows *rows,
 static void linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
-    const bo_row_transform *front = &work->mapper.front;
-    size_t dim = front->dim, values = work->value_dim;
+    const bo_row_transform *transform = &work->mapper.transform;
+    size_t dim = transform->dim, values = work->value_dim;
     if (work->closed.used) {
         add_direct(work, rows->keys, back->direct, back->dtk);
-        bo_row_transform_backward(front, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim,
+        bo_row_transform_backward(transform, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim,
                                   parameters);
     } else {
         add_flow(work, rows->keys, work->fk, back->dfk, back->own);
-        through_front(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, dim, parameters);
+        through_transform(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, dim,
+                          parameters);
     }
     work->kernels->transpose(values, rows->keys, back->dvt, work->chunk, back->dv, values);
 }
@@ -348,7 +351,7 @@ typedef struct back_work {
     float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
     double carried;               /* gradient of the log gates after the chunk at hand */
     double decay;                 /* gradient of a fixed log gate: the sum over tokens */
-    float *front;                 /* the task's parameters where a gradient of the front's is wanted, else NULL */
+    float *transform;             /* the task's parameters where a gradient of the transform's is wanted, else NULL */
 } back_work;
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
@@ -401,7 +404,7 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
                                .lddq = dq.stride,
                                .add = at->add};
         if (!bo_rows_finite(call->kernels, rows, d->value_dim, query.dout, dout.stride)) return false;
-        linear_back_queries(&work->back, &query, work->front);
+        linear_back_queries(&work->back, &query, work->transform);
     }
     return true;
 }
@@ -505,7 +508,7 @@ static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t firs
     linear_back_keys(back, &rows);
     if (!back_queries(at, work, first, count, rows.lag)) return false;
     if (rows.keys == 0) return true;
-    linear_back_finish(back, &rows, work->front);
+    linear_back_finish(back, &rows, work->transform);
     bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
     if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, &rows);
     return true;
@@ -568,7 +571,7 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
         linear_back_sums(back, &rows);
-        linear_back_finish(back, &rows, work->front);
+        linear_back_finish(back, &rows, work->transform);
         bo_stream_give(call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
     }
     /* The initial sums count exp(before - after) of the final ones. */
@@ -585,7 +588,7 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
     bo_carver carver = {.at = scratch};
     back_work work = back_make(call->attention, call->in, at->key_head, &call->plan, &carver);
     const void *initial = call->initial ? call->initial[at->sequence] : NULL;
-    if (bo_row_transform_wanted(call->gradients)) work.front = at->parameters;
+    if (bo_row_transform_wanted(call->gradients)) work.transform = at->parameters;
     begin_gradient(at, &work);
     bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
     if (!finite) bo_note_stop(call);

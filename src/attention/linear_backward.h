@@ -33,7 +33,7 @@ typedef struct bo_linear_back {
     float *direct;       /* closed: what keys get from the chunk's queries before the factors: chunk x width */
     float *dtk;          /* closed: what they get through the sums: chunk x width */
     float *dvt;          /* value_dim x chunk */
-    float *dt;           /* chunk x the front's width */
+    float *dt;           /* chunk x the transform's width */
     float *dx;           /* chunk x dim */
     float *dv;           /* chunk x value_dim */
     double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: the gates' gradients */

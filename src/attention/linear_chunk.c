@@ -11,8 +11,8 @@ bo_mapper bo_mapper_make(const bo_attention *attention, const bo_attention_input
                          bo_carver *carver)
 {
     bo_mapper mapper = {.map = attention->features[key_head], .count = attention->count};
-    mapper.front = bo_row_transform_make(attention, in, key_head, carver);
-    mapper.t = bo_carve_floats(carver, rows * mapper.front.width);
+    mapper.transform = bo_row_transform_make(attention, in, key_head, carver);
+    mapper.t = bo_carve_floats(carver, rows * mapper.transform.width);
     mapper.block = bo_carve(carver, bo_features_block_bytes(mapper.map, rows), 1);
     return mapper;
 }
@@ -21,7 +21,7 @@ void bo_mapper_features(const bo_mapper *mapper, bo_role role, size_t rows, cons
                         float *log_scale)
 {
     size_t ldt;
-    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
+    const float *t = bo_row_transform_forward(&mapper->transform, role, rows, x, ldx, mapper->t, &ldt);
     bo_features_block(mapper->map, rows, t, ldt, features, mapper->count, log_scale, mapper->block);
 }
 
@@ -230,12 +230,12 @@ void bo_linear_map(const bo_linear *work, bo_role role, size_t rows, const float
                    float *log_scale)
 {
     const bo_mapper *mapper = &work->mapper;
-    size_t width = mapper->front.width, ldt;
+    size_t width = mapper->transform.width, ldt;
     if (!work->closed.used) {
         bo_mapper_features(mapper, role, rows, x, ldx, mapped, log_scale);
         return;
     }
-    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapped, &ldt);
+    const float *t = bo_row_transform_forward(&mapper->transform, role, rows, x, ldx, mapped, &ldt);
     for (size_t r = 0; t != mapped && r < rows; r++) memcpy(mapped + r * width, t + r * ldt, width * sizeof *mapped);
     memset(log_scale, 0, rows * sizeof *log_scale);
 }

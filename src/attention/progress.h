@@ -1,7 +1,7 @@
 /* Long passes can be watched and stopped: tasks say how far they are, and the one that runs on the calling thread asks its
  * progress callback now and then. */
-#ifndef BO_ATTENTION_WATCH_H
-#define BO_ATTENTION_WATCH_H
+#ifndef BO_ATTENTION_PROGRESS_H
+#define BO_ATTENTION_PROGRESS_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
 
 /* Moments of the rows of q or k, in float64. */
 
-enum { BLOCK = BO_SIZE(256, 4) }; /* rows that go through a front at a time */
+enum { BLOCK = BO_SIZE(256, 4) }; /* rows that go through a transform at a time */
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 
@@ -60,14 +60,14 @@ static bo_rows rows_of(const bo_side *side, size_t sequence, size_t head)
     return rows;
 }
 
-/* Rows of a head after its front: themselves, or made in t (rows x width). */
-static const float *through_front(const bo_side *side, size_t head, size_t rows, const float *x, size_t ldx, float *t,
-                                  size_t *ldt)
+/* Rows of a head after its transform: themselves, or made in t (rows x width). */
+static const float *through_transform(const bo_side *side, size_t head, size_t rows, const float *x, size_t ldx,
+                                      float *t, size_t *ldt)
 {
     *ldt = ldx;
-    if (!side->fronts) return x;
-    const bo_row_transform *front = side->fronts + (side->keys ? head : head / side->call->attention->group);
-    return bo_row_transform_forward(front, side->keys ? BO_OF_KEYS : BO_OF_QUERIES, rows, x, ldx, t, ldt);
+    if (!side->transforms) return x;
+    const bo_row_transform *transform = side->transforms + (side->keys ? head : head / side->call->attention->group);
+    return bo_row_transform_forward(transform, side->keys ? BO_OF_KEYS : BO_OF_QUERIES, rows, x, ldx, t, ldt);
 }
 
 void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out)
@@ -81,7 +81,7 @@ void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *ou
                 size_t at = (size_t)((double)total * ((double)taken + offset) / (double)wanted) - before;
                 if (at >= tokens) break;
                 float *to = out + taken * side->width;
-                const float *row = through_front(side, h, 1, rows.at + at * rows.stride, side->dim, to, &ld);
+                const float *row = through_transform(side, h, 1, rows.at + at * rows.stride, side->dim, to, &ld);
                 if (row != to) memcpy(to, row, side->width * sizeof *out);
             }
             before += tokens;
@@ -119,17 +119,17 @@ static bo_status blame(bo_context *context, const bo_side *side)
     return bo_fail(context, BO_NUMERIC, "the second moments of %s are not finite", side->name);
 }
 
-/* Adds x and x xᵀ of rows after the front; t: BLOCK x width. */
+/* Adds x and x xᵀ of rows after the transform; t: BLOCK x width. */
 static bo_status add_rows(bo_context *context, const bo_side *side, float *t, bo_second_moments *m)
 {
     size_t width = side->width, ld;
     for (size_t s = 0; s < side->call->shape->sequences; s++)
         for (size_t h = side->first; h < side->first + side->count; h++) {
             bo_rows rows = rows_of(side, s, h);
-            size_t tokens = tokens_of(side, s), step = side->fronts ? BLOCK : tokens;
+            size_t tokens = tokens_of(side, s), step = side->transforms ? BLOCK : tokens;
             for (size_t first = 0; first < tokens; first += step) {
                 size_t count = bo_min(step, tokens - first);
-                const float *x = through_front(side, h, count, rows.at + first * rows.stride, rows.stride, t, &ld);
+                const float *x = through_transform(side, h, count, rows.at + first * rows.stride, rows.stride, t, &ld);
                 BO_TRY(bo_gram(context, width, count, x, ld, m->second, width, true));
                 for (size_t r = 0; r < count; r++)
                     for (size_t j = 0; j < width; j++) m->mean[j] += (double)x[r * ld + j];
@@ -151,7 +151,7 @@ bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, do
     *out = (bo_second_moments){0};
     if (rows == 0) return bo_fail(context, BO_INVALID, "moments of %s: there are no rows", side->name);
     BO_TRY(bo_second_moments_alloc(context, width, out));
-    float *t = bo_alloc_raw(context, side->fronts ? BLOCK * width : 0, sizeof *t, "moments of rows");
+    float *t = bo_alloc_raw(context, side->transforms ? BLOCK * width : 0, sizeof *t, "moments of rows");
     bo_status status = t ? add_rows(context, side, t, out) : BO_MEMORY;
     bo_free(t);
     if (status != BO_OK) return status;

@@ -82,7 +82,7 @@ bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attenti
                                .value_dim = values,
                                .chunk = chunk,
                                .gated = attention->desc.gate != BO_GATE_NONE};
-    work.front = bo_row_transform_make(attention, in, key_head, carver);
+    work.transform = bo_row_transform_make(attention, in, key_head, carver);
     work.memory = bo_carve_floats(carver, bo_ridge_memory(attention));
     work.lambda = bo_carve_floats(carver, dim);
     work.k = bo_carve_floats(carver, chunk * dim);
@@ -110,12 +110,12 @@ bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attenti
 
 /* ---- taking rows in -------------------------------------------------------------------------------------------- */
 
-/* Rows behind the front, one after the other; false: not finite. */
+/* Rows behind the transform, one after the other; false: not finite. */
 static bool take_rows(const bo_attention_ridge *work, bo_role role, size_t rows, bo_rows from, float *to)
 {
     size_t dim = work->dim, ld;
     if (!bo_rows_finite(work->kernels, rows, dim, from.at, from.stride)) return false;
-    const float *ready = bo_row_transform_forward(&work->front, role, rows, from.at, from.stride, to, &ld);
+    const float *ready = bo_row_transform_forward(&work->transform, role, rows, from.at, from.stride, to, &ld);
     for (size_t i = 0; ready != to && i < rows; i++) memcpy(to + i * dim, ready + i * ld, dim * sizeof *to);
     return true;
 }

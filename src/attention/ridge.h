@@ -63,11 +63,11 @@ void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, con
 /* ---- a chunk --------------------------------------------------------------------------------------------------- */
 
 /* Work space of one key head. Invariants: rows <= chunk; keys is rows, or 0 where only queries are asked; k, q are
- * as the front leaves them; without a gate every remains and reach (j <= i) is 1. */
+ * as the transform leaves them; without a gate every remains and reach (j <= i) is 1. */
 typedef struct bo_attention_ridge {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    bo_row_transform front;
+    bo_row_transform transform;
     size_t dim, value_dim, chunk;
     bool gated;
     float *memory; /* its own, or that of a state that takes a token in */

@@ -314,7 +314,8 @@ static void back_member(back_work *work, size_t member, size_t first, size_t loc
     bo_rows q = query_rows(work, work->call->in->q, dim, member, first);
     bo_rows dq = query_rows(work, work->call->gradients->q, dim, member, first);
     begin_member(work, member, first, x, y);
-    if (dq.at) bo_row_transform_backward(&ridge->front, BO_OF_QUERIES, rows, q.at, q.stride, y, dq.at, dq.stride, NULL);
+    if (dq.at)
+        bo_row_transform_backward(&ridge->transform, BO_OF_QUERIES, rows, q.at, q.stride, y, dq.at, dq.stride, NULL);
     if (keys) {
         score(work, wide, work->douts, work->vt, work->scores);
         decay(work, work->scores);
@@ -350,7 +351,7 @@ static void give_keys(back_work *work, size_t first)
     }
     bo_rows k = bo_rows_from(work->rows.k, first);
     if (dk.at && k.at)
-        bo_row_transform_backward(&ridge->front, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->u, dk.at, dk.stride,
+        bo_row_transform_backward(&ridge->transform, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->u, dk.at, dk.stride,
                                   NULL);
 }
 

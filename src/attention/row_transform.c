@@ -1,4 +1,4 @@
-/* The front. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
+/* The transform. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
  * (2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys, which are W and b unless given. */
 #include "row_transform.h"
 #include <assert.h>
@@ -12,58 +12,60 @@ static const double least_norm = 1e-3; /* e: a zero row stays zero */
 
 static bo_row_transform_type type_of(const bo_attention_desc *desc)
 {
-    if (bo_attention_has(desc, BO_TRAIT_AFFINE)) return BO_FRONT_AFFINE;
-    if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return BO_FRONT_MATRIX;
-    return bo_attention_has(desc, BO_TRAIT_UNIT_ROWS) || desc->unit ? BO_FRONT_UNIT : BO_FRONT_NONE;
+    if (bo_attention_has(desc, BO_TRAIT_AFFINE)) return BO_ROW_TRANSFORM_AFFINE;
+    if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return BO_ROW_TRANSFORM_MATRIX;
+    return bo_attention_has(desc, BO_TRAIT_UNIT_ROWS) || desc->unit ? BO_ROW_TRANSFORM_UNIT : BO_ROW_TRANSFORM_NONE;
 }
 
 /* A side with the parameters `m` and `bias` of one key head. */
-static bo_affine affine_of(const bo_row_transform *front, const bo_attention *attention, const float *m,
+static bo_affine affine_of(const bo_row_transform *transform, const bo_attention *attention, const float *m,
                            const float *bias, size_t key_head, bo_parameter of_m, bo_parameter of_bias, float *mt)
 {
     bo_affine side = {
         .mt = mt, .dm = bo_parameter_offset(attention, of_m), .dbias = bo_parameter_offset(attention, of_bias)};
-    if (m) side.m = m + key_head * front->width * front->dim;
-    if (bias) side.bias = bias + key_head * front->width;
+    if (m) side.m = m + key_head * transform->width * transform->dim;
+    if (bias) side.bias = bias + key_head * transform->width;
     return side;
 }
 
-static void transpose_matrix(const bo_row_transform *front, const bo_affine *side)
+static void transpose_matrix(const bo_row_transform *transform, const bo_affine *side)
 {
-    if (side->m) front->kernels->transpose(front->width, front->dim, side->m, front->dim, side->mt, front->width);
+    if (side->m)
+        transform->kernels->transpose(transform->width, transform->dim, side->m, transform->dim, side->mt,
+                                      transform->width);
 }
 
 /* Both sides: what the keys are not given is what the queries have, gradients included. */
-static void make_sides(bo_row_transform *front, const bo_attention *attention, const bo_attention_inputs *in,
+static void make_sides(bo_row_transform *transform, const bo_attention *attention, const bo_attention_inputs *in,
                        size_t key_head, float *mt, float *mt_k)
 {
     bo_parameter m_k = in->m_k ? BO_PARAMETER_M_K : BO_PARAMETER_M,
                  bias_k = in->bias_k ? BO_PARAMETER_BIAS_K : BO_PARAMETER_BIAS;
-    bo_affine *queries = &front->sides[BO_OF_QUERIES], *keys = &front->sides[BO_OF_KEYS];
-    *queries = affine_of(front, attention, in->m, in->bias, key_head, BO_PARAMETER_M, BO_PARAMETER_BIAS, mt);
-    *keys = affine_of(front, attention, in->m_k ? in->m_k : in->m, in->bias_k ? in->bias_k : in->bias, key_head, m_k,
-                      bias_k, in->m_k ? mt_k : mt);
-    transpose_matrix(front, queries);
-    if (in->m_k) transpose_matrix(front, keys);
+    bo_affine *queries = &transform->sides[BO_OF_QUERIES], *keys = &transform->sides[BO_OF_KEYS];
+    *queries = affine_of(transform, attention, in->m, in->bias, key_head, BO_PARAMETER_M, BO_PARAMETER_BIAS, mt);
+    *keys = affine_of(transform, attention, in->m_k ? in->m_k : in->m, in->bias_k ? in->bias_k : in->bias, key_head,
+                      m_k, bias_k, in->m_k ? mt_k : mt);
+    transpose_matrix(transform, queries);
+    if (in->m_k) transpose_matrix(transform, keys);
 }
 
 bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                        bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
-    bo_row_transform front = {.type = type_of(desc),
-                              .kernels = attention->kernels,
-                              .dim = desc->dim,
-                              .width = desc->rank ? desc->rank : desc->dim,
-                              .has_sigma = attention->traits & BO_TRAIT_SIGMA};
-    size_t matrix = front.width * front.dim;
+    bo_row_transform transform = {.type = type_of(desc),
+                                  .kernels = attention->kernels,
+                                  .dim = desc->dim,
+                                  .width = desc->rank ? desc->rank : desc->dim,
+                                  .has_sigma = attention->traits & BO_TRAIT_SIGMA};
+    size_t matrix = transform.width * transform.dim;
     float *mt = bo_carve_floats(carver, desc->rank ? matrix : 0);
-    float *mt_k = bo_carve_floats(carver, front.type == BO_FRONT_AFFINE ? matrix : 0);
-    assert(front.width == (attention->traits & BO_TRAIT_FEATURES ? desc->features.dim : desc->dim));
-    if (!carver->at) return front;
-    if (front.has_sigma && in->sigma) front.sigma = in->sigma + key_head * desc->dim;
-    if (desc->rank) make_sides(&front, attention, in, key_head, mt, mt_k);
-    return front;
+    float *mt_k = bo_carve_floats(carver, transform.type == BO_ROW_TRANSFORM_AFFINE ? matrix : 0);
+    assert(transform.width == (attention->traits & BO_TRAIT_FEATURES ? desc->features.dim : desc->dim));
+    if (!carver->at) return transform;
+    if (transform.has_sigma && in->sigma) transform.sigma = in->sigma + key_head * desc->dim;
+    if (desc->rank) make_sides(&transform, attention, in, key_head, mt, mt_k);
+    return transform;
 }
 
 bool bo_row_transform_wanted(const bo_attention_gradients *gradients)
@@ -73,38 +75,39 @@ bool bo_row_transform_wanted(const bo_attention_gradients *gradients)
 
 /* ---- there ----------------------------------------------------------------------------------------------------- */
 
-static double norm(const bo_row_transform *front, const float *x)
+static double norm(const bo_row_transform *transform, const float *x)
 {
-    return sqrt(front->kernels->dot(front->dim, x, x));
+    return sqrt(transform->kernels->dot(transform->dim, x, x));
 }
 
-static void forward_unit(const bo_row_transform *front, const float *x, float *t)
+static void forward_unit(const bo_row_transform *transform, const float *x, float *t)
 {
-    front->kernels->scale(front->dim, (float)(1 / (norm(front, x) + least_norm)), x, t);
-    for (size_t j = 0; front->sigma && j < front->dim; j++) t[j] *= front->sigma[j];
+    transform->kernels->scale(transform->dim, (float)(1 / (norm(transform, x) + least_norm)), x, t);
+    for (size_t j = 0; transform->sigma && j < transform->dim; j++) t[j] *= transform->sigma[j];
 }
 
-static void forward_affine(const bo_row_transform *front, const bo_affine *side, size_t rows, const float *x,
+static void forward_affine(const bo_row_transform *transform, const bo_affine *side, size_t rows, const float *x,
                            size_t ldx, float *t)
 {
-    size_t width = front->width;
+    size_t width = transform->width;
     for (size_t r = 0; side->bias && r < rows; r++) memcpy(t + r * width, side->bias, width * sizeof *t);
     if (side->m)
-        front->kernels->multiply(rows, width, front->dim, x, ldx, 1, side->mt, width, side->bias != NULL, t, width);
-    for (size_t r = 0; !side->m && r < rows; r++) front->kernels->axpy(width, 1, x + r * ldx, t + r * width);
+        transform->kernels->multiply(rows, width, transform->dim, x, ldx, 1, side->mt, width, side->bias != NULL, t,
+                                     width);
+    for (size_t r = 0; !side->m && r < rows; r++) transform->kernels->axpy(width, 1, x + r * ldx, t + r * width);
 }
 
-const float *bo_row_transform_forward(const bo_row_transform *front, bo_role role, size_t rows, const float *x,
+const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x,
                                       size_t ldx, float *t, size_t *ldt)
 {
-    const bo_affine *affine = &front->sides[role];
-    *ldt = front->width;
-    if (front->type == BO_FRONT_UNIT) {
-        for (size_t r = 0; r < rows; r++) forward_unit(front, x + r * ldx, t + r * front->width);
+    const bo_affine *affine = &transform->sides[role];
+    *ldt = transform->width;
+    if (transform->type == BO_ROW_TRANSFORM_UNIT) {
+        for (size_t r = 0; r < rows; r++) forward_unit(transform, x + r * ldx, t + r * transform->width);
         return t;
     }
     if (affine->m || affine->bias) {
-        forward_affine(front, affine, rows, x, ldx, t);
+        forward_affine(transform, affine, rows, x, ldx, t);
         return t;
     }
     *ldt = ldx;
@@ -114,37 +117,37 @@ const float *bo_row_transform_forward(const bo_row_transform *front, bo_role rol
 /* ---- and back -------------------------------------------------------------------------------------------------- */
 
 /* y = x / (n + e): dx = dy / (n + e) - x (x·dy) / (n (n + e)²) */
-static void backward_unit(const bo_row_transform *front, const float *x, const float *dt, float *dx, float *dsigma)
+static void backward_unit(const bo_row_transform *transform, const float *x, const float *dt, float *dx, float *dsigma)
 {
-    double n = norm(front, x), factor = 1 / (n + least_norm), inner = 0;
-    for (size_t j = 0; j < front->dim; j++) {
-        double s = front->sigma ? (double)front->sigma[j] : 1;
+    double n = norm(transform, x), factor = 1 / (n + least_norm), inner = 0;
+    for (size_t j = 0; j < transform->dim; j++) {
+        double s = transform->sigma ? (double)transform->sigma[j] : 1;
         inner += (double)x[j] * s * (double)dt[j];
         if (dsigma) dsigma[j] += (float)((double)dt[j] * (double)x[j] * factor);
     }
     double along = n > 0 ? inner * factor * factor / n : 0;
-    for (size_t j = 0; j < front->dim; j++) {
-        double s = front->sigma ? (double)front->sigma[j] : 1;
+    for (size_t j = 0; j < transform->dim; j++) {
+        double s = transform->sigma ? (double)transform->sigma[j] : 1;
         dx[j] = (float)(s * (double)dt[j] * factor - (double)x[j] * along);
     }
 }
 
 /* dM += dtᵀ x, db += Σ dt */
-static void affine_parameters(const bo_row_transform *front, const bo_affine *side, size_t rows, const float *x,
+static void affine_parameters(const bo_row_transform *transform, const bo_affine *side, size_t rows, const float *x,
                               size_t ldx, const float *dt, float *parameters)
 {
-    size_t dim = front->dim, width = front->width;
-    front->kernels->multiply(width, dim, rows, dt, 1, width, x, ldx, true, parameters + side->dm, dim);
-    for (size_t r = 0; front->type == BO_FRONT_AFFINE && r < rows; r++)
-        front->kernels->axpy(width, 1, dt + r * width, parameters + side->dbias);
+    size_t dim = transform->dim, width = transform->width;
+    transform->kernels->multiply(width, dim, rows, dt, 1, width, x, ldx, true, parameters + side->dm, dim);
+    for (size_t r = 0; transform->type == BO_ROW_TRANSFORM_AFFINE && r < rows; r++)
+        transform->kernels->axpy(width, 1, dt + r * width, parameters + side->dbias);
 }
 
-static void backward_affine(const bo_row_transform *front, const bo_affine *side, size_t rows, const float *dt,
+static void backward_affine(const bo_row_transform *transform, const bo_affine *side, size_t rows, const float *dt,
                             float *dx, size_t lddx)
 {
-    size_t dim = front->dim, width = front->width;
+    size_t dim = transform->dim, width = transform->width;
     if (side->m) {
-        front->kernels->multiply(rows, dim, width, dt, width, 1, side->m, dim, false, dx, lddx);
+        transform->kernels->multiply(rows, dim, width, dt, width, 1, side->m, dim, false, dx, lddx);
         return;
     }
     for (size_t r = 0; r < rows; r++) {
@@ -153,17 +156,17 @@ static void backward_affine(const bo_row_transform *front, const bo_affine *side
     }
 }
 
-void bo_row_transform_backward(const bo_row_transform *front, bo_role role, size_t rows, const float *x, size_t ldx,
+void bo_row_transform_backward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                                const float *dt, float *dx, size_t lddx, float *parameters)
 {
-    const bo_affine *affine = &front->sides[role];
-    if (front->type == BO_FRONT_UNIT) {
-        float *dsigma = front->has_sigma ? parameters : NULL; /* which lies first */
+    const bo_affine *affine = &transform->sides[role];
+    if (transform->type == BO_ROW_TRANSFORM_UNIT) {
+        float *dsigma = transform->has_sigma ? parameters : NULL; /* which lies first */
         for (size_t r = 0; r < rows; r++)
-            backward_unit(front, x + r * ldx, dt + r * front->width, dx + r * lddx, dsigma);
+            backward_unit(transform, x + r * ldx, dt + r * transform->width, dx + r * lddx, dsigma);
         return;
     }
-    bool ranked = front->type == BO_FRONT_MATRIX || front->type == BO_FRONT_AFFINE;
-    if (ranked && parameters) affine_parameters(front, affine, rows, x, ldx, dt, parameters);
-    backward_affine(front, affine, rows, dt, dx, lddx);
+    bool ranked = transform->type == BO_ROW_TRANSFORM_MATRIX || transform->type == BO_ROW_TRANSFORM_AFFINE;
+    if (ranked && parameters) affine_parameters(transform, affine, rows, x, ldx, dt, parameters);
+    backward_affine(transform, affine, rows, dt, dx, lddx);
 }

@@ -1,17 +1,17 @@
 /* What happens to a row of q or k before its features: unit norm and σ (RFA; without σ also GLA, DELTA, RIDGE), M
  * (DARK), W and b (learned maps), nothing (the others). */
-#ifndef BO_ATTENTION_FRONT_H
-#define BO_ATTENTION_FRONT_H
+#ifndef BO_ATTENTION_ROW_TRANSFORM_H
+#define BO_ATTENTION_ROW_TRANSFORM_H
 
 #include "internal.h"
 
 typedef enum bo_role { BO_OF_QUERIES = 0, BO_OF_KEYS = 1 } bo_role;
 
 typedef enum bo_row_transform_type {
-    BO_FRONT_NONE,   /* t = x */
-    BO_FRONT_UNIT,   /* t = σ ∘ x / (|x| + e) */
-    BO_FRONT_MATRIX, /* t = M x */
-    BO_FRONT_AFFINE  /* t = W x + b, queries and keys with their own or with the same */
+    BO_ROW_TRANSFORM_NONE,   /* t = x */
+    BO_ROW_TRANSFORM_UNIT,   /* t = σ ∘ x / (|x| + e) */
+    BO_ROW_TRANSFORM_MATRIX, /* t = M x */
+    BO_ROW_TRANSFORM_AFFINE  /* t = W x + b, queries and keys with their own or with the same */
 } bo_row_transform_type;
 
 /* The matrix and the bias of one side. */
@@ -32,23 +32,23 @@ typedef struct bo_row_transform {
     bo_affine sides[2]; /* of queries, of keys */
 } bo_row_transform;
 
-/* The front of one key head; transposes come from the carver. With a carver that counts only, nothing is read. */
+/* The transform of one key head; transposes come from the carver. With a carver that counts only, nothing is read. */
 bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                        bo_carver *carver);
 /* Gradients of t are those of the rows themselves. */
-static inline bool bo_row_transform_is_none(const bo_row_transform *front)
+static inline bool bo_row_transform_is_none(const bo_row_transform *transform)
 {
-    return front->type == BO_FRONT_NONE;
+    return transform->type == BO_ROW_TRANSFORM_NONE;
 }
 
 /* Rows ready for what follows: x itself (*ldt = ldx) where nothing happens, else t (rows x width). */
-const float *bo_row_transform_forward(const bo_row_transform *front, bo_role role, size_t rows, const float *x,
+const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x,
                                       size_t ldx, float *t, size_t *ldt);
-/* dx (overwritten) from dt (rows x width); adds to a task's `parameters` the gradients of the front's own (NULL: not
+/* dx (overwritten) from dt (rows x width); adds to a task's `parameters` the gradients of the transform's own (NULL: not
  * wanted). dx may be dt where there is no matrix and no σ. */
-void bo_row_transform_backward(const bo_row_transform *front, bo_role role, size_t rows, const float *x, size_t ldx,
+void bo_row_transform_backward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                                const float *dt, float *dx, size_t lddx, float *parameters);
-/* A gradient of some parameter of fronts is asked for. */
+/* A gradient of some parameter of transforms is asked for. */
 bool bo_row_transform_wanted(const bo_attention_gradients *gradients);
 
 #endif

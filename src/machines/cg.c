@@ -40,7 +40,7 @@ static void cg_free(cg *c)
 
 static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, cg *c)
 {
-    size_t features = bo_features_describe(problem->front.phi)->features, t = problem->targets->outputs;
+    size_t features = bo_features_describe(problem->row_map.phi)->features, t = problem->targets->outputs;
     *c = (cg){.context = context, .problem = problem, .n = problem->samples->rows, .features = features, .outputs = t};
     c->m = c->n < SAMPLE_ROWS ? c->n : SAMPLE_ROWS;
     double **vectors[] = {&c->x, &c->r, &c->p, &c->q, &c->z};

@@ -28,7 +28,7 @@ static void dual_free(dual *d)
 
 static bo_status dual_create(bo_context *context, const bo_fit_problem *problem, dual *d)
 {
-    size_t n = problem->samples->rows, r = bo_features_describe(problem->front.phi)->features,
+    size_t n = problem->samples->rows, r = bo_features_describe(problem->row_map.phi)->features,
            t = problem->targets->outputs;
     *d = (dual){.rows = n, .features = r, .outputs = t};
     d->z = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
@@ -143,7 +143,7 @@ static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *pro
     machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
     if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty)
         return BO_MEMORY;
-    bo_scaler_apply(context, problem->front.scaler, n, samples->x, samples->dim, machine->train_x);
+    bo_scaler_apply(context, problem->row_map.scaler, n, samples->x, samples->dim, machine->train_x);
     for (size_t i = 0, k = 0; i < n; i++) {
         machine->train_root_weight[i] = bo_targets_root_weight(problem->targets, samples, i);
         for (size_t j = 0; j <= i; j++, k++) machine->train_factor[k] = d->m[i * n + j];

@@ -211,7 +211,7 @@ bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, con
     return BO_OK;
 }
 
-bo_row_map bo_fitting_front(const bo_fitting *fitting)
+bo_row_map bo_fitting_row_map(const bo_fitting *fitting)
 {
     return (bo_row_map){&fitting->scaler, fitting->phi, fitting->quantum};
 }
@@ -221,7 +221,7 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
 {
     return (bo_fit_problem){&fitting->desc,
                             samples,
-                            bo_fitting_front(fitting),
+                            bo_fitting_row_map(fitting),
                             &fitting->targets,
                             {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
                             !fitting->desc.no_intercept};
@@ -245,9 +245,9 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
     BO_TRY(bo_samples_check(context, rows));
     assert(fitting->moments.size > 0);
     double begin = bo_seconds();
-    bo_row_map front = bo_fitting_front(fitting);
+    bo_row_map row_map = bo_fitting_row_map(fitting);
     bo_status status =
-        bo_moments_add(context, &fitting->moments, &front, &fitting->targets, rows, fitting->report_progress);
+        bo_moments_add(context, &fitting->moments, &row_map, &fitting->targets, rows, fitting->report_progress);
     fitting->seconds += bo_seconds() - begin;
     return status;
 }
@@ -372,8 +372,8 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     bool intercept = !fitting->desc.no_intercept;
     BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->center));
     bo_left_out left_out;
-    bo_row_map front = bo_fitting_front(fitting);
-    BO_TRY(bo_ridge_left_out(context, ridge, &front, &fitting->targets, &fitting->kept, intercept, &left_out));
+    bo_row_map row_map = bo_fitting_row_map(fitting);
+    BO_TRY(bo_ridge_left_out(context, ridge, &row_map, &fitting->targets, &fitting->kept, intercept, &left_out));
     bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
@@ -441,7 +441,7 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     double begin = bo_seconds();
     fitting->report.rows = samples->rows;
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
-    fitting->quantum = problem.front.quantum = 0;
+    fitting->quantum = problem.row_map.quantum = 0;
     BO_TRY(give_machine(context, fitting, out));
     bo_status status = solver == BO_SOLVER_DUAL ? bo_solve_dual(context, &problem, *out)
                        : solver == BO_SOLVER_CG ? bo_solve_cg(context, &problem, *out)

@@ -27,7 +27,7 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
 void bo_scaler_free(bo_scaler *scaler);
 void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out);
 
-/* ---- front: from rows to features ------------------------------------------------------------------------- */
+/* ---- row map: from rows to features ------------------------------------------------------------------------ */
 
 /* Scaling, the map, and rounding: all that stands before a linear system. */
 typedef struct bo_row_map {
@@ -37,7 +37,7 @@ typedef struct bo_row_map {
 } bo_row_map;
 
 /* z (rows x features, stride ldz) from raw rows; scratch: rows x dim floats. */
-bo_status bo_row_map_apply(bo_context *context, const bo_row_map *front, size_t rows, const float *x, size_t ldx,
+bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, size_t rows, const float *x, size_t ldx,
                            float *scratch, float *z, size_t ldz);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
 void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
@@ -80,7 +80,7 @@ typedef struct bo_moments {
 bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
                             bo_moments *out);
 void bo_moments_free(bo_moments *moments);
-bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *front, const bo_targets *targets,
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
                          const bo_samples *samples, bool report);
 /* Estimate of the largest eigenvalue of the centered ZᵀZ, by power iteration. */
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest);
@@ -126,7 +126,7 @@ typedef struct bo_left_out {
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
-bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *front,
+bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
 
 /* Log loss of classes from left-out scores, calibrated on the same rows: a mean over rows. */
@@ -135,7 +135,7 @@ bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out,
 /* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
  * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
  * interpolated; the ratio of the two on a sample sets it right. */
-bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *front,
+bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                          const bo_targets *targets, const bo_samples *probe, bool intercept, double *score);
 
 /* ---- the machine ----------------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ struct bo_machine {
     double *offset; /* classes */
 };
 
-bo_row_map bo_machine_front(const bo_machine *machine);
+bo_row_map bo_machine_row_map(const bo_machine *machine);
 bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
@@ -189,7 +189,7 @@ bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const b
 typedef struct bo_fit_problem { /* what every solver gets */
     const bo_machine_desc *desc;
     const bo_samples *samples;
-    bo_row_map front;
+    bo_row_map row_map;
     const bo_targets *targets;
     bo_penalty penalty;
     bool intercept;
@@ -283,7 +283,7 @@ struct bo_fitting {
     bool report_progress;
 };
 
-bo_row_map bo_fitting_front(const bo_fitting *fitting);
+bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 /* The map's descriptor with what only fitting knows. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 

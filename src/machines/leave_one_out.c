@@ -281,7 +281,7 @@ static void leave_out(const bo_machine_ridge *ridge, const bo_targets *targets, 
     }
 }
 
-bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *front,
+bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out)
 {
     size_t rows = samples->rows, features = ridge->features;
@@ -290,7 +290,8 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
     float *z = bo_alloc_raw(context, rows * features, sizeof *z, "leave-one-out rows");
     double *v = bo_alloc_raw(context, rows * features, sizeof *v, "leave-one-out rows");
     bo_status status = scaled && z && v ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = bo_row_map_apply(context, front, rows, samples->x, samples->dim, scaled, z, features);
+    if (status == BO_OK)
+        status = bo_row_map_apply(context, row_map, rows, samples->x, samples->dim, scaled, z, features);
     if (status == BO_OK) {
         transpose_centered(ridge, rows, z, v);
         predict_rows(ridge, rows, v, out->prediction);
@@ -304,13 +305,13 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
     return status;
 }
 
-bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *front,
+bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                          const bo_targets *targets, const bo_samples *probe, bool intercept, double *score)
 {
     *score = ridge->gcv;
     if (!isfinite(ridge->gcv)) return BO_OK;
     bo_left_out rows;
-    BO_TRY(bo_ridge_left_out(context, ridge, front, targets, probe, intercept, &rows));
+    BO_TRY(bo_ridge_left_out(context, ridge, row_map, targets, probe, intercept, &rows));
     double left = 1 - ridge->freedom / ridge->rows, exact = 0, averaged = 0;
     for (size_t i = 0; i < rows.rows; i++) {
         double shrink = (1 - rows.leverage[i]) / left;

@@ -58,7 +58,7 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine);
 }
 
-bo_row_map bo_machine_front(const bo_machine *machine)
+bo_row_map bo_machine_row_map(const bo_machine *machine)
 {
     return (bo_row_map){&machine->scaler, machine->phi, (float)machine->quantum};
 }
@@ -215,8 +215,8 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
                                const float *x, size_t ldx, double *mean, double *std)
 {
     size_t features = machine->report.features, outputs = machine->report.outputs;
-    bo_row_map front = bo_machine_front(machine);
-    BO_TRY(bo_row_map_apply(context, &front, rows, x, ldx, space->scaled, space->z, features));
+    bo_row_map row_map = bo_machine_row_map(machine);
+    BO_TRY(bo_row_map_apply(context, &row_map, rows, x, ldx, space->scaled, space->z, features));
     BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
     if (!std) return BO_OK;
     double q[PREDICT_ROWS];

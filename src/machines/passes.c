@@ -8,14 +8,14 @@ bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem
                               float *scratch, float *z, size_t ldz)
 {
     const bo_samples *samples = problem->samples;
-    return bo_row_map_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z,
-                            ldz);
+    return bo_row_map_apply(context, &problem->row_map, rows, samples->x + first * samples->dim, samples->dim, scratch,
+                            z, ldz);
 }
 
 bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, const double *center, double memory,
                          bo_row_pass *out)
 {
-    size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
+    size_t features = bo_features_describe(problem->row_map.phi)->features, outputs = problem->targets->outputs;
     size_t rows = problem->samples->rows, block = rows < BO_MACHINE_BLOCK ? rows : BO_MACHINE_BLOCK;
     *out =
         (bo_row_pass){.problem = problem, .features = features, .outputs = outputs, .block = block, .center = center};
@@ -77,7 +77,7 @@ static void add_block(const bo_fit_problem *problem, size_t first, size_t rows, 
 bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, double *center, double *squares,
                         double *mean, double *weight, double *largest_norm)
 {
-    size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
+    size_t features = bo_features_describe(problem->row_map.phi)->features, outputs = problem->targets->outputs;
     bo_row_pass pass;
     BO_TRY(bo_pass_create(context, problem, NULL, 0, &pass));
     memset(center, 0, features * sizeof *center);

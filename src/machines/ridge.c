@@ -84,21 +84,21 @@ static bo_status add_rounded(bo_context *context, bo_moments *moments, float qua
     return bo_gram(context, others, rows, b->z + features, b->stride, g + features * size + features, size, true);
 }
 
-static bo_status add_block(bo_context *context, bo_moments *moments, const bo_row_map *front, const bo_targets *targets,
-                           const bo_samples *samples, size_t first, size_t rows, block *b)
+static bo_status add_block(bo_context *context, bo_moments *moments, const bo_row_map *row_map,
+                           const bo_targets *targets, const bo_samples *samples, size_t first, size_t rows, block *b)
 {
     size_t features = moments->features, dim = samples->dim;
     bool rounded = moments->precision == BO_PRECISION_INT8;
-    bo_scaler_apply(context, front->scaler, rows, samples->x + first * dim, dim, b->scaled);
-    BO_TRY(bo_features_apply(context, front->phi, rows, b->scaled, dim, b->z, b->stride));
-    if (rounded) bo_round_features(context, front->quantum, rows, features, b->z, b->stride, b->q, features);
+    bo_scaler_apply(context, row_map->scaler, rows, samples->x + first * dim, dim, b->scaled);
+    BO_TRY(bo_features_apply(context, row_map->phi, rows, b->scaled, dim, b->z, b->stride));
+    if (rounded) bo_round_features(context, row_map->quantum, rows, features, b->z, b->stride, b->q, features);
     for (size_t i = 0; i < rows; i++) complete_row(targets, samples, first + i, features, b->z + i * b->stride);
-    if (rounded) return add_rounded(context, moments, front->quantum, rows, b);
+    if (rounded) return add_rounded(context, moments, row_map->quantum, rows, b);
     return bo_gram(context, moments->size, rows, b->z, b->stride, moments->gram, moments->size,
                    moments->precision == BO_PRECISION_FLOAT64);
 }
 
-bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *front, const bo_targets *targets,
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
                          const bo_samples *samples, bool report)
 {
     assert(moments->gram && moments->size == moments->features + moments->outputs + 1);
@@ -106,7 +106,7 @@ bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_
     bo_status status = block_create(context, moments, samples, &b);
     for (size_t first = 0; status == BO_OK && first < samples->rows; first += b.rows) {
         size_t rows = samples->rows - first < b.rows ? samples->rows - first : b.rows;
-        status = add_block(context, moments, front, targets, samples, first, rows, &b);
+        status = add_block(context, moments, row_map, targets, samples, first, rows, &b);
         for (size_t i = first; status == BO_OK && i < first + rows; i++)
             moments->rows += bo_targets_root_weight(targets, samples, i) > 0;
         if (status == BO_OK && report)

@@ -163,15 +163,16 @@ void bo_round_features(bo_context *context, float quantum, size_t rows, size_t c
     bo_parallel(context, (rows + ROUND_ROWS - 1) / ROUND_ROWS, round_rows, &job);
 }
 
-bo_status bo_row_map_apply(bo_context *context, const bo_row_map *front, size_t rows, const float *x, size_t ldx,
+bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, size_t rows, const float *x, size_t ldx,
                            float *scratch, float *z, size_t ldz)
 {
-    assert(front->quantum >= 0 && (front->quantum == 0 || exp2f(roundf(log2f(front->quantum))) == front->quantum));
-    assert(front->scaler->dim == bo_features_describe(front->phi)->dim);
-    const bo_features_desc *map = bo_features_describe(front->phi);
-    bo_scaler_apply(context, front->scaler, rows, x, ldx, scratch);
-    BO_TRY(bo_features_apply(context, front->phi, rows, scratch, map->dim, z, ldz));
-    if (front->quantum > 0) bo_round_features(context, front->quantum, rows, map->features, z, ldz, NULL, 0);
+    assert(row_map->quantum >= 0 &&
+           (row_map->quantum == 0 || exp2f(roundf(log2f(row_map->quantum))) == row_map->quantum));
+    assert(row_map->scaler->dim == bo_features_describe(row_map->phi)->dim);
+    const bo_features_desc *map = bo_features_describe(row_map->phi);
+    bo_scaler_apply(context, row_map->scaler, rows, x, ldx, scratch);
+    BO_TRY(bo_features_apply(context, row_map->phi, rows, scratch, map->dim, z, ldz));
+    if (row_map->quantum > 0) bo_round_features(context, row_map->quantum, rows, map->features, z, ldz, NULL, 0);
     return BO_OK;
 }
 

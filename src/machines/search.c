@@ -19,7 +19,7 @@ static const double grid_first = 1e-8, grid_last = 100;
 static const double least_lambda = 1e-8, least_gamma = 1.0 / 32;
 
 /* What stage 2 asks of a judge: take a γ, then score λ after λ. Either exact (loo) or by a machine in small (moments, scored
- * by bo_ridge_score on `probe`). Invariant: when not exact, problem.front.phi made the moments. */
+ * by bo_ridge_score on `probe`). Invariant: when not exact, problem.row_map.phi made the moments. */
 typedef struct judge {
     bo_context *context;
     const bo_features_desc *map;
@@ -68,21 +68,21 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
     desc.gamma = gamma;
     desc.features = j->features;
     bo_moments_free(&j->moments);
-    bo_features_destroy((bo_features *)problem->front.phi);
-    problem->front.phi = NULL;
+    bo_features_destroy((bo_features *)problem->row_map.phi);
+    problem->row_map.phi = NULL;
     bo_features *phi;
     BO_TRY(bo_features_create(j->context, &desc, &phi));
-    problem->front.phi = phi;
+    problem->row_map.phi = phi;
     const bo_features_desc *map = bo_features_describe(phi);
     bo_precision precision;
     double spectrum = j->spectrum * (double)j->scaled->rows;
     BO_TRY(bo_choose_precision(j->context, problem->desc, map, j->scaled->weights || problem->targets->class_weight,
                                j->scaled->rows, lambda, spectrum, &precision));
-    problem->front.quantum = precision == BO_PRECISION_INT8 ? bo_quantum_of(map) : 0;
+    problem->row_map.quantum = precision == BO_PRECISION_INT8 ? bo_quantum_of(map) : 0;
     BO_TRY(bo_moments_create(j->context, map->features, problem->targets->outputs, precision, &j->moments));
-    BO_TRY(bo_moments_add(j->context, &j->moments, &problem->front, problem->targets, j->scaled, false));
+    BO_TRY(bo_moments_add(j->context, &j->moments, &problem->row_map, problem->targets, j->scaled, false));
     BO_TRY(bo_moments_spectrum(j->context, &j->moments, problem->intercept, &spectrum));
-    j->least = least_for(&j->moments, problem->front.quantum, spectrum);
+    j->least = least_for(&j->moments, problem->row_map.quantum, spectrum);
     return BO_OK;
 }
 
@@ -91,8 +91,8 @@ static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double 
 {
     const bo_fit_problem *problem = &j->problem;
     bo_left_out rows;
-    BO_TRY(bo_ridge_left_out(j->context, ridge, &problem->front, problem->targets, problem->samples, problem->intercept,
-                             &rows));
+    BO_TRY(bo_ridge_left_out(j->context, ridge, &problem->row_map, problem->targets, problem->samples,
+                             problem->intercept, &rows));
     bo_status status = bo_left_out_log_loss(j->context, &rows, loss);
     bo_left_out_free(&rows);
     return status;
@@ -101,7 +101,7 @@ static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double 
 static bo_status judge_lambda(judge *j, double lambda, double *error)
 {
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
-    assert(j->moments.features == bo_features_describe(j->problem.front.phi)->features);
+    assert(j->moments.features == bo_features_describe(j->problem.row_map.phi)->features);
     const bo_fit_problem *problem = &j->problem;
     bo_penalty penalty = problem->penalty;
     penalty.lambda = lambda;
@@ -114,8 +114,8 @@ static bo_status judge_lambda(judge *j, double lambda, double *error)
     }
     BO_TRY(status);
     status = j->by_probability ? log_loss(j, &ridge, error)
-                               : bo_ridge_score(j->context, &ridge, &problem->front, problem->targets, problem->samples,
-                                                problem->intercept, error);
+                               : bo_ridge_score(j->context, &ridge, &problem->row_map, problem->targets,
+                                                problem->samples, problem->intercept, error);
     *error /= (double)ridge.outputs;
     bo_ridge_free(&ridge);
     return status;
@@ -168,7 +168,7 @@ bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, b
     judge j = {.context = context,
                .problem = *problem,
                .moments = *moments,
-               .least = least_for(moments, problem->front.quantum, spectrum),
+               .least = least_for(moments, problem->row_map.quantum, spectrum),
                .by_probability = problem->targets->classes > 0,
                .cautious = problem->targets->classes == 0};
     double error;
@@ -364,7 +364,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     }
     bo_loo_free(&j.loo);
     bo_moments_free(&j.moments);
-    bo_features_destroy((bo_features *)j.problem.front.phi);
+    bo_features_destroy((bo_features *)j.problem.row_map.phi);
     bo_scaler_free(&same);
     return status;
 }

@@ -28,7 +28,7 @@ static void sgd_free(sgd *s)
 
 static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, sgd *s)
 {
-    size_t features = bo_features_describe(problem->front.phi)->features, t = problem->targets->outputs;
+    size_t features = bo_features_describe(problem->row_map.phi)->features, t = problem->targets->outputs;
     size_t dim = problem->samples->dim, rows = problem->samples->rows, most = POWER_ROWS;
     *s = (sgd){.context = context, .problem = problem, .n = rows, .features = features, .outputs = t};
     s->center = bo_alloc(context, features, sizeof(double), "the coefficients");
@@ -57,7 +57,7 @@ static bo_status batch_features(sgd *s, size_t first, size_t rows)
     size_t dim = samples->dim;
     for (size_t i = 0; i < rows; i++)
         memcpy(s->x + i * dim, samples->x + s->order[first + i] * dim, dim * sizeof(float));
-    BO_TRY(bo_row_map_apply(s->context, &s->problem->front, rows, s->x, dim, s->scaled, s->z, s->features));
+    BO_TRY(bo_row_map_apply(s->context, &s->problem->row_map, rows, s->x, dim, s->scaled, s->z, s->features));
     for (size_t i = 0; i < rows; i++) {
         float root = bo_targets_root_weight(s->problem->targets, samples, s->order[first + i]);
         float *z = s->z + i * s->features;

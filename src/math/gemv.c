@@ -11,7 +11,7 @@ enum {
     LINES = BO_SIZE(64, 8),            /* whose sums are made at a time, before they are added to what C begins with */
 };
 
-typedef struct few_job {
+typedef struct gemv_job {
     const bo_kernels *kernels;
     size_t m, k, lines; /* lines of B a task */
     float alpha;
@@ -21,7 +21,7 @@ typedef struct few_job {
     const int16_t *whole; /* for bytes: A in integers, rows of `padded` of them … */
     const float *scales;  /* … and their scales */
     size_t padded;
-} few_job;
+} gemv_job;
 
 bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
 {
@@ -31,7 +31,7 @@ bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
 }
 
 /* C(i, j) of some columns: what it begins with, and alpha times the sum. */
-static void finish(const few_job *job, const bo_gemm_product *product, size_t first, size_t count, const float *sums)
+static void finish(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, const float *sums)
 {
     for (size_t i = 0; i < job->m; i++) {
         float *c = product->c + i * product->ldc + first;
@@ -46,7 +46,7 @@ static void finish(const few_job *job, const bo_gemm_product *product, size_t fi
 }
 
 /* Sums of `count` lines with all rows: LINES of them for each row. */
-static void multiply_lines(const few_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
+static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
 {
     const bo_kernels *kernels = job->kernels;
     size_t bytes = bo_stored_line(product->stored, job->k);
@@ -65,7 +65,7 @@ static void multiply_lines(const few_job *job, const bo_gemm_product *product, s
 static void few_task(void *arg, size_t index, int worker)
 {
     (void)worker;
-    const few_job *job = arg;
+    const gemv_job *job = arg;
     const bo_gemm_product *product = job->products;
     for (size_t blocks; index >= (blocks = bo_ceil_div(product->n, job->lines)); product++) index -= blocks;
     size_t first = index * job->lines, end = bo_min(first + job->lines, product->n);
@@ -113,7 +113,7 @@ static float largest_size(size_t n, const float *x)
 
 /* The largest of a row becomes ±32767: 2^-16 of it is the error, less than that of the bytes it is multiplied with. What is
  * not finite makes its sums so. */
-static void quantize_rows(few_job *job, float *room)
+static void quantize_rows(gemv_job *job, float *room)
 {
     const bo_kernels *kernels = job->kernels;
     float *scales = room;
@@ -130,7 +130,7 @@ static void quantize_rows(few_job *job, float *room)
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
                       const bo_gemm_product *products, void *room)
 {
-    few_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
+    gemv_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
     job.products = products;
     size_t line = count && k ? bo_stored_line(products[0].stored, k) : 1;
     job.lines = bo_round_up(bo_ceil_div(TASK_BYTES, line), 4);

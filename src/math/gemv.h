@@ -1,6 +1,6 @@
 /* Products of few rows (few.c). */
-#ifndef BO_MATH_FEW_H
-#define BO_MATH_FEW_H
+#ifndef BO_MATH_GEMV_H
+#define BO_MATH_GEMV_H
 
 #include "linalg.h"
 

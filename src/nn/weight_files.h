@@ -1,6 +1,6 @@
 /* Weights and feature maps on their way into a safetensors file, and maps on their way out. */
-#ifndef BO_NN_PACKAGE_H
-#define BO_NN_PACKAGE_H
+#ifndef BO_NN_WEIGHT_FILES_H
+#define BO_NN_WEIGHT_FILES_H
 
 #include <bochner/attention.h>
 #include "../io/tensors.h"

@@ -214,10 +214,10 @@ static void test_ridge_left_out(void **state)
         bo_penalty penalty = {desc.lambda, desc.noise, desc.dropout};
         bo_machine_ridge ridge;
         bo_left_out left_out;
-        bo_row_map front = bo_fitting_front(fitting);
+        bo_row_map row_map = bo_fitting_row_map(fitting);
         assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, s->intercept, 1, &ridge));
         assert_ok(context,
-                  bo_ridge_left_out(context, &ridge, &front, &fitting->targets, &samples, s->intercept, &left_out));
+                  bo_ridge_left_out(context, &ridge, &row_map, &fitting->targets, &samples, s->intercept, &left_out));
         size_t outputs = fitting->targets.outputs;
         double z[ROWS * FEATURES], y[ROWS * 3], w[ROWS], d[FEATURES], squares[FEATURES] = {0}, weight = 0, honest[3];
         system_of(context, fitting, &samples, z, y, w);

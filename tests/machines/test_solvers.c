@@ -451,9 +451,9 @@ static void test_calibration_is_a_minimum(void **state)
     bo_penalty penalty = {.lambda = 0.5};
     bo_machine_ridge ridge;
     bo_left_out left_out;
-    bo_row_map front = bo_fitting_front(fitting);
+    bo_row_map row_map = bo_fitting_row_map(fitting);
     assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, true, 1, &ridge));
-    assert_ok(context, bo_ridge_left_out(context, &ridge, &front, &fitting->targets, &train, true, &left_out));
+    assert_ok(context, bo_ridge_left_out(context, &ridge, &row_map, &fitting->targets, &train, true, &left_out));
     double values[9], *p = malloc(TRAIN * 3 * sizeof *p);
     for (int k = 0; k < 9; k++) { /* 0: as it is; then each of the four, up and down */
         double sharpness = machine->sharpness, offset[3] = {machine->offset[0], machine->offset[1], machine->offset[2]};
