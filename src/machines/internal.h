@@ -42,6 +42,8 @@ bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, size_
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
 void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
                        size_t ldq);
+/* Whether it is one of bo_row_map: 0, or a power of two below 1. */
+bool bo_is_quantum(float quantum);
 /* The quantum for a map whose features are bounded (sin/cos, cos with bias, no importance weights), else 0. */
 float bo_quantum_of(const bo_features_desc *resolved);
 /* The precision for a fit: what was asked for, or the coarsest that λ does not notice. */

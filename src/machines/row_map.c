@@ -3,6 +3,7 @@
 #include "../kernels/kernels.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 
 /* ---- scaling, fitted on the training data and kept in the model -------------------------------------------------- */
@@ -166,14 +167,19 @@ void bo_round_features(bo_context *context, float quantum, size_t rows, size_t c
 bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, size_t rows, const float *x, size_t ldx,
                            float *scratch, float *z, size_t ldz)
 {
-    assert(row_map->quantum >= 0 &&
-           (row_map->quantum == 0 || exp2f(roundf(log2f(row_map->quantum))) == row_map->quantum));
+    assert(bo_is_quantum(row_map->quantum));
     assert(row_map->scaler->dim == bo_features_describe(row_map->phi)->dim);
     const bo_features_desc *map = bo_features_describe(row_map->phi);
     bo_scaler_apply(context, row_map->scaler, rows, x, ldx, scratch);
     BO_TRY(bo_features_apply(context, row_map->phi, rows, scratch, map->dim, z, ldz));
     if (row_map->quantum > 0) bo_round_features(context, row_map->quantum, rows, map->features, z, ldz, NULL, 0);
     return BO_OK;
+}
+
+bool bo_is_quantum(float quantum)
+{
+    int exponent;
+    return quantum == 0 || (quantum >= FLT_MIN && quantum < 1 && frexpf(quantum, &exponent) == 0.5F);
 }
 
 /* The largest feature is 1/√m (sin/cos) or √(2/m); a power of two makes multiples and their sums exact in binary. The one

@@ -305,6 +305,15 @@ static void test_contradictions(void **state)
             }
         contradict(f, "outputs", "0");
         expect_refused(f, BO_FORMAT, "contradicts");
+        static const char *const quanta[] = {"0.3", "1", "-0.5", "1e-40",
+                                             "1e300"}; /* no powers of two, or out of bounds */
+        for (size_t n = 0; n < sizeof quanta / sizeof *quanta; n++) {
+            contradict(f, "quantum", quanta[n]);
+            expect_refused(f, BO_FORMAT, "contradicts");
+        }
+        contradict(f, "quantum", "0.0078125");
+        assert_ok(f->context, bo_machine_load(f->context, f->other, &machine, NULL));
+        bo_machine_destroy(machine);
         if (kinds[k] != DUAL) continue;
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
             contradict(f, "train_rows", numbers[n]);
