@@ -140,9 +140,10 @@ static bool predict_all(predict_job *job)
         status = cli_interrupted() ? BO_CANCELED : predict_block(job, rows);
         if (status != BO_OK) break;
         if (job->has_target && job->report->classes)
-            bo_metrics_add_classes(job->metrics, rows, job->y, job->classes, job->mean);
+            status = bo_metrics_add_classes(session->context, job->metrics, rows, job->y, job->classes, job->mean);
         else if (job->has_target)
-            bo_metrics_add(job->metrics, rows, job->y, job->mean, job->std);
+            status = bo_metrics_add(session->context, job->metrics, rows, job->y, job->mean, job->std);
+        if (status != BO_OK) break;
         if (!write_rows(job, rows)) return false;
         job->rows += rows;
         cli_progress_report(&session->progress, "predicting", (double)job->rows, 0);

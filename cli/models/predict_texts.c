@@ -46,7 +46,7 @@ static int best_of(const float *probabilities, size_t classes)
 static bool take_block(predict_job *job, const bo_texts *texts, size_t first, size_t count)
 {
     const size_t classes = job->desc->classes;
-    const bo_status status = bo_model_classify(job->session->context, job->model, texts, first, count, job->found);
+    bo_status status = bo_model_classify(job->session->context, job->model, texts, first, count, job->found);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     for (size_t i = 0; i < count * classes; i++) job->probabilities[i] = (double)job->found[i];
     for (size_t i = 0; i < count; i++) {
@@ -56,7 +56,10 @@ static bool take_block(predict_job *job, const bo_texts *texts, size_t first, si
         if (!cli_answers_row(&job->answers, (size_t)job->best[i], job->use->proba ? row : &row[job->best[i]]))
             return false;
     }
-    if (job->use->labeled) bo_metrics_add_classes(job->metrics, count, job->truth, job->best, job->probabilities);
+    if (job->use->labeled)
+        status = bo_metrics_add_classes(job->session->context, job->metrics, count, job->truth, job->best,
+                                        job->probabilities);
+    if (status != BO_OK) return cli_fail_status(job->session, status), false;
     return cli_answers_flush(&job->answers);
 }
 

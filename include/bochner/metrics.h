@@ -2,7 +2,7 @@
  *
  *     bo_metrics *metrics;
  *     bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &metrics);
- *     bo_metrics_add(metrics, rows, y, mean, std);                       // for each block of rows
+ *     bo_metrics_add(context, metrics, rows, y, mean, std);              // for each block of rows
  *     printf("RMSE %g, R2 %g\n", bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
  *     bo_metrics_destroy(metrics);
  *
@@ -51,14 +51,17 @@ typedef struct bo_metrics {
 BO_API bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo_metrics **out);
 BO_API void bo_metrics_destroy(bo_metrics *metrics); /* NULL is fine */
 
+/* What is refused with BO_INVALID adds nothing. */
 /* Regression: y, mean and std (NULL without has_std) are rows x targets. */
-BO_API void bo_metrics_add(bo_metrics *metrics, size_t rows, const double *y, const double *mean, const double *std);
+BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
+                                const double *mean, const double *std);
 /* Classification: y are class numbers below `classes`, `predicted` what was chosen, probabilities rows x classes. A
  * probability counts as at least 1e-15: one wrong certainty is not infinite. */
-BO_API void bo_metrics_add_classes(bo_metrics *metrics, size_t rows, const double *y, const int *predicted,
-                                   const double *probabilities);
+BO_API bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
+                                        const int *predicted, const double *probabilities);
 /* Classification, one row: its class, what was chosen, and -log p(truth). */
-BO_API void bo_metrics_add_class(bo_metrics *metrics, size_t truth, size_t predicted, double loss);
+BO_API bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted,
+                                      double loss);
 
 /* Of everything that was added; NAN before the first row. */
 BO_API double bo_metrics_rmse(const bo_metrics *metrics);     /* over all targets */
@@ -66,7 +69,7 @@ BO_API double bo_metrics_r2(const bo_metrics *metrics);       /* mean over targe
 BO_API double bo_metrics_coverage(const bo_metrics *metrics); /* share inside the 95% interval; NAN without std */
 BO_API double bo_metrics_accuracy(const bo_metrics *metrics); /* in [0, 1] */
 BO_API double bo_metrics_log_loss(const bo_metrics *metrics); /* mean, in nats */
-/* The first three of one target. R² is NAN where the truth does not vary. */
+/* The first three of one target; NAN for a target that there is not. R² is NAN where the truth does not vary. */
 BO_API double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target);
 BO_API double bo_metrics_target_r2(const bo_metrics *metrics, size_t target);
 BO_API double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target);

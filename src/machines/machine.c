@@ -1,6 +1,7 @@
 /* The machine as an object: names, life, predictions, tests. Solvers make it, file.c keeps it. */
 #include "internal.h"
 #include "../math/linalg.h"
+#include "../math/metrics.h"
 
 #include <assert.h>
 #include <math.h>
@@ -310,12 +311,7 @@ static bo_status evaluate_classes(bo_context *context, const bo_machine *machine
 {
     BO_TRY(bo_machine_classify(context, machine, rows, x, ldx, predicted));
     BO_TRY(bo_machine_probabilities(context, machine, rows, x, ldx, probabilities));
-    for (size_t i = 0; i < rows; i++)
-        if (!(y[i] >= 0 && y[i] < (double)machine->report.classes))
-            return bo_fail(context, BO_INVALID, "row %zu: expected a class from 0 to %zu, found %g", i,
-                           machine->report.classes - 1, y[i]);
-    bo_metrics_add_classes(metrics, rows, y, predicted, probabilities);
-    return BO_OK;
+    return bo_metrics_add_classes(context, metrics, rows, y, predicted, probabilities);
 }
 
 enum { EVALUATED_ROWS = 4096 };
@@ -328,6 +324,7 @@ bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, si
     const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
     if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))
         return bo_fail(context, BO_INVALID, "the metrics are not those of this machine: bo_machine_metrics makes them");
+    if (report->classes) BO_TRY(bo_metrics_check_classes(context, report->classes, rows, y));
     const size_t block = rows < EVALUATED_ROWS ? rows : EVALUATED_ROWS;
     double *mean = bo_alloc_raw(context, block * outputs, sizeof *mean, "predictions");
     double *std = has_std ? bo_alloc_raw(context, block * outputs, sizeof *std, "predictions") : NULL;
@@ -342,7 +339,7 @@ bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, si
             status = evaluate_classes(context, machine, count, inputs, ldx, truth, mean, predicted, metrics);
         } else if (status == BO_OK) {
             status = bo_machine_predict(context, machine, count, inputs, ldx, mean, std);
-            if (status == BO_OK) bo_metrics_add(metrics, count, truth, mean, std);
+            if (status == BO_OK) status = bo_metrics_add(context, metrics, count, truth, mean, std);
         }
     }
     bo_free(mean);

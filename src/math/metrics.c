@@ -1,5 +1,5 @@
 /* How good predictions are: sums over rows, and what follows from them. */
-#include <bochner/metrics.h>
+#include "metrics.h"
 #include <assert.h>
 #include <math.h>
 #include "../base/base.h"
@@ -72,10 +72,13 @@ static void keep_point(bo_metrics *metrics, uint64_t row, double truth, double p
     if (row < most) metrics->points = (size_t)row + 1;
 }
 
-void bo_metrics_add(bo_metrics *metrics, size_t rows, const double *y, const double *mean, const double *std)
+bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
+                         const double *std)
 {
     const size_t targets = metrics->desc.targets;
-    assert(targets > 0 && (std || !metrics->desc.has_std));
+    if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: numbers for metrics of classes");
+    if (!std && metrics->desc.has_std)
+        return bo_fail(context, BO_INVALID, "metrics: the standard deviations are missing");
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = metrics->rows++;
         for (size_t t = 0; t < targets; t++) {
@@ -90,9 +93,10 @@ void bo_metrics_add(bo_metrics *metrics, size_t rows, const double *y, const dou
         const size_t first = i * targets;
         keep_point(metrics, row, y[first], mean[first], std ? std[first] : 0);
     }
+    return BO_OK;
 }
 
-void bo_metrics_add_class(bo_metrics *metrics, size_t truth, size_t predicted, double loss)
+static void add_class(bo_metrics *metrics, size_t truth, size_t predicted, double loss)
 {
     assert(truth < metrics->desc.classes && predicted < metrics->desc.classes);
     metrics->log_loss += loss;
@@ -101,31 +105,62 @@ void bo_metrics_add_class(bo_metrics *metrics, size_t truth, size_t predicted, d
     metrics->rows++;
 }
 
-void bo_metrics_add_classes(bo_metrics *metrics, size_t rows, const double *y, const int *predicted,
-                            const double *probabilities)
+bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted, double loss)
 {
+    const size_t classes = metrics->desc.classes;
+    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: a class for metrics of numbers");
+    if (truth >= classes || predicted >= classes)
+        return bo_fail(context, BO_INVALID, "metrics: expected classes from 0 to %zu, found %zu and %zu", classes - 1,
+                       truth, predicted);
+    add_class(metrics, truth, predicted, loss);
+    return BO_OK;
+}
+
+bo_status bo_metrics_check_classes(bo_context *context, size_t classes, size_t rows, const double *y)
+{
+    for (size_t i = 0; i < rows; i++)
+        if (!(y[i] >= 0 && y[i] < (double)classes && y[i] == floor(y[i])))
+            return bo_fail(context, BO_INVALID, "row %zu: expected a class from 0 to %zu, found %g", i, classes - 1,
+                           y[i]);
+    return BO_OK;
+}
+
+bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
+                                 const int *predicted, const double *probabilities)
+{
+    const size_t classes = metrics->desc.classes;
+    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: classes for metrics of numbers");
+    BO_TRY(bo_metrics_check_classes(context, classes, rows, y));
+    for (size_t i = 0; i < rows; i++)
+        if (predicted[i] < 0 || (size_t)predicted[i] >= classes)
+            return bo_fail(context, BO_INVALID, "row %zu: expected a prediction from 0 to %zu, found %d", i,
+                           classes - 1, predicted[i]);
     for (size_t i = 0; i < rows; i++) {
         const size_t truth = (size_t)y[i];
-        const double p = probabilities[i * metrics->desc.classes + truth];
-        bo_metrics_add_class(metrics, truth, (size_t)predicted[i], -log(p > 1e-15 ? (p < 1 ? p : 1) : 1e-15));
+        const double p = probabilities[i * classes + truth];
+        add_class(metrics, truth, (size_t)predicted[i], -log(p > 1e-15 ? (p < 1 ? p : 1) : 1e-15));
     }
+    return BO_OK;
 }
 
 /* ---- figures --------------------------------------------------------------------------------------------------- */
 
 double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target)
 {
+    if (target >= metrics->desc.targets) return NAN;
     return sqrt(metrics->sums[target].squared_error / (double)metrics->rows);
 }
 
 double bo_metrics_target_r2(const bo_metrics *metrics, size_t target)
 {
+    if (target >= metrics->desc.targets) return NAN;
     const bo_target_sums *sums = &metrics->sums[target];
     return sums->squared_deviation > 0 ? 1 - sums->squared_error / sums->squared_deviation : NAN;
 }
 
 double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target)
 {
+    if (target >= metrics->desc.targets) return NAN;
     return metrics->desc.has_std ? (double)metrics->sums[target].covered / (double)metrics->rows : NAN;
 }
 

@@ -420,7 +420,8 @@ static bo_status check_labels(bo_context *context, const bo_model_desc *d, const
                    names ? "have other labels than the model" : "have no labels");
 }
 
-static void count_block(const bo_texts *texts, size_t first, size_t count, const float *logits, bo_classification *out)
+static bo_status count_block(bo_context *context, const bo_texts *texts, size_t first, size_t count,
+                             const float *logits, bo_classification *out)
 {
     const size_t classes = out->metrics->desc.classes;
     for (size_t i = 0; i < count; i++) {
@@ -429,9 +430,10 @@ static void count_block(const bo_texts *texts, size_t first, size_t count, const
         size_t said = 0;
         for (size_t c = 1; c < classes; c++)
             if (row[c] > row[said]) said = c;
-        bo_metrics_add_class(out->metrics, label, said, log_sum(classes, row) - (double)row[label]);
+        BO_TRY(bo_metrics_add_class(context, out->metrics, label, said, log_sum(classes, row) - (double)row[label]));
         out->tokens += tokens_of(texts, first + i);
     }
+    return BO_OK;
 }
 
 static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_classification *out)
@@ -440,7 +442,7 @@ static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_cla
     for (size_t first = 0; first < l->all; first += BLOCK) {
         const size_t count = bo_min(l->all - first, BLOCK);
         BO_TRY(label_some(context, l, first, count, logits));
-        count_block(l->texts, first, count, logits, out);
+        BO_TRY(count_block(context, l->texts, first, count, logits, out));
     }
     return BO_OK;
 }

@@ -20,7 +20,7 @@ static void test_regression(void **state)
     assert_ok(context, bo_machine_predict(context, machine, TEST_ROWS, test.x, DIM, mean, std));
     bo_metrics *whole;
     assert_ok(context, bo_metrics_create(context, &metrics->desc, &whole));
-    bo_metrics_add(whole, TEST_ROWS, test.y, mean, std);
+    assert_ok(context, bo_metrics_add(context, whole, TEST_ROWS, test.y, mean, std));
     assert_true(metrics->rows == TEST_ROWS && metrics->points == 10 && metrics->desc.has_std);
     assert_memory_equal(metrics->sums, whole->sums, 2 * sizeof *whole->sums);
     assert_close(bo_metrics_rmse(metrics), oracle_rmse(TEST_ROWS * 2, mean, test.y), 1e-12);
@@ -62,6 +62,10 @@ static void test_classes(void **state)
     ((double *)test.y)[7] = 3;
     assert_fails(context, BO_INVALID, "row 7: expected a class from 0 to 2",
                  bo_machine_evaluate(context, machine, 100, test.x, DIM, test.y, metrics));
+    ((double *)test.y)[7] = 0, ((double *)test.y)[4500] = -1; /* beyond the first block; nothing is added */
+    assert_fails(context, BO_INVALID, "row 4500: expected a class from 0 to 2",
+                 bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
+    assert_int_equal(metrics->rows, TEST_ROWS);
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
     free(found);

@@ -26,7 +26,8 @@ static bo_metrics *gather(bo_context *context, const numbers *n, const bo_metric
     assert_ok(context, bo_metrics_create(context, desc, &metrics));
     for (size_t at = 0; at < ROWS; at += block) {
         const size_t rows = ROWS - at < block ? ROWS - at : block, from = at * TARGETS;
-        bo_metrics_add(metrics, rows, n->y + from, n->mean + from, desc->has_std ? n->std + from : NULL);
+        assert_ok(context, bo_metrics_add(context, metrics, rows, n->y + from, n->mean + from,
+                                          desc->has_std ? n->std + from : NULL));
     }
     return metrics;
 }
@@ -83,7 +84,7 @@ static void test_without_deviations(void **state)
     const double y[] = {2, 2}, mean[] = {1, 3}; /* what does not vary has no R² */
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1}, &metrics));
     assert_true(isnan(bo_metrics_rmse(metrics)));
-    bo_metrics_add(metrics, 2, y, mean, NULL);
+    assert_ok(context, bo_metrics_add(context, metrics, 2, y, mean, NULL));
     assert_true(bo_metrics_rmse(metrics) == 1 && isnan(bo_metrics_r2(metrics)));
     assert_null(metrics->truth);
     bo_metrics_destroy(metrics);
@@ -100,7 +101,7 @@ static void test_points(void **state)
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .points = KEPT}, &metrics));
     for (size_t i = 0; i < ALL; i++) {
         const double y = (double)i, mean = -y;
-        bo_metrics_add(metrics, 1, &y, &mean, NULL);
+        assert_ok(context, bo_metrics_add(context, metrics, 1, &y, &mean, NULL));
     }
     assert_int_equal(metrics->points, KEPT);
     double early = 0;
@@ -123,16 +124,51 @@ static void test_classes(void **state)
     const double p[] = {1, 0, 0, 0, 0.25, 0.25, 0.25, 0.25, 0.1, 0.6, 0.3, 0, 0, 0, 0, 2, 1, 0, 0, 0};
     bo_metrics *metrics;
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.classes = CLASSES, .labels = labels}, &metrics));
-    bo_metrics_add_classes(metrics, 2, y, predicted, p);
-    bo_metrics_add_classes(metrics, 3, y + 2, predicted + 2, p + 2 * CLASSES);
+    assert_ok(context, bo_metrics_add_classes(context, metrics, 2, y, predicted, p));
+    assert_ok(context, bo_metrics_add_classes(context, metrics, 3, y + 2, predicted + 2, p + 2 * CLASSES));
     assert_true(bo_metrics_accuracy(metrics) == 0.6);
     /* a certainty above 1 is 1, one of 0 is 1e-15 */
     assert_close(bo_metrics_log_loss(metrics), (-log(0.25) - log(0.3) - log(1e-15)) / 5, 1e-14);
-    bo_metrics_add_class(metrics, 1, 2, 0.5);
+    assert_ok(context, bo_metrics_add_class(context, metrics, 1, 2, 0.5));
     const uint64_t confusion[] = {1, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1};
     assert_memory_equal(metrics->confusion, confusion, sizeof confusion);
     assert_true(metrics->rows == 6 && metrics->right == 3 && metrics->desc.labels == labels);
     bo_metrics_destroy(metrics);
+    bo_context_destroy(context);
+}
+
+/* What is refused leaves the sums as they are. */
+static void test_wrong_rows(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const double y[] = {0, 1, 1}, p[9] = {0}, bad[] = {-1, 3, 0.5, (double)NAN, (double)INFINITY, 1e300};
+    const int predicted[] = {0, 1, 2};
+    bo_metrics *classes, *regression;
+    assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.classes = 3}, &classes));
+    assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &regression));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const double truth[] = {0, 1, bad[i]};
+        assert_fails(context, BO_INVALID, "row 2: expected a class from 0 to 2",
+                     bo_metrics_add_classes(context, classes, 3, truth, predicted, p));
+    }
+    for (int wrong = -1; wrong <= 3; wrong += 4) {
+        const int said[] = {0, wrong, 0};
+        assert_fails(context, BO_INVALID, "row 1: expected a prediction from 0 to 2",
+                     bo_metrics_add_classes(context, classes, 3, y, said, p));
+    }
+    assert_fails(context, BO_INVALID, "found 3 and 0", bo_metrics_add_class(context, classes, 3, 0, 1));
+    assert_fails(context, BO_INVALID, "found 0 and 3", bo_metrics_add_class(context, classes, 0, 3, 1));
+    assert_fails(context, BO_INVALID, "metrics of classes", bo_metrics_add(context, classes, 3, y, y, y));
+    assert_fails(context, BO_INVALID, "metrics of numbers", bo_metrics_add_class(context, regression, 0, 0, 1));
+    assert_fails(context, BO_INVALID, "metrics of numbers",
+                 bo_metrics_add_classes(context, regression, 3, y, predicted, p));
+    assert_fails(context, BO_INVALID, "deviations are missing", bo_metrics_add(context, regression, 3, y, y, NULL));
+    assert_true(classes->rows == 0 && classes->log_loss == 0 && regression->rows == 0);
+    assert_true(isnan(bo_metrics_target_rmse(classes, 0)) && isnan(bo_metrics_target_r2(classes, 0)) &&
+                isnan(bo_metrics_target_coverage(classes, 0)) && isnan(bo_metrics_target_rmse(regression, 1)));
+    bo_metrics_destroy(classes);
+    bo_metrics_destroy(regression);
     bo_context_destroy(context);
 }
 
@@ -157,7 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regression), cmocka_unit_test(test_without_deviations), cmocka_unit_test(test_points),
-        cmocka_unit_test(test_classes),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_classes),    cmocka_unit_test(test_wrong_rows),         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("math.metrics", tests, NULL, NULL);
 }
