@@ -18,11 +18,13 @@ extern "C" {
 
 enum { BO_JSON_DEPTH = 16 };
 
-/* Invariant: depth is at most BO_JSON_DEPTH; `some` and `array` are of the levels below it. */
+/* Invariant: depth is at most BO_JSON_DEPTH; `some` and `array` are of the levels below it. What is nested deeper is left
+ * out: null stands for it. */
 typedef struct bo_json {
     FILE *out;
     bool line; /* objects on one line too: JSON lines */
     int depth;
+    int left_out; /* levels open beyond BO_JSON_DEPTH */
     bool some[BO_JSON_DEPTH];  /* the level already has an item */
     bool array[BO_JSON_DEPTH]; /* the level is an array */
 } bo_json;
@@ -30,7 +32,7 @@ typedef struct bo_json {
 /* `key` is NULL inside arrays and for the outermost object. */
 BO_API void bo_json_object(bo_json *json, const char *key);
 BO_API void bo_json_array(bo_json *json, const char *key);
-BO_API void bo_json_end(bo_json *json); /* closes the innermost; a newline after the outermost */
+BO_API void bo_json_end(bo_json *json); /* closes the innermost, if any; a newline after the outermost */
 BO_API void bo_json_add_text(bo_json *json, const char *key, const char *text); /* NULL: null */
 BO_API void bo_json_add_number(bo_json *json, const char *key, double value);
 BO_API void bo_json_add_count(bo_json *json, const char *key, size_t value);

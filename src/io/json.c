@@ -1,4 +1,4 @@
-#include <assert.h>
+/* JSON: parsed within bounds, and written as text that grows or to a file. */
 #include <bochner/json.h>
 #include <math.h>
 #include <stdio.h>
@@ -173,8 +173,12 @@ static void before(bo_json *json, const char *key)
 
 static void open_level(bo_json *json, const char *key, bool array)
 {
+    if (json->left_out || json->depth == BO_JSON_DEPTH) {
+        if (json->left_out == 0) bo_json_add_text(json, key, NULL);
+        json->left_out++;
+        return;
+    }
     before(json, key);
-    assert(json->depth < BO_JSON_DEPTH);
     json->array[json->depth] = array;
     json->some[json->depth] = false;
     json->depth++;
@@ -193,6 +197,11 @@ void bo_json_array(bo_json *json, const char *key)
 
 void bo_json_end(bo_json *json)
 {
+    if (json->left_out) {
+        json->left_out--;
+        return;
+    }
+    if (json->depth == 0) return;
     int level = --json->depth;
     bool inside_array = json->line || json->array[level];
     for (int i = 0; i < level; i++) inside_array |= json->array[i];
@@ -203,6 +212,7 @@ void bo_json_end(bo_json *json)
 
 void bo_json_add_text(bo_json *json, const char *key, const char *text)
 {
+    if (json->left_out) return;
     before(json, key);
     if (text)
         quote(text, false, put_file, json->out);
@@ -212,6 +222,7 @@ void bo_json_add_text(bo_json *json, const char *key, const char *text)
 
 void bo_json_add_number(bo_json *json, const char *key, double value)
 {
+    if (json->left_out) return;
     char formatted[BO_NUMBER_TEXT];
     before(json, key);
     fputs(isfinite(value) ? bo_number_format(value, formatted) : "null", json->out);
@@ -219,12 +230,14 @@ void bo_json_add_number(bo_json *json, const char *key, double value)
 
 void bo_json_add_count(bo_json *json, const char *key, size_t value)
 {
+    if (json->left_out) return;
     before(json, key);
     fprintf(json->out, "%zu", value);
 }
 
 void bo_json_add_flag(bo_json *json, const char *key, bool value)
 {
+    if (json->left_out) return;
     before(json, key);
     fputs(value ? "true" : "false", json->out);
 }

@@ -50,6 +50,33 @@ static void texts_survive(void **state)
     cJSON_Delete(json);
 }
 
+/* More levels than there may be, and more ends than levels. */
+static void write_deep(bo_json *json)
+{
+    enum { DEEP = BO_JSON_DEPTH + 3 };
+    for (int i = 0; i < DEEP; i++) bo_json_object(json, i ? "deeper" : NULL);
+    bo_json_add_text(json, "text", "left out");
+    bo_json_add_number(json, "number", 1);
+    bo_json_add_count(json, "count", 1);
+    bo_json_add_flag(json, "flag", true);
+    for (int i = 0; i < DEEP - 1; i++) bo_json_end(json);
+    bo_json_add_count(json, "after", 7);
+    for (int i = 0; i < 3; i++) bo_json_end(json);
+    assert_true(json->depth == 0 && json->left_out == 0);
+}
+
+static void too_deep_is_null(void **state)
+{
+    (void)state;
+    cJSON *json = written(write_deep);
+    const cJSON *level = json;
+    for (int i = 1; i < BO_JSON_DEPTH; i++) level = cJSON_GetObjectItemCaseSensitive(level, "deeper");
+    assert_int_equal(cJSON_GetArraySize(level), 1);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(level, "deeper")));
+    assert_int_equal(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "after")), 7);
+    cJSON_Delete(json);
+}
+
 static void write_numbers(bo_json *json)
 {
     bo_json_object(json, NULL);
@@ -231,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_survive),
+        cmocka_unit_test(too_deep_is_null),
         cmocka_unit_test(numbers_survive),
         cmocka_unit_test_setup_teardown(regression_has_its_fields, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(classification_has_its_fields, make_folder, remove_folder),
