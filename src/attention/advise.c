@@ -1,5 +1,6 @@
 /* Advice: what the data is like, which map reaches an error with how many features, and why. */
 #include "advise.h"
+#include "kinds.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,9 +74,9 @@ static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *
                                        .degree = c->degree,
                                        .features = features,
                                        .seed = t->seed};
-    if (c->kind == BO_ATTENTION_RFA)
+    if (bo_attention_may(c->kind, BO_TRAIT_TEMPERATURE))
         desc.temperature = t->norms > 0 ? 1 / sqrt(t->norms) : 1; /* exp(q̂·k̂ / τ²) is then exp(s q·k) on average */
-    else if (c->kind == BO_ATTENTION_LINEAR)
+    else if (bo_attention_may(c->kind, BO_TRAIT_ANY_KERNEL))
         desc.features.gamma = t->base->scale / (c->degree ? c->degree : 1);
     else
         desc.scale = t->base->scale;
@@ -128,8 +129,7 @@ static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attentio
 {
     bo_verdict verdict;
     BO_TRY(draw_anew(c, attention, draw));
-    if (c->desc.kind == BO_ATTENTION_HYBRID)
-        return bo_beginnings_try(c->trials->context, &c->trials->beginnings, attention, error);
+    if (c->desc.window) return bo_beginnings_try(c->trials->context, &c->trials->beginnings, attention, error);
     BO_TRY(bo_survey_try(survey, attention, &verdict));
     *error = verdict.least >= least_denominator && !isnan(verdict.error) ? verdict.error : INFINITY;
     return BO_OK;
@@ -245,7 +245,7 @@ static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate 
 /* The same for causal HYBRID attention with that row's map; false: it has none with this map. */
 static bool row_has_hybrid(const bo_row *row)
 {
-    return row->candidate->kind != BO_ATTENTION_RFA && row->desc.kind != BO_ATTENTION_HYBRID;
+    return bo_attention_takes_kernel(BO_ATTENTION_HYBRID, row->candidate->kernel) && !row->desc.window;
 }
 
 /* Upwards from the fewest features: a draw, then those that confirm it. */
@@ -270,7 +270,7 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
     *out = *row;
     out->desc.kind = BO_ATTENTION_HYBRID;
     out->desc.scale = t->base->scale;
-    out->desc.window = 64;
+    out->desc.window = BO_USUAL_WINDOW;
     out->most = fixed ? fixed : bo_min(row->features ? row->features : t->most, BO_MOST_CHOSEN);
     out->predicted = NAN;
     bo_status status = contest_begin(t, &out->desc, fixed, &c);
@@ -415,7 +415,10 @@ static void say(bo_attention_advice *a, const char *format, ...)
 static void explain(const bo_trials *t, bool infinite, const bo_row *best, bo_attention_advice *a)
 {
     const bo_advice_candidate *c = best->candidate;
-    const char *window = best->desc.kind == BO_ATTENTION_HYBRID ? "a window of 64 keys (hybrid) and " : "";
+    char window[64] = "";
+    if (best->desc.window)
+        snprintf(window, sizeof window, "a window of %zu keys (%s) and ", best->desc.window,
+                 bo_attention_name(best->desc.kind));
     if (a->reachable)
         say(a, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
             c->why[0] - 'a' + 'A', c->why + 1);

@@ -107,7 +107,7 @@ static bo_status resolve_window(bo_context *context, bo_attention_desc *d)
     const bool keeps = traits & BO_TRAIT_CAPACITY;
     if (traits & BO_TRAIT_CAUSAL && !d->causal)
         REFUSE("kind %s is causal; found causal = false", bo_attention_name(d->kind));
-    if (traits & BO_TRAIT_WINDOW && !keeps && !d->window) d->window = 64;
+    if (traits & BO_TRAIT_WINDOW && !keeps && !d->window) d->window = BO_USUAL_WINDOW;
     if (d->window && !d->causal) REFUSE("a window of %zu needs causal attention", d->window);
     if (d->window > MOST_TOKENS) REFUSE("window must be at most %zu, found %zu", MOST_TOKENS, d->window);
     if (keeps && !d->capacity) d->capacity = d->window ? d->window : 4096;

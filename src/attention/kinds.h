@@ -25,6 +25,9 @@ typedef struct bo_kind {
     bo_attention_kind (*cross_kind)(const bo_attention_desc *desc);
 } bo_kind;
 
+/* The window of kinds that must have one, where a descriptor leaves it open. */
+enum { BO_USUAL_WINDOW = 64 };
+
 /* kind is one of the enum. */
 const bo_kind *bo_kind_of(bo_attention_kind kind);
 /* What this descriptor has: bits of bo_attention_trait. */
