@@ -1,4 +1,5 @@
 /* Plans of Fourier transforms: which stages a length goes through, and their roots. The transforms themselves are kernels. */
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include "../kernels/kernels.h"
@@ -65,6 +66,7 @@ static bool is_short(size_t n)
 static void make_shape(size_t n, bo_fft_shape *shape)
 {
     enum { LINE = 16 }; /* vectors begin at multiples, and are longer than powers of two, for the cache's sake */
+    assert(n > 0);
     *shape = (bo_fft_shape){.n = n, .length = n % 2 ? n : n / 2};
     if (is_short(n)) {
         shape->forward = take(shape, n * (n / 2 + 1));

@@ -62,9 +62,9 @@ bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, s
         tally->words[*slot - 1].count += count;
         return BO_OK;
     }
+    assert(tally->count < tally->capacity);
     tally->words[tally->count++] = (bo_word){text, (uint32_t)length, count};
     *slot = (uint32_t)tally->count;
-    assert(tally->count <= tally->capacity);
     return 2 * tally->count > tally->mask ? grow_tally(context, tally) : BO_OK;
 }
 
