@@ -486,7 +486,7 @@ static bo_status products_alloc(const trial *t, products *p)
     *p = (products){.chunk = FLOATS / count / ROWS * ROWS};
     if (p->chunk < ROWS) p->chunk = ROWS;
     if (p->chunk > keys) p->chunk = keys;
-    p->per_worker = bo_features_block_bytes(t->map, ROWS) + (ROWS * t->transform.width * sizeof(float) + 63) / 64 * 64;
+    p->per_worker = bo_features_block_bytes(t->map, ROWS) + bo_padded_bytes(ROWS * t->transform.width * sizeof(float));
     p->row_doubles = 2 * keys + t->survey->value_dim;
     p->zq = bo_alloc_raw(context, queries * count, sizeof(float), what);
     p->zk = bo_alloc_raw(context, p->chunk * count, sizeof(float), what);

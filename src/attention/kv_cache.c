@@ -14,7 +14,7 @@ static size_t key_floats(size_t ring, size_t dim)
 
 size_t bo_kv_cache_bytes(size_t ring, size_t dim, size_t value_dim)
 {
-    return (key_floats(ring, dim) + (ring * value_dim + 15) / 16 * 16) * sizeof(float);
+    return (key_floats(ring, dim) + bo_padded(ring * value_dim)) * sizeof(float);
 }
 
 bo_kv_cache bo_kv_cache_at(void *bytes, size_t ring, size_t dim, size_t value_dim)

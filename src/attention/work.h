@@ -8,7 +8,7 @@
 /* What a piece of it takes in a room. */
 static inline size_t bo_work_bytes(size_t count, size_t size)
 {
-    return (count * size + 63) / 64 * 64;
+    return bo_padded_bytes(count * size);
 }
 
 /* count * size bytes, aligned to 64, undefined. work NULL, or less left in it: allocated. NULL: the context's error says

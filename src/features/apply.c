@@ -78,7 +78,7 @@ bo_status bo_features_apply_f64(bo_context *context, const bo_features *features
     BO_TRY(check_strides(context, features, x, ldx, z, ldz));
     if (!function->forward_f64)
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no float64 reference", function->name);
-    size_t own = function->scratch ? (function->scratch(features) + 63) / 64 * 64 : 0;
+    size_t own = function->scratch ? bo_padded_bytes(function->scratch(features)) : 0;
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "frequencies in float64");
     double *t = bo_alloc_raw(context, chunk * (dim + m), sizeof *t, "projections in float64"), *u = t + chunk * dim;
     char *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), own, "applying features");

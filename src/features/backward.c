@@ -89,7 +89,7 @@ static bo_status R(backward)(bo_context *context, const bo_features *f, size_t r
 {
     size_t m = f->frequencies, dim = f->desc.dim, chunk = rows < CHUNK ? rows : CHUNK;
     R(gradient) g = {.features = f, .lddz = lddz};
-    g.per_worker = f->function->scratch ? (f->function->scratch(f) + 63) / 64 * 64 : 0;
+    g.per_worker = f->function->scratch ? bo_padded_bytes(f->function->scratch(f)) : 0;
     g.w = bo_alloc_raw(context, m * dim, sizeof(REAL), "frequencies for gradients");
     g.t = bo_alloc_raw(context, chunk * (dim + m), 2 * sizeof(REAL), "gradients of features");
     g.length = bo_alloc(context, dim, sizeof(double), "gradients of length scales");

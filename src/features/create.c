@@ -252,7 +252,7 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     if (m && bo_draw_find(resolved.draw)->structured)
         total += ((m + padded - 1) / padded * 3 * padded + m) * sizeof(float);
     else if (m) /* w, and w packed: whole slivers of frequencies */
-        total += m * dim * sizeof(float) + (m + 63) / 64 * 64 * dim * sizeof(float);
+        total += m * dim * sizeof(float) + bo_round_up(m, 64) * dim * sizeof(float);
     if (resolved.function == BO_FUNCTION_COSBIAS) total += m * sizeof(float);
     bool chosen = needs_selection(&resolved), exponential = bo_function_find(resolved.function)->exponential;
     if (chosen) total += m * sizeof(float);

@@ -243,7 +243,7 @@ static bo_status write_array(bo_context *context, const char *path, const bo_arr
     int length = snprintf(header + 10, sizeof header - 10, "{'descr': '%cf%zu', 'fortran_order': False, 'shape': %s, }",
                           order, item, bo_array_shape(shape, text));
     header[10 + length] = ' ';
-    const size_t total = ((size_t)length + 10 + 1 + 63) / 64 * 64;
+    const size_t total = bo_padded_bytes((size_t)length + 10 + 1);
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)((total - 10) & 255);
     header[9] = (char)((total - 10) >> 8);

@@ -14,7 +14,11 @@ struct bo_packed {
     float *panels;                  /* behind this, in the same room */
 };
 
-enum { HEAD = (sizeof(bo_packed) + 63) / 64 * 64 };
+/* Where the panels begin. */
+static size_t head_bytes(void)
+{
+    return bo_padded_bytes(sizeof(bo_packed));
+}
 
 static bo_packed plan(bo_context *context, size_t n, size_t k)
 {
@@ -49,14 +53,14 @@ static void pack_run(void *arg, size_t index, int worker)
 
 size_t bo_packed_bytes(bo_context *context, size_t n, size_t k)
 {
-    return HEAD + plan(context, n, k).lines * k * sizeof(float);
+    return head_bytes() + plan(context, n, k).lines * k * sizeof(float);
 }
 
 const bo_packed *bo_packed_in(bo_context *context, bool tb, size_t n, size_t k, const float *b, size_t ldb, void *room)
 {
     bo_packed *packed = room;
     *packed = plan(context, n, k);
-    packed->panels = (float *)(void *)((char *)room + HEAD);
+    packed->panels = (float *)(void *)((char *)room + head_bytes());
     pack_job job = {packed, tb, b, ldb};
     if (k > 0) bo_parallel(context, bo_ceil_div(k, packed->run), pack_run, &job);
     return packed;

@@ -131,7 +131,7 @@ static inline size_t bo_graph_tensor_bytes(const bo_graph_tensor *tensor)
 
 static inline size_t bo_arena_piece_bytes(size_t bytes)
 {
-    return (bytes + 63) / 64 * 64;
+    return bo_padded_bytes(bytes);
 }
 
 /* One more element, zeroed; NULL: out of memory. */
