@@ -53,7 +53,7 @@ bo_status lab_job_progress(lab_job *job);
 /* bo_lab_run of any experiment, also of one that is not in the registry. */
 bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
                         bo_lab_result **out);
-/* Measures every seed; afterwards each has its status. crew.c: side by side on threads, while the caller's reports. */
+/* Measures every seed; afterwards each has its status. seed_threads.c: side by side on threads, while the caller's reports. */
 bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run));
 
 /* ---- afterwards ------------------------------------------------------------------------------ */

@@ -332,7 +332,7 @@ BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration 
                                       uint64_t draw, bo_calibration_report *out);
 
 /* DARK: M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim a row for each leading direction),
- * Λ the mean of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal, to which
+ * Λ the mean of the covariances of q and k, each about its own mean, shrunk by 1% toward its diagonal, to which
  * 1e-4 of its mean is added. amount 0: the usual temperature, the mean of |Mx|² over the data is that of |x|². m:
  * key_heads x rank x dim. */
 BO_API bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,

@@ -133,7 +133,7 @@ BO_API bo_status bo_network_predict(bo_context *context, const bo_network *netwo
                                     bo_split part, float *out);
 
 /* The last linear layer by exact ridge regression on the training part, |Z Wᵀ - Y|² + λ (|W|² + |b|²), Z what it takes; the
- * other weights stay. Loss mse, or classes: then towards 1 for the class and 0 for the others. */
+ * other weights stay. Loss mse, or classes: then toward 1 for the class and 0 for the others. */
 BO_API bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda);
 
 typedef struct bo_network_evaluation {

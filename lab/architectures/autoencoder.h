@@ -41,7 +41,7 @@ typedef struct lab_probe {
     const int32_t *train_labels, *valid_labels, *test_labels;
     size_t train_count, valid_count, test_count;
 } lab_probe;
-/* Ridge regression towards 1 for the class and 0 for the others, on the first `labels` of train; λ from a grid, by `valid`. *out:
+/* Ridge regression toward 1 for the class and 0 for the others, on the first `labels` of train; λ from a grid, by `valid`. *out:
  * which part of `test` is right. */
 bo_status lab_probe_accuracy(bo_context *context, const lab_probe *probe, size_t labels, double *out);
 

@@ -116,7 +116,7 @@ static bo_recall_options options_of(const lab_run *run)
 /* ---- the prediction --------------------------------------------------------------------------------------------------------- */
 
 /* With n pairs in d dimensions, ρ = n/d: other pairs add ρ (1/w + 1/C) to the variance of a code's score, by values that lean
- * towards it and by those that are the same; the right code's mean is the cosine of key and question, that of another the overlap of
+ * toward it and by those that are the same; the right code's mean is the cosine of key and question, that of another the overlap of
  * random values, of variance 1/w. The share recalled is P(the right one is the largest of C). */
 static double predicted_share(double rho)
 {

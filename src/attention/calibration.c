@@ -154,7 +154,7 @@ static bo_status look(bo_context *context, const bo_calibration *c, batch *b)
     return BO_OK;
 }
 
-static void move_towards(size_t count, double share, const double *to, double *x)
+static void move_toward(size_t count, double share, const double *to, double *x)
 {
     for (size_t i = 0; i < count; i++) x[i] = share == 1 ? to[i] : x[i] + share * (to[i] - x[i]);
 }
@@ -181,8 +181,8 @@ static void take_in(bo_calibration *c, const batch *b)
         double share = seen->rows == 0    ? 1
                        : c->momentum != 0 ? 1 - c->momentum
                                           : (double)rows / (double)(seen->rows + rows);
-        move_towards(c->width, share, b->moments[i].mean, seen->moments.mean);
-        move_towards(c->width * c->width, share, b->moments[i].second, seen->moments.second);
+        move_toward(c->width, share, b->moments[i].mean, seen->moments.mean);
+        move_toward(c->width * c->width, share, b->moments[i].second, seen->moments.second);
         renew(c, b, &side, i, share);
         seen->rows += rows;
     }
@@ -383,7 +383,7 @@ static double log_flat_variance(const bo_features *map, const bo_feature_sample 
     return log(sum / (double)(SHIFTS * q->count));
 }
 
-/* What the data of a law says of a map with these frequencies: calibration_report.c. */
+/* What the data of a law says of a map with these frequencies. */
 static bo_status calibration_judge(bo_context *context, const bo_calibration *calibration, size_t law,
                                    const bo_features *map, bo_calibration_report *out)
 {
@@ -424,7 +424,7 @@ static void scale_moments(size_t dim, const double *factor, const bo_second_mome
     }
 }
 
-/* The factor of a law for the inputs of this map after length scales and √γ: calibration_apply.c. */
+/* The factor of a law for the inputs of this map after length scales and √γ. */
 static bo_status calibration_root(bo_context *context, const bo_calibration *c, size_t law, const bo_features_desc *map,
                                   bo_proposal proposal, double *root)
 {

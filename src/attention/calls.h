@@ -20,7 +20,8 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
 void bo_geometry_free(bo_geometry *geometry);
 
 /* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
-void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan);
+void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count,
+                            bo_attention_plan *plan);
 
 /* Blocks of scratch for `tasks` tasks: one a thread, or one a task where they are fewer. */
 size_t bo_scratch_count(bo_context *context, size_t tasks);

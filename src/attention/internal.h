@@ -58,7 +58,7 @@ static inline const float *bo_fixed_gate(const bo_attention *attention, const bo
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
-/* A state: this header, then for each key head sums_bytes of bo_sums and kept_bytes of kept keys (kept.h). */
+/* A state: this header, then for each key head sums_bytes of bo_sums and kept_bytes of kept keys (kv_cache.h). */
 typedef struct bo_state_header {
     uint32_t magic, version;
     uint64_t fingerprint, tokens;

@@ -185,7 +185,7 @@ bo_token_operations bo_linear_operations(const bo_attention *attention);
 /* ---- a sequence ------------------------------------------------------------------------------------------------------ */
 
 /* The forward pass of attention with features: what a task of one key head (linear.c) and the waves of a few heads on many
- * threads (linear_waves.c) share. */
+ * threads share. */
 
 /* One key head of one sequence: where its arrays are. */
 typedef struct bo_linear_task {

@@ -75,7 +75,7 @@ size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t quer
 {
     size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
     bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
-    bo_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
+    bo_attention_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
     if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;
     bo_tape_at(attention, &geometry, NULL, &bytes);
     return bytes;
@@ -102,7 +102,7 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
         bo_geometry_free(out);
         return status;
     }
-    bo_plan_make(attention, out->sequences, shape->sequences, &out->plan);
+    bo_attention_plan_make(attention, out->sequences, shape->sequences, &out->plan);
     plan_tape(attention, shape->sequences, out);
     return BO_OK;
 }
@@ -174,7 +174,8 @@ static double operations(const bo_attention *attention, const bo_sequence *seque
     return sum;
 }
 
-void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan)
+void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count,
+                            bo_attention_plan *plan)
 {
     size_t queries = 0, keys = 0;
     for (size_t s = 0; s < count; s++) {
@@ -224,7 +225,7 @@ size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attentio
                                size_t keys, bool backward)
 {
     bo_attention_plan plan;
-    bo_plan_make(attention, &(bo_sequence){.queries = queries, .keys = keys}, 1, &plan);
+    bo_attention_plan_make(attention, &(bo_sequence){.queries = queries, .keys = keys}, 1, &plan);
     plan.tasks = sequences * attention->desc.key_heads;
     size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));
     size_t reverse_tasks = bo_parameter_groups(sequences) * attention->desc.key_heads;

@@ -1,4 +1,4 @@
-/* Watching a pass: watch.h. */
+/* Watching a pass: progress.h. */
 #include "progress.h"
 
 static const double interval = 0.05; /* seconds between two questions */

@@ -6,8 +6,8 @@
  *     H_iᵀ p = exp(b_i) Hᵀ p + Σ_{j<=i} exp(b_i - b_j) (p·k_j) β_j k_j          G_iᵀ x alike with v_j in the last place
  *
  * for all rows of a chunk at once by products of matrices (bo_ridge_product). The systems: without a gate by a
- * factor of H + Λ that takes each token in (ridge_factor.c), with one by conjugate gradients on the whole chunk
- * (ridge_solve.c), or anew by a factor in double where these do not get there (ridge_direct.c).
+ * factor of H + Λ that takes each token in, with one by conjugate gradients on the whole chunk, or anew by a factor in
+ * double where these do not get there (all in ridge_solve.c).
  *
  * Memory of a key head: G (dim x value_dim), H (dim x dim); without a gate then the factor, and the Λ it is for,
  * whose zeros say that there is none yet. Each padded to a multiple of 16 floats. */

@@ -95,7 +95,7 @@ typedef enum bo_op_kind {
     BO_OP_CONVOLUTION = 19, /* x (images of places x channels), W (out x kernel places · in / groups) [, b] -> y */
     BO_OP_POOL = 20,        /* x (images) -> the largest or the mean of each window, channel by channel */
     BO_OP_BATCH_NORM = 21,  /* x, gain, bias, mean, variance (1 x columns) -> columns normalized over the rows. Training
-                             * moves `mean` and `variance`, weights without a gradient, towards the batch's */
+                             * moves `mean` and `variance`, weights without a gradient, toward the batch's */
     BO_OP_RESHAPE = 22,     /* x -> the same numbers in rows of another length */
     BO_OP_CONCAT = 23,      /* x_1 … x_k with as many rows -> their columns side by side */
     BO_OP_AGGREGATE = 24, /* x (nodes x c), first ((targets + 1) x 1, int32), neighbors (edges x 1, int32) -> y_i: sum,

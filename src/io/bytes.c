@@ -1,3 +1,4 @@
+/* Bytes from files, standard input and memory; gzip is recognized by its first bytes. */
 #include "bytes.h"
 #include "gzip.h"
 

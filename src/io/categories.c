@@ -1,3 +1,4 @@
+/* Sets of labels: adding, finding by number or text, and their order. */
 #include "categories.h"
 #include "numbers.h"
 

@@ -1,3 +1,4 @@
+/* gzip members decompressed by zlib, one after the other. */
 #include "gzip.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Whole files: mapped, or read into memory. */
 #include "mapping.h"
 #include "bytes.h"
 

@@ -1,3 +1,4 @@
+/* Numbers from text and to text, and half precision formats, independent of the locale. */
 #include "numbers.h"
 
 #include <float.h>

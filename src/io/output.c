@@ -1,3 +1,4 @@
+/* Files written beside their place under another name, then flushed and renamed. */
 #include "output.h"
 
 #include <bochner/data.h>

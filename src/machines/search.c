@@ -216,8 +216,8 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
     double offset = vertex(down.error, best->error, up.error);
     best->gamma *= pow(step, offset);
     /* λ follows γ along the same walk */
-    double towards = offset > 0 ? up.lambda : down.lambda;
-    best->lambda *= pow(towards / best->lambda, fabs(offset));
+    double toward = offset > 0 ? up.lambda : down.lambda;
+    best->lambda *= pow(toward / best->lambda, fabs(offset));
     return BO_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Products of few rows (few.c). */
+/* Products of few rows (gemv.c). */
 #ifndef BO_MATH_GEMV_H
 #define BO_MATH_GEMV_H
 

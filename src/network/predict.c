@@ -88,7 +88,7 @@ static void softmax(size_t count, float *values)
     for (size_t i = 0; i < count; i++) values[i] = (float)(exp((double)values[i] - largest) / sum);
 }
 
-/* The unit of what the output was trained towards. */
+/* The unit of what the output was trained toward. */
 static const bo_network_scaling *unit_of(const bo_network *network)
 {
     static const bo_network_scaling plain = {0};

@@ -1,3 +1,4 @@
+/* The characters between which no merge joins, found from the merges of a vocabulary. */
 #include "cut_points.h"
 #include "unicode.h"
 

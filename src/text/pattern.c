@@ -1,3 +1,4 @@
+/* Regular expressions by PCRE2, and fixed strings. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "pattern.h"
 

@@ -1,3 +1,4 @@
+/* Texts as ids: files of lines, encoded, with their labels. */
 #include "encoder.h"
 #include "lines.h"
 #include "../base/rng.h"

@@ -1,3 +1,4 @@
+/* UTF-8: checks, spaces, and the letters that stand for bytes. */
 #include "unicode.h"
 
 #include <bochner/base.h>

@@ -1,3 +1,4 @@
+/* Hash tables of strings and of merges. */
 #include "vocabulary.h"
 
 #include <string.h>

@@ -88,9 +88,9 @@ static double epsilon_of(const bo_op_call *call)
     return a->epsilon != 0 ? a->epsilon : 1e-5;
 }
 
-static void move(float *kept, double momentum, double towards)
+static void move(float *kept, double momentum, double toward)
 {
-    *kept = (float)((1 - momentum) * (double)*kept + momentum * towards);
+    *kept = (float)((1 - momentum) * (double)*kept + momentum * toward);
 }
 
 /* The variance about the rounded mean is that about the true one and the square of the difference. */

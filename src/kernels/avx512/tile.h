@@ -9,7 +9,7 @@ enum { MR = BO_AVX512_MR };
 
 #define EACH_ROW _Pragma("GCC unroll 14") for (size_t i = 0; i < MR; i++)
 
-/* Brings the tile of C towards the first-level cache while the sums are still being made. */
+/* Brings the tile of C toward the first-level cache while the sums are still being made. */
 static inline void prefetch_tile(const void *c, size_t row_bytes, size_t m, size_t width_bytes)
 {
     const char *row = c;
