@@ -376,11 +376,17 @@ static bool unknown_option(const parser *p, const char *argument, const char *na
     return false;
 }
 
+/* "auto" of a number, "auto" and "default" of a choice leave it to the command: as if the option was not given. */
+static bool is_left_open(const cli_option *row, const char *text)
+{
+    if (row->type == CLI_REAL_OR_AUTO) return strcmp(text, "auto") == 0;
+    return row->type == CLI_CHOICE && (strcmp(text, "auto") == 0 || strcmp(text, "default") == 0);
+}
+
 static bool take(const parser *p, place to, const char *text)
 {
     if (!set_value(p->usage, to.row, text, to.options + to.row->at)) return false;
-    const bool automatic = to.row->type == CLI_REAL_OR_AUTO && strcmp(text, "auto") == 0;
-    cli_set_given_at((cli_given *)to.options, to.row->at, !automatic);
+    cli_set_given_at((cli_given *)to.options, to.row->at, !is_left_open(to.row, text));
     return true;
 }
 

@@ -34,7 +34,7 @@ typedef enum cli_type {
     CLI_COUNT,        /* size_t, within [low, high]; high 0: no upper bound */
     CLI_REAL,         /* double, within [low, high] where high > low */
     CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0, and as if the option was not given */
-    CLI_CHOICE,       /* an enumeration: the index of the name */
+    CLI_CHOICE,       /* an enumeration: the index of the name; "auto" and "default" are as if it was not given */
     CLI_BYTES,        /* size_t; K, M, G, T are powers of 1024 */
     CLI_SEED,         /* uint64_t */
     CLI_LIST          /* cli_list: may be given several times */
