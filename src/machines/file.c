@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, MOST_TENSORS = 12 };
+/* Version 2: machine.center was machine.centre. */
+enum { FORMAT_VERSION = 2, MOST_TENSORS = 12 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------ */
