@@ -135,7 +135,7 @@ static void test_refusals(void **state)
     refuse(&s, text, "\"columns\": [", "\"columns\": [7, ", BO_FORMAT, "columns");
     refuse(&s, text, "\"columns\": [", "\"columns\": [\"more\", ", BO_FORMAT, "cells");
     refuse(&s, text, "\"notes\": [", "\"notes\": [3, ", BO_FORMAT, "notes");
-    refuse(&s, text, "tab\\u0009", "\\u0000", BO_FORMAT, "NUL");
+    refuse(&s, text, "tab\\t", "\\u0000", BO_FORMAT, "NUL");
     refuse(&s, text, "]}\n", "]", BO_FORMAT, "malformed");
     refuse(&s, text, "]}\n", "]}}", BO_FORMAT, "follows");
     refuse(&s, text, "\"notes\": [", "\"notes\": [[[[[[[[[", BO_FORMAT, "deeper");
