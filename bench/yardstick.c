@@ -125,7 +125,7 @@ bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, dou
 
 enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_ROOM = 1 << 15 };
 
-/* room: SMALL_ROOM floats a task, for A, B, C in packed or plain form. */
+/* room: SMALL_ROOM floats per task, for A, B, C in packed or plain form. */
 typedef struct small_job {
     const bo_micro *micro;
 #ifdef BOCHNER_HAVE_XSMM

@@ -48,7 +48,7 @@ const bo_lab_options *lab_options(const lab_run *run);
 bo_rng lab_rng(const lab_run *run, const char *purpose);
 
 /* Recording never fails in the caller's face: what is wrong (a name that is not in the description, no memory) comes out when
- * the measurement ends. A claim takes one number a seed; a cell too. NAN says that there is none. */
+ * the measurement ends. A claim takes one number per seed; a cell too. NAN says that there is none. */
 void lab_claim(lab_run *run, const char *claim, double number);
 /* Rows that are numbers, and rows that have names; a table has one kind. */
 void lab_point(lab_run *run, const char *table, const char *column, double x, double value);

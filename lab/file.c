@@ -169,7 +169,7 @@ static bool get_number(const cJSON *item, double *out)
     return true;
 }
 
-/* Exactly one number a seed. */
+/* Exactly one number per seed. */
 static bool get_numbers(const cJSON *array, size_t count, double *out)
 {
     const cJSON *item;

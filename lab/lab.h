@@ -24,7 +24,7 @@ typedef enum bo_lab_verdict {
 const char *bo_lab_verdict_name(bo_lab_verdict verdict); /* "inconclusive", "held", "not held" */
 bool bo_lab_verdict_parse(const char *name, bo_lab_verdict *out);
 
-/* How the numbers of a claim, one a seed, decide. The interval is Student's for their mean, at 99%. Where it lies on
+/* How the numbers of a claim, one per seed, decide. The interval is Student's for their mean, at 99%. Where it lies on
  * the claim's side of the bound, the claim held; on the other side, it did not; else nothing is concluded. */
 typedef enum bo_lab_rule {
     BO_LAB_AT_LEAST = 0,     /* the interval lies at or above `bound` */
@@ -122,7 +122,7 @@ size_t bo_lab_result_count(const bo_lab_result *result, bo_lab_verdict verdict);
 
 typedef struct bo_lab_outcome {
     const bo_lab_claim *claim;
-    const double *values;   /* one a seed; NAN: there was none */
+    const double *values;   /* one per seed; NAN: there was none */
     double mean, low, high; /* low, high: the interval; of one seed, an EACH rule, a number missing: least, greatest */
     bo_lab_verdict verdict;
 } bo_lab_outcome;

@@ -91,7 +91,7 @@ static void say_break_even(attention_bench *bench, size_t features, size_t seque
 {
     if (!crossing->last) return;
     char name[96];
-    /* a state is read and written, D (d_v + 1) numbers; a cache is read, d + d_v numbers a token */
+    /* a state is read and written, D (d_v + 1) numbers; a cache is read, d + d_v numbers per token */
     double counted = 2.0 * (double)features * (ATTENTION_DIM + 1) / (2.0 * ATTENTION_DIM);
     snprintf(name, sizeof name, "decode, batch %zu, break-even length", sequences);
     bench_add(bench->run, name, crossing->at, "tokens", NAN, true,

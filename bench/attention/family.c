@@ -128,7 +128,7 @@ static const struct map {
     {"favor", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_NORMALIZER_SUM},
 };
 
-/* The same map without a gate, with one a head and with one a token, in turns. */
+/* The same map without a gate, with one per head and with one per token, in turns. */
 static bool measure_gates(attention_bench *bench, const struct map *map, bool gradients)
 {
     const size_t tokens = family_tokens(bench);

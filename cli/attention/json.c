@@ -9,7 +9,7 @@ static void json_shape(bo_json *json, const char *key, const bo_array *array)
     bo_json_end(json);
 }
 
-/* Decays, one a key head, and the range of lambda. */
+/* Decays, one per key head, and the range of lambda. */
 static void json_parameters(bo_json *json, const cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);

@@ -76,9 +76,9 @@ static bool read_array(cli_attention_job *job, cli_attention_source source, bo_a
     return true;
 }
 
-/* ---- one a token ---------------------------------------------------------------------------------------- */
+/* ---- one per token ---------------------------------------------------------------------------------------- */
 
-/* Gates and β have the keys' shape without their width; the gates of GLA, one a channel, the keys' own. */
+/* Gates and β have the keys' shape without their width; the gates of GLA, one per channel, the keys' own. */
 static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const float **out)
 {
     const bool channels = bo_attention_may(cli_attention_chosen(job->options).kind, BO_TRAIT_CHANNELS);
@@ -98,7 +98,7 @@ static bool read_gates(cli_attention_job *job)
     return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->inputs.beta);
 }
 
-/* ---- one a head ----------------------------------------------------------------------------------------- */
+/* ---- one per head ----------------------------------------------------------------------------------------- */
 
 size_t cli_attention_list(const char *text, double *out, size_t most)
 {

@@ -189,7 +189,7 @@ char *cli_help_words(const cli_option *row);
 
 /* ---- options in files -------------------------------------------------------------------------------------------------------- */
 
-/* The members of a JSON object as words of a command line, "--name=value" ("--name" of true; a list gives one word an item);
+/* The members of a JSON object as words of a command line, "--name=value" ("--name" of true; a list gives one word per item);
  * each and the array freed with free. False after saying what is wrong with the file. */
 bool cli_config_read(const char *command, const char *path, int *count, char ***words);
 /* The options that were given, and the seed where it was, as such an object. */

@@ -142,7 +142,7 @@ typedef struct cli_train_kind {
     void (*loss_words)(const cli_train_job *job, const bo_training_report *report, char out[CLI_TRAIN_LOSS]);
     void (*print)(const cli_train_job *job); /* the results */
     void (*json)(const cli_train_job *job);
-    /* What the loss is ("nats a token"), and a line on what was trained, for the picture. */
+    /* What the loss is ("nats per token"), and a line on what was trained, for the picture. */
     const char *(*picture_words)(const cli_train_job *job, char title[CLI_TRAIN_TITLE]);
 
     /* Of kinds that train models of text, and for them alone: a tokenizer that is learned from the files, the files as data

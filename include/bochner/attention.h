@@ -163,7 +163,7 @@ typedef struct bo_attention_shape {
     size_t sequences;
     size_t tokens;             /* of each sequence; ignored where lengths are given */
     size_t key_tokens;         /* keys of each sequence where they differ in number (cross attention); 0: tokens */
-    const size_t *lengths;     /* one a sequence: packed. NULL: not packed */
+    const size_t *lengths;     /* one per sequence: packed. NULL: not packed */
     const size_t *key_lengths; /* packed keys; NULL: lengths */
     bool no_keys;              /* ask the initial states only: k and v are NULL (cross attention) */
     bool no_queries;           /* take the keys into the final states only: q and out are NULL */
@@ -179,7 +179,7 @@ typedef struct bo_solves {
     uint64_t refactored;          /* systems that `iterations` steps did not bring there, solved directly instead */
 } bo_solves;
 
-/* Arrays in the shape's layout. log_gate has one number a token and key head: (sequences, key_heads, tokens) or
+/* Arrays in the shape's layout. log_gate has one number per token and key head: (sequences, key_heads, tokens) or
  * (sequences, tokens, key_heads), for GLA `dim` of them; log g <= 0. Parameters may be NULL, which is the value in
  * brackets. */
 typedef struct bo_attention_inputs {
@@ -188,7 +188,7 @@ typedef struct bo_attention_inputs {
     const float *sigma;     /* RFA: key_heads x dim [1] */
     const float *m;         /* DARK: M, LEARNED: W: key_heads x rank x dim [the first rows of the identity] */
     const float *mix;       /* HYBRID: heads, each > 0 [1] */
-    const float *beta;      /* DELTA, RIDGE: a number a token and key head, >= 0 [1] */
+    const float *beta;      /* DELTA, RIDGE: a number per token and key head, >= 0 [1] */
     const float *log_decay; /* gate FIXED: log g of each key head, <= 0 [log(1 - 2^-(5 + h)), h modulo 8] */
     const float *lambda;    /* RIDGE: the diagonal of Λ, key_heads x dim, each > 0 [1] */
     const float *m_k;       /* LEARNED: W', as m [the same as m] */
@@ -212,7 +212,7 @@ BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *a
 /* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with
  * respect to log g (with CONVEX through the input weight too, unless that is at its least, as with a gate of 1). Where
  * m_k is not given, the gradient of m has both parts; bias alike. initial: one array of bo_attention_state_gradient
- * floats a sequence. */
+ * floats per sequence. */
 typedef struct bo_attention_gradients {
     float *q, *k, *v, *log_gate, *sigma, *m, *mix;
     float *const *initial;

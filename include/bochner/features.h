@@ -165,7 +165,7 @@ typedef struct bo_features_desc {
     bo_feature_fn custom;
     bo_feature_backward_fn custom_backward; /* NULL: bo_features_backward is refused */
     void *custom_user;
-    size_t custom_per_frequency; /* features a frequency; 0: 1 */
+    size_t custom_per_frequency; /* features per frequency; 0: 1 */
 } bo_features_desc;
 
 BO_API bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, bo_features **out);
@@ -239,7 +239,7 @@ BO_API bo_status bo_features_backward(bo_context *context, const bo_features *fe
 
 /* ---- advanced: frequencies, float64, files --------------------------------------------------------------- */
 
-/* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one a frequency,
+/* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one per frequency,
  * the factor √(p/q) that its features are multiplied by, as far as float holds it: at least the smallest normal one. */
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
 /* Changes the map, which nobody else may be using meanwhile: no other thread, no machine. */

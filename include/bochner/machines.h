@@ -108,7 +108,7 @@ typedef struct bo_samples {
     const float *x;  /* rows x dim */
     const double *y; /* rows x targets; class indices 0…classes-1 for classification */
     size_t classes;  /* 0: regression */
-    /* one a row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with 1/k of
+    /* one per row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with 1/k of
      * the noise in standard deviations */
     const float *weights;
     bool common_unit; /* bo_schema_common_unit */
@@ -128,7 +128,7 @@ BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machi
 /* Calibrated probabilities: rows x classes. */
 BO_API bo_status bo_machine_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                           size_t ldx, double *probabilities);
-/* The index of the largest score, one a row. */
+/* The index of the largest score, one per row. */
 BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, int *classes);
 

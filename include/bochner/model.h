@@ -227,7 +227,7 @@ BO_API void bo_sampler_remember(bo_sampler *sampler, int32_t id); /* a token tha
 /* ---- evaluation ---------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_evaluation {
-    double loss;          /* mean nats a token */
+    double loss;          /* mean nats per token */
     double bits_per_byte; /* of the text the scored tokens stand for */
     double perplexity;    /* exp(loss) */
     uint64_t tokens;      /* scored */

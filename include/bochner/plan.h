@@ -107,7 +107,7 @@ BO_API bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machin
 
 /* ---- the loss ----------------------------------------------------------------------------------------------------------- */
 
-/* What a run came to: nats a token on text held out, after `tokens` of fresh text, `batch` of them a step. */
+/* What a run came to: nats per token on text held out, after `tokens` of fresh text, `batch` of them a step. */
 typedef struct bo_plan_run {
     double parameters, tokens, batch, loss;
 } bo_plan_run;

@@ -30,7 +30,7 @@ BO_API bo_status bo_model_classify(bo_context *context, const bo_model *model, c
 BO_API size_t bo_model_state_bytes(const bo_model *model);
 
 typedef struct bo_classification {
-    double loss;         /* mean nats an example */
+    double loss;         /* mean nats per example */
     double accuracy;     /* in [0, 1] */
     bo_metrics *metrics; /* the same and the confusion matrix; freed by bo_classification_free */
     uint64_t examples, tokens;
@@ -57,7 +57,7 @@ BO_API bo_status bo_model_translate(bo_context *context, const bo_model *model, 
                                     size_t count, const bo_translate_desc *desc, bo_ids *ids, double *scores);
 
 typedef struct bo_translation {
-    double loss, perplexity; /* of the targets, nats a token */
+    double loss, perplexity; /* of the targets, nats per token */
     bo_bleu bleu;            /* of what is decoded, against the targets as they stand in the file */
     uint64_t examples, tokens;
     size_t state_bytes; /* of one hypothesis, its share of the source included */

@@ -35,10 +35,10 @@ typedef struct bo_training_score {
 /* What a report says; also a line of metrics.jsonl, under the same names. */
 typedef struct bo_training_report {
     uint64_t step, steps; /* done, and in all; steps 0: not known yet (--minutes, warming up) */
-    double loss;         /* mean nats a token (or what the loss of a network is) over the steps since the last report */
-    double valid_loss;   /* of the latest evaluation; NAN: none yet */
-    double valid_metric; /* likewise the second number of a score, "valid_" + metric in metrics.jsonl … */
-    const char *metric;  /* … by its name: "bits_per_byte", "accuracy" */
+    double loss;          /* mean nats per token (of a network: its own loss) over the steps since the last report */
+    double valid_loss;    /* of the latest evaluation; NAN: none yet */
+    double valid_metric;  /* likewise the second number of a score, "valid_" + metric in metrics.jsonl … */
+    const char *metric;   /* … by its name: "bits_per_byte", "accuracy" */
     double best_valid_loss;
     double gradient_norm, rate;
     const char *unit;                 /* what is counted: "tokens", "examples"; in metrics.jsonl under that name */

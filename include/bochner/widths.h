@@ -34,7 +34,7 @@ BO_API void bo_widths_destroy(bo_widths *widths); /* NULL is fine */
 /* A number for each width, and how it follows: the slope of its logarithm against that of the width. */
 typedef struct bo_trend {
     const char *name;
-    const double *values; /* one a width */
+    const double *values; /* one per width */
     double slope;         /* NAN: some value is 0 or not finite */
 } bo_trend;
 BO_API size_t bo_widths_steps(const bo_widths *widths);

@@ -302,7 +302,7 @@ static bo_status measure_decoding(lab_run *run, bo_context *context)
         for (size_t kind = 0; kind < KINDS; kind++) BO_TRY(decode_length(run, context, kind, &c, i));
         BO_TRY(lab_progress(run, 0.5 + 0.5 * (double)(i + 1) / (double)c.count));
     }
-    /* A state is read and written, r (d_v + 1) numbers; a cache is read, d + d_v numbers a token. */
+    /* A state is read and written, r (d_v + 1) numbers; a cache is read, d + d_v numbers per token. */
     const double counted = 2.0 * FEATURES * (DIM + 1) / (2.0 * DIM),
                  measured = crossing(&c, c.seconds[0], c.seconds[1]);
     const size_t last = c.count - 1;

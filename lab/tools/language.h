@@ -41,7 +41,7 @@ typedef struct lab_training {
 } lab_training;
 
 typedef struct lab_trained {
-    double loss;    /* nats a token on what is held out; INFINITY where training diverged */
+    double loss;    /* nats per token on what is held out; INFINITY where training diverged */
     double last;    /* mean training loss of the last tenth of the steps */
     bool diverged;  /* a loss was not finite: an outcome here, no failure */
     uint64_t steps; /* taken */

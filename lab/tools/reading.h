@@ -9,7 +9,7 @@ typedef struct lab_reading {
     size_t windows;      /* read at a time, each of the model's context; 0: 1 */
     bool logits, stream; /* what is wanted */
     bo_attention *const
-        *attentions; /* one a layer in place of the model's, of the same parameters; NULL: the model's */
+        *attentions; /* one per layer in place of the model's, of the same parameters; NULL: the model's */
 } lab_reading;
 
 /* Freed by lab_reader_close, also after a failure. */

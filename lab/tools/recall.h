@@ -1,4 +1,4 @@
-/* Bochner: attention as a memory. Pairs of a key and a value go by, one a token; then a key comes again, and the value that stood
+/* Bochner: attention as a memory. Pairs of a key and a value go by, one per token; then a key comes again, and the value that stood
  * with it is asked for. Nothing is learned: keys are as far apart as chance makes them, and only the memory is on trial.
  *
  *     bo_recall_options options = {.tokens = 1024, .lanes = 4};

@@ -367,7 +367,7 @@ typedef struct trial {
     const bo_attention *attention;
     const bo_features *map;
     bo_row_transform transform;
-    double *results; /* two a query: error² and denominator, or its part of floor² and slope */
+    double *results; /* two per query: error² and denominator, or its part of floor² and slope */
 } trial;
 
 static trial trial_of(const bo_survey *survey, const bo_attention *attention, size_t index)

@@ -8,7 +8,7 @@
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
-/* log_gate has this many numbers a token and key head; 0: none is taken. */
+/* log_gate has this many numbers per token and key head; 0: none is taken. */
 static inline size_t bo_gate_width(const bo_attention_desc *desc)
 {
     if (bo_attention_has(desc, BO_TRAIT_CHANNELS)) return desc->dim;
@@ -66,7 +66,7 @@ size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t quer
 
 /* ---- maps and states from elsewhere ------------------------------------------------------------------------------ */
 
-/* Puts other maps of the same kind in place (one a key head, or one with one_draw; taken over, also where it fails): those
+/* Puts other maps of the same kind in place (one per key head, or one with one_draw; taken over, also where it fails): those
  * of a file. What was calibrated is then ready for use. */
 bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
 /* A state of `from` as one of `to`, which differ in capacity at most; refused where it does not hold the tokens. */

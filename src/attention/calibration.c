@@ -95,7 +95,7 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
 /* A batch after every check, and what it says by itself. */
 typedef struct batch {
     bo_call call;
-    bo_row_transform *transforms; /* one a key head */
+    bo_row_transform *transforms; /* one per key head */
     char *transposes;             /* of the transforms */
     bo_second_moments *moments;   /* two a law */
     float *rows;                  /* BO_KEPT_ROWS x width */

@@ -23,7 +23,7 @@ void bo_geometry_free(bo_geometry *geometry);
 void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count,
                             bo_attention_plan *plan);
 
-/* Blocks of scratch for `tasks` tasks: one a thread, or one a task where they are fewer. */
+/* Blocks of scratch for `tasks` tasks: one per thread, or one per task where they are fewer. */
 size_t bo_scratch_count(bo_context *context, size_t tasks);
 
 /* Fewer tasks than threads, and an engine that can use all of them. */

@@ -28,7 +28,7 @@ typedef struct bo_side {
     size_t heads;     /* of the array */
     size_t first, count, dim;
     bool keys;
-    const bo_row_transform *transforms; /* one a key head: rows are taken as they leave it; NULL: as they are */
+    const bo_row_transform *transforms; /* one per key head: rows are taken as they leave it; NULL: as they are */
     size_t width;                       /* of a row then */
     size_t step;                        /* tokens from row to row of a head: 1 takes all */
 } bo_side;

@@ -65,7 +65,7 @@ void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size
 void bo_delta_solve(bo_delta *work, const float *v, size_t ldv);
 /* u, from x. */
 void bo_delta_weigh(bo_delta *work);
-/* q and A of some queries, one a key or, without keys, any number. */
+/* q and A of some queries, one per key or, without keys, any number. */
 void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq);
 /* to = the memory after the chunk, which has keys; it may be work->s. */
 void bo_delta_absorb(const bo_delta *work, float *to);

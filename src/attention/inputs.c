@@ -139,7 +139,7 @@ typedef struct row_array {
     const char *name;
     const float *values;
     size_t heads, width;
-    bool keys; /* one row a key, else one a query */
+    bool keys; /* one row per key, else one per query */
 } row_array;
 
 /* Says where the first number that is not finite is, and then `advice`; false: there is none. */

@@ -38,7 +38,7 @@ struct bo_attention {
     const bo_engine *engine;
     unsigned traits;        /* bits of bo_attention_trait: kinds.h */
     size_t group;           /* query heads a key head */
-    bo_features **features; /* one a key head */
+    bo_features **features; /* one per key head */
     size_t count;           /* length of φ; 0 for kinds without features */
     bool scaled;            /* φ has log scales */
     uint64_t draw;          /* bo_attention_redraw's */
@@ -138,7 +138,7 @@ typedef struct bo_call {
 } bo_call;
 
 /* Where the rows of (sequence, head) are in an array of `heads` heads of `width` floats; `keys`: it has one row a
- * key, else one a query. Gates have width 1 (GLA: dim), β too. */
+ * key, else one per query. Gates have width 1 (GLA: dim), β too. */
 bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
                    size_t head);
 

@@ -78,7 +78,7 @@ typedef struct bo_linear {
     float *apart;    /* exp(c[j]) of the first `mild` keys, 1 where not weighted */
     size_t mild;     /* rows that see no more keys than this take weights apart; all where not weighted */
     bool whole;      /* never apart, as backward wants it */
-    float *factors;  /* room for a number a row */
+    float *factors;  /* room for a number per row */
     float *weights;  /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
     float *scores;   /* chunk x chunk */
     float *slopes;   /* f' of the scores where closed and gradients are wanted, else NULL */
@@ -93,7 +93,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
 void bo_linear_begin(bo_linear *work, const void *state, size_t key_head);
 void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from);
 
-/* Features, exponents of the next `keys` keys. log_gate: one a key with this stride, or NULL. */
+/* Features, exponents of the next `keys` keys. log_gate: one per key with this stride, or NULL. */
 void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate,
                     size_t gate_stride);
 /* The same where fk and lk are there already: b, r, c, what remains and the weights. */

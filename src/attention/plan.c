@@ -156,7 +156,7 @@ static size_t cache_bytes(int name, size_t fallback)
     return bytes > 0 ? (size_t)bytes : fallback;
 }
 
-/* The forward pass; explicit keys count 2(d + d_v) operations a pair. */
+/* The forward pass; explicit keys count 2(d + d_v) operations per pair. */
 static double operations(const bo_attention *attention, const bo_sequence *sequences, size_t count)
 {
     const bo_attention_desc *d = &attention->desc;

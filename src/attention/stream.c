@@ -2,7 +2,7 @@
 #include <string.h>
 #include "stream.h"
 
-/* One log gate a key: those given or, with gate FIXED, the same for all; at NULL without a gate. */
+/* One log gate per key: those given or, with gate FIXED, the same for all; at NULL without a gate. */
 static bo_rows gates_of(const bo_call *call, size_t sequence, size_t key_head)
 {
     const bo_attention *attention = call->attention;

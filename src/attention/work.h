@@ -17,7 +17,7 @@ void *bo_work_take(bo_context *context, bo_work *work, size_t count, size_t size
 /* Pieces are given back in the reverse order of their taking; NULL is fine. */
 void bo_work_give(bo_work *work, void *piece);
 
-/* A call's scratch: blocks that tasks running at once do not share, one a worker or, where they are fewer, one a task. */
+/* A call's scratch: blocks that tasks running at once do not share, one per worker or, where they are fewer, one per task. */
 typedef struct bo_desks {
     bo_work *work;
     char *bytes;

@@ -57,7 +57,7 @@ bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
 
 enum { MOST_STATES = 4096, MOST_INPUTS = 7 };
 
-/* What stands behind x, by kind: columns as numbers a state (rank: times r), or one alone. */
+/* What stands behind x, by kind: columns as numbers per state (rank: times r), or one alone. */
 typedef struct parameter {
     const char *name;
     size_t a_state; /* numbers for each of N; 0: one in all */

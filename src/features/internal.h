@@ -133,7 +133,7 @@ void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uin
 typedef struct bo_function_definition {
     const char *name;
     unsigned kernels;     /* those it estimates: bits 1u << bo_kernel */
-    size_t per_frequency; /* features a frequency; 0: no frequencies */
+    size_t per_frequency; /* features per frequency; 0: no frequencies */
     bool exact;           /* φ(x)·φ(y) = k(x, y), nothing random */
     bool exponential;     /* features are exp(u + offset + …): weights enter as logarithms, through the offset */
     bool nonnegative;     /* φ(x)·φ(y) is never negative */
@@ -239,14 +239,14 @@ struct bo_features {
     float *length_scales; /* dim, or NULL: all 1 */
     float *w;             /* frequencies x dim */
     bo_packed *packed;
-    float *weights;  /* one a frequency, multiplies its features; NULL: all 1 */
+    float *weights;  /* one per frequency, multiplies its features; NULL: all 1 */
     float *proposal; /* dim x dim: R of N(0, R Rᵀ), which w was drawn from; NULL: from the kernel's spectrum */
     float *chosen;  /* with a proposal and a choice among its candidates: the choice's part of the weights; else NULL */
     double *spread; /* dim x dim, of a proposal's variance; NULL: it is infinite */
     double log_spread; /* the same variance's factor */
     double *offset;    /* exponential functions: added to u; NULL: 0 */
     float *offset_f32;
-    float *bias;    /* COSBIAS: one a frequency */
+    float *bias;    /* COSBIAS: one per frequency */
     double u_scale; /* OPRF's B, else 1 */
     double oprf_a;  /* OPRF's A, else 0 */
     double log_d;   /* OPRF's log D, else 0 */

@@ -1,4 +1,4 @@
-/* The tables that table.c chooses from: one an instruction set. */
+/* The tables that table.c chooses from: one per instruction set. */
 #ifndef BO_KERNELS_TABLES_H
 #define BO_KERNELS_TABLES_H
 

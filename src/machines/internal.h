@@ -93,7 +93,7 @@ bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bo
 typedef struct bo_penalty {
     double lambda, noise, dropout;
 } bo_penalty;
-/* out: one number a feature; sums is Σ w, squares_j is |z_j|² uncentered. */
+/* out: one number per feature; sums is Σ w, squares_j is |z_j|² uncentered. */
 void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, const double *squares, double *out);
 
 /* A solved ridge system, in the system's units (targets scaled). */
@@ -168,7 +168,7 @@ struct bo_machine {
     float *train_x;           /* DUAL: scaled inputs */
     float *train_root_weight; /* DUAL */
     double *train_factor;     /* DUAL: packed lower rows of chol(Zc D⁻¹ Zcᵀ + I) */
-    double *penalty;          /* DUAL: D, one a feature */
+    double *penalty;          /* DUAL: D, one per feature */
     /* probabilities: softmax(sharpness * score + offset) */
     double sharpness;
     double *offset; /* classes */

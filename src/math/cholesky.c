@@ -20,7 +20,7 @@ typedef enum bo_triangle {
 
 enum { ROWS = BO_SIZE(128, 8), STRIP = BO_SIZE(64, 8) }; /* STRIP: right-hand sides of one task */
 
-/* w: the lower triangle, `most` numbers a row, with the reciprocals of its diagonal. slivers: -w left of the
+/* w: the lower triangle, `most` numbers per row, with the reciprocals of its diagonal. slivers: -w left of the
  * diagonal blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip
  * for each worker. */
 typedef struct bo_substitution {

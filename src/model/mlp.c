@@ -1,4 +1,4 @@
-/* What stands between the mixers: sizes of every kind, and the maps of random features, one a layer. */
+/* What stands between the mixers: sizes of every kind, and the maps of random features, one per layer. */
 #include "../base/rng.h"
 #include "../nn/nn.h"
 #include "internal.h"

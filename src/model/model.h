@@ -17,7 +17,7 @@ typedef struct bo_adapter {
 } bo_adapter;
 
 /* Where layers are numbered through, as for attentions, states, calibrations and dropout: the layers, then (TRANSLATE) as many
- * cross attentions, one a layer, then the encoder's layers. */
+ * cross attentions, one per layer, then the encoder's layers. */
 typedef enum bo_model_part {
     BO_MODEL_PART_LAYERS = 0,
     BO_MODEL_PART_CROSS = 1,
@@ -70,7 +70,7 @@ typedef struct bo_model_graph_desc {
     bool gradients, checkpoint;      /* see bo_graph_desc; need loss */
     bo_value *stream;                /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bool bfloat16;                   /* likewise */
-    bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
+    bo_attention *const *attentions; /* one per layer, of the same parameters; NULL: the model's */
     /* Of tasks with examples (packs.h): rows and most_sequences are of the pack's stream, these of the rest. */
     size_t examples;      /* CLASSIFY, MATCH: most labels; SOURCE: most texts */
     size_t source_rows;   /* TRANSLATE; … */

@@ -11,8 +11,8 @@ struct bo_stack {
     const bo_model *model;
     const char *root; /* of the weights' names: "model" or "model.encoder" */
     size_t layers;
-    bo_attention *const *attentions; /* one a layer; NULL each where the mixer is another */
-    bo_features *const *mlp_maps;    /* one a layer; NULL: the MLP is another */
+    bo_attention *const *attentions; /* one per layer; NULL each where the mixer is another */
+    bo_features *const *mlp_maps;    /* one per layer; NULL: the MLP is another */
     size_t number;                   /* of the first layer: states, calibrations and dropout (bo_model_place) */
     size_t tokens, most_sequences;   /* see bo_model_graph_desc */
     bool source;                     /* rows are the source's (bo_pass) */

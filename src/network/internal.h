@@ -86,7 +86,7 @@ bo_value bo_record_refuse(bo_recorder *r, const char *format, ...) BO_PRINTF(2, 
 /* An input that is written once. Takes `data`, which may be NULL: out of memory. */
 bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element, size_t rows, size_t columns,
                             void *data);
-/* Likewise of places, one a row: layers that have the same share it. */
+/* Likewise of places, one per row: layers that have the same share it. */
 bo_value bo_record_places(bo_recorder *r, const char *name, size_t rows, int32_t *data);
 /* Of a graph the rows of the nodes that count; else all of it. */
 bo_value bo_record_chosen(bo_recorder *r, bo_value value);

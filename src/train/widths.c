@@ -8,7 +8,7 @@
 #include "../model/model.h"
 #include "../optim/optim.h"
 
-/* Invariant: values of one trend lie together, one a width: activation[step][part], loss[step], norm and change[matrix]. */
+/* Invariant: values of one trend lie together, one per width: activation[step][part], loss[step], norm and change[matrix]. */
 struct bo_widths {
     size_t widths, steps, parts, matrices;
     double *width;

@@ -224,7 +224,7 @@ static void plans_count_operations(void **state)
     bo_context_destroy(context);
 }
 
-/* 16 times the length: forward the same; backward and tape, but for two floats a query, at most 4 times as much. A
+/* 16 times the length: forward the same; backward and tape, but for two floats per query, at most 4 times as much. A
  * state may be added at each end where lengths do not divide. */
 static void long_sequences_take_little(void **state)
 {

@@ -40,7 +40,7 @@ typedef struct trial {
     bo_context *context;
     bo_attention *attention;
     const bo_attention_desc *d;
-    size_t *queries, *keys, *query_start, *key_start; /* one a sequence */
+    size_t *queries, *keys, *query_start, *key_start; /* one per sequence */
     size_t queries_total, keys_total;
     size_t count[TRIAL_ARRAYS];    /* of each array; 0: there is none */
     float *array[TRIAL_ARRAYS];    /* inputs, and out as the library left it */

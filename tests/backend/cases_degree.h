@@ -4,7 +4,7 @@
 
 #include "cases.h"
 
-/* One number, one a column, one a row. */
+/* One number, one per column, one per row. */
 static inline void cases_scale(op_visitor visit, void *user)
 {
     static const char *const words[] = {"one number", "columns", "rows"};

@@ -65,7 +65,7 @@ static inline double *plain_queries(const plain_head *h)
     return q;
 }
 
-/* A gate a token (GLA: and channel): as given, or one for all; NULL: none. */
+/* A gate per token (GLA: and channel): as given, or one for all; NULL: none. */
 static inline double *plain_gates(const plain_head *h)
 {
     const plain_tensor *given = plain_given(h->op, BO_GIVEN_LOG_GATE);

@@ -12,7 +12,7 @@ enum { HEADS = 4, KEY_HEADS = 2, DIM = 6, ROWS = 150, GIVEN = 10 };
 typedef struct subject {
     bo_attention *attention;
     bo_attention_attributes attributes;
-    size_t inputs, width[BO_OP_INPUTS]; /* floats a token; of parameters all their floats */
+    size_t inputs, width[BO_OP_INPUTS]; /* floats per token; of parameters all their floats */
     bool by_token[BO_OP_INPUTS];
     float *data[BO_OP_INPUTS];
 } subject;

@@ -71,7 +71,7 @@ static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
     return shape->sequences == call->in[0].rows;
 }
 
-/* The layer's states, one a sequence; NULL: none. */
+/* The layer's states, one per sequence; NULL: none. */
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
     bo_sequences sequences = sequences_of(call);

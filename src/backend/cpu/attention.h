@@ -10,7 +10,7 @@
 typedef struct bo_attention_room {
     float *added;      /* gradients that are to be added: the engine overwrites */
     float *parameters; /* reading: a second gradient of each parameter */
-    void **states;     /* reading: states, one a sequence, and behind them their gradients */
+    void **states;     /* reading: states, one per sequence, and behind them their gradients */
     char *memory;      /* reading: bytes of states, or of their gradients */
     bo_work work;      /* of the engine */
 } bo_attention_room;

@@ -1,4 +1,4 @@
-/* φ(x), a block of rows a task, each in its worker's scratch; frequencies stay, so that dx is all there is to backward. */
+/* φ(x), a block of rows per task, each in its worker's scratch; frequencies stay, so that dx is all there is to backward. */
 #include "cpu.h"
 #include "blocks.h"
 #include "../shapes.h"

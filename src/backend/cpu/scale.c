@@ -1,4 +1,4 @@
-/* y = x ∘ s, s one number, one a column or one a row. dx = dy ∘ s; ds = Σ dy ∘ x over what a number of s served: rows by
+/* y = x ∘ s, s one number, one per column or one per row. dx = dy ∘ s; ds = Σ dy ∘ x over what a number of s served: rows by
  * themselves, else blocks into scratch and the blocks' sums in order. */
 #include "cpu.h"
 #include <string.h>

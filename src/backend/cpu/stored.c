@@ -4,7 +4,7 @@
 #include "../../kernels/kernels.h"
 #include "../../math/panel.h"
 
-enum { PART = BO_SIZE(1 << 15, 64) }; /* floats a task */
+enum { PART = BO_SIZE(1 << 15, 64) }; /* floats per task */
 
 /* Lines of equal length, the last perhaps shorter: rows where they have scales, else parts of all numbers. */
 typedef struct move_job {

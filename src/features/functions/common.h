@@ -61,7 +61,7 @@ static inline float bo_both_signs(const bo_features *features, const float *x, f
     return features->kernels->max(2 * dim, out);
 }
 
-/* Maps of each column by itself: `per` features a column. */
+/* Maps of each column by itself: `per` features per column. */
 static inline bo_status bo_count_columns(bo_context *context, const bo_features_desc *desc, size_t per,
                                          size_t *features)
 {

@@ -79,7 +79,7 @@ INLINE void run_modes(size_t modes, const float *mu, const float *c, size_t toke
     UNROLLED for (size_t i = 0; i < modes; i++) cv_store(s + i * PAIR, x[i]);
 }
 
-/* States after each token: kept has `modes` complex rows a token. */
+/* States after each token: kept has `modes` complex rows per token. */
 INLINE void keep_modes(size_t modes, const float *mu, size_t tokens, const float *s, const float *u, float *kept)
 {
     cv m[MODES_BACK], x[MODES_BACK];
