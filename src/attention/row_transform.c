@@ -1,5 +1,5 @@
 /* The transform. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
- * (2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys, which are W and b unless given. */
+ * (2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys, which are W and b by default. */
 #include "row_transform.h"
 #include <assert.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 
 enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* of a piece */
 
-/* A graph over so many rows reads a piece of the text and, where that is the last and shorter, rows that nobody looks at: each
+/* A graph over a fixed number of rows reads a piece of the text and, where that is the last and shorter, rows that nobody looks at: each
  * has a state. Invariants: states[2 i + s] is layer i's of the text (s = 0) and of the rest (1). */
 typedef struct piece_reader {
     const bo_model *model;

@@ -219,7 +219,7 @@ static bo_status timed_step(bo_context *context, bo_trainer *trainer)
 /* ---- minutes into steps -------------------------------------------------------------------------------------------------- */
 
 /* Minutes into steps, once: the first steps are taken and measured, an evaluation and a checkpoint too, and the number of
- * steps that fit is kept in that checkpoint. From there on the run is one of so many steps. */
+ * steps that fit is kept in that checkpoint. From there on the run has that number of steps. */
 enum { LEAST = 3, MOST = 10 }; /* steps that are measured */
 static const double MARGIN = 0.985, SHARE = 0.03, OVERHEAD = 0.1;
 
