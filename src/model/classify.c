@@ -12,8 +12,8 @@
 
 enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* of a piece */
 
-/* A graph over a fixed number of rows reads a piece of the text and, where that is the last and shorter, rows that nobody looks at: each
- * has a state. Invariants: states[2 i + s] is layer i's of the text (s = 0) and of the rest (1). */
+/* A graph over a fixed number of rows reads a piece of the text. Where the last piece is shorter, the rest are rows that nobody
+ * looks at. Text and rest each have a state. Invariants: states[2 i + s] is layer i's of the text (s = 0) and of the rest (1). */
 typedef struct piece_reader {
     const bo_model *model;
     bo_model_graph graph; /* SOURCE */
