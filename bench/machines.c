@@ -50,10 +50,11 @@ static bool load_images(bench_run *bench, const char *folder, images *set)
 
 /* Fits and tests; seconds are those of bo_machine_fit, all of it. */
 static bool fit_images(bench_run *bench, const images *set, const bo_machine_desc *desc, double *seconds,
-                       double *accuracy, bo_machine_report *report)
+                       double *accuracy, bo_fit_report *report)
 {
     bo_context *context = bench->session->context;
-    bo_samples samples = bo_samples_of(set->train);
+    bo_samples samples;
+    bo_data_samples(set->train, &samples);
     bo_machine *machine = NULL;
     double start = cli_now();
     bo_status status = bo_machine_fit(context, desc, &samples, &machine);
@@ -64,7 +65,7 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
         status =
             bo_machine_evaluate(context, machine, set->test->rows, set->test->x, set->test->dim, set->test->y, metrics);
     if (status == BO_OK) *accuracy = bo_metrics_accuracy(metrics);
-    if (status == BO_OK) *report = *bo_machine_describe(machine);
+    if (status == BO_OK) *report = *bo_machine_report(machine);
     report->why_solver = NULL; /* dies with the machine */
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
@@ -95,7 +96,7 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
     *out = (timed){.seconds = INFINITY};
     double yardstick = bench_yardstick(bench), seconds;
     for (size_t i = 0; i < bench->options->repeats; i++) {
-        bo_machine_report report;
+        bo_fit_report report;
         if (!fit_images(bench, set, &desc, &seconds, &out->accuracy, &report)) return false;
         if (seconds < out->seconds) out->seconds = seconds;
         out->precision = report.precision;
@@ -155,7 +156,7 @@ static bool quality_of(bench_run *bench, const char *name, const char *folder, d
     bo_machine_desc desc = {.features = {.features = bench->options->quality_features},
                             .seed = bench->session->common.seed};
     double seconds = 0, accuracy = 0;
-    bo_machine_report report;
+    bo_fit_report report;
     bool ok = load_images(bench, folder, &set) && fit_images(bench, &set, &desc, &seconds, &accuracy, &report);
     if (ok) {
         char title[96];

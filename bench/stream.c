@@ -68,7 +68,7 @@ static bool model_precision(bench_run *bench, const char *model, bo_precision *o
 {
     bo_machine *machine = NULL;
     bo_status status = bo_machine_load(bench->session->context, model, &machine, NULL);
-    if (status == BO_OK) *out = bo_machine_describe(machine)->precision;
+    if (status == BO_OK) *out = bo_machine_report(machine)->precision;
     if (status != BO_OK) cli_fail_status(bench->session, status);
     bo_machine_destroy(machine);
     return status == BO_OK;

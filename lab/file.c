@@ -120,7 +120,7 @@ bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, 
     }
     put_names(&out, "},\n  \"notes\": ", result->notes, result->note_count);
     bo_json_raw(&out, "}\n");
-    const bo_status status = out.failed ? BO_MEMORY : bo_file_write(context, path, out.bytes, out.length);
+    const bo_status status = out.failed ? BO_MEMORY : bo_file_save(context, path, out.bytes, out.length);
     bo_free(out.bytes);
     return status;
 }

@@ -61,9 +61,9 @@ static bool measure_pass(attention_bench *bench, const member *of, bool gradient
     const size_t tokens = family_tokens(bench);
     attention_case what;
     attention_rate rate;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     bool ok = attention_case_open(bench, bench->context, &desc, tokens, gradients, &what);
-    if (ok && bo_attention_plan_for(what.context, what.attention, &what.shape, &plan) != BO_OK)
+    if (ok && bo_attention_estimate(what.context, what.attention, &what.shape, &plan) != BO_OK)
         ok = cli_fail(bench->run->session, "%s", bo_context_error(what.context)) == CLI_DONE;
     attention_work work = {bench->context, gradients ? attention_case_both : attention_case_forward, &what, 0};
     ok = ok && attention_against_small_gemm(bench, &work, (gradients ? 3 : 1) * plan.operations, &rate);

@@ -122,9 +122,9 @@ static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_
     bo_calibration_report report = {.log_isotropic = NAN, .log_drawn = NAN, .log_floor = NAN};
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < draws; i++) {
-        bo_attention_error error = {0};
+        bo_attention_accuracy error = {0};
         status = draw_anew(bench->context, seen, attention, i, i ? NULL : &report);
-        if (status == BO_OK) status = bo_attention_compare(bench->context, attention, &shape, &in, NULL, 0, &error);
+        if (status == BO_OK) status = bo_attention_measure(bench->context, attention, &shape, &in, NULL, 0, &error);
         outputs[i] = error.against_softmax;
         kernels[i] = error.kernel_error;
     }

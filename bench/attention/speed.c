@@ -22,10 +22,10 @@ typedef struct pass {
 } pass;
 
 /* The plan, which counts the operations, and what was chosen in words. */
-static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_plan *plan,
+static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_cost *plan,
                      char *words, size_t room)
 {
-    bo_status status = bo_attention_plan_for(what->context, what->attention, &what->shape, plan);
+    bo_status status = bo_attention_estimate(what->context, what->attention, &what->shape, plan);
     if (status != BO_OK)
         cli_fail_status(bench->run->session, status);
     else if (bo_attention_has(&p->desc, BO_TRAIT_CAPACITY))
@@ -42,7 +42,7 @@ static bool measure_pass(attention_bench *bench, const pass *p)
     attention_rate rate;
     attention_case what;
     char words[96];
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     bool ok = attention_case_open(bench, bench->context, &p->desc, p->tokens, p->gradients, &what) &&
               say_plan(bench, &what, p, &plan, words, sizeof words);
     attention_work work = {bench->context, p->gradients ? attention_case_both : attention_case_forward, &what, 0};

@@ -52,7 +52,7 @@ bool attention_decoder_open(attention_bench *bench, const bo_attention_desc *des
     if (status == BO_OK) {
         out->bytes = (bo_attention_state_bytes(out->attention) + 63) / 64 * 64;
         out->first = state_room(out->bytes);
-        status = bo_attention_state_begin(bench->context, out->attention, out->first);
+        status = bo_attention_state_init(bench->context, out->attention, out->first);
     }
     if (status == BO_OK) status = absorb(out, bench, prompt);
     if (status != BO_OK) cli_fail_status(bench->run->session, status);

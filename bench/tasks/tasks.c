@@ -59,7 +59,7 @@ static int measure(bench_run *run, void *given)
         return CLI_WRONG_USE;
     int status = bench_can_draw(run, "bench tasks", "plot", o->plot);
     if (status != CLI_DONE) return status;
-    bool ok = (o->quick || bench_gemm(run)) && tasks_ok(&bench, bo_tokenizer_bytes(bench.context, &bench.tokenizer));
+    bool ok = (o->quick || bench_gemm(run)) && tasks_ok(&bench, bo_tokenizer_create(bench.context, &bench.tokenizer));
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
     bo_tokenizer_destroy(bench.tokenizer);

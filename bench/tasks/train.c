@@ -12,7 +12,7 @@ static const double GOAL = 4; /* times faster than exact */
 typedef struct trained {
     bo_model *model;
     bo_trainer *trainer;
-    bo_trainer_plan plan;
+    bo_training_cost plan;
     double samples[MOST_REPEATS];
 } trained;
 
@@ -38,7 +38,7 @@ static bool open_trainer(tasks_bench *bench, const char *kind, const bo_texts *t
 {
     const tasks_options *o = bench->options;
     bo_model_desc model = tasks_model(bench, kind, o->bytes);
-    model.task = BO_MODEL_CLASSIFY, model.classes = 2;
+    model.task = BO_MODEL_TASK_CLASSIFY, model.classes = 2;
     if (!tasks_ok(bench, bo_model_create(bench->context, &model, bench->tokenizer, &out->model))) return false;
     const bo_trainer_desc desc = {.model = out->model,
                                   .texts = texts,
@@ -47,7 +47,7 @@ static bool open_trainer(tasks_bench *bench, const char *kind, const bo_texts *t
                                   .micro_batch = 1,
                                   .steps = 100000,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 1e-4}};
-    return tasks_ok(bench, bo_trainer_plan_for(bench->context, &desc, &out->plan)) &&
+    return tasks_ok(bench, bo_trainer_estimate(bench->context, &desc, &out->plan)) &&
            tasks_ok(bench, bo_trainer_create(bench->context, &desc, &out->trainer));
 }
 

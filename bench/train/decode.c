@@ -29,9 +29,9 @@ static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_stora
     for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(bo_hash(1, i) % desc->vocab);
     size_t all;
     return train_ok(bench, bo_model_create(bench->context, desc, bench->tokenizer, &out->model)) &&
-           train_ok(bench, bo_model_store(bench->context, out->model, weights)) &&
+           train_ok(bench, bo_model_set_storage(bench->context, out->model, weights)) &&
            train_ok(bench, bo_session_create(bench->context, out->model, NULL, &out->session)) &&
-           train_ok(bench, bo_session_memory(bench->context, out->model, NULL, &out->state_bytes, &all));
+           train_ok(bench, bo_session_estimate(bench->context, out->model, NULL, &out->state_bytes, &all));
 }
 
 static void close_decoder(decoder *d)

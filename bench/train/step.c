@@ -13,7 +13,7 @@ typedef struct trained {
     size_t batch;
     bool checkpointing;
     double seconds; /* of a step: the median */
-    bo_trainer_plan plan;
+    bo_training_cost plan;
 } trained;
 
 /* The model of the peer's script: a GPT of its year. */
@@ -52,7 +52,7 @@ static bool train(train_bench *bench, trained *what, bool steps)
     desc.micro_batch = what->batch;
     desc.checkpointing = what->checkpointing;
     desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1}; /* as the peer */
-    bool ok = train_ok(bench, bo_trainer_plan_for(bench->context, &desc, &what->plan));
+    bool ok = train_ok(bench, bo_trainer_estimate(bench->context, &desc, &what->plan));
     if (steps) {
         ok = ok && train_ok(bench, bo_trainer_create(bench->context, &desc, &trainer));
         ok = ok && time_steps(bench, trainer, &what->seconds);

@@ -53,7 +53,7 @@ static bool open_corpus(train_bench *bench)
     bool written = fclose(file) == 0;
     const char *paths[] = {path};
     bo_corpus_desc desc = {.paths = paths, .path_count = 1};
-    bool ok = train_ok(bench, bo_tokenizer_bytes(bench->context, &bench->tokenizer));
+    bool ok = train_ok(bench, bo_tokenizer_create(bench->context, &bench->tokenizer));
     desc.tokenizer = bench->tokenizer;
     ok = ok && train_ok(bench, bo_corpus_open(bench->context, &desc, &bench->corpus));
     unlink(path);

@@ -72,7 +72,7 @@ static const char *kind_word(const bo_attention_desc *d)
         const bool kernels = kernel == d->features.kernel || !bo_attention_takes_kernel(d->kind, kernel);
         if (named.kind == d->kind && named.gate == d->gate && named.proposal == d->proposal && kernels) return name;
     }
-    return bo_attention_name(d->kind);
+    return bo_attention_kind_name(d->kind);
 }
 
 /* The rest of it: whatever a descriptor of that name alone does not have. */
@@ -92,7 +92,7 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
         add(text, " --gamma %s", cli_exact(f->gamma).s);
     if (d->temperature > 0) add(text, " --temperature %s", cli_significant(d->temperature, 6).s);
     if (d->window) add(text, " --window %zu", d->window);
-    if (bo_features_free_length(f)) add(text, " --features %zu", features);
+    if (bo_features_needs_length(f)) add(text, " --features %zu", features);
 }
 
 /* What was given, and the scale where it is not the usual one. */

@@ -73,7 +73,7 @@ static bool prepare(cli_attention_job *job)
     cli_attention_describe(job);
     if (bo_attention_has(&job->desc, BO_TRAIT_ITERATIONS)) job->inputs.solves = &job->solves;
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
-    if (!cli_attention_ok(job, bo_attention_plan_for(context, job->attention, &job->shape, &job->plan))) return false;
+    if (!cli_attention_ok(job, bo_attention_estimate(context, job->attention, &job->shape, &job->plan))) return false;
     cli_attention_say(job);
     return job->options->plan || fit_to_data(job);
 }
@@ -147,7 +147,7 @@ static bool compute(cli_attention_job *job)
 /* The library's passes are timed one after the other, so that both kinds are in the same state: one number for all. */
 static bool compare(cli_attention_job *job)
 {
-    if (!cli_attention_ok(job, bo_attention_compare(job->session->context, job->attention, &job->shape, &job->inputs,
+    if (!cli_attention_ok(job, bo_attention_measure(job->session->context, job->attention, &job->shape, &job->inputs,
                                                     job->out, 0, &job->error)))
         return false;
     job->seconds = job->error.kind_seconds;

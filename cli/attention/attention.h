@@ -66,14 +66,14 @@ typedef struct cli_attention_job {
     bo_attention_inputs inputs; /* into the arrays above and below */
     float *own_m;               /* by --whiten; NULL: none */
     bo_attention *attention;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     float *out;
     double seconds; /* of the forward pass */
     size_t zeros;   /* queries whose output is 0 for want of a weight */
     bo_dark_report dark;
     bo_calibration_report calibration;
     bo_solves solves;
-    bo_attention_error error;
+    bo_attention_accuracy error;
 } cli_attention_job;
 
 /* False after saying why. */

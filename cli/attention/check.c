@@ -162,7 +162,7 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
         WRONG("--normalizer none: features of the %s kernel need a normalizer", bo_kernel_name(f->kernel));
     if (d->normalizer == BO_NORMALIZER_NONE && CLI_GIVEN(o, clamp))
         WRONG("--clamp has no meaning without a normalizer: there is no denominator");
-    if (idle && !bo_features_free_length(f))
+    if (idle && !bo_features_needs_length(f))
         WRONG("--%s has no meaning for the %s map, which draws no frequencies", idle, map);
     if (CLI_GIVEN(o, gamma) && (f->kernel == BO_KERNEL_SOFTMAX || learned))
         WRONG("--gamma has no meaning for the %s map, which has %s", map, learned ? "W" : "the scale");

@@ -68,7 +68,7 @@ static void json_descriptor(bo_json *json, const cli_attention_job *job)
 
 static void json_plan(bo_json *json, const cli_attention_job *job)
 {
-    const bo_attention_plan *p = &job->plan;
+    const bo_attention_cost *p = &job->plan;
     bo_json_object(json, "plan");
     bo_json_add_count(json, "chunk", p->chunk);
     bo_json_add_count(json, "segment", p->segment);
@@ -125,7 +125,7 @@ static void json_solves(bo_json *json, const bo_solves *s)
     bo_json_end(json);
 }
 
-static void json_error(bo_json *json, const bo_attention_error *e)
+static void json_error(bo_json *json, const bo_attention_accuracy *e)
 {
     bo_json_object(json, "compare");
     bo_json_add_count(json, "queries", e->queries);

@@ -14,8 +14,8 @@ const char *cli_attention_kind_choice(unsigned index)
 
 const char *cli_attention_normalizer_choice(unsigned index)
 {
-    static const char *const names[BO_NORMALIZER_COUNT] = {"sum", "none"};
-    return index < BO_NORMALIZER_COUNT ? names[index] : NULL;
+    static const char *const names[] = {"sum", "none"};
+    return index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
 const char *cli_attention_option(cli_attention_source source)
@@ -103,7 +103,7 @@ const char *cli_attention_map_words(const cli_attention_options *o, char *out, s
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
     size_t count = 1, r = 1;
-    if (!bo_features_free_length(features)) return 0;
+    if (!bo_features_needs_length(features)) return 0;
     while (count < 4 * dim) count *= 2;
     while (r * (r + 1) / 2 < 4 * dim) r++;
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;

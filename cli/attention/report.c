@@ -125,7 +125,7 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
     if (!map) return out;
     append(out, room, "; %s features of the %s kernel", cli_count(map->features).s, bo_kernel_name(map->kernel));
     if (map->kernel == BO_KERNEL_POLYNOMIAL) append(out, room, " of degree %d", map->degree);
-    if (!bo_features_free_length(map)) return out;
+    if (!bo_features_needs_length(map)) return out;
     append(out, room, " (%s", bo_function_name(map->function));
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
         append(out, room, ", %s", bo_draw_name(map->draw));
@@ -151,7 +151,7 @@ static bool in_chunks(const cli_attention_job *job)
 /* Tokens at a time, by the kind. */
 static const char *pieces(const cli_attention_job *job, char *out, size_t room)
 {
-    const bo_attention_plan *p = &job->plan;
+    const bo_attention_cost *p = &job->plan;
     out[0] = 0;
     if (in_chunks(job)) append(out, room, "chunks of %s tokens", cli_count(p->chunk).s);
     if (p->query_tile)
@@ -162,7 +162,7 @@ static const char *pieces(const cli_attention_job *job, char *out, size_t room)
 
 static void say_plan(cli_attention_job *job)
 {
-    const bo_attention_plan *p = &job->plan;
+    const bo_attention_cost *p = &job->plan;
     char how[160];
     cli_say(job->session, "Plan        %s, %s task%s; %s beyond inputs and outputs", pieces(job, how, sizeof how),
             cli_count(p->tasks).s, p->tasks == 1 ? "" : "s", cli_bytes((double)p->forward_bytes).s);
@@ -179,7 +179,7 @@ void cli_attention_say(cli_attention_job *job)
 
 static void print_plan(const cli_attention_job *job)
 {
-    const bo_attention_plan *p = &job->plan;
+    const bo_attention_cost *p = &job->plan;
     char how[160];
     printf("Plan        %s\n", pieces(job, how, sizeof how));
     printf("  %-34s%s\n", "tasks that may run at once", cli_count(p->tasks).s);
@@ -257,7 +257,7 @@ static cli_word duration(double seconds)
 
 static void print_error(const cli_attention_job *job)
 {
-    const bo_attention_error *e = &job->error;
+    const bo_attention_accuracy *e = &job->error;
     printf("Accuracy    relative errors, over %s queries of each head\n", cli_count(e->queries).s);
     print_figure("output against exact softmax", e->against_softmax, "not known");
     print_figure("output against its own kernel", e->against_kernel, "no closed form");

@@ -128,7 +128,7 @@ static bo_status evaluate_language(eval_job *job)
 static int eval_language(eval_job *job)
 {
     const char *foreign = task_option(job->options);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, job->folder, BO_MODEL_LANGUAGE);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, job->folder, BO_MODEL_TASK_LANGUAGE);
     const bo_status status = evaluate_language(job);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
@@ -141,7 +141,7 @@ static int eval_language(eval_job *job)
 static void print_rate(const eval_job *job, uint64_t examples, uint64_t tokens, double seconds)
 {
     const double rate = seconds > 0 ? (double)tokens / seconds : 0;
-    const char *what = job->desc->task == BO_MODEL_CLASSIFY ? "text" : "pair";
+    const char *what = job->desc->task == BO_MODEL_TASK_CLASSIFY ? "text" : "pair";
     printf("Texts       %s %s%s, %s tokens in %s, %s tokens/s\n", cli_count(examples).s, what, examples == 1 ? "" : "s",
            cli_count(tokens).s, cli_seconds(seconds).s, cli_count((size_t)rate).s);
 }
@@ -178,7 +178,7 @@ static void json_labels(const eval_job *job, const bo_classification *found)
     bo_json_add_number(&json, "accuracy", found->accuracy);
     bo_json_add_number(&json, "loss", found->loss);
     json_rate(&json, found->examples, found->tokens, found->seconds);
-    bo_json_add_count(&json, "cut", bo_texts_cut(job->texts));
+    bo_json_add_count(&json, "cut", bo_texts_truncated(job->texts));
     cli_metrics_json_confusion(found->metrics, NULL, &json);
     bo_json_end(&json);
 }
@@ -256,7 +256,7 @@ static int eval_texts(eval_job *job)
 {
     const eval_options *o = job->options;
     cli_session *session = job->session;
-    const bool translates = job->desc->task == BO_MODEL_TRANSLATE;
+    const bool translates = job->desc->task == BO_MODEL_TASK_TRANSLATE;
     const char *foreign = language_option(o);
     if (!foreign) foreign = translates ? label_option(o) : translation_option(o);
     if (foreign) return cli_wrong_task_option(session, foreign, job->folder, job->desc->task);
@@ -268,7 +268,7 @@ static int eval_texts(eval_job *job)
     desc.seed = session->common.seed;
     const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
     if (status != BO_OK) return cli_fail_status(session, status);
-    cli_texts_say_cut(session, bo_texts_cut(job->texts), job->model, &desc);
+    cli_texts_say_cut(session, bo_texts_truncated(job->texts), job->model, &desc);
     return translates ? evaluate_translation(job) : evaluate_labels(job);
 }
 
@@ -329,7 +329,7 @@ static int eval_model(eval_job *job)
     const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     job->desc = bo_model_describe(job->model);
-    return job->desc->task == BO_MODEL_LANGUAGE ? eval_language(job) : eval_texts(job);
+    return job->desc->task == BO_MODEL_TASK_LANGUAGE ? eval_language(job) : eval_texts(job);
 }
 
 static int check_plot(const eval_options *o)

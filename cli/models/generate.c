@@ -108,7 +108,7 @@ static bool open_reader(generate_job *job)
     if (o->load && !ok(job, bo_session_peek(context, o->load, &before))) return false;
     const bo_session_desc desc = {.capacity = (size_t)before + job->prompt.count + job->tokens};
     size_t all = 0;
-    if (!ok(job, bo_session_memory(context, job->model, &desc, &job->state_bytes, &all))) return false;
+    if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
     return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
 }
@@ -270,7 +270,7 @@ static int translate(generate_job *job, const char *folder)
     const cli_generate_use use = {
         .folder = folder, .prompt = o->prompt, .tokens = o->tokens, .translate = o->translate};
     const char *foreign = language_option(o);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TRANSLATE);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TASK_TRANSLATE);
     return cli_generate_translate(job->session, job->model, &use);
 }
 
@@ -286,8 +286,8 @@ static int run(generate_job *job, const char *folder)
     if (!open_model(job, folder)) return CLI_FAILED;
     const bo_model_task task = bo_model_describe(job->model)->task;
     const char *of_translation = cli_translate_given(&job->options->translate);
-    if (task == BO_MODEL_TRANSLATE) return translate(job, folder);
-    if (task != BO_MODEL_LANGUAGE) return cli_wrong_task(job->session, folder, task);
+    if (task == BO_MODEL_TASK_TRANSLATE) return translate(job, folder);
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, folder, task);
     if (of_translation) return cli_wrong_task_option(job->session, of_translation, folder, task);
     return continue_text(job) ? CLI_DONE : CLI_FAILED;
 }

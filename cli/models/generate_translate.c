@@ -63,7 +63,7 @@ static bo_status print(translate_job *job, const made *one)
     else
         printf("%.*s\n", (int)bytes, text ? text : "");
     job->tokens += empty ? 0 : one->ids->count;
-    bo_text_free(text);
+    bo_free(text);
     return BO_OK;
 }
 

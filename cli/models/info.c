@@ -47,7 +47,7 @@ static void network_print(const char *folder, const bo_network *network)
     const bo_network_info info = bo_network_describe(network);
     printf("%s: a network of %zu layers, %s parameters\n", folder, info.layers, cli_count((size_t)info.parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info.input), cli_count(info.dim).s,
-           info.input == BO_NETWORK_GRAPH ? " a node" : " an example");
+           info.input == BO_NETWORK_INPUT_GRAPH ? " a node" : " an example");
     if (info.classes)
         printf("%-12s%zu classes, loss %s\n", "Output", info.classes, info.loss);
     else
@@ -167,7 +167,7 @@ static void print_mixer(const bo_model_desc *d)
         if (d->kernel) printf(", kernel %s", cli_count(d->kernel).s);
         return;
     }
-    printf("%-12s%s", "Attention", bo_attention_name(a->kind));
+    printf("%-12s%s", "Attention", bo_attention_kind_name(a->kind));
     if (a->gate != BO_GATE_NONE) printf(", %s gate", bo_gate_name(a->gate));
     if (a->features.features) printf(", %s features", cli_count(a->features.features).s);
     if (a->window) printf(", window %s", cli_count(a->window).s);
@@ -195,13 +195,13 @@ static void print_labels(const bo_model_desc *d)
 /* What a language model has not. */
 static void print_task(const bo_model_desc *d)
 {
-    const bool reads_back = d->task == BO_MODEL_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
-    if (d->task == BO_MODEL_LANGUAGE) return;
+    const bool reads_back = d->task == BO_MODEL_TASK_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
+    if (d->task == BO_MODEL_TASK_LANGUAGE) return;
     printf("%-12s%s", "Task", bo_model_task_name(d->task));
-    if (d->task == BO_MODEL_TRANSLATE) {
+    if (d->task == BO_MODEL_TASK_TRANSLATE) {
         printf(": layers of the encoder %zu, of the decoder %zu; %s", d->encoder_layers, d->layers,
                d->cross == BO_CROSS_SUMMARY ? "a summary of the source" : "cross attention");
-        if (d->cross == BO_CROSS_ATTENTION) printf(" %s", bo_attention_name(d->cross_attention.kind));
+        if (d->cross == BO_CROSS_ATTENTION) printf(" %s", bo_attention_kind_name(d->cross_attention.kind));
         if (d->cross == BO_CROSS_ATTENTION && d->cross_attention.features.features)
             printf(", %s features", cli_count(d->cross_attention.features.features).s);
     } else {
@@ -217,16 +217,16 @@ static void print_context(const model_report *r)
     printf("\n%-12s%s tokens", "Context", cli_count(r->desc->context).s);
     if (r->state_bytes)
         printf("; state of a %s %s",
-               r->desc->task == BO_MODEL_TRANSLATE  ? "hypothesis"
-               : r->desc->task == BO_MODEL_LANGUAGE ? "sequence of that length"
-                                                    : "text",
+               r->desc->task == BO_MODEL_TASK_TRANSLATE  ? "hypothesis"
+               : r->desc->task == BO_MODEL_TASK_LANGUAGE ? "sequence of that length"
+                                                         : "text",
                cli_bytes((double)r->state_bytes).s);
     putchar('\n');
 }
 
 static const char *loss_unit(const bo_model_desc *d)
 {
-    return d->task == BO_MODEL_CLASSIFY ? "text" : d->task == BO_MODEL_MATCH ? "pair" : "token";
+    return d->task == BO_MODEL_TASK_CLASSIFY ? "text" : d->task == BO_MODEL_TASK_MATCH ? "pair" : "token";
 }
 
 static void model_print(const model_report *r)
@@ -235,7 +235,8 @@ static void model_print(const model_report *r)
     const progress_of_run *run = &r->run;
     printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
            cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
-    if (bo_model_frozen(r->model)) printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen(r->model)).s);
+    if (bo_model_frozen_parameters(r->model))
+        printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen_parameters(r->model)).s);
     putchar('\n');
     if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, on %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
@@ -249,7 +250,7 @@ static void model_print(const model_report *r)
     print_context(r);
     if (!r->tokenizer)
         printf("%-12snone; ids below %s\n", "Tokenizer", cli_count(d->vocab).s);
-    else if (bo_tokenizer_is_bytes(r->tokenizer))
+    else if (bo_tokenizer_is_raw(r->tokenizer))
         printf("%-12sbytes\n", "Tokenizer");
     else
         printf("%-12s%s tokens\n", "Tokenizer", cli_count(bo_tokenizer_vocab(r->tokenizer)).s);
@@ -266,7 +267,7 @@ static void json_mixer(bo_json *json, const bo_model_desc *d)
     const bo_attention_desc *a = &d->attention;
     const bool attends = d->mixer == BO_MIXER_ATTENTION, ssm = d->mixer == BO_MIXER_SSM;
     bo_json_add_text(json, "mixer", bo_mixer_name(d->mixer));
-    bo_json_add_text(json, "attention", attends ? bo_attention_name(a->kind) : NULL);
+    bo_json_add_text(json, "attention", attends ? bo_attention_kind_name(a->kind) : NULL);
     bo_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
     bo_json_add_count(json, "features", a->features.features);
     bo_json_add_count(json, "window", a->window);
@@ -288,7 +289,7 @@ static void json_mlp(bo_json *json, const bo_model_desc *d)
 
 static void json_task(bo_json *json, const bo_model_desc *d)
 {
-    const bool labels = d->task == BO_MODEL_CLASSIFY || d->task == BO_MODEL_MATCH;
+    const bool labels = d->task == BO_MODEL_TASK_CLASSIFY || d->task == BO_MODEL_TASK_MATCH;
     bo_json_add_text(json, "task", bo_model_task_name(d->task));
     if (labels) {
         bo_json_array(json, "classes");
@@ -296,11 +297,11 @@ static void json_task(bo_json *json, const bo_model_desc *d)
         bo_json_end(json);
         bo_json_add_text(json, "pooling", bo_pooling_name(d->pooling));
         bo_json_add_flag(json, "forward", d->forward);
-    } else if (d->task == BO_MODEL_TRANSLATE) {
+    } else if (d->task == BO_MODEL_TASK_TRANSLATE) {
         const bool attends = d->cross == BO_CROSS_ATTENTION;
         bo_json_add_count(json, "encoder_layers", d->encoder_layers);
         bo_json_add_text(json, "cross", bo_cross_name(d->cross));
-        bo_json_add_text(json, "cross_attention", attends ? bo_attention_name(d->cross_attention.kind) : NULL);
+        bo_json_add_text(json, "cross_attention", attends ? bo_attention_kind_name(d->cross_attention.kind) : NULL);
         bo_json_add_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
     }
 }
@@ -311,9 +312,9 @@ static bo_status find_state(bo_context *context, const bo_model *model, size_t *
     const bo_model_desc *d = bo_model_describe(model);
     bo_lanes *lanes = NULL;
     *bytes = 0;
-    if (d->task == BO_MODEL_LANGUAGE) return bo_session_memory(context, model, NULL, bytes, NULL);
-    if (d->task != BO_MODEL_TRANSLATE) *bytes = bo_model_state_bytes(model);
-    if (d->task != BO_MODEL_TRANSLATE) return BO_OK;
+    if (d->task == BO_MODEL_TASK_LANGUAGE) return bo_session_estimate(context, model, NULL, bytes, NULL);
+    if (d->task != BO_MODEL_TASK_TRANSLATE) *bytes = bo_model_state_bytes(model);
+    if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
     const bo_status status = bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes);
     if (status == BO_OK) *bytes = bo_lanes_state_bytes(lanes);
     bo_lanes_destroy(lanes);
@@ -323,7 +324,7 @@ static bo_status find_state(bo_context *context, const bo_model *model, size_t *
 static void model_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
-    const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_bytes(r->tokenizer) ? "bytes" : "bpe";
+    const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_raw(r->tokenizer) ? "bytes" : "bpe";
     bo_json json = {.out = stdout};
     bo_json_object(&json, NULL);
     bo_json_add_text(&json, "folder", r->folder);
@@ -334,7 +335,7 @@ static void model_json(const model_report *r)
     }
     json_task(&json, d);
     bo_json_add_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
-    bo_json_add_count(&json, "frozen", (size_t)bo_model_frozen(r->model));
+    bo_json_add_count(&json, "frozen", (size_t)bo_model_frozen_parameters(r->model));
     bo_json_add_count(&json, "bytes", bo_model_bytes(r->model));
     bo_json_add_count(&json, "layers", d->layers);
     bo_json_add_count(&json, "width", d->width);
@@ -389,12 +390,12 @@ static double file_size(const char *path)
 /* ---- a machine ----------------------------------------------------------------------------------------- */
 
 /* The dual solver's standard deviations are distances to the rows learned from. */
-static bool keeps_rows(const bo_machine_report *report)
+static bool keeps_rows(const bo_fit_report *report)
 {
     return report->solver == BO_SOLVER_DUAL && report->has_std;
 }
 
-static void machine_json(const char *path, const bo_machine_report *report, const bo_schema *schema)
+static void machine_json(const char *path, const bo_fit_report *report, const bo_schema *schema)
 {
     bo_json json = {.out = stdout};
     bo_json_object(&json, NULL);
@@ -449,7 +450,7 @@ static void print_names(const char *title, size_t count, const bo_schema *schema
     printf("%s\n", count > SHOWN ? ", ..." : "");
 }
 
-static void machine_print(const char *path, const bo_machine_report *report, const bo_schema *schema)
+static void machine_print(const char *path, const bo_fit_report *report, const bo_schema *schema)
 {
     printf("%s: a kernel machine for %s (%s)\n", path, bo_task_name(report->task), cli_bytes(file_size(path)).s);
     if (schema) {
@@ -520,7 +521,7 @@ static int describe(cli_session *session, const char *path)
     bo_features *map = NULL;
     bo_status status = bo_machine_load(session->context, path, &machine, &schema);
     if (status == BO_OK) {
-        (session->common.json ? machine_json : machine_print)(path, bo_machine_describe(machine), schema);
+        (session->common.json ? machine_json : machine_print)(path, bo_machine_report(machine), schema);
     } else {
         char *words = strdup(bo_context_error(session->context)); /* what to say if it is no map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;

@@ -28,7 +28,7 @@ typedef struct predict_job {
     const predict_options *options;
     const char *model_path, *data_path;
     bo_machine *machine;
-    const bo_machine_report *report;
+    const bo_fit_report *report;
     bo_schema *schema;
     bo_stream *stream;
     bool has_target;
@@ -91,7 +91,7 @@ static bool open_output(predict_job *job)
 /* Numbers of one row, without the label. */
 static void row_numbers(const predict_job *job, size_t i, double *row)
 {
-    const bo_machine_report *report = job->report;
+    const bo_fit_report *report = job->report;
     size_t count = 0;
     if (report->classes) {
         if (job->answers.numbers) memcpy(row, job->mean + i * report->classes, report->classes * sizeof(double));
@@ -179,7 +179,7 @@ static bool open_model(predict_job *job)
     bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);
     if (status == BO_FORMAT) return no_model(job);
     if (failed(job, status)) return false;
-    job->report = bo_machine_describe(job->machine);
+    job->report = bo_machine_report(job->machine);
     if (job->options->std && !job->report->has_std) {
         cli_fail(job->session, "--std: %s has no standard deviations: %s", job->model_path,
                  job->report->classes ? "it predicts classes (--proba gives probabilities)"
@@ -225,7 +225,7 @@ static bool open_data(predict_job *job)
 
 static bool allocate(predict_job *job)
 {
-    const bo_machine_report *report = job->report;
+    const bo_fit_report *report = job->report;
     size_t outputs = report->classes ? report->classes : report->outputs;
     job->x = cli_allocate(BLOCK * report->dim, sizeof(float), "a block of rows");
     if (job->has_target) {

@@ -132,7 +132,8 @@ static int check(const predict_job *job)
 {
     const cli_texts_use *use = job->use;
     const bo_model_task task = job->desc->task;
-    if (task != BO_MODEL_CLASSIFY && task != BO_MODEL_MATCH) return cli_wrong_task(job->session, use->folder, task);
+    if (task != BO_MODEL_TASK_CLASSIFY && task != BO_MODEL_TASK_MATCH)
+        return cli_wrong_task(job->session, use->folder, task);
     if (use->other) return cli_wrong_task_option(job->session, use->other, use->folder, task);
     if (use->plot && !use->labeled)
         return cli_wrong_use("predict", "--plot compares predictions with labels: give --labeled, where %s has them",

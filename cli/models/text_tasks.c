@@ -9,14 +9,14 @@
 
 const char *cli_task_words(bo_model_task task)
 {
-    static const char *const words[BO_MODEL_TASK_COUNT] = {"a language model", "a model that classifies texts",
-                                                           "a model that matches texts", "a model that translates"};
+    static const char *const words[] = {"a language model", "a model that classifies texts",
+                                        "a model that matches texts", "a model that translates"};
     return words[task];
 }
 
 int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task)
 {
-    const bool labels = task == BO_MODEL_CLASSIFY || task == BO_MODEL_MATCH;
+    const bool labels = task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
     return cli_fail(session, "%s holds %s: bochner %s, eval and info take it, not %s", folder, cli_task_words(task),
                     labels ? "predict" : "generate", session->command);
 }
@@ -32,7 +32,7 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
     const bo_model_desc *d = bo_model_describe(model);
     bo_texts_desc desc = {0};
     bo_model_texts(model, alone, &desc);
-    if (d->task == BO_MODEL_TRANSLATE) return desc;
+    if (d->task == BO_MODEL_TASK_TRANSLATE) return desc;
     if (context || !bo_model_state_bytes(model)) desc.longest = context ? context : d->context;
     desc.cut = true;
     return desc;
@@ -50,7 +50,7 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
 bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out)
 {
     const bo_status status = bo_model_load(context, folder, out);
-    return status == BO_OK ? bo_model_store(context, *out, weights) : status;
+    return status == BO_OK ? bo_model_set_storage(context, *out, weights) : status;
 }
 
 /* ---- lines as they come ----------------------------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static bool take_texts(cli_session *session, const cli_texts_source *source, con
         say_refused(session, source, status);
         return typed && status == BO_FORMAT;
     }
-    *cut += bo_texts_cut(texts);
+    *cut += bo_texts_truncated(texts);
     const bool taken = source->take(source->user, texts);
     bo_texts_close(texts);
     return taken;
@@ -158,8 +158,8 @@ static bool take_lines(cli_session *session, const cli_texts_source *source, lin
 
 static bool each_line(cli_session *session, const cli_texts_source *source)
 {
-    static const char *const kinds[BO_TEXTS_KIND_COUNT] = {"label, tab, text", "label, tab, text, tab, text",
-                                                           "source, tab, target", "a text", "text, tab, text"};
+    static const char *const kinds[] = {"label, tab, text", "label, tab, text, tab, text", "source, tab, target",
+                                        "a text", "text, tab, text"};
     line_buffer buffer = {.typed = isatty(STDIN_FILENO)};
     bool ok = true;
     if (buffer.typed) cli_say(session, "Type        %s, and Enter; Ctrl-D ends", kinds[source->desc->kind]);

@@ -173,7 +173,7 @@ static int encode(tokenizer_job *job)
         status = failed(job, bo_tokenizer_encode(context, job->tokenizer, job->input, job->input_bytes,
                                                  !job->options->plain, &job->ids));
     if (status == CLI_DONE && job->options->frame)
-        status = failed(job, bo_tokenizer_frame(context, job->tokenizer, &job->ids));
+        status = failed(job, bo_tokenizer_add_specials(context, job->tokenizer, &job->ids));
     if (status != CLI_DONE) return status;
     if (job->session->common.json) {
         bo_json json = {.out = stdout};
@@ -284,7 +284,7 @@ static int tokenizer(void *options, const cli_common *common, const cli_argument
     bo_corpus_close(job.corpus);
     bo_tokenizer_destroy(job.tokenizer);
     bo_ids_free(&job.ids);
-    bo_text_free(job.text);
+    bo_free(job.text);
     free(job.input);
     cli_session_close(&session);
     return status;

@@ -149,7 +149,7 @@ static bo_status measure(const cli_mup_job *job, const bo_model_desc *model, siz
                            .steps = o->steps,
                            .batch = o->batch,
                            .seed = job->session->common.seed};
-    return bo_widths_check(job->session->context, &desc, out);
+    return bo_widths_measure(job->session->context, &desc, out);
 }
 
 int cli_mup_check(cli_mup_job *job)

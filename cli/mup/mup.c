@@ -37,7 +37,7 @@ static void usual_rates(cli_mup_options *o)
 bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out)
 {
     cli_train_job *train = &job->train;
-    const bo_status status = text ? BO_OK : bo_tokenizer_bytes(job->session->context, &train->tokenizer);
+    const bo_status status = text ? BO_OK : bo_tokenizer_create(job->session->context, &train->tokenizer);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (text && !cli_train_open_text(train)) return false;
     *out = cli_train_describe_model(train);

@@ -46,11 +46,11 @@ static bool open_machine(cli_plan_job *job)
     const bool there = o->calibration && stat(o->calibration, &info) == 0;
     if (there && !S_ISREG(info.st_mode))
         return cli_fail(job->session, "--calibration %s: it is no file", o->calibration), false;
-    if (there) return ok(job, bo_plan_machine_read(context, o->calibration, &job->machine)) && is_of_here(job);
+    if (there) return ok(job, bo_plan_machine_load(context, o->calibration, &job->machine)) && is_of_here(job);
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
     if (!ok(job, bo_plan_calibrate(context, &desc, &job->machine))) return false;
-    return !o->calibration || ok(job, bo_plan_machine_write(context, &job->machine, o->calibration));
+    return !o->calibration || ok(job, bo_plan_machine_save(context, &job->machine, o->calibration));
 }
 
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */

@@ -35,11 +35,11 @@ static void say_machine(const cli_plan_job *job)
     const bo_plan_machine *m = &job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
     printf("Machine     %s, %d thread%s: steps of %zu models with %s and %s, %s\n", m->isa, m->threads,
-           m->threads == 1 ? "" : "s", m->count, first->attention, bo_optimizer_name(first->optimizer),
+           m->threads == 1 ? "" : "s", m->count, first->attention, bo_optimizer_kind_name(first->optimizer),
            job->measured ? "timed now" : job->options->calibration);
     printf("            a layer %.3g ms, a number copied %.3g ns, an operation %.3g ps, one of attention %.3g ps\n",
-           1e3 * m->cost[BO_PLAN_LAYERS], 1e9 * m->cost[BO_PLAN_COPIES], 1e12 * m->cost[BO_PLAN_OPERATIONS],
-           1e12 * m->cost[BO_PLAN_ATTENTION]);
+           1e3 * m->cost[BO_PLAN_TERM_LAYERS], 1e9 * m->cost[BO_PLAN_TERM_COPIES],
+           1e12 * m->cost[BO_PLAN_TERM_OPERATIONS], 1e12 * m->cost[BO_PLAN_TERM_ATTENTION]);
     printf("            predicted / measured:");
     for (size_t i = 0; i < m->count; i++) {
         bo_plan_range step;
@@ -108,7 +108,7 @@ static void machine(bo_json *json, const cli_plan_job *job)
     bo_json_add_text(json, "isa", m->isa);
     bo_json_add_count(json, "threads", (size_t)m->threads);
     bo_json_add_text(json, "attention", m->timings[0].shape.attention);
-    bo_json_add_text(json, "optimizer", bo_optimizer_name(m->timings[0].shape.optimizer));
+    bo_json_add_text(json, "optimizer", bo_optimizer_kind_name(m->timings[0].shape.optimizer));
     bo_json_add_number(json, "error", m->error);
     bo_json_object(json, "seconds_each");
     for (int t = 0; t < BO_PLAN_TERMS; t++) bo_json_add_number(json, bo_plan_term_name((bo_plan_term)t), m->cost[t]);

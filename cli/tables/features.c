@@ -256,8 +256,8 @@ static int run(features_job *job)
     if (o->save && failed(job, bo_features_save(session->context, job->map, o->save))) return CLI_FAILED;
     bo_features_accuracy accuracy;
     if (o->error &&
-        failed(job, bo_features_error(session->context, job->map, job->sampled, job->sample, bo_schema_dim(job->schema),
-                                      o->pairs, session->common.seed, &accuracy)))
+        failed(job, bo_features_measure(session->context, job->map, job->sampled, job->sample,
+                                        bo_schema_dim(job->schema), o->pairs, session->common.seed, &accuracy)))
         return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json) {

@@ -90,7 +90,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
     bo_machine_desc desc = job->desc;
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
-    const bo_fit_estimate *plan = &job->plan;
+    const bo_fit_cost *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     bo_status status =
         bo_machine_estimate(job->session->context, &desc, held, bo_schema_dim(schema), outputs, &job->plan);
@@ -138,16 +138,14 @@ static bool load_test(cli_fit_job *job)
 static bool fit_in_memory(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    bo_data *parts[BO_SPLIT_COUNT];
-    bo_status status = bo_table_load(session->context, &job->source, parts);
+    bo_status status = bo_table_load(session->context, &job->source, &job->train, NULL, &job->test);
     if (status != BO_OK) {
         cli_fail_status(session, status);
         return false;
     }
-    job->train = parts[BO_SPLIT_TRAIN];
-    job->test = parts[BO_SPLIT_TEST];
     if (!cli_fit_length_scales(job) || !load_test(job) || !cli_fit_plan(job, job->train->rows)) return false;
-    bo_samples samples = bo_samples_of(job->train);
+    bo_samples samples;
+    bo_data_samples(job->train, &samples);
     status = bo_machine_fit(session->context, &job->desc, &samples, &job->machine);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;

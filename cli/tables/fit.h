@@ -35,7 +35,7 @@ typedef struct cli_fit_job {
     float *length_scales;
     bo_machine *machine;
     bo_metrics *metrics; /* NULL: there was no test */
-    bo_fit_estimate plan;
+    bo_fit_cost plan;
     double started;
 } cli_fit_job;
 

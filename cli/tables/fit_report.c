@@ -4,12 +4,12 @@
 #include <math.h>
 #include <sys/stat.h>
 
-static const char *task_name(const bo_machine_report *report)
+static const char *task_name(const bo_fit_report *report)
 {
     return bo_task_name(report->task);
 }
 
-static void json_model(bo_json *json, const bo_machine_report *report)
+static void json_model(bo_json *json, const bo_fit_report *report)
 {
     bo_json_add_text(json, "task", task_name(report));
     bo_json_add_count(json, "rows", report->rows);
@@ -38,7 +38,7 @@ void cli_fit_json(const cli_fit_job *job)
 {
     bo_json json = {.out = stdout};
     bo_json_object(&json, NULL);
-    json_model(&json, bo_machine_describe(job->machine));
+    json_model(&json, bo_machine_report(job->machine));
     bo_json_add_number(&json, "total_seconds", cli_now() - job->started);
     bo_json_add_count(&json, "memory_bytes", job->plan.bytes);
     bo_json_add_flag(&json, "stream", job->options->stream);
@@ -46,7 +46,7 @@ void cli_fit_json(const cli_fit_job *job)
     bo_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
     bo_json_add_text(&json, "isa", bo_context_isa(job->session->context));
     bo_json_add_text(&json, "model", job->options->out);
-    cli_statement_json(&json, &bo_machine_describe(job->machine)->accuracy);
+    cli_statement_json(&json, &bo_machine_report(job->machine)->accuracy);
     if (job->metrics) cli_metrics_json(job->metrics, cli_fit_schema(job), &json);
     bo_json_end(&json);
 }
@@ -63,7 +63,7 @@ static void print_saved(const cli_fit_job *job)
 }
 
 /* √(1 - R²) is the test's error in the units of the search's score. A few dozen rows may differ by chance. */
-static void warn_of_surprise(const cli_fit_job *job, const bo_machine_report *report)
+static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report)
 {
     if (report->classes || !isfinite(report->search_score) || job->metrics->rows < 50) return;
     double test = sqrt(1 - bo_metrics_r2(job->metrics));
@@ -76,7 +76,7 @@ static void warn_of_surprise(const cli_fit_job *job, const bo_machine_report *re
 
 void cli_fit_print(const cli_fit_job *job)
 {
-    const bo_machine_report *report = bo_machine_describe(job->machine);
+    const bo_fit_report *report = bo_machine_report(job->machine);
     printf("Kernel      %s, gamma %s; %s features (%s, %s)\n", bo_kernel_name(report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
            bo_draw_name(report->draw));

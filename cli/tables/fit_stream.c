@@ -21,16 +21,16 @@ static bool share_schema(cli_fit_job *job)
     if (session->ranks.rank == 0) {
         if (failed(job, bo_schema_fit(session->context, &job->source.data, &job->schema))) return false;
         if (session->ranks.size < 2) return true;
-        if (failed(job, bo_schema_to_json(session->context, job->schema, &json))) return false;
+        if (failed(job, bo_schema_save_memory(session->context, job->schema, &json))) return false;
         size = strlen(json) + 1;
     }
     bool ok = cli_ranks_broadcast(&session->ranks, &size, sizeof size);
     char *copy = cli_allocate(size, 1, "schema");
     if (json) memcpy(copy, json, size);
     ok = ok && cli_ranks_broadcast(&session->ranks, copy, size);
-    bo_text_free(json);
+    bo_free(json);
     if (!ok) cli_fail(session, "the ranks could not share the schema");
-    if (ok && session->ranks.rank > 0) ok = !failed(job, bo_schema_from_json(session->context, copy, &job->schema));
+    if (ok && session->ranks.rank > 0) ok = !failed(job, bo_schema_load_memory(session->context, copy, &job->schema));
     free(copy);
     return ok;
 }
@@ -101,7 +101,7 @@ static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
     cli_session *session = job->session;
     bo_samples samples = samples_of(job, chosen->rows, chosen->x, chosen->y);
     bo_fitting *fitting = NULL;
-    bo_status status = bo_fitting_begin(session->context, &job->desc, &samples, &fitting);
+    bo_status status = bo_fitting_create(session->context, &job->desc, &samples, &fitting);
     if (status == BO_OK) status = add_rows(job, fitting, expected);
     if (status == BO_OK && session->ranks.size > 1) {
         bo_collective collective = cli_ranks_collective(&session->ranks);

@@ -62,7 +62,8 @@ static bool fits_task(cli_train_job *job)
              "--lora: the task of %s is %s and stays so, found --task %s; make a model of that task first: "
              "bochner train --task %s --init %s%s --out DIR",
              job->options->init, bo_model_task_name(found), bo_model_task_name(wanted), bo_model_task_name(wanted),
-             job->options->init, wanted == BO_MODEL_CLASSIFY || wanted == BO_MODEL_MATCH ? " --freeze model" : "");
+             job->options->init,
+             wanted == BO_MODEL_TASK_CLASSIFY || wanted == BO_MODEL_TASK_MATCH ? " --freeze model" : "");
     return false;
 }
 

@@ -31,7 +31,7 @@ static bool learn_tokenizer(cli_train_job *job, const char *const *paths, size_t
 static bool accepts(const cli_train_job *job, const bo_model *init)
 {
     const bo_model_task task = bo_model_describe(init)->task;
-    if (task == BO_MODEL_LANGUAGE) return true;
+    if (task == BO_MODEL_TASK_LANGUAGE) return true;
     cli_fail(job->session, "--init: %s holds %s; give --task %s", job->options->init, cli_task_words(task),
              bo_model_task_name(task));
     return false;
@@ -79,7 +79,7 @@ static void say_text(const cli_train_job *job)
                  o->valid ? "" : ", the end of it");
     cli_say(job->session, "Text        %s: %s tokens to learn from%s; %s", cli_train_files(job, files),
             cli_count(bo_corpus_tokens(job->train)).s, test,
-            bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
+            bo_tokenizer_is_raw(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }
 
 static void say_run(const cli_train_job *job)
@@ -96,7 +96,7 @@ static void say_run(const cli_train_job *job)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }
     cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s; %s", length, batch, cli_count(context).s,
-            job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
+            job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_kind_name(r->optimizer.kind));
 }
 
 static void say_plan(const cli_train_job *job)
@@ -112,7 +112,7 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
     int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
     length += snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.3f", r->valid_loss);
-    if (bo_tokenizer_is_bytes(job->tokenizer))
+    if (bo_tokenizer_is_raw(job->tokenizer))
         snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, " (%.3f bits/byte)", r->valid_metric);
 }
 

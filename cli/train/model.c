@@ -28,7 +28,7 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     if (o->tokenizer) return cli_train_ok(job, bo_tokenizer_load(context, o->tokenizer, &job->tokenizer));
     if (o->init && !cli_is_no_network(job->session, o->init)) return false;
     if (o->init) return cli_train_ok(job, bo_tokenizer_load(context, o->init, &job->tokenizer));
-    if (o->vocab <= 256) return cli_train_ok(job, bo_tokenizer_bytes(context, &job->tokenizer));
+    if (o->vocab <= 256) return cli_train_ok(job, bo_tokenizer_create(context, &job->tokenizer));
     const bo_tokenizer_desc desc = {.vocab = o->vocab};
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }

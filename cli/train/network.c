@@ -117,7 +117,7 @@ static bool open_examples(cli_train_job *job, const bo_network_needs *needs)
     const char *path = o->data.count ? o->data.items[0] : job->words->files.items[0];
     const bool cut = !o->valid && !n->data.split;
     cli_network_source source = {.path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0};
-    if ((needs->input == BO_NETWORK_GRAPH) != (n->data.graph != NULL)) {
+    if ((needs->input == BO_NETWORK_INPUT_GRAPH) != (n->data.graph != NULL)) {
         cli_fail(job->session, "%s takes %s: %s", n->model, bo_network_input_name(needs->input),
                  n->data.graph ? "leave out --graph" : "give its edges with --graph FILE");
         return false;
@@ -147,7 +147,7 @@ static bool open_network(cli_train_job *job, const char *text)
     bo_context *context = job->session->context;
     const cli_train_options *o = job->options;
     bo_network_needs needs;
-    bo_status status = bo_network_needs_of(context, text, o->network.model, &needs);
+    bo_status status = bo_network_inspect(context, text, o->network.model, &needs);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!open_examples(job, &needs)) return false;
     const bo_network_desc desc = {.model = text,
@@ -168,7 +168,7 @@ static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;
     const cli_train_options *o = job->options;
-    const bool graph = bo_network_describe(job->network).input == BO_NETWORK_GRAPH;
+    const bool graph = bo_network_describe(job->network).input == BO_NETWORK_INPUT_GRAPH;
     const double rows = graph ? 1 : (double)bo_examples_count(job->examples, BO_SPLIT_TRAIN);
     double epochs = o->network.epochs;
     if (!desc->batch) desc->batch = graph ? 1 : BATCH;
@@ -215,7 +215,7 @@ static void say_plan(const cli_train_job *job)
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     cli_say(job->session, "Plan        %s; %zu example%s per step; %s", length, job->examples->first ? rows : r->batch,
-            r->batch == 1 && !job->examples->first ? "" : "s", bo_optimizer_name(r->optimizer.kind));
+            r->batch == 1 && !job->examples->first ? "" : "s", bo_optimizer_kind_name(r->optimizer.kind));
 }
 
 static bool has_classes(const cli_train_job *job)

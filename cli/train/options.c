@@ -147,7 +147,7 @@ const cli_option cli_train_attention_rows[] = {
 
 const cli_option cli_train_learning_rows[] = {
     SECTION("Learning"),
-    CHOICE("optim", "KIND", cli_train_options, optim, bo_optimizer_name,
+    CHOICE("optim", "KIND", cli_train_options, optim, bo_optimizer_kind_name,
            "optimizer; muon is for hidden matrices, and adamw takes the rest", .initial = "muon"),
     REAL_OR_AUTO("lr", cli_train_options, lr, "learning rate",
                  .otherwise = "muon: 0.02, adamw: 0.003, sgd: 0.1, sign: 0.001, linf: 1e-4"),
@@ -155,7 +155,7 @@ const cli_option cli_train_learning_rows[] = {
     REAL("decay", "X", cli_train_options, decay, "decay of weights, times the rate", .high = 1e3, .initial = "0"),
     REAL("momentum", "X", cli_train_options, momentum, "momentum; a negative number turns it off", .low = -1,
          .high = 0.9999, .otherwise = "muon: 0.95, sgd and sign: 0.9"),
-    CHOICE("schedule", "KIND", cli_train_options, schedule, bo_schedule_name, "how the rate falls",
+    CHOICE("schedule", "KIND", cli_train_options, schedule, bo_schedule_kind_name, "how the rate falls",
            .initial = "cosine"),
     COUNT("warmup", "N", cli_train_options, warmup, "steps in which the rate rises",
           .otherwise = "2% of all, at least 10"),

@@ -32,7 +32,7 @@ const char *cli_train_mixer_words(const bo_model_desc *d, char out[CLI_MIXER_WOR
     }
     if (a->gate != BO_GATE_NONE) snprintf(gate, sizeof gate, ", %s gate", bo_gate_name(a->gate));
     if (a->features.features) snprintf(features, sizeof features, ", %zu features", a->features.features);
-    snprintf(out, CLI_MIXER_WORDS, "attention %s%s%s", bo_attention_name(a->kind), gate, features);
+    snprintf(out, CLI_MIXER_WORDS, "attention %s%s%s", bo_attention_kind_name(a->kind), gate, features);
     return out;
 }
 
@@ -40,7 +40,7 @@ void cli_train_say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     char words[CLI_MIXER_WORDS];
-    const uint64_t frozen = bo_model_frozen(job->model);
+    const uint64_t frozen = bo_model_frozen_parameters(job->model);
     char stays[96] = "", trained[96] = "";
     if (frozen) snprintf(stays, sizeof stays, " and %s frozen frequencies", cli_count((size_t)frozen).s);
     if (job->plan.trained < job->plan.parameters)
@@ -95,7 +95,7 @@ bool cli_train_plan(cli_train_job *job)
     bo_yardstick yardstick = {0};
     bo_trainer_desc desc = job->desc;
     if (!desc.steps && !(desc.minutes > 0)) desc.steps = 1;
-    bo_status status = bo_trainer_plan_for(context, &desc, &job->plan);
+    bo_status status = bo_trainer_estimate(context, &desc, &job->plan);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
     job->gemm = bo_yardstick_gemm(context, 768, 3, &yardstick) == BO_OK ? yardstick.best_gflops : NAN;

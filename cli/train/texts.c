@@ -37,7 +37,7 @@ const cli_option cli_train_texts_rows[] = {
 
 static bool is_asked(const cli_train_options *o)
 {
-    return o->texts.task != BO_MODEL_LANGUAGE;
+    return o->texts.task != BO_MODEL_TASK_LANGUAGE;
 }
 
 /* The first option given that only models have that label texts, or that only models have that translate; NULL: none. */
@@ -68,7 +68,7 @@ static int check(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
     const cli_train_texts_options *t = &o->texts;
-    const bool translates = t->task == BO_MODEL_TRANSLATE;
+    const bool translates = t->task == BO_MODEL_TASK_TRANSLATE;
     const char *language = o->field ? "field" : o->separator ? "separator" : o->documents ? "documents" : NULL;
     if (label_option(t) && translates) return not_label(label_option(t));
     if (translation_option(t) && !translates) return not_translation(translation_option(t));
@@ -94,7 +94,7 @@ static int check_absent(const cli_train_options *o)
 /* docs/results.md: what does best of the two. */
 static const char *attention(const cli_train_options *o)
 {
-    return o->texts.task == BO_MODEL_TRANSLATE ? "rfa-gate" : "rfa";
+    return o->texts.task == BO_MODEL_TASK_TRANSLATE ? "rfa-gate" : "rfa";
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------------------- */
@@ -122,9 +122,9 @@ static bool same_task(const cli_train_job *job)
 /* Those to learn from, as far as they are known without a tokenizer. */
 static bo_texts_desc training_files(const cli_train_job *job, const char *const *paths, size_t count)
 {
-    static const bo_texts_kind kinds[BO_MODEL_TASK_COUNT] = {[BO_MODEL_CLASSIFY] = BO_TEXTS_LABELED,
-                                                             [BO_MODEL_MATCH] = BO_TEXTS_LABELED_PAIR,
-                                                             [BO_MODEL_TRANSLATE] = BO_TEXTS_PAIR};
+    static const bo_texts_kind kinds[] = {[BO_MODEL_TASK_CLASSIFY] = BO_TEXTS_LABELED,
+                                          [BO_MODEL_TASK_MATCH] = BO_TEXTS_LABELED_PAIR,
+                                          [BO_MODEL_TASK_TRANSLATE] = BO_TEXTS_PAIR};
     const cli_train_options *o = job->options;
     return (bo_texts_desc){.kind = kinds[o->texts.task],
                            .paths = paths,
@@ -150,8 +150,8 @@ static bo_texts_desc training_texts(const cli_train_job *job, const char *const 
         desc.classes = model.classes;
     }
     desc.tokenizer = job->tokenizer;
-    if (task == BO_MODEL_TRANSLATE) desc.end = end >= 0 ? (size_t)end + 1 : bo_tokenizer_vocab(job->tokenizer) + 1;
-    desc.cut = task != BO_MODEL_TRANSLATE;
+    if (task == BO_MODEL_TASK_TRANSLATE) desc.end = end >= 0 ? (size_t)end + 1 : bo_tokenizer_vocab(job->tokenizer) + 1;
+    desc.cut = task != BO_MODEL_TASK_TRANSLATE;
     return desc;
 }
 
@@ -246,17 +246,17 @@ static void describe_model(const cli_train_job *job, bo_model_desc *d)
         d->cross = none.cross;
         d->cross_attention = none.cross_attention;
     }
-    if (d->task == BO_MODEL_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
+    if (d->task == BO_MODEL_TASK_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
         d->vocab = 0; /* with an end, which the model sees to */
     if (CLI_GIVEN(t, pooling)) d->pooling = t->pooling;
     d->forward |= t->forward;
-    if (d->task == BO_MODEL_TRANSLATE) describe_cross(o, d);
+    if (d->task == BO_MODEL_TASK_TRANSLATE) describe_cross(o, d);
 }
 
 static void describe(cli_train_job *job)
 {
     const cli_train_texts_options *t = &job->options->texts;
-    const bool translates = t->task == BO_MODEL_TRANSLATE;
+    const bool translates = t->task == BO_MODEL_TASK_TRANSLATE;
     job->desc.model = job->model;
     job->desc.texts = job->texts;
     job->desc.held_out_texts = job->held_out_texts;
@@ -328,7 +328,7 @@ static void say_examples(const cli_train_job *job)
                  o->valid ? "" : ", drawn from it");
     cli_say(job->session, "Texts       %s: %s example%s to learn from%s; %s", cli_train_files(job, files),
             cli_count(bo_texts_count(job->texts)).s, bo_texts_count(job->texts) == 1 ? "" : "s", test,
-            bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
+            bo_tokenizer_is_raw(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }
 
 static void say_tokens(const cli_train_job *job)
@@ -340,15 +340,16 @@ static void say_tokens(const cli_train_job *job)
                  cli_count(bo_texts_longest(texts, 1)).s);
     else
         snprintf(longest, sizeof longest, "%s", cli_count(bo_texts_longest(texts, 0)).s);
-    if (bo_texts_cut(texts))
-        snprintf(cut, sizeof cut, "; %s were longer and are cut there (--context)", cli_count(bo_texts_cut(texts)).s);
+    if (bo_texts_truncated(texts))
+        snprintf(cut, sizeof cut, "; %s were longer and are cut there (--context)",
+                 cli_count(bo_texts_truncated(texts)).s);
     cli_say(job->session, "Tokens      %s; %s the longest%s", cli_count(tokens_of(texts)).s, longest, cut);
 }
 
 static void say_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const bo_trainer_plan *p = &job->plan;
+    const bo_training_cost *p = &job->plan;
     const double epoch = (double)p->items_of_epoch, examples = (double)bo_texts_count(job->texts) / epoch;
     char length[256] = "as many steps as it has";
     if (r->steps)
@@ -360,7 +361,7 @@ static void say_run(const cli_train_job *job)
     cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",
             length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
             p->micro_batch < p->batch ? " in parts" : "", 100 * p->fill,
-            cli_count((size_t)(examples * (double)p->batch + 0.5)).s, bo_optimizer_name(r->optimizer.kind));
+            cli_count((size_t)(examples * (double)p->batch + 0.5)).s, bo_optimizer_kind_name(r->optimizer.kind));
 }
 
 static void say_plan(const cli_train_job *job)
@@ -417,7 +418,7 @@ static void json_data(const cli_train_job *job, bo_json *json)
     bo_json_add_count(json, "examples", bo_texts_count(job->texts));
     bo_json_add_count(json, "test_examples", job->held_out_texts ? bo_texts_count(job->held_out_texts) : 0);
     if (d->classes) bo_json_add_count(json, "classes", d->classes);
-    bo_json_add_count(json, "cut", bo_texts_cut(job->texts));
+    bo_json_add_count(json, "cut", bo_texts_truncated(job->texts));
     bo_json_add_number(json, "pack_fill", job->plan.fill);
 }
 

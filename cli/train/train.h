@@ -204,7 +204,7 @@ struct cli_train_job {
 
     bo_collective ranks;
     bo_trainer_desc desc;
-    bo_trainer_plan plan;
+    bo_training_cost plan;
     bo_trainer *trainer;
     double gemm;        /* operations a second of large products, 1e9; NAN: not known */
     int measured_again; /* times it was, for steps were faster than it */

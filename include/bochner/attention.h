@@ -63,8 +63,7 @@ typedef enum bo_attention_kind {
     BO_ATTENTION_POWER = 7,
     BO_ATTENTION_GLA = 8,
     BO_ATTENTION_DELTA = 9,
-    BO_ATTENTION_RIDGE = 10,
-    BO_ATTENTION_COUNT = 11
+    BO_ATTENTION_RIDGE = 10
 } bo_attention_kind;
 
 typedef enum bo_gate {
@@ -72,13 +71,11 @@ typedef enum bo_gate {
     BO_GATE_CONVEX = 1, /* S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate; 1 - g_t is never less than 1e-30 */
     BO_GATE_DECAY = 2,  /* S_t = g_t S_{t-1} + φ(k_t) v_tᵀ */
     BO_GATE_FIXED = 3,  /* the same with one g for all tokens of a key head: retention (2307.08621) */
-    BO_GATE_COUNT = 4
 } bo_gate;
 
 typedef enum bo_normalizer {
     BO_NORMALIZER_SUM = 0,  /* divide by the sum of the weights */
     BO_NORMALIZER_NONE = 1, /* do not: features without log scales (not SOFTMAX, COSH), not EXACT, POWER, HYBRID */
-    BO_NORMALIZER_COUNT = 2
 } bo_normalizer;
 
 /* The law that the frequencies of POSITIVE features come from, after the data has been seen (bo_calibration): normal,
@@ -89,7 +86,6 @@ typedef enum bo_proposal {
     BO_PROPOSAL_OPRF = 1,     /* N(0, c I), c from the mean of |q + k|²: FAVOR++ (2205.15317) */
     BO_PROPOSAL_SDERF = 2,    /* one c for each principal direction of q + k: FAVOR# (2302.00787) */
     BO_PROPOSAL_GAUSSIAN = 3, /* N(0, Σ*), the best for Gaussian q and k: DARK (2603.04127) */
-    BO_PROPOSAL_COUNT = 4
 } bo_proposal;
 
 /* Zero means the default, except heads, dim, and features.features where the map does not fix it. */
@@ -132,7 +128,7 @@ typedef struct bo_attention_desc {
      * |H| / λ of its roundings */
     double tolerance;
     size_t capacity; /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
-    size_t chunk;    /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
+    size_t chunk;    /* tokens taken at a time; 0: the planner's choice (bo_attention_cost) */
 } bo_attention_desc;
 
 /* The descriptor that goes by a name, as far as the name says: kind, gate, normalizer, unit, proposal, kernel and
@@ -211,7 +207,7 @@ BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *a
 
 /* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with
  * respect to log g (with CONVEX through the input weight too, unless that is at its least, as with a gate of 1). Where
- * m_k is not given, the gradient of m has both parts; bias alike. initial: one array of bo_attention_state_gradient
+ * m_k is not given, the gradient of m has both parts; bias alike. initial: one array of bo_attention_state_gradient_floats
  * floats per sequence. */
 typedef struct bo_attention_gradients {
     float *q, *k, *v, *log_gate, *sigma, *m, *mix;
@@ -236,7 +232,7 @@ BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *
  * holds, oldest first; held is the window or else the capacity. For GLA and DELTA key_heads x dim x value_dim: dL/dS. For
  * RIDGE key_heads x dim x (value_dim + dim): dL/dG (dim x value_dim) of a head and then dL/dH (dim x dim). What one
  * segment's backward writes into `initial` is what the one before takes as d_final. */
-BO_API size_t bo_attention_state_gradient(const bo_attention *attention);
+BO_API size_t bo_attention_state_gradient_floats(const bo_attention *attention);
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
@@ -244,7 +240,7 @@ BO_API size_t bo_attention_state_gradient(const bo_attention *attention);
  * it belongs to (descriptor and draw) and is refused with BO_INVALID by another. It must be aligned to 8 bytes;
  * aligned to 64 it is faster. */
 BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
-BO_API bo_status bo_attention_state_begin(bo_context *context, const bo_attention *attention, void *state);
+BO_API bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state);
 BO_API bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state);
 BO_API uint64_t bo_attention_state_tokens(const void *state); /* absorbed so far */
 
@@ -270,7 +266,7 @@ BO_API bo_status bo_attention_state_set(bo_context *context, const bo_attention 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
 
 /* How a shape will be computed, and the bytes it takes beyond inputs, outputs and tape. */
-typedef struct bo_attention_plan {
+typedef struct bo_attention_cost {
     size_t chunk;                /* tokens taken at a time by the kinds with features */
     size_t segment;              /* tokens between the states that the tape keeps */
     size_t query_tile, key_tile; /* of exact attention and windows */
@@ -279,9 +275,9 @@ typedef struct bo_attention_plan {
     size_t forward_bytes, backward_bytes, tape_bytes;
     size_t level1_bytes, level2_bytes; /* caches the choice was made for */
     double operations;                 /* of the forward pass by the fixed count of docs/attention.md */
-} bo_attention_plan;
-BO_API bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attention,
-                                       const bo_attention_shape *shape, bo_attention_plan *out);
+} bo_attention_cost;
+BO_API bo_status bo_attention_estimate(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, bo_attention_cost *out);
 
 /* ---- parameters from data -------------------------------------------------------------------------------------- */
 
@@ -364,7 +360,7 @@ BO_API bo_status bo_dark_propose(bo_context *context, bo_attention *attention, c
 /* Against exact softmax attention and against the kind's own kernel in closed form (with its gate, window, mix and
  * clamp), in float64, over `queries` evenly spaced queries of each head (0: 128). The scale of softmax is s; 1/√dim
  * for RFA, LEARNED and RIDGE, and for LINEAR unless its kernel is SOFTMAX or TAYLOR. */
-typedef struct bo_attention_error {
+typedef struct bo_attention_accuracy {
     size_t queries;         /* of each head */
     double against_softmax; /* |out - exact| / |exact|, Frobenius norms over these queries */
     double against_kernel;  /* the same with the kind's own exact kernel; NAN where it has no closed form */
@@ -374,11 +370,11 @@ typedef struct bo_attention_error {
     double kernel_rms, kernel_error, kernel_predicted;
     double softmax_seconds, kind_seconds; /* whole forward passes */
     size_t softmax_bytes, kind_bytes;     /* plans' forward_bytes */
-} bo_attention_error;
+} bo_attention_accuracy;
 /* out: what forward gave, or anything else to be judged; NULL: what forward gives now. */
-BO_API bo_status bo_attention_compare(bo_context *context, const bo_attention *attention,
+BO_API bo_status bo_attention_measure(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
-                                      const float *out, size_t queries, bo_attention_error *error);
+                                      const float *out, size_t queries, bo_attention_accuracy *error);
 
 enum { BO_ADVICE_MAPS = 16 };
 typedef struct bo_attention_advice {
@@ -467,10 +463,10 @@ BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-BO_API const char *bo_attention_name(bo_attention_kind kind); /* "exact", "linear", …; NULL outside the enum */
-BO_API const char *bo_gate_name(bo_gate gate);                /* "none", "convex", "decay", "fixed" */
+BO_API const char *bo_attention_kind_name(bo_attention_kind kind); /* "exact", "linear", …; NULL outside the enum */
+BO_API const char *bo_gate_name(bo_gate gate);                     /* "none", "convex", "decay", "fixed" */
 /* False: no such name (or NULL), and *out is as it was. Case does not matter, and "_" is "-". */
-BO_API bool bo_attention_parse(const char *name, bo_attention_kind *out);
+BO_API bool bo_attention_kind_parse(const char *name, bo_attention_kind *out);
 BO_API bool bo_gate_parse(const char *name, bo_gate *out);
 BO_API const char *bo_proposal_name(bo_proposal proposal); /* "none", "oprf", "sderf", "gaussian" */
 BO_API bool bo_proposal_parse(const char *name, bo_proposal *out);

@@ -109,6 +109,9 @@ typedef struct bo_context_desc {
 BO_API bo_status bo_context_create(const bo_context_desc *desc, bo_context **out);
 BO_API void bo_context_destroy(bo_context *context); /* NULL is fine */
 
+/* Releases memory that a function of the library handed over to the caller, where its header says so. NULL is allowed. */
+BO_API void bo_free(void *memory);
+
 /* What went wrong in the last call that failed; "" if none did. Valid until the next call with this context. */
 BO_API const char *bo_context_error(const bo_context *context);
 BO_API int bo_context_threads(const bo_context *context);

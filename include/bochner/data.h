@@ -92,10 +92,9 @@ BO_API const char *bo_schema_target(const bo_schema *schema, size_t index);
 BO_API size_t bo_schema_rows(const bo_schema *schema); /* rows seen by bo_schema_fit */
 /* True when all inputs share one unit (IDX pixels, libsvm): scale them together rather than column by column. */
 BO_API bool bo_schema_common_unit(const bo_schema *schema);
-/* JSON text, to be kept in a model file. *out is freed with bo_text_free. */
-BO_API bo_status bo_schema_to_json(bo_context *context, const bo_schema *schema, char **out);
-BO_API bo_status bo_schema_from_json(bo_context *context, const char *json, bo_schema **out);
-BO_API void bo_text_free(char *text);
+/* JSON text, to be kept in a model file. *out is freed with bo_free. */
+BO_API bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, char **out);
+BO_API bo_status bo_schema_load_memory(bo_context *context, const char *json, bo_schema **out);
 
 /* Names of the enums: "csv", "regression", "median"; NULL outside the enum. Parsing is false for what is no name (or NULL),
  * and *out is as it was; case does not matter. */
@@ -146,7 +145,6 @@ typedef enum bo_split {
     BO_SPLIT_TRAIN = 0,
     BO_SPLIT_VALID = 1,
     BO_SPLIT_TEST = 2,
-    BO_SPLIT_COUNT = 3,
     BO_SPLIT_ALL = 3, /* every row, in the file's order */
     BO_SPLIT_NONE = 4 /* a row that belongs nowhere */
 } bo_split;
@@ -177,9 +175,11 @@ typedef struct bo_table_desc {
     bo_split_desc split; /* bo_split_row of a row's number over all files */
 } bo_table_desc;
 
-/* The rows of each part; NULL for a part that has no share. The first file's schema is that of all. A share that is too
- * small for a row, or leaves none for training, is BO_INVALID. Each part is freed with bo_data_destroy. */
-BO_API bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data *parts[BO_SPLIT_COUNT]);
+/* The rows of each part; NULL for a part that has no share. The schema of the first file applies to all of them. A share that
+ * is too small for one row, or that leaves none for training, is BO_INVALID. `valid` and `test` may be NULL where the split
+ * has no such share. The caller destroys each part with bo_data_destroy. */
+BO_API bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data **train, bo_data **valid,
+                               bo_data **test);
 
 /* A table being read: the rows of one part, block by block, in constant memory. What `desc` points to must outlive it. */
 typedef struct bo_table bo_table;
@@ -221,12 +221,12 @@ BO_API const char *bo_array_shape(const bo_array *array, char out[BO_ARRAY_TEXT]
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
 /* Both write beside the file, flush, and rename: a reader sees the old file or the new one, never half. */
-BO_API bo_status bo_npy_write_f32(bo_context *context, const char *path, size_t rows, size_t columns,
-                                  const float *values);
-BO_API bo_status bo_npy_write_f64(bo_context *context, const char *path, size_t rows, size_t columns,
-                                  const double *values);
+BO_API bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns,
+                                 const float *values);
+BO_API bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns,
+                                 const double *values);
 /* Any text or bytes, the same way. */
-BO_API bo_status bo_file_write(bo_context *context, const char *path, const void *bytes, size_t size);
+BO_API bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size);
 
 #ifdef __cplusplus
 }

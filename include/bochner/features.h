@@ -65,8 +65,7 @@ typedef enum bo_kernel {
     BO_KERNEL_LINEAR = 13,
     BO_KERNEL_COSH = 14,
     BO_KERNEL_HEDGEHOG = 15,
-    BO_KERNEL_RECTIFIER = 16,
-    BO_KERNEL_COUNT = 17
+    BO_KERNEL_RECTIFIER = 16
 } bo_kernel;
 
 /* u = w·x. m frequencies.
@@ -110,8 +109,7 @@ typedef enum bo_function {
     BO_FUNCTION_IDENTITY = 13,
     BO_FUNCTION_EXPONENTIAL = 14,
     BO_FUNCTION_HEDGEHOG = 15,
-    BO_FUNCTION_RECTIFIER = 16,
-    BO_FUNCTION_COUNT = 17
+    BO_FUNCTION_RECTIFIER = 16
 } bo_function;
 
 /* How frequencies are coupled. All are unbiased but two, whose bias vanishes as 1/dim and 1/m (docs/features.md):
@@ -124,14 +122,12 @@ typedef enum bo_draw {
     BO_DRAW_SIMPLEX = 4,    /* rows of a block at equal obtuse angles: best for positive features of small norm */
     BO_DRAW_SOBOL = 5,      /* scrambled Sobol points through the inverse distribution function */
     BO_DRAW_MOMENT = 6,     /* iid, then centered and whitened; needs a finite variance and more than dim frequencies */
-    BO_DRAW_COUNT = 7
 } bo_draw;
 
 typedef enum bo_sampling {
     BO_SAMPLING_DRAWN = 0,    /* as drawn */
     BO_SAMPLING_OPTIMAL = 1,  /* candidates resampled by the data's second moments (2406.18802), with weights */
     BO_SAMPLING_LEVERAGE = 2, /* candidates resampled by ridge leverage scores of the data, with weights */
-    BO_SAMPLING_COUNT = 3
 } bo_sampling;
 
 /* features[i * features_count + j] for i < rows, from projections u (rows x frequencies) and the inputs after length
@@ -172,7 +168,7 @@ BO_API bo_status bo_features_create(bo_context *context, const bo_features_desc 
 BO_API void bo_features_destroy(bo_features *features); /* NULL is fine */
 
 /* Bytes the object will hold; what create checks is checked here too. */
-BO_API bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, size_t *bytes);
+BO_API bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes);
 
 /* z (rows x features, stride ldz) from x (rows x dim, stride ldx). Strides in floats. Uses every thread. */
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x,
@@ -190,7 +186,7 @@ BO_API bool bo_kernel_is_scaled(bo_kernel kernel);
 BO_API bool bo_kernel_is_learned(bo_kernel kernel);
 /* Something is drawn at random, so that `features` is free and must be given; other maps fix it. Looks at kernel and
  * function only. */
-BO_API bool bo_features_free_length(const bo_features_desc *desc);
+BO_API bool bo_features_needs_length(const bo_features_desc *desc);
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
@@ -223,8 +219,8 @@ typedef struct bo_features_accuracy {
     double ratio;             /* error_rms / predicted_rms */
     double features_for_1pct; /* features at which predicted_rms would be 1% of kernel_rms; NAN where unknown */
 } bo_features_accuracy;
-BO_API bo_status bo_features_error(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                                   size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out);
+BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x,
+                                     size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out);
 
 /* Predicted variance of φ(x)·φ(y) for one pair, independent draws. NAN where no formula is known. */
 BO_API double bo_features_variance(const bo_features *features, const float *x, const float *y);

@@ -20,7 +20,6 @@ typedef enum bo_mlp {
     BO_MLP_DEGREE_4 = 8,
     BO_MLP_DEGREE_E = 9,   /* (W_1 x) ∘ (W_2 x) ∘ softplus(W_3 x)^(e - 2) */
     BO_MLP_QUADRATIC = 10, /* xᵀ W_o x for each output o */
-    BO_MLP_COUNT = 11
 } bo_mlp;
 /* What lets tokens of a sequence see each other. */
 typedef enum bo_mixer {
@@ -35,21 +34,18 @@ typedef enum bo_mixer {
     BO_MIXER_DEGREE_3 = 8,  /* (X W_1 Xᵀ) X W_2, causal: linear attention without a normalizer */
     BO_MIXER_DEGREE_4 = 9,  /* … ∘ (X W_3) */
     BO_MIXER_DEGREE_E = 10, /* |q·k|^p for weights, 2p + 1 = e */
-    BO_MIXER_COUNT = 11
 } bo_mixer;
 /* The transition of a state-space mixer: docs/layers.md says which is for what. */
 typedef enum bo_ssm {
     BO_SSM_DIAGONAL = 0,
     BO_SSM_CLOSED = 1,   /* s I + P Pᵀ */
     BO_SSM_LOW_RANK = 2, /* diagonal + P Qᵀ */
-    BO_SSM_COUNT = 3
 } bo_ssm;
 /* How first values and rates of weights follow from the width. */
 typedef enum bo_parametrization {
     BO_PARAMETRIZATION_STANDARD = 0,
     BO_PARAMETRIZATION_MUP = 1,  /* maximal update (2203.03466): rates found at base_width serve every width */
     BO_PARAMETRIZATION_UNIT = 2, /* its unit-scaled form (2407.17465): numbers begin near 1, fit for 8-bit floats */
-    BO_PARAMETRIZATION_COUNT = 3
 } bo_parametrization;
 /* How numbers are kept. FLOAT8 is a simulation: products see values rounded to E4M3 and gradients to E5M2. */
 typedef enum bo_storage {
@@ -57,24 +53,21 @@ typedef enum bo_storage {
     BO_STORAGE_BFLOAT16 = 1, /* of activations kept for backward; of weights */
     BO_STORAGE_FLOAT8 = 2,
     BO_STORAGE_INT8 = 3, /* of weights, with a scale for each group of a row */
-    BO_STORAGE_COUNT = 4
 } bo_storage;
 /* Where the adapters B A of a linear layer begin (LoRA, 2106.09685); whatever it is, the model begins as it was. */
 typedef enum bo_lora_init {
-    BO_LORA_ZERO = 0,     /* A random, B zero */
-    BO_LORA_RANDOM = 1,   /* both random, rows of A and columns of B of length 1 */
-    BO_LORA_WEIGHT = 2,   /* the first singular vectors of the weight (PiSSA, 2404.02948) */
-    BO_LORA_GRADIENT = 3, /* those of its gradient (LoRA-GA, 2407.05000) */
-    BO_LORA_INIT_COUNT = 4
+    BO_LORA_INIT_ZERO = 0,     /* A random, B zero */
+    BO_LORA_INIT_RANDOM = 1,   /* both random, rows of A and columns of B of length 1 */
+    BO_LORA_INIT_WEIGHT = 2,   /* the first singular vectors of the weight (PiSSA, 2404.02948) */
+    BO_LORA_INIT_GRADIENT = 3, /* those of its gradient (LoRA-GA, 2407.05000) */
 } bo_lora_init;
-typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1, BO_NORM_COUNT = 2 } bo_norm;
+typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1 } bo_norm;
 typedef enum bo_positions {
     BO_POSITIONS_ROPE = 0,           /* halves of each head turn: Llama's layout */
     BO_POSITIONS_ROPE_NEIGHBORS = 1, /* neighboring pairs turn */
     BO_POSITIONS_LEARNED = 2,
     BO_POSITIONS_SINUSOIDAL = 3,
-    BO_POSITIONS_NONE = 4,
-    BO_POSITIONS_COUNT = 5
+    BO_POSITIONS_NONE = 4
 } bo_positions;
 
 BO_API const char *bo_mlp_name(bo_mlp mlp);                          /* "relu2", "gelu", "swiglu", …; NULL: no such */

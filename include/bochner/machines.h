@@ -10,12 +10,13 @@
  *
  * With a fifth of a table's rows held out for a test, as `bochner fit --holdout 0.2` does:
  *
- *     bo_data *parts[BO_SPLIT_COUNT];
+ *     bo_data *train, *test;
  *     bo_metrics *metrics;
- *     bo_table_load(context, &(bo_table_desc){.data = {.path = "t.csv"}, .split = {.test = 0.2}}, parts);
- *     bo_samples train = bo_samples_of(parts[BO_SPLIT_TRAIN]);
- *     bo_machine_fit(context, &desc, &train, &machine);
- *     bo_data *test = parts[BO_SPLIT_TEST];
+ *     bo_table_load(context, &(bo_table_desc){.data = {.path = "t.csv"}, .split = {.test = 0.2}}, &train, NULL,
+ *                   &test);
+ *     bo_samples samples;
+ *     bo_data_samples(train, &samples);
+ *     bo_machine_fit(context, &desc, &samples, &machine);
  *     bo_machine_metrics(context, machine, 0, &metrics);
  *     bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
  *     printf("%g\n", bo_metrics_rmse(metrics));
@@ -79,7 +80,7 @@ typedef enum bo_precision {
 } bo_precision;
 
 #define BO_MACHINE_FEATURES 4096  /* length of φ where the descriptor has 0 */
-#define BO_STREAM_SAMPLE    10000 /* rows that are a good sample of a stream: bo_fitting_begin */
+#define BO_STREAM_SAMPLE    10000 /* rows that are a good sample of a stream: bo_fitting_create */
 
 typedef struct bo_machine_desc {
     bo_task task; /* AUTO: by bo_samples.classes */
@@ -115,7 +116,7 @@ typedef struct bo_samples {
 } bo_samples;
 
 /* The rows of a table; x and y stay its own. */
-BO_API bo_samples bo_samples_of(const bo_data *data);
+BO_API void bo_data_samples(const bo_data *data, bo_samples *out);
 
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                 bo_machine **out);
@@ -133,7 +134,7 @@ BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *mach
                                      size_t ldx, int *classes);
 
 /* What a machine is, and what fitting it found. */
-typedef struct bo_machine_report {
+typedef struct bo_fit_report {
     bo_task task;
     bo_loss loss;
     bo_solver solver; /* the one used */
@@ -154,13 +155,13 @@ typedef struct bo_machine_report {
     bool has_std;
     const char *why_solver;        /* a sentence */
     bo_features_accuracy accuracy; /* the statement of accuracy on training rows */
-} bo_machine_report;
-BO_API const bo_machine_report *bo_machine_describe(const bo_machine *machine);
+} bo_fit_report;
+BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
 /* β in the units of the targets: features x outputs. */
 BO_API const double *bo_machine_coefficients(const bo_machine *machine);
 
 /* What a fit will take and what its defaults mean, before there is any data. */
-typedef struct bo_fit_estimate {
+typedef struct bo_fit_cost {
     size_t features;                      /* length of φ */
     bo_loss loss;                         /* what AUTO means */
     bo_solver solver;                     /* the same */
@@ -169,11 +170,11 @@ typedef struct bo_fit_estimate {
     size_t bytes;                         /* of memory, at most */
     double operations;                    /* floating-point, with those of the search */
     double seconds;                       /* roughly, with the threads of this context on a recent processor */
-} bo_fit_estimate;
+} bo_fit_cost;
 /* desc->task tells classes from numbers; `outputs`: classes or targets. A stream (desc->stream_rows > 0) is fitted by the
  * primal solver, and `rows` are those of its sample. */
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
-                                     size_t outputs, bo_fit_estimate *out);
+                                     size_t outputs, bo_fit_cost *out);
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
 
@@ -197,8 +198,8 @@ typedef struct bo_fitting bo_fitting;
 
 /* γ, scaling and the grid of λ come from `sample`: a uniform sample of the rows to come (bo_stream_sample). It is not
  * itself learned from: the stream brings those rows again. */
-BO_API bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
-                                  bo_fitting **out);
+BO_API bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
+                                   bo_fitting **out);
 /* After a failure (memory, cancellation) part of the rows may have been added: begin anew. */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
 /* Adds what `other` has seen. Both must come from the same sample, descriptor and seed; checked. */

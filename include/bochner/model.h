@@ -26,26 +26,23 @@ extern "C" {
 typedef enum bo_choice { BO_CHOICE_AUTO = 0, BO_CHOICE_NO = 1, BO_CHOICE_YES = 2 } bo_choice;
 
 typedef enum bo_model_task {
-    BO_MODEL_LANGUAGE = 0,  /* the next token of a text */
-    BO_MODEL_CLASSIFY = 1,  /* a label of a text */
-    BO_MODEL_MATCH = 2,     /* a label of two texts, which one encoder reads */
-    BO_MODEL_TRANSLATE = 3, /* a text from a text: an encoder and a decoder */
-    BO_MODEL_TASK_COUNT = 4
+    BO_MODEL_TASK_LANGUAGE = 0,  /* the next token of a text */
+    BO_MODEL_TASK_CLASSIFY = 1,  /* a label of a text */
+    BO_MODEL_TASK_MATCH = 2,     /* a label of two texts, which one encoder reads */
+    BO_MODEL_TASK_TRANSLATE = 3, /* a text from a text: an encoder and a decoder */
 } bo_model_task;
 /* How the tokens of a text become one vector. */
 typedef enum bo_pooling {
     BO_POOLING_MEAN = 0,
     BO_POOLING_MAX = 1,
     BO_POOLING_FIRST = 2,
-    BO_POOLING_LAST = 3,
-    BO_POOLING_COUNT = 4
+    BO_POOLING_LAST = 3
 } bo_pooling;
 /* What a decoder sees of its source. */
 typedef enum bo_cross {
     BO_CROSS_ATTENTION = 0, /* every token, through attention in every layer */
     BO_CROSS_SUMMARY = 1,   /* the encoder's last output alone, added to what every token of the target begins with: the
                              * bottleneck of 1406.1078 */
-    BO_CROSS_COUNT = 2
 } bo_cross;
 /* "language", "classify", "match", "translate"; NULL: no such task. */
 BO_API const char *bo_model_task_name(bo_model_task task);
@@ -141,10 +138,11 @@ BO_API const bo_model_desc *bo_model_describe(const bo_model *model); /* with de
 BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
 /* Keeps matrices, embedding and output as BFLOAT16 or INT8 from now on and gives their float32 back: decoding reads half or a
  * quarter of the bytes. For reading only; before any session, and once. bfloat16 is saved as such (BF16), int8 is not. */
-BO_API bo_status bo_model_store(bo_context *context, bo_model *model, bo_storage storage);
+BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
 BO_API bo_storage bo_model_storage(const bo_model *model);  /* of its matrices */
 BO_API uint64_t bo_model_parameters(const bo_model *model); /* numbers in all weights, tied ones once */
-BO_API uint64_t bo_model_frozen(const bo_model *model);     /* … and in frequencies of MLPs, which stay as drawn */
+BO_API uint64_t
+bo_model_frozen_parameters(const bo_model *model); /* … and in frequencies of MLPs, which stay as drawn */
 BO_API size_t bo_model_bytes(const bo_model *model);
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer); /* NULL: the mixer is another */
 /* Weights by name, "model.layers.0.self_attn.q_proj.weight": for inspection and tests. */
@@ -181,8 +179,8 @@ typedef struct bo_session_desc {
     size_t capacity; /* most tokens kept by attention with a cache of keys; 0: the model's context */
 } bo_session_desc;
 /* Bytes of the session's state (what is saved) and of everything it needs, before it is made. */
-BO_API bo_status bo_session_memory(bo_context *context, const bo_model *model, const bo_session_desc *desc,
-                                   size_t *state_bytes, size_t *all_bytes);
+BO_API bo_status bo_session_estimate(bo_context *context, const bo_model *model, const bo_session_desc *desc,
+                                     size_t *state_bytes, size_t *all_bytes);
 BO_API bo_status bo_session_create(bo_context *context, const bo_model *model, const bo_session_desc *desc,
                                    bo_session **out);
 BO_API void bo_session_destroy(bo_session *session); /* NULL is fine; the model must still be there */

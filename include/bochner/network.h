@@ -51,7 +51,7 @@ typedef struct bo_examples {
     const int32_t *first; /* of a graph: node i sees neighbors[first[i]] … neighbors[first[i + 1] - 1]; else NULL */
     const int32_t *neighbors; /* edges of them */
     size_t *order;            /* NULL: every row is in every part */
-    size_t begin[BO_SPLIT_COUNT + 1];
+    size_t begin[4];
     bo_data *data;     /* owns x, y and schema where they came from a file */
     int32_t *adjacent; /* owns first and neighbors */
 } bo_examples;
@@ -88,11 +88,10 @@ BO_API bo_status bo_network_load(bo_context *context, const char *folder, bo_net
 BO_API bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder);
 
 typedef enum bo_network_input {
-    BO_NETWORK_ARRAY = 0,
-    BO_NETWORK_SEQUENCE = 1, /* length x channels */
-    BO_NETWORK_IMAGE = 2,    /* height x width x channels */
-    BO_NETWORK_GRAPH = 3,    /* nodes with features */
-    BO_NETWORK_INPUT_COUNT = 4
+    BO_NETWORK_INPUT_ARRAY = 0,
+    BO_NETWORK_INPUT_SEQUENCE = 1, /* length x channels */
+    BO_NETWORK_INPUT_IMAGE = 2,    /* height x width x channels */
+    BO_NETWORK_INPUT_GRAPH = 3,    /* nodes with features */
 } bo_network_input;
 BO_API const char *bo_network_input_name(bo_network_input kind); /* "array", "sequence", "image", "graph" */
 BO_API bool bo_network_input_parse(const char *name, bo_network_input *out);
@@ -103,7 +102,7 @@ typedef struct bo_network_needs {
     bool targets; /* false: it reconstructs its input */
     bo_task task;
 } bo_network_needs;
-BO_API bo_status bo_network_needs_of(bo_context *context, const char *model, const char *where, bo_network_needs *out);
+BO_API bo_status bo_network_inspect(bo_context *context, const char *model, const char *where, bo_network_needs *out);
 
 typedef struct bo_network_info {
     bo_network_input input;

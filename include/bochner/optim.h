@@ -14,15 +14,13 @@ typedef enum bo_optimizer_kind {
     BO_OPTIMIZER_SGD = 2,
     BO_OPTIMIZER_SIGN = 3, /* signSGD */
     BO_OPTIMIZER_LINF = 4, /* steepest descent in the ℓ∞ norm, per tensor: -(α/2) |g|₁ sign g */
-    BO_OPTIMIZER_COUNT = 5
 } bo_optimizer_kind;
 
 typedef enum bo_schedule_kind {
     BO_SCHEDULE_COSINE = 0,
     BO_SCHEDULE_LINEAR = 1,
     BO_SCHEDULE_WSD = 2, /* stable, then linear decay over the last `decay` part */
-    BO_SCHEDULE_CONSTANT = 3,
-    BO_SCHEDULE_COUNT = 4
+    BO_SCHEDULE_CONSTANT = 3
 } bo_schedule_kind;
 
 typedef struct bo_schedule {
@@ -36,14 +34,12 @@ typedef enum bo_muon_factor {
     BO_MUON_FACTOR_TALL = 0,     /* √max(1, rows/columns) */
     BO_MUON_FACTOR_SPECTRAL = 1, /* √(rows/columns) */
     BO_MUON_FACTOR_RMS = 2,      /* 0.2 √max(rows, columns): AdamW's update size (2502.16982) */
-    BO_MUON_FACTOR_NONE = 3,
-    BO_MUON_FACTOR_COUNT = 4
+    BO_MUON_FACTOR_NONE = 3
 } bo_muon_factor;
 
 typedef enum bo_muon_iteration {
-    BO_MUON_QUINTIC = 0,
-    BO_MUON_CUBIC = 1, /* converges to singular values of 1, slower */
-    BO_MUON_ITERATION_COUNT = 2
+    BO_MUON_ITERATION_QUINTIC = 0,
+    BO_MUON_ITERATION_CUBIC = 1, /* converges to singular values of 1, slower */
 } bo_muon_iteration;
 
 /* Zero means the default in every field. */
@@ -64,12 +60,12 @@ typedef struct bo_optimizer_desc {
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-BO_API const char *bo_optimizer_name(bo_optimizer_kind kind);           /* "muon", "adamw", "sgd", "sign", "linf" */
-BO_API const char *bo_schedule_name(bo_schedule_kind kind);             /* "cosine", "linear", "wsd", "constant" */
+BO_API const char *bo_optimizer_kind_name(bo_optimizer_kind kind);      /* "muon", "adamw", "sgd", "sign", "linf" */
+BO_API const char *bo_schedule_kind_name(bo_schedule_kind kind);        /* "cosine", "linear", "wsd", "constant" */
 BO_API const char *bo_muon_factor_name(bo_muon_factor factor);          /* "tall", "spectral", "rms", "none" */
 BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration); /* "quintic", "cubic" */
-BO_API bool bo_optimizer_parse(const char *name, bo_optimizer_kind *out);
-BO_API bool bo_schedule_parse(const char *name, bo_schedule_kind *out);
+BO_API bool bo_optimizer_kind_parse(const char *name, bo_optimizer_kind *out);
+BO_API bool bo_schedule_kind_parse(const char *name, bo_schedule_kind *out);
 BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
 BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
 

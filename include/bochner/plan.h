@@ -36,12 +36,12 @@ typedef struct bo_plan_counts {
     double layers;     /* calls are: a layer is as many whatever its size */
     double copies;     /* numbers moved: (a x b)(b x c) moves ab + bc + ac, a function of n numbers 2n */
     double operations; /* of products with weights, and of Muon's */
-    double attention;  /* operations of attention, by the count of bo_attention_plan */
+    double attention;  /* operations of attention, by the count of bo_attention_cost */
 } bo_plan_counts;
 BO_API bo_status bo_plan_count(bo_context *context, const bo_plan_shape *shape, bo_plan_counts *out);
 /* The model and its training as descriptors; pointers and lengths are the caller's to fill in. */
-BO_API bo_status bo_plan_describe(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
-                                  bo_trainer_desc *training);
+BO_API bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
+                                     bo_trainer_desc *training);
 
 /* ---- this machine --------------------------------------------------------------------------------------------------- */
 
@@ -58,10 +58,10 @@ BO_API bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timin
 
 /* Step seconds are Σ cost · count over these terms; bits of a set of them are 1 << term. */
 typedef enum bo_plan_term {
-    BO_PLAN_LAYERS = 0,
-    BO_PLAN_COPIES = 1,
-    BO_PLAN_OPERATIONS = 2,
-    BO_PLAN_ATTENTION = 3,
+    BO_PLAN_TERM_LAYERS = 0,
+    BO_PLAN_TERM_COPIES = 1,
+    BO_PLAN_TERM_OPERATIONS = 2,
+    BO_PLAN_TERM_ATTENTION = 3,
     BO_PLAN_TERMS = 4
 } bo_plan_term;
 BO_API const char *bo_plan_term_name(bo_plan_term term); /* "layers", "copies", "operations", "attention" */
@@ -94,8 +94,8 @@ typedef struct bo_plan_calibration {
 BO_API bo_status bo_plan_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine *out);
 
 /* JSON. BO_FORMAT: something is missing or makes no sense. */
-BO_API bo_status bo_plan_machine_write(bo_context *context, const bo_plan_machine *machine, const char *path);
-BO_API bo_status bo_plan_machine_read(bo_context *context, const char *path, bo_plan_machine *out);
+BO_API bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path);
+BO_API bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine *out);
 
 /* A number, and where it lies 19 times in 20. */
 typedef struct bo_plan_range {
@@ -152,7 +152,7 @@ typedef struct bo_plan_choice {
     double parameters, tokens;
     uint64_t steps;
     size_t micro_batch;
-    size_t memory; /* bytes, as bo_trainer_plan_for has them */
+    size_t memory; /* bytes, as bo_trainer_estimate has them */
     bo_plan_range step, minutes, loss;
 } bo_plan_choice;
 

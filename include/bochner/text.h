@@ -3,7 +3,7 @@
  * of a seed and a step, so that training resumes to the token.
  *
  *     bo_tokenizer *tokenizer;
- *     bo_tokenizer_bytes(context, &tokenizer);                        // 256 ids, one a byte
+ *     bo_tokenizer_create(context, &tokenizer);                        // 256 ids, one a byte
  *     bo_corpus_desc desc = {.paths = paths, .path_count = 1, .tokenizer = tokenizer};
  *     bo_corpus *corpus;
  *     bo_corpus_open(context, &desc, &corpus);
@@ -22,7 +22,7 @@ extern "C" {
 typedef struct bo_tokenizer bo_tokenizer; /* immutable, shared by threads */
 
 /* Every byte is a token: ids 0 to 255. Any text, nothing unknown. */
-BO_API bo_status bo_tokenizer_bytes(bo_context *context, bo_tokenizer **out);
+BO_API bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out);
 
 /* Zero means the default, except vocab. */
 typedef struct bo_tokenizer_desc {
@@ -43,7 +43,7 @@ BO_API bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *toke
 BO_API void bo_tokenizer_destroy(bo_tokenizer *tokenizer); /* NULL is fine */
 
 BO_API size_t bo_tokenizer_vocab(const bo_tokenizer *tokenizer); /* ids are below this */
-BO_API bool bo_tokenizer_is_bytes(const bo_tokenizer *tokenizer);
+BO_API bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer);
 BO_API int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token); /* id of a token's text; -1: none */
 /* The id that ends a document ("<|endoftext|>", "</s>", …), -1: none. */
 BO_API int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer);
@@ -62,8 +62,8 @@ BO_API bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *to
 BO_API void bo_ids_free(bo_ids *ids);
 /* Puts the special tokens around *ids that the tokenizer's template asks for ("<s>" before a text, …); often none. Encoding
  * itself adds nothing. */
-BO_API bo_status bo_tokenizer_frame(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids);
-/* The text of ids, freed with bo_text_free (data.h); decode(encode(x)) is x, byte for byte, for byte-level ones. */
+BO_API bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids);
+/* The text of ids, freed with bo_free (data.h); decode(encode(x)) is x, byte for byte, for byte-level ones. */
 BO_API bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
                                      size_t count, char **out, size_t *bytes);
 /* The bytes of one id as they stand in running text, for streaming; owned by the tokenizer. bytes NULL: not wanted. */
@@ -88,8 +88,8 @@ typedef struct bo_corpus_desc {
  * log). Documents of a tokenizer with an end token are followed by it; an empty document is none. */
 BO_API bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out);
 /* Of ids that are there already, copied; one document. BO_INVALID: there is none, or one that the tokenizer does not have. */
-BO_API bo_status bo_corpus_of_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                                  bo_corpus **out);
+BO_API bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
+                                    size_t count, bo_corpus **out);
 BO_API void bo_corpus_close(bo_corpus *corpus); /* NULL is fine */
 BO_API uint64_t bo_corpus_tokens(const bo_corpus *corpus);
 BO_API uint64_t bo_corpus_bytes(const bo_corpus *corpus); /* of the text these tokens stand for: bits per byte */
@@ -121,7 +121,7 @@ BO_API bo_status bo_batches_check(bo_context *context,
 BO_API bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first,
                                  size_t count, int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths,
                                  size_t *runs);
-BO_API uint64_t bo_batches_windows(const bo_batches_desc *desc); /* of an epoch */
+BO_API uint64_t bo_batches_per_epoch(const bo_batches_desc *desc); /* of an epoch */
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,6 @@ typedef enum bo_texts_kind {
     BO_TEXTS_PAIR = 2,         /* source, tab, target */
     BO_TEXTS_ALONE = 3,        /* a text a line: to be labeled or translated */
     BO_TEXTS_ALONE_PAIR = 4,   /* text, tab, text: to be labeled */
-    BO_TEXTS_KIND_COUNT = 5
 } bo_texts_kind;
 
 /* Zero means the default. */
@@ -64,7 +63,7 @@ BO_API size_t bo_texts_count(const bo_texts *texts); /* examples */
 BO_API size_t bo_texts_sides(const bo_texts *texts); /* texts of an example: 1 or 2 */
 BO_API uint64_t bo_texts_tokens(const bo_texts *texts, size_t side);
 BO_API size_t bo_texts_longest(const bo_texts *texts, size_t side); /* tokens; with the end */
-BO_API size_t bo_texts_cut(const bo_texts *texts);                  /* how many texts were cut */
+BO_API size_t bo_texts_truncated(const bo_texts *texts);            /* how many texts were cut */
 BO_API size_t bo_texts_classes(const bo_texts *texts);
 BO_API const char *const *bo_texts_labels(const bo_texts *texts); /* classes of them; NULL: unlabeled */
 BO_API uint64_t bo_texts_fingerprint(const bo_texts *texts);      /* of ids, labels and order */
@@ -98,9 +97,9 @@ typedef struct bo_packs_desc {
 } bo_packs_desc;
 typedef struct bo_packs bo_packs;
 BO_API bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out);
-BO_API void bo_packs_destroy(bo_packs *packs);          /* NULL is fine */
-BO_API size_t bo_packs_of_epoch(const bo_packs *packs); /* of the first */
-BO_API double bo_packs_fill(const bo_packs *packs);     /* part of the rows of the first epoch that hold tokens */
+BO_API void bo_packs_destroy(bo_packs *packs);           /* NULL is fine */
+BO_API size_t bo_packs_per_epoch(const bo_packs *packs); /* of the first */
+BO_API double bo_packs_fill(const bo_packs *packs);      /* part of the rows of the first epoch that hold tokens */
 /* The examples of pack `index` of step `step` (its first `*count` places of `examples`, room for desc.most). Epochs are laid
  * out as they come and kept one at a time: of one thread. */
 BO_API bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size_t index, size_t *examples,

@@ -91,7 +91,7 @@ typedef struct bo_trainer_desc {
 typedef struct bo_trainer bo_trainer;
 
 /* What a run will take, before it takes it. */
-typedef struct bo_trainer_plan {
+typedef struct bo_training_cost {
     uint64_t parameters, trained; /* all, and those that are not frozen */
     size_t model_bytes, gradient_bytes, optimizer_bytes, activation_bytes, all_bytes;
     size_t micro_batch;
@@ -101,8 +101,8 @@ typedef struct bo_trainer_plan {
      * that holds some; else 0. */
     size_t batch, items_of_epoch, item_tokens;
     double fill;
-} bo_trainer_plan;
-BO_API bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out);
+} bo_training_cost;
+BO_API bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, bo_training_cost *out);
 
 BO_API bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out);
 BO_API void bo_trainer_destroy(bo_trainer *trainer); /* NULL is fine */

@@ -28,7 +28,7 @@ typedef struct bo_widths_desc {
 
 typedef struct bo_widths bo_widths;
 
-BO_API bo_status bo_widths_check(bo_context *context, const bo_widths_desc *desc, bo_widths **out);
+BO_API bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_widths **out);
 BO_API void bo_widths_destroy(bo_widths *widths); /* NULL is fine */
 
 /* A number for each width, and how it follows: the slope of its logarithm against that of the width. */

@@ -244,8 +244,8 @@ static bo_status measure_ranks(adapting *a, const outcome *all, outcome *usual)
     for (size_t rank = 1; rank <= most; rank *= factor) {
         outcome now;
         bo_model *model;
-        BO_TRY(best(a, rank, BO_LORA_ZERO, &now, rank == RANK ? &merged : NULL));
-        BO_TRY(adapt(a, rank, BO_LORA_ZERO, &model));
+        BO_TRY(best(a, rank, BO_LORA_INIT_ZERO, &now, rank == RANK ? &merged : NULL));
+        BO_TRY(adapt(a, rank, BO_LORA_INIT_ZERO, &model));
         lab_point(a->run, "models", "trained", (double)rank, (double)bo_model_parameters(model) / parameters - 1);
         lab_point(a->run, "models", "gain", (double)rank, (a->before - now.loss) / (a->before - all->loss));
         bo_model_destroy(model);
@@ -264,18 +264,18 @@ static bo_status measure_starts(adapting *a, const outcome *usual)
                                                           "singular vectors of the gradient, less B0 A0"};
     float before[MOST_LOGITS], logits[MOST_LOGITS];
     BO_TRY(logits_of(a, a->base, before));
-    for (bo_lora_init init = BO_LORA_ZERO; init < BO_LORA_INIT_COUNT; init++) {
+    for (bo_lora_init init = BO_LORA_INIT_ZERO; init < BO_LORA_INIT_COUNT; init++) {
         bo_model *model;
         outcome now = *usual;
         BO_TRY(adapt(a, RANK, init, &model));
         bo_status status = logits_of(a, model, logits);
         bo_model_destroy(model);
-        if (status == BO_OK && init != BO_LORA_ZERO) status = best(a, RANK, init, &now, NULL);
+        if (status == BO_OK && init != BO_LORA_INIT_ZERO) status = best(a, RANK, init, &now, NULL);
         BO_TRY(status);
         lab_cell(a->run, "starts", names[init], "logits changed at step 0", difference(logits, before));
         lab_cell(a->run, "starts", names[init], "loss of the first quarter", now.early);
         lab_cell(a->run, "starts", names[init], "loss at the end", now.loss);
-        if (init == BO_LORA_GRADIENT)
+        if (init == BO_LORA_INIT_GRADIENT)
             lab_claim(a->run, "gradient-faster", (a->early - now.early) / (a->early - usual->early));
     }
     return BO_OK;
@@ -301,7 +301,7 @@ static bo_status measure_adapting(adapting *a)
     BO_TRY(bo_model_evaluate(lab_context(a->run), a->base, a->other.valid, 0, lab_size(a->run, 16384, 4096), &before));
     a->before = before.loss;
     BO_TRY(read_along(a));
-    BO_TRY(best(a, 0, BO_LORA_ZERO, &all, NULL));
+    BO_TRY(best(a, 0, BO_LORA_INIT_ZERO, &all, NULL));
     lab_note(a->run,
              "The model loses %.3f nats a byte on the new text as it is, %.3f after training all of its weights.",
              a->before, all.loss);

@@ -135,7 +135,7 @@ static bo_status open_sequence(lab_run *run, double g, sequence *s)
     }
     BO_TRY(bo_attention_create(context, &desc, &s->attention));
     s->state = bo_alloc(context, bo_attention_state_bytes(s->attention), 1, "a state");
-    return s->state ? bo_attention_state_begin(context, s->attention, s->state) : BO_MEMORY;
+    return s->state ? bo_attention_state_init(context, s->attention, s->state) : BO_MEMORY;
 }
 
 static void close_sequence(sequence *s)

@@ -76,7 +76,7 @@ static bo_status time_size(timing *t, size_t before, double seconds[2])
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < 2; i++) {
         states[i] = bo_alloc(context, bo_attention_state_bytes(attention), 1, "a state");
-        status = states[i] ? bo_attention_state_begin(context, attention, states[i]) : BO_MEMORY;
+        status = states[i] ? bo_attention_state_init(context, attention, states[i]) : BO_MEMORY;
     }
     if (status == BO_OK) status = time_both(t, attention, states, before, seconds);
     bo_attention_destroy(attention);

@@ -156,7 +156,7 @@ static bo_status learn(lab_run *run, bo_model *model, progress part)
 static bo_status learn_and_test(lab_run *run, const bo_tokenizer *tokenizer, size_t width, bo_cross cross,
                                 progress part, curve *out)
 {
-    const bo_model_desc desc = {.task = BO_MODEL_TRANSLATE,
+    const bo_model_desc desc = {.task = BO_MODEL_TASK_TRANSLATE,
                                 .mixer = BO_MIXER_GRU,
                                 .positions = BO_POSITIONS_LEARNED,
                                 .mlp = BO_MLP_GELU,
@@ -205,7 +205,7 @@ static bo_status measure(lab_run *run)
 {
     bo_tokenizer *tokenizer;
     curve curves[CONTESTANTS];
-    BO_TRY(bo_tokenizer_bytes(lab_context(run), &tokenizer));
+    BO_TRY(bo_tokenizer_create(lab_context(run), &tokenizer));
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < CONTESTANTS; i++) {
         const progress part = {(double)i / CONTESTANTS, (double)(i + 1) / CONTESTANTS};

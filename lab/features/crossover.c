@@ -227,11 +227,11 @@ static double growth(const crossover_curves *c, const double *values)
 static bo_status train_length(lab_run *run, bo_context *context, size_t kind, crossover_curves *curves, size_t at)
 {
     crossover_case c;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     const double tokens = curves->tokens[at];
     bo_status status = open_case(run, context, kind, TRAIN_HEADS, (size_t)tokens, true, &c);
     if (status == BO_OK) status = time_calls(&c, train_once, lab_size(run, SAMPLES, 3), &curves->seconds[kind][at]);
-    if (status == BO_OK) status = bo_attention_plan_for(context, c.attention, &c.shape, &plan);
+    if (status == BO_OK) status = bo_attention_estimate(context, c.attention, &c.shape, &plan);
     close_case(&c);
     BO_TRY(status);
     curves->operations[kind][at] = plan.operations;
@@ -273,7 +273,7 @@ static bo_status read_text(crossover_case *c, size_t tokens)
     c->state = bo_alloc(c->context, bytes, 1, "a state");
     c->kept = bo_alloc(c->context, bytes, 1, "a state");
     if (!c->state || !c->kept) return BO_MEMORY;
-    BO_TRY(bo_attention_state_begin(c->context, c->attention, c->kept));
+    BO_TRY(bo_attention_state_init(c->context, c->attention, c->kept));
     return bo_attention_extend(c->context, c->attention, &shape, &in, (void *const[]){c->kept}, c->arrays[OUT]);
 }
 

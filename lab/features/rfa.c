@@ -267,7 +267,7 @@ static bo_status decoder_read(lab_run *run, decoder *d, size_t tokens)
     const bo_attention_shape shape = {
         .sequences = 1, .tokens = tokens, .no_queries = true, .layout = BO_LAYOUT_TOKENS_FIRST};
     const bo_attention_inputs in = {.k = d->x, .v = d->x};
-    BO_TRY(bo_attention_state_begin(lab_context(run), d->attention, d->state));
+    BO_TRY(bo_attention_state_init(lab_context(run), d->attention, d->state));
     return bo_attention_extend(lab_context(run), d->attention, &shape, &in, &d->state, NULL);
 }
 

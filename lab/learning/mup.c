@@ -245,7 +245,7 @@ static bo_status measure_sizes(sweep *s)
                                .seed = lab_seed(s->run)};
         desc.model.seed = lab_seed(s->run);
         bo_widths *checked;
-        BO_TRY(bo_widths_check(lab_context(s->run), &desc, &checked));
+        BO_TRY(bo_widths_measure(lab_context(s->run), &desc, &checked));
         record_activations(s->run, checked, side, &grows[side]);
         sizes[side] = record_norms(s->run, checked, side);
         bo_widths_destroy(checked);

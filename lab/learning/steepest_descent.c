@@ -74,7 +74,7 @@ static const bo_optimizer_desc optimizers[NORMS] = {
      .momentum = -1,
      .clip = -1,
      .factor = BO_MUON_FACTOR_NONE,
-     .iteration = BO_MUON_CUBIC,
+     .iteration = BO_MUON_ITERATION_CUBIC,
      .iterations = 30},
 };
 
@@ -190,7 +190,7 @@ static bo_status measure_steps(lab_run *run)
         }
     }
     bo_optimizer_desc muon = optimizers[SPECTRAL];
-    muon.iteration = BO_MUON_QUINTIC, muon.iterations = 0;
+    muon.iteration = BO_MUON_ITERATION_QUINTIC, muon.iterations = 0;
     BO_TRY(engine_step(context, &muon, g, quintic));
     for (size_t k = 0; k < SIZE; k++) quintic[k] = -quintic[k];
     BO_TRY(decrease(context, SPECTRAL, g, quintic, &value));

@@ -58,7 +58,7 @@ static bo_status train(training_set *set, bo_plan_shape shape, double tokens, bo
     bo_model *model;
     lab_trained trained;
     const double step = (double)(shape.context * shape.batch), steps = round(tokens / step);
-    BO_TRY(bo_plan_describe(lab_context(set->run), &shape, &desc, &training));
+    BO_TRY(bo_plan_descriptors(lab_context(set->run), &shape, &desc, &training));
     const lab_training how = {.optimizer = training.optimizer,
                               .batch = shape.batch,
                               .steps = (uint64_t)steps,

@@ -190,7 +190,7 @@ static bo_status open_memory(bo_context *context, const bo_recall_options *o, co
     BO_TRY(bo_attention_create(context, &desc, &out->attention));
     BO_TRY(allocate(out, o, kind, knob));
     BO_TRY(calibrate(out));
-    return bo_attention_state_begin(context, out->attention, out->state);
+    return bo_attention_state_init(context, out->attention, out->state);
 }
 
 static void close_memory(memory *m)

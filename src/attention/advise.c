@@ -418,7 +418,7 @@ static void explain(const bo_trials *t, bool infinite, const bo_row *best, bo_at
     char window[64] = "";
     if (best->desc.window)
         snprintf(window, sizeof window, "a window of %zu keys (%s) and ", best->desc.window,
-                 bo_attention_name(best->desc.kind));
+                 bo_attention_kind_name(best->desc.kind));
     if (a->reachable)
         say(a, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
             c->why[0] - 'a' + 'A', c->why + 1);

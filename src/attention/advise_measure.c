@@ -3,7 +3,7 @@
 #include <string.h>
 #include "../base/rng.h"
 #include "advise.h"
-#include "compare.h"
+#include "measure.h"
 #include "../math/linalg.h"
 #include "row_transform.h"
 

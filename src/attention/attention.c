@@ -300,6 +300,6 @@ bo_status bo_attention_state_move(bo_context *context, const bo_attention *from,
         memcpy(out, state, bo_attention_state_bytes(to));
         return BO_OK;
     }
-    BO_TRY(bo_attention_state_begin(context, to, out));
+    BO_TRY(bo_attention_state_init(context, to, out));
     return move_kept(context, from, state, to, out);
 }

@@ -6,7 +6,7 @@
 #include "calibration.h"
 #include "kinds.h"
 #include "parameters.h"
-#include "compare.h"
+#include "measure.h"
 
 /* ---- batches --------------------------------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static bo_status check(bo_context *context, const bo_attention *attention, doubl
         return bo_fail(context, BO_INVALID, "calibration: momentum must be in [0, 1), found %g", momentum);
     if (!attention->features || !bo_features_frequencies(attention->features[0]))
         return bo_fail(context, BO_INVALID, "calibration: kind %s has no frequencies to draw here",
-                       bo_attention_name(d->kind));
+                       bo_attention_kind_name(d->kind));
     if (d->proposal == BO_PROPOSAL_NONE && d->features.sampling == BO_SAMPLING_DRAWN)
         return bo_fail(context, BO_INVALID,
                        "calibration: with proposal none and sampling drawn frequencies do not depend on data; found "
@@ -507,7 +507,7 @@ static bo_status check_match(bo_context *context, const bo_calibration *c, const
                  {"one_draw", a->one_draw, b->one_draw}};
     if (a->kind != b->kind)
         return bo_fail(context, BO_INVALID, "calibration: it has seen data of kind %s, the attention is %s",
-                       bo_attention_name(a->kind), bo_attention_name(b->kind));
+                       bo_attention_kind_name(a->kind), bo_attention_kind_name(b->kind));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].expected != sizes[i].found)
             return bo_fail(context, BO_INVALID, "calibration: it has seen data of %s = %zu, the attention has %zu",

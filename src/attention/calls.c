@@ -55,7 +55,7 @@ static void forward_task(void *arg, size_t index, int worker)
 static bo_status prepare_final(bo_context *context, const bo_call *call)
 {
     for (size_t s = 0; call->final && s < call->shape->sequences; s++) {
-        if (!call->initial) BO_TRY(bo_attention_state_begin(context, call->attention, call->final[s]));
+        if (!call->initial) BO_TRY(bo_attention_state_init(context, call->attention, call->final[s]));
         if (call->initial && call->initial[s] != call->final[s])
             memcpy(call->final[s], call->initial[s], bo_attention_state_bytes(call->attention));
     }
@@ -73,7 +73,7 @@ static bo_status one_by_one(bo_context *context, bo_call *call)
     return BO_OK;
 }
 
-bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan)
+bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
     return engine->together && plan->tasks &&

@@ -9,7 +9,7 @@ typedef struct bo_geometry {
     bo_work *work;
     bo_sequence *sequences; /* shape.sequences of them */
     size_t queries_total, keys_total;
-    bo_attention_plan plan; /* bytes are those of one worker */
+    bo_attention_cost plan; /* bytes are those of one worker */
     size_t tape_bytes, tape_states;
 } bo_geometry;
 
@@ -21,13 +21,13 @@ void bo_geometry_free(bo_geometry *geometry);
 
 /* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
 void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count,
-                            bo_attention_plan *plan);
+                            bo_attention_cost *plan);
 
 /* Blocks of scratch for `tasks` tasks: one per thread, or one per task where they are fewer. */
 size_t bo_scratch_count(bo_context *context, size_t tasks);
 
 /* Fewer tasks than threads, and an engine that can use all of them. */
-bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan);
+bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan);
 
 /* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);

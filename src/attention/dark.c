@@ -129,7 +129,7 @@ bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, con
     if (!attention) return bo_fail(context, BO_INVALID, "whitening: the attention is NULL");
     if (!(attention->traits & BO_TRAIT_MATRIX))
         return bo_fail(context, BO_INVALID, "whitening is for kind dark; found %s",
-                       bo_attention_name(attention->desc.kind));
+                       bo_attention_kind_name(attention->desc.kind));
     if (!(amount >= 0 && isfinite(amount)))
         return bo_fail(context, BO_INVALID, "whitening: amount must be positive (0: the default), found %g", amount);
     if (!m) return bo_fail(context, BO_INVALID, "whitening: there is nowhere to put m");
@@ -280,7 +280,7 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
     const bo_attention_desc *desc = &attention->desc;
     if (!(attention->traits & BO_TRAIT_PROPOSE))
         return bo_fail(context, BO_INVALID, "a proposal is for kinds favor and dark; found %s",
-                       bo_attention_name(desc->kind));
+                       bo_attention_kind_name(desc->kind));
     if (desc->features.function != BO_FUNCTION_POSITIVE)
         return bo_fail(context, BO_INVALID, "a proposal is for function positive; found %s",
                        bo_function_name(desc->features.function));

@@ -196,7 +196,7 @@ static size_t choose_chunk(const bo_attention *attention)
     return best;
 }
 
-static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan)
+static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *plan)
 {
     size_t longest = bo_max(longest_queries, longest_keys);
     bo_carver forward = {0};

@@ -87,7 +87,7 @@ static inline size_t bo_delta_reach(const bo_delta *work, size_t i)
     return bo_min(i / BO_DELTA_BAND * BO_DELTA_BAND + BO_DELTA_BAND, work->keys);
 }
 
-size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
+size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);
 void bo_delta_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
 /* ---- backward -------------------------------------------------------------------------------------------------------- */

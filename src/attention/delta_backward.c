@@ -216,7 +216,7 @@ typedef struct back_work {
 } back_work;
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                           const bo_attention_plan *plan, bo_carver *carver)
+                           const bo_attention_cost *plan, bo_carver *carver)
 {
     size_t values = attention->desc.value_dim, chunks = plan->segment / plan->chunk;
     back_work work = {.back = delta_back_make(attention, in, key_head, plan->chunk, carver)};
@@ -225,7 +225,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
     return work;
 }
 
-size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan)
 {
     bo_carver carver = {0};
     back_make(attention, NULL, 0, plan, &carver);

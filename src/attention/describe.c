@@ -95,7 +95,7 @@ static bo_status check_fields(bo_context *context, const bo_attention_desc *d)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         char words[BO_KIND_WORDS];
         if (!fields[i].given || fields[i].traits & traits) continue;
-        REFUSE("%s with kind %s; it belongs to %s", fields[i].text, bo_attention_name(d->kind),
+        REFUSE("%s with kind %s; it belongs to %s", fields[i].text, bo_attention_kind_name(d->kind),
                bo_kinds_with(fields[i].traits, words));
     }
     return BO_OK;
@@ -106,7 +106,7 @@ static bo_status resolve_window(bo_context *context, bo_attention_desc *d)
     const unsigned traits = bo_attention_traits(d);
     const bool keeps = traits & BO_TRAIT_CAPACITY;
     if (traits & BO_TRAIT_CAUSAL && !d->causal)
-        REFUSE("kind %s is causal; found causal = false", bo_attention_name(d->kind));
+        REFUSE("kind %s is causal; found causal = false", bo_attention_kind_name(d->kind));
     if (traits & BO_TRAIT_WINDOW && !keeps && !d->window) d->window = BO_USUAL_WINDOW;
     if (d->window && !d->causal) REFUSE("a window of %zu needs causal attention", d->window);
     if (d->window > MOST_TOKENS) REFUSE("window must be at most %zu, found %zu", MOST_TOKENS, d->window);
@@ -172,7 +172,8 @@ bo_status bo_resolve_softmax_map(bo_context *context, bo_attention_desc *d)
     if (!d->scale) d->scale = 1 / sqrt((double)d->dim);
     if (f->kernel != BO_KERNEL_SOFTMAX) return BO_OK;
     if (f->gamma != 0 && f->gamma != d->scale)
-        REFUSE("kind %s takes gamma from scale = %g; found gamma = %g", bo_attention_name(d->kind), d->scale, f->gamma);
+        REFUSE("kind %s takes gamma from scale = %g; found gamma = %g", bo_attention_kind_name(d->kind), d->scale,
+               f->gamma);
     f->gamma = d->scale;
     return BO_OK;
 }
@@ -206,7 +207,7 @@ static bo_status check_sampling(bo_context *context, const bo_attention_desc *d)
     if (d->proposal != BO_PROPOSAL_NONE && !(f->kernel == BO_KERNEL_SOFTMAX && positive))
         REFUSE("proposal %s is for positive features of the softmax kernel of kinds %s; found kind %s, kernel %s, "
                "function %s",
-               bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_name(d->kind),
+               bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_kind_name(d->kind),
                bo_kernel_name(f->kernel), bo_function_name(f->function) ? bo_function_name(f->function) : "none");
     if (f->sampling != BO_SAMPLING_DRAWN && f->sampling != BO_SAMPLING_OPTIMAL)
         REFUSE("features are drawn or sampled optimally; found %s",

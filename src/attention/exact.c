@@ -115,7 +115,7 @@ size_t bo_exact_bytes(const bo_attention *attention, size_t longest, size_t span
     return carver.bytes;
 }
 
-static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *out)
+static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *out)
 {
     (void)longest_queries;
     out->query_tile = BO_SOFTMAX_TILE;
@@ -286,7 +286,7 @@ static size_t together_threads(size_t tasks)
     return tasks + 1;
 }
 
-static size_t together_bytes(const bo_attention *attention, const bo_attention_plan *out, size_t threads)
+static size_t together_bytes(const bo_attention *attention, const bo_attention_cost *out, size_t threads)
 {
     (void)attention;
     return threads * out->forward_bytes;

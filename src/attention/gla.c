@@ -119,7 +119,7 @@ static forward_work forward_make(const bo_attention *attention, const bo_attenti
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
 /* Small states are cheaply brought up to date block by block; others, which lie further away, less often. */
-static size_t choose_chunk(const bo_attention *attention, const bo_attention_plan *plan)
+static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t state = attention->desc.dim * attention->desc.value_dim * sizeof(float), chunk = BO_GATED_ROWS;
     if (attention->desc.chunk) return attention->desc.chunk;
@@ -129,7 +129,7 @@ static size_t choose_chunk(const bo_attention *attention, const bo_attention_pla
 }
 
 static void make_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys,
-                      bo_attention_plan *plan)
+                      bo_attention_cost *plan)
 {
     bo_carver carver = {0};
     plan->chunk = choose_chunk(attention, plan);

@@ -60,7 +60,7 @@ bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_he
  * Nothing where there are none. */
 void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width);
 
-size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
+size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);
 void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
 #endif

@@ -33,7 +33,7 @@ static size_t blocks_of(size_t tokens)
 }
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                           const bo_attention_plan *plan, bo_carver *carver)
+                           const bo_attention_cost *plan, bo_carver *carver)
 {
     enum { ROWS = BO_GATED_ROWS };
     size_t dim = attention->desc.dim, values = attention->desc.value_dim;
@@ -52,7 +52,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
     return work;
 }
 
-size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan)
 {
     bo_carver carver = {0};
     back_make(attention, NULL, 0, plan, &carver);

@@ -74,7 +74,7 @@ static chunk_work carve(const bo_attention *attention, const bo_attention_inputs
     return work;
 }
 
-static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *out)
+static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *out)
 {
     bo_linear_plan(attention, longest_queries, longest_keys, out);
     bo_carver forward = {NULL, 0}, backward = {NULL, 0};

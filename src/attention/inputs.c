@@ -68,7 +68,7 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     if (in->solves && !(attention->traits & BO_TRAIT_ITERATIONS)) {
         char words[BO_KIND_WORDS];
         REFUSE("solves belongs to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, words),
-               bo_attention_name(d->kind));
+               bo_attention_kind_name(d->kind));
     }
     if (in->log_gate && !bo_gate_width(d))
         REFUSE("log_gate is given but the gate is %s%s", bo_gate_name(d->gate),
@@ -77,7 +77,7 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     if (in->beta && no_keys) REFUSE("beta is given without keys");
     if (!in->log_gate && bo_gate_width(d) && keys_total)
         REFUSE("%s %s needs log_gate, found NULL", d->gate ? "gate" : "kind",
-               d->gate ? bo_gate_name(d->gate) : bo_attention_name(d->kind));
+               d->gate ? bo_gate_name(d->gate) : bo_attention_kind_name(d->kind));
     return BO_OK;
 }
 
@@ -204,7 +204,7 @@ static bo_status blame_largest(bo_context *context, const bo_call *call)
 static bool blame_states(bo_context *context, const bo_call *call, const char *name, const float *const *gradients,
                          const char *advice)
 {
-    size_t floats = bo_attention_state_gradient(call->attention);
+    size_t floats = bo_attention_state_gradient_floats(call->attention);
     for (size_t s = 0; gradients && s < call->shape->sequences; s++)
         for (size_t i = 0; i < floats; i++) {
             if (isfinite(gradients[s][i])) continue;

@@ -12,7 +12,7 @@
  * softmax.c     tiles over explicit keys (kv_cache.c: where they lie); exact.c the engine of it
  * hybrid.c      both, with one denominator
  * gla.c …, delta.c …, ridge.c …: the memories; segments.c: what they share with linear.c
- * gate.c, calibration.c, proposals.c, dark.c, compare.c, advise.c …: attention.h's sections on parameters from data and on
+ * gate.c, calibration.c, proposals.c, dark.c, measure.c, advise.c …: attention.h's sections on parameters from data and on
  *               honesty
  *
  * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t
@@ -123,7 +123,7 @@ typedef struct bo_call {
     const bo_attention_inputs *in;
     const bo_sequence *sequences;
     size_t queries_total, keys_total;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     const void *const *initial;
     void *const *final;
     float *out;   /* forward writes it, backward reads it */
@@ -156,7 +156,7 @@ typedef struct bo_token_operations {
  * not_finite. */
 struct bo_engine {
     /* Fills the plan's tiles and bytes of scratch a worker needs; longest: the longest sequence's queries and keys. */
-    void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
+    void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *plan);
     void (*forward)(const bo_call *call, size_t sequence, size_t key_head,
                     void *scratch); /* plan.forward_bytes each worker */
     /* Adds to `parameters`: this task's own zeroed gradients, laid out as parameters.h says. */
@@ -165,9 +165,9 @@ struct bo_engine {
      * takes in all; worth it from this many threads on. NULL: threads stay idle. */
     bo_status (*together)(bo_context *context, bo_call *call);
     size_t (*together_threads)(size_t tasks);
-    size_t (*together_bytes)(const bo_attention *attention, const bo_attention_plan *plan, size_t threads);
+    size_t (*together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     /* States that the tape keeps for one key head of a sequence. NULL: none. */
-    size_t (*tape_states)(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
+    size_t (*tape_states)(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);
     /* Engines whose memory is not bo_sums: floats of one key head in a state (all zeros is the state of nothing), and of
      * their gradient. NULL: bo_sums, or nothing. */
     size_t (*memory)(const bo_attention *attention);

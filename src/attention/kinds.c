@@ -195,12 +195,12 @@ static const char *const proposal_names[BO_PROPOSAL_COUNT] = {"none", "oprf", "s
 BO_NAMED(gate, bo_gate, gate_names)
 BO_NAMED(proposal, bo_proposal, proposal_names)
 
-const char *bo_attention_name(bo_attention_kind kind)
+const char *bo_attention_kind_name(bo_attention_kind kind)
 {
     return is_kind(kind) ? kinds[kind].name : NULL;
 }
 
-bool bo_attention_parse(const char *name, bo_attention_kind *out)
+bool bo_attention_kind_parse(const char *name, bo_attention_kind *out)
 {
     for (size_t i = 0; i < BO_ATTENTION_COUNT; i++) {
         if (!bo_same_name(name, kinds[i].name)) continue;

@@ -20,7 +20,7 @@ static double chunk_cost(const bo_attention *attention, double depth, size_t chu
 }
 
 /* The cheapest, but its rows, three times over, stay in half of the second cache. */
-static size_t choose_chunk(const bo_attention *attention, const bo_attention_plan *plan)
+static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t best = 16, depth = bo_linear_depth(attention);
     if (attention->desc.chunk) return attention->desc.chunk;
@@ -43,7 +43,7 @@ static bo_linear_forward linear_forward_make(const bo_attention *attention, cons
     return work;
 }
 
-void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan)
+void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *plan)
 {
     size_t longest = longest_queries > longest_keys ? longest_queries : longest_keys;
     bo_carver forward = {0};
@@ -347,13 +347,13 @@ static void *states_at(const bo_attention *attention, const wave_head *head, siz
 }
 
 /* Keys of a wave: short sequences, as those of a step, have not so many. */
-static size_t wave_keys(const bo_attention_plan *plan)
+static size_t wave_keys(const bo_attention_cost *plan)
 {
     return bo_min(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
 }
 
 static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                           const bo_attention_plan *plan, bo_carver *carver)
+                           const bo_attention_cost *plan, bo_carver *carver)
 {
     wave_head head = {.linear = bo_linear_make(attention, in, key_head, plan->chunk, carver)};
     head.fk = bo_carve_floats(carver, wave_keys(plan) * head.linear.depth);
@@ -362,14 +362,14 @@ static wave_head head_make(const bo_attention *attention, const bo_attention_inp
     return head;
 }
 
-static size_t head_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+static size_t head_bytes(const bo_attention *attention, const bo_attention_cost *plan)
 {
     bo_carver carver = {0};
     head_make(attention, NULL, 0, plan, &carver);
     return carver.bytes;
 }
 
-static size_t linear_waves_bytes(const bo_attention *attention, const bo_attention_plan *plan, size_t threads)
+static size_t linear_waves_bytes(const bo_attention *attention, const bo_attention_cost *plan, size_t threads)
 {
     return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
 }

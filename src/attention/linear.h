@@ -165,8 +165,8 @@ static inline bool bo_linear_sweeps(const bo_call *call, size_t sequence)
 }
 
 void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys,
-                    bo_attention_plan *plan);
-size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
+                    bo_attention_cost *plan);
+size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 /* Work space of a step: features of `count` sequences' tokens together. */
 typedef struct bo_linear_step_work {

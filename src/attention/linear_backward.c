@@ -355,7 +355,7 @@ typedef struct back_work {
 } back_work;
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                           const bo_attention_plan *plan, bo_carver *carver)
+                           const bo_attention_cost *plan, bo_carver *carver)
 {
     size_t chunk = plan->chunk, chunks = attention->desc.causal ? plan->segment / chunk : 1;
     back_work work = {.back = linear_back_make(attention, in, key_head, chunk, carver)};
@@ -368,7 +368,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
     return work;
 }
 
-size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan)
 {
     bo_carver carver = {0};
     back_make(attention, NULL, 0, plan, &carver);

@@ -97,8 +97,8 @@ static bo_status check_taken(bo_context *context, const bo_attention *attention,
     return bo_fail(context, BO_INVALID, "attention: %s%s%s belongs to %s %s; found kind %s, gate %s",
                    gradient ? "the gradient of " : "", name, gradient ? " is asked for, which" : "",
                    traits == BO_TRAIT_GATE_FIXED ? "gate" : "kinds",
-                   traits == BO_TRAIT_GATE_FIXED ? "fixed" : bo_kinds_with(traits, words), bo_attention_name(d->kind),
-                   bo_gate_name(d->gate));
+                   traits == BO_TRAIT_GATE_FIXED ? "fixed" : bo_kinds_with(traits, words),
+                   bo_attention_kind_name(d->kind), bo_gate_name(d->gate));
 }
 
 bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in)

@@ -270,7 +270,7 @@ static size_t choose_chunk(const bo_attention_desc *d)
     return d->gate == BO_GATE_NONE ? 64 : 32;
 }
 
-static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *out)
+static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_cost *out)
 {
     bo_carver forward = {0};
     out->chunk = choose_chunk(&attention->desc);

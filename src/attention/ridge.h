@@ -155,7 +155,7 @@ void bo_ridge_direct_output(const bo_attention_ridge *work, float *out);
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 
-size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
+size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);
 void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
 #endif

@@ -45,7 +45,7 @@ static void carve_factor(back_work *work, bo_carver *carver)
 }
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                           const bo_attention_plan *plan, bo_carver *carver)
+                           const bo_attention_cost *plan, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim, wide = dim + values, chunk = plan->chunk;
     back_work work = {.ridge = bo_ridge_make(attention, in, key_head, chunk, 2 * attention->group, carver),
@@ -74,7 +74,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
     return work;
 }
 
-size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan)
 {
     bo_carver carver = {0};
     back_make(attention, NULL, 0, plan, &carver);

@@ -18,7 +18,7 @@ size_t bo_segment(size_t chunk, size_t tokens)
     return side * chunk;
 }
 
-size_t bo_segment_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys)
+size_t bo_segment_states(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys)
 {
     (void)queries;
     return attention->desc.causal && keys ? (keys - 1) / plan->segment : 1;

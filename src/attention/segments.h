@@ -10,7 +10,7 @@ float bo_log_gate(const float *log_gate);
 /* Tokens between the states that a tape keeps. */
 size_t bo_segment(size_t chunk, size_t tokens);
 /* An engine's tape_states: those between segments, or where keys are not taken in token by token the only one. */
-size_t bo_segment_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
+size_t bo_segment_states(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);
 
 /* Where the tokens of one key head are; rows that are not there are NULL. */
 typedef struct bo_token_rows {

@@ -59,14 +59,14 @@ size_t bo_attention_state_bytes(const bo_attention *attention)
     return sizeof(bo_state_header) + attention->desc.key_heads * (attention->sums_bytes + attention->kept_bytes);
 }
 
-size_t bo_attention_state_gradient(const bo_attention *attention)
+size_t bo_attention_state_gradient_floats(const bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
     if (attention->engine->memory_gradient) return d->key_heads * attention->engine->memory_gradient(attention);
     return d->key_heads * (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim));
 }
 
-bo_status bo_attention_state_begin(bo_context *context, const bo_attention *attention, void *state)
+bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state)
 {
     if (!attention || !state)
         return bo_fail(context, BO_INVALID, "state: the %s is NULL", attention ? "state" : "attention");
@@ -89,7 +89,7 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
     if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
     memcpy(&header, state, sizeof header);
     if (header.magic != MAGIC)
-        return bo_fail(context, BO_INVALID, "state: these bytes are no state (bo_attention_state_begin makes one)");
+        return bo_fail(context, BO_INVALID, "state: these bytes are no state (bo_attention_state_init makes one)");
     if (header.version != VERSION)
         return bo_fail(context, BO_VERSION, "state: version %u, this library knows %d", header.version, VERSION);
     if (header.fingerprint != attention->fingerprint)
@@ -138,7 +138,7 @@ static bo_status check_sums(bo_context *context, const bo_attention *attention, 
     BO_TRY(bo_attention_state_check(context, attention, state));
     if (attention->traits & BO_TRAIT_CAPACITY)
         return bo_fail(context, BO_INVALID, "state: kind %s keeps keys and values, not sums",
-                       bo_attention_name(attention->desc.kind));
+                       bo_attention_kind_name(attention->desc.kind));
     if (key_head >= attention->desc.key_heads)
         return bo_fail(context, BO_INVALID, "state: key head %zu of %zu", key_head, attention->desc.key_heads);
     return BO_OK;
@@ -169,7 +169,7 @@ bo_status bo_attention_state_get(bo_context *context, const bo_attention *attent
     BO_TRY(check_sums(context, attention, state, key_head));
     contents held = contents_of(attention, (void *)state, key_head);
     if (z && !held.z_floats)
-        return bo_fail(context, BO_INVALID, "state: kind %s has no z", bo_attention_name(attention->desc.kind));
+        return bo_fail(context, BO_INVALID, "state: kind %s has no z", bo_attention_kind_name(attention->desc.kind));
     if (s) memcpy(s, held.s, held.s_floats * sizeof *s);
     if (z) memcpy(z, held.z, held.z_floats * sizeof *z);
     if (log_scale) *log_scale = held.log_scale ? (double)*held.log_scale : 0;

@@ -35,7 +35,8 @@ static bo_status check_given(bo_context *context, const bo_op_call *call, size_t
     const bo_attention_attributes *a = call->attributes;
     const bo_operand *in = &call->in[i];
     if (!g->columns)
-        REFUSE("attention: kind %s takes no %s", bo_attention_name(bo_attention_describe(a->attention)->kind), g->name);
+        REFUSE("attention: kind %s takes no %s", bo_attention_kind_name(bo_attention_describe(a->attention)->kind),
+               g->name);
     if (g->rows == 1 && in->rows * in->columns == g->columns)
         return check_floats(context, call, "attention", i, g->name, 0, 0);
     return check_floats(context, call, "attention", i, g->name, g->rows, g->columns);
@@ -82,7 +83,8 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
     for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
         if (a->given >> i & 1) BO_TRY(check_given(context, call, at++, &list[i]));
     if (bo_gate_width(d) && !a->ask && !(a->given & BO_GIVEN_LOG_GATE))
-        REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_name(d->kind), bo_gate_name(d->gate));
+        REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_kind_name(d->kind),
+               bo_gate_name(d->gate));
     give(call, 0, call->in[0].rows, d->heads * d->value_dim);
     return BO_OK;
 }

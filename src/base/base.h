@@ -3,6 +3,7 @@
 #define BO_BASE_H
 
 #include <bochner/base.h>
+#include "counts.h"
 #include "sizes.h"
 #include "tiny.h"
 
@@ -21,12 +22,11 @@ bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...
 
 /* `count * size` bytes, zeroed (bo_alloc) or not (bo_alloc_raw), aligned to 64. On overflow or exhaustion: NULL
  * and the context's error says how much was wanted and `what` for. A request of zero bytes yields a valid block.
- * A block remembers its allocator, so that it may outlive the context. */
+ * A block remembers its allocator, so that it may outlive the context; bo_free releases it. */
 void *bo_alloc(bo_context *context, size_t count, size_t size, const char *what);
 void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *what);
 /* Keeps the first min(old, new) bytes; on failure the old block stays valid. NULL is an empty old block. */
 void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what);
-void bo_free(void *block); /* NULL is fine */
 char *bo_strdup(bo_context *context, const char *text);
 size_t bo_usual_memory(void); /* bytes that a work may take unless told otherwise: three quarters of the machine's */
 

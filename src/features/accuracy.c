@@ -98,8 +98,8 @@ static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_featu
     out->features_for_1pct = (double)f->desc.features * (f->function->exact ? 1 : excess * excess);
 }
 
-bo_status bo_features_error(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
-                            size_t pairs, uint64_t seed, bo_features_accuracy *out)
+bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
+                              size_t pairs, uint64_t seed, bo_features_accuracy *out)
 {
     size_t dim = features->desc.dim;
     memset(out, 0, sizeof *out);

@@ -241,7 +241,7 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
     return BO_OK;
 }
 
-bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, size_t *bytes)
+bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes)
 {
     bo_features_desc resolved;
     BO_TRY(bo_features_resolve(context, desc, &resolved));

@@ -102,7 +102,7 @@ bool bo_kernel_of_products(bo_kernel kernel)
     return definition && definition->of_products;
 }
 
-bool bo_features_free_length(const bo_features_desc *desc)
+bool bo_features_needs_length(const bo_features_desc *desc)
 {
     const bo_function which = desc->function ? desc->function : bo_function_default(desc->kernel);
     const bo_function_definition *function = bo_function_find(which);

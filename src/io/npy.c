@@ -257,13 +257,13 @@ static bo_status write_array(bo_context *context, const char *path, const bo_arr
     return status;
 }
 
-bo_status bo_npy_write_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values)
+bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values)
 {
     const bo_array table = {.rank = 2, .shape = {rows, columns}};
     return write_array(context, path, &table, values, sizeof *values);
 }
 
-bo_status bo_npy_write_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values)
+bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values)
 {
     const bo_array table = {.rank = 2, .shape = {rows, columns}};
     return write_array(context, path, &table, values, sizeof *values);

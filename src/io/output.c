@@ -143,7 +143,7 @@ bo_status bo_output_commit(bo_context *context, bo_output *output)
     return status;
 }
 
-bo_status bo_file_write(bo_context *context, const char *path, const void *bytes, size_t size)
+bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size)
 {
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));

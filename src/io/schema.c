@@ -136,11 +136,6 @@ bool bo_schema_common_unit(const bo_schema *schema)
     return schema->common_unit;
 }
 
-void bo_text_free(char *text)
-{
-    bo_free(text);
-}
-
 const char *bo_place(const bo_reader *reader, size_t row, size_t line, size_t column, char out[BO_PLACE_TEXT])
 {
     char label[BO_COLUMN_TEXT];
@@ -212,7 +207,7 @@ static size_t write_columns(bo_json_text *text, const bo_schema *schema, size_t 
     return count;
 }
 
-bo_status bo_schema_to_json(bo_context *context, const bo_schema *schema, char **out)
+bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, char **out)
 {
     bo_json_text text = {.context = context};
     *out = NULL;
@@ -399,7 +394,7 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema *
     return status;
 }
 
-bo_status bo_schema_from_json(bo_context *context, const char *text, bo_schema **out)
+bo_status bo_schema_load_memory(bo_context *context, const char *text, bo_schema **out)
 {
     *out = NULL;
     const size_t length = strlen(text);

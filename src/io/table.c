@@ -97,9 +97,8 @@ static bo_status split_files(bo_context *context, const bo_table_desc *desc, bo_
     return BO_OK;
 }
 
-bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data *parts[BO_SPLIT_COUNT])
+static bo_status load_parts(bo_context *context, const bo_table_desc *desc, bo_data **parts)
 {
-    for (int p = 0; p < BO_SPLIT_COUNT; p++) parts[p] = NULL;
     BO_TRY(check(context, desc));
     bo_data **files = bo_alloc(context, file_count(desc), sizeof *files, "the files of a table");
     if (!files) return BO_MEMORY;
@@ -112,9 +111,28 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
     }
     for (size_t i = 0; i < file_count(desc); i++) bo_data_destroy(files[i]);
     bo_free(files);
-    for (int p = 0; p < BO_SPLIT_COUNT && status != BO_OK; p++) {
-        bo_data_destroy(parts[p]);
-        parts[p] = NULL;
+    return status;
+}
+
+bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data **train, bo_data **valid,
+                        bo_data **test)
+{
+    bo_data *parts[BO_SPLIT_COUNT] = {NULL};
+    bo_data **const out[BO_SPLIT_COUNT] = {train, valid, test};
+    const double shares[BO_SPLIT_COUNT] = {1, desc->split.valid, desc->split.test};
+    bo_status status = BO_OK;
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
+        if (out[p]) *out[p] = NULL;
+        if (!out[p] && !(shares[p] <= 0)) status = BO_INVALID;
+    }
+    if (status != BO_OK)
+        return bo_fail(context, status, "a part of the table has a share of its rows but no place to go");
+    status = load_parts(context, desc, parts);
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
+        if (status == BO_OK && out[p])
+            *out[p] = parts[p];
+        else
+            bo_data_destroy(parts[p]);
     }
     return status;
 }

@@ -100,19 +100,19 @@ static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
 }
 
 bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim, size_t outputs,
-                              bo_fit_estimate *out)
+                              bo_fit_cost *out)
 {
     bo_features_desc map = bo_fitting_map(desc, dim), resolved;
     map.sampling = BO_SAMPLING_DRAWN; /* data-aware maps are as large as others, but want to see the data */
     map.pair_norm = 1;
     BO_TRY(bo_features_resolve(context, &map, &resolved));
     fit_size size = {(double)rows, (double)dim, (double)resolved.features, (double)outputs};
-    bo_fit_estimate found = {.features = resolved.features,
-                             .loss = BO_LOSS_RIDGE,
-                             .solver = BO_SOLVER_PRIMAL,
-                             .why_solver = BO_WHY_STREAM,
-                             .searches_gamma = !(desc->features.gamma > 0),
-                             .searches_lambda = !(desc->lambda > 0)};
+    bo_fit_cost found = {.features = resolved.features,
+                         .loss = BO_LOSS_RIDGE,
+                         .solver = BO_SOLVER_PRIMAL,
+                         .why_solver = BO_WHY_STREAM,
+                         .searches_gamma = !(desc->features.gamma > 0),
+                         .searches_lambda = !(desc->lambda > 0)};
     if (!desc->stream_rows) {
         found.loss = choose_loss(desc, &size);
         found.why_solver = choose_solver(desc, found.loss, &size, &found.solver);

@@ -220,7 +220,7 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     bo_status status = report_to_json(context, machine, &report);
     if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
-    if (status == BO_OK && schema) status = bo_schema_to_json(context, schema, &schema_json);
+    if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
         meta[metas++] = (bo_meta){"format_version", version};
@@ -233,7 +233,7 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
     bo_free(report);
     bo_free(map_json);
     bo_free(owned);
-    bo_text_free(schema_json);
+    bo_free(schema_json);
     return status;
 }
 
@@ -257,7 +257,7 @@ static bo_status check_format(bo_context *context, const bo_tensors *file)
 
 static bo_status check_report(bo_context *context, const char *path, const bo_machine *machine)
 {
-    const bo_machine_report *r = &machine->report;
+    const bo_fit_report *r = &machine->report;
     const bo_features_desc *map = bo_features_describe(machine->phi);
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
                 r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
@@ -321,7 +321,7 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
 /* Callers index the machine's outputs by the schema's classes and targets. */
 static bo_status check_schema(bo_context *context, const char *path, const bo_machine *machine, const bo_schema *schema)
 {
-    const bo_machine_report *r = &machine->report;
+    const bo_fit_report *r = &machine->report;
     bool targets = r->classes || bo_schema_targets(schema) == 0 || bo_schema_targets(schema) == r->outputs;
     if (bo_schema_dim(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
     return bo_fail(context, BO_FORMAT,
@@ -341,7 +341,7 @@ bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **ou
     if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
     if (status == BO_OK) status = load_machine(context, file, machine);
     const char *json = bo_tensors_meta(file, "schema");
-    if (status == BO_OK && schema && json) status = bo_schema_from_json(context, json, schema);
+    if (status == BO_OK && schema && json) status = bo_schema_load_memory(context, json, schema);
     if (status == BO_OK && schema && *schema) status = check_schema(context, path, machine, *schema);
     bo_tensors_close(file);
     if (status != BO_OK) {

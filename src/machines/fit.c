@@ -104,8 +104,8 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     map.sample_stride = kept->dim;
     bo_status status = bo_features_create(context, &map, &fitting->phi);
     if (status == BO_OK)
-        status = bo_features_error(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
-                                   &fitting->report.accuracy);
+        status = bo_features_measure(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
+                                     &fitting->report.accuracy);
     if (status == BO_UNSUPPORTED && fitting->phi) { /* a user's own map has no closed form to be compared with */
         fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
         status = BO_OK;
@@ -119,24 +119,24 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
     const bo_machine_desc *desc = &fitting->desc;
     const bo_features_desc *map = bo_features_describe(fitting->phi);
     bo_features_accuracy accuracy = fitting->report.accuracy;
-    fitting->report = (bo_machine_report){.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
-                                          .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss,
-                                          .solver = BO_SOLVER_PRIMAL,
-                                          .scaling = fitting->scaler.kind,
-                                          .dim = samples->dim,
-                                          .outputs = fitting->targets.outputs,
-                                          .classes = samples->classes,
-                                          .features = map->features,
-                                          .kernel = map->kernel,
-                                          .function = map->function,
-                                          .draw = map->draw,
-                                          .gamma = map->gamma,
-                                          .lambda = choice->lambda,
-                                          .spectrum = choice->spectrum,
-                                          .search_seconds = choice->seconds,
-                                          .search_score = choice->score,
-                                          .noise_std = NAN,
-                                          .accuracy = accuracy};
+    fitting->report = (bo_fit_report){.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
+                                      .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss,
+                                      .solver = BO_SOLVER_PRIMAL,
+                                      .scaling = fitting->scaler.kind,
+                                      .dim = samples->dim,
+                                      .outputs = fitting->targets.outputs,
+                                      .classes = samples->classes,
+                                      .features = map->features,
+                                      .kernel = map->kernel,
+                                      .function = map->function,
+                                      .draw = map->draw,
+                                      .gamma = map->gamma,
+                                      .lambda = choice->lambda,
+                                      .spectrum = choice->spectrum,
+                                      .search_seconds = choice->seconds,
+                                      .search_score = choice->score,
+                                      .noise_std = NAN,
+                                      .accuracy = accuracy};
 }
 
 /* Everything before the first row is learned: scaling, targets, γ and λ, the map. `rows`: how many will come. */
@@ -189,7 +189,8 @@ static bo_status open_moments(bo_context *context, bo_fitting *fitting)
                              &fitting->moments);
 }
 
-bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample, bo_fitting **out)
+bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
+                            bo_fitting **out)
 {
     *out = NULL;
     BO_TRY(check(context, desc, sample));
@@ -280,7 +281,7 @@ static bo_status same_map(bo_context *context, const bo_features *a, const bo_fe
 
 bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other)
 {
-    const bo_machine_report *a = &fitting->report, *b = &other->report;
+    const bo_fit_report *a = &fitting->report, *b = &other->report;
     if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
         return bo_fail(context, BO_INVALID,
                        "cannot merge: %zu columns, %zu features, %zu outputs against %zu, %zu, %zu", a->dim,
@@ -478,7 +479,7 @@ bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, cons
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* for streams only */
-    bo_fit_estimate plan;
+    bo_fit_cost plan;
     BO_TRY(bo_machine_estimate(context, desc, samples->rows, samples->dim,
                                samples->classes ? samples->classes : samples->targets, &plan));
     resolved.loss = plan.loss;

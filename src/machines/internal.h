@@ -150,7 +150,7 @@ typedef enum bo_uncertainty {
 
 /* Invariant: of the fields of uncertainty exactly those of its kind are there. */
 struct bo_machine {
-    bo_machine_report report; /* why_solver points to a constant, or to `why` after loading */
+    bo_fit_report report; /* why_solver points to a constant, or to `why` after loading */
     char why[160];
     bo_scaler scaler;
     bo_features *phi;
@@ -175,7 +175,7 @@ struct bo_machine {
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
-bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out);
+bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
@@ -201,7 +201,7 @@ typedef struct bo_fit_problem { /* what every solver gets */
 
 typedef struct bo_search_choice {
     double gamma, lambda;
-    double score;    /* see bo_machine_report.search_score */
+    double score;    /* see bo_fit_report.search_score */
     double spectrum; /* largest eigenvalue of ZᵀZ expected for all rows */
     double seconds;
 } bo_search_choice;
@@ -280,7 +280,7 @@ struct bo_fitting {
     float quantum; /* of bo_row_map */
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
-    bo_machine_report report;
+    bo_fit_report report;
     double seconds;
     bool report_progress;
 };

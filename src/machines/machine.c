@@ -21,7 +21,7 @@ BO_NAMED(precision, bo_precision, precision_names)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out)
+bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out)
 {
     *out = NULL;
     bo_machine *machine = bo_alloc(context, 1, sizeof *machine, "the machine");
@@ -64,7 +64,7 @@ bo_row_map bo_machine_row_map(const bo_machine *machine)
     return (bo_row_map){&machine->scaler, machine->phi, (float)machine->quantum};
 }
 
-const bo_machine_report *bo_machine_describe(const bo_machine *machine)
+const bo_fit_report *bo_machine_report(const bo_machine *machine)
 {
     return &machine->report;
 }
@@ -299,7 +299,7 @@ bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, si
 
 bo_status bo_machine_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
 {
-    const bo_machine_report *report = &machine->report;
+    const bo_fit_report *report = &machine->report;
     const bo_metrics_desc classes = {.classes = report->classes};
     const bo_metrics_desc numbers = {.targets = report->outputs, .has_std = report->has_std, .points = points};
     return bo_metrics_create(context, report->classes ? &classes : &numbers, out);
@@ -319,7 +319,7 @@ enum { EVALUATED_ROWS = 4096 };
 bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
                               const double *y, bo_metrics *metrics)
 {
-    const bo_machine_report *report = &machine->report;
+    const bo_fit_report *report = &machine->report;
     const bool has_std = metrics->desc.has_std;
     const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
     if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))

@@ -37,9 +37,9 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
     return BO_OK;
 }
 
-bo_samples bo_samples_of(const bo_data *data)
+void bo_data_samples(const bo_data *data, bo_samples *out)
 {
-    return (bo_samples){.rows = data->rows,
+    *out = (bo_samples){.rows = data->rows,
                         .dim = data->dim,
                         .targets = data->targets,
                         .x = data->x,

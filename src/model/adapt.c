@@ -23,7 +23,7 @@ void bo_adapter_destroy(bo_adapter *adapter)
 /* What says labels is small, and where the model was made of another it is new: nobody trained it. */
 static const char *usual_whole(bo_model_task task)
 {
-    return task == BO_MODEL_CLASSIFY ? "score" : task == BO_MODEL_MATCH ? "match,score" : "";
+    return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
 }
 
 static bo_status create(bo_context *context, const bo_model *model, const bo_lora_desc *desc, bo_adapter **out)
@@ -61,9 +61,9 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lora
         return bo_fail(context, BO_INVALID, "lora: expected an alpha above 0, found %g", desc->alpha);
     if ((unsigned)desc->init >= BO_LORA_INIT_COUNT)
         return bo_fail(context, BO_INVALID, "lora: there is no beginning of number %d", (int)desc->init);
-    if (desc->init == BO_LORA_GRADIENT && !desc->data)
+    if (desc->init == BO_LORA_INIT_GRADIENT && !desc->data)
         return bo_fail(context, BO_INVALID, "lora: values from the gradient need a text");
-    if (desc->init == BO_LORA_GRADIENT)
+    if (desc->init == BO_LORA_INIT_GRADIENT)
         BO_TRY(bo_model_require_language(context, model, "lora: the gradient of a text"));
     return BO_OK;
 }
@@ -198,7 +198,7 @@ void bo_model_drop_adapters(bo_model *model)
 bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_desc *desc)
 {
     BO_TRY(check(context, model, desc));
-    if (desc->init == BO_LORA_GRADIENT) BO_TRY(take_gradients(context, model, desc));
+    if (desc->init == BO_LORA_INIT_GRADIENT) BO_TRY(take_gradients(context, model, desc));
     BO_TRY(bo_model_put_adapters(context, model, desc));
     const bo_status status = bo_lora_begin(context, model->weights, model->adapter->aside, desc->seed);
     if (status == BO_OK) {

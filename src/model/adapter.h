@@ -25,7 +25,7 @@ size_t bo_adapter_whole_numbers(bo_weights *weights);
 /* How often the rank of training stands in the files. */
 static inline size_t bo_adapter_ranks(const bo_lora *lora)
 {
-    return lora->init == BO_LORA_ZERO ? 1 : 2;
+    return lora->init == BO_LORA_INIT_ZERO ? 1 : 2;
 }
 
 /* adapter_model.safetensors: the values of the adapters, which a model to be read into has already, and of layers that are

@@ -24,7 +24,7 @@ static bo_weights *adapter_weights(const bo_model *model)
 /* As PEFT calls them. */
 static const char *task_type(bo_model_task task)
 {
-    return task == BO_MODEL_LANGUAGE ? "CAUSAL_LM" : task == BO_MODEL_TRANSLATE ? "SEQ_2_SEQ_LM" : "SEQ_CLS";
+    return task == BO_MODEL_TASK_LANGUAGE ? "CAUSAL_LM" : task == BO_MODEL_TASK_TRANSLATE ? "SEQ_2_SEQ_LM" : "SEQ_CLS";
 }
 
 static void add_name(bo_json_text *text, const char *name, size_t length)
@@ -90,7 +90,7 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, co
     }
     bo_json_raw(&text, ",\n  \"lora_dropout\": 0,\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
                        "  \"inference_mode\": true\n}\n");
-    const bo_status status = text.failed ? BO_MEMORY : bo_file_write(context, path, text.bytes, text.length);
+    const bo_status status = text.failed ? BO_MEMORY : bo_file_save(context, path, text.bytes, text.length);
     bo_free(text.bytes);
     return status;
 }
@@ -469,7 +469,7 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
                        bo_tensors_path(file), init);
     config->known = base != NULL;
     config->digest = base ? strtoull(base, NULL, 16) : 0;
-    if (config->init == BO_LORA_ZERO) return BO_OK;
+    if (config->init == BO_LORA_INIT_ZERO) return BO_OK;
     if (config->rank % 2)
         return bo_fail(context, BO_FORMAT, "%s: of init %s, expected an even rank, found %zu", bo_tensors_path(file),
                        init, config->rank);

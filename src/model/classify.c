@@ -197,7 +197,7 @@ typedef struct labeler {
 void bo_model_texts(const bo_model *model, bool alone, bo_texts_desc *out)
 {
     const bo_model_desc *d = &model->desc;
-    const bool pairs = d->task == BO_MODEL_MATCH, translates = d->task == BO_MODEL_TRANSLATE;
+    const bool pairs = d->task == BO_MODEL_TASK_MATCH, translates = d->task == BO_MODEL_TASK_TRANSLATE;
     const int32_t end = model->tokenizer ? bo_tokenizer_end(model->tokenizer) : -1;
     *out = (bo_texts_desc){.tokenizer = model->tokenizer, .labels = d->labels, .classes = d->classes};
     out->kind = pairs ? BO_TEXTS_LABELED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELED;
@@ -213,9 +213,9 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_text
     if (!d->labels)
         return bo_fail(context, BO_INVALID, "labels: the model's task is %s; it knows no labels",
                        bo_model_task_name(d->task));
-    if (bo_texts_kind_of(texts) == BO_TEXTS_PAIR || bo_texts_sides(texts) != (d->task == BO_MODEL_MATCH ? 2u : 1u))
+    if (bo_texts_kind_of(texts) == BO_TEXTS_PAIR || bo_texts_sides(texts) != (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u))
         return bo_fail(context, BO_INVALID, "labels: a model whose task is %s takes %s: bo_model_texts says how",
-                       bo_model_task_name(d->task), d->task == BO_MODEL_MATCH ? "pairs of texts" : "texts alone");
+                       bo_model_task_name(d->task), d->task == BO_MODEL_TASK_MATCH ? "pairs of texts" : "texts alone");
     return BO_OK;
 }
 

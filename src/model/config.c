@@ -153,7 +153,7 @@ static const bo_config_field translate_fields[] = {PLAIN("encoder_layers", BO_CO
 
 static bool labels(bo_model_task task)
 {
-    return task == BO_MODEL_CLASSIFY || task == BO_MODEL_MATCH;
+    return task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
 }
 
 static const char *architecture_of(bo_model_task task)
@@ -204,9 +204,9 @@ static void write_fields(bo_json_text *text, const bo_config_field *fields, size
 /* Nothing for a language model. */
 static void write_task(bo_json_text *text, const bo_model_desc *desc)
 {
-    if (desc->task == BO_MODEL_LANGUAGE) return;
+    if (desc->task == BO_MODEL_TASK_LANGUAGE) return;
     write_fields(text, task_fields, COUNT(task_fields), desc);
-    if (desc->task == BO_MODEL_TRANSLATE) write_fields(text, translate_fields, COUNT(translate_fields), desc);
+    if (desc->task == BO_MODEL_TASK_TRANSLATE) write_fields(text, translate_fields, COUNT(translate_fields), desc);
     if (!labels(desc->task)) return;
     write_fields(text, label_fields, COUNT(label_fields), desc);
     write_labels(text, desc);
@@ -262,7 +262,7 @@ static bo_status read_labels(bo_context *context, const char *where, const cJSON
 static bo_status read_task(bo_context *context, const char *where, const cJSON *json, bo_config *out)
 {
     BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, &out->desc));
-    if (out->desc.task == BO_MODEL_TRANSLATE)
+    if (out->desc.task == BO_MODEL_TASK_TRANSLATE)
         return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json,
                                      &out->desc);
     if (!labels(out->desc.task)) return BO_OK;
@@ -277,7 +277,7 @@ enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 24 };
 
 /* ---- names -------------------------------------------------------------------------------------------------------- */
 
-NAMED(bo_attention_kind, attention)
+NAMED(bo_attention_kind, attention_kind)
 NAMED(bo_gate, gate)
 NAMED(bo_proposal, proposal)
 NAMED(bo_kernel, kernel)
@@ -381,8 +381,8 @@ static const bo_config_field attention_fields[] = {
      .type = BO_CONFIG_NAME,
      .offset = offsetof(bo_model_desc, attention.kind),
      .required = true,
-     .text = attention_text,
-     .parse = attention_parse},
+     .text = attention_kind_text,
+     .parse = attention_kind_parse},
     ENUM("gate", attention.gate, gate),
     {.name = "normalizer",
      .former = "normaliser",

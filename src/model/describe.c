@@ -19,7 +19,7 @@ enum { MOST_CLASSES = 1 << 14, MOST_LABEL = 255 }; /* a list of labels is read b
 
 static bool labels(bo_model_task task)
 {
-    return task == BO_MODEL_CLASSIFY || task == BO_MODEL_MATCH;
+    return task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
 }
 
 bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who)
@@ -28,7 +28,7 @@ bo_status bo_model_require_language(bo_context *context, const bo_model *model, 
                                        "labels pairs of texts: bo_model_classify",
                                        "translates texts: bo_model_translate"};
     if (!model) return bo_fail(context, BO_INVALID, "%s: the model is NULL", who);
-    if (model->desc.task == BO_MODEL_LANGUAGE) return BO_OK;
+    if (model->desc.task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
     return bo_fail(context, BO_INVALID, "%s is for language models; this model %s (tasks.h) uses it", who,
                    uses[model->desc.task]);
 }
@@ -51,7 +51,7 @@ bool bo_model_is_causal(const bo_model_desc *d, bo_model_part part)
 /* A summary is the last token's output, which knows all of the source only where every layer reads forwards. */
 bool bo_model_alternates(const bo_model_desc *d)
 {
-    if (d->task == BO_MODEL_LANGUAGE || d->cross == BO_CROSS_SUMMARY || d->forward) return false;
+    if (d->task == BO_MODEL_TASK_LANGUAGE || d->cross == BO_CROSS_SUMMARY || d->forward) return false;
     return !bo_nn_mixer_attends(d->mixer) || looks_back(&d->attention);
 }
 
@@ -128,9 +128,9 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
     if (!bo_cross_name(d->cross)) REFUSE("no way to see a source with number %d", (int)d->cross);
     if (!labels(d->task) && (d->classes || d->labels || d->pooling || d->forward))
         REFUSE("classes, labels, pooling and forward belong to the tasks classify and match, found them with %s", name);
-    if (d->task != BO_MODEL_TRANSLATE && (d->encoder_layers || d->cross))
+    if (d->task != BO_MODEL_TASK_TRANSLATE && (d->encoder_layers || d->cross))
         REFUSE("encoder_layers and cross belong to the task translate, found them with %s", name);
-    if (d->task == BO_MODEL_LANGUAGE) return BO_OK;
+    if (d->task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
     if (d->mixer == BO_MIXER_MLP)
         REFUSE("mixer mlp has matrices for the places of a window; texts of the task %s have any length: another mixer",
                name);
@@ -165,8 +165,8 @@ static bo_attention_desc usual_cross(const bo_model_desc *d)
 static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
 {
     bo_attention_desc *a = &d->cross_attention;
-    if (d->task != BO_MODEL_TRANSLATE || d->cross != BO_CROSS_ATTENTION) *a = (bo_attention_desc){0};
-    if (d->task != BO_MODEL_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
+    if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) *a = (bo_attention_desc){0};
+    if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
     if (!is_given(a)) *a = usual_cross(d);
     if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
         REFUSE("cross_attention sees all of a source at once: it has no gate and no window, and is not hybrid");
@@ -177,7 +177,7 @@ static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
 
 bool bo_model_attends(const bo_model_desc *d, bo_model_part part)
 {
-    if (part == BO_MODEL_PART_CROSS) return d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_ATTENTION;
+    if (part == BO_MODEL_PART_CROSS) return d->task == BO_MODEL_TASK_TRANSLATE && d->cross == BO_CROSS_ATTENTION;
     return bo_nn_mixer_attends(d->mixer);
 }
 
@@ -240,7 +240,7 @@ static bool turns(bo_positions positions)
 /* A text and its end. */
 size_t bo_model_positions(const bo_model_desc *d)
 {
-    return d->context + (d->task == BO_MODEL_TRANSLATE);
+    return d->context + (d->task == BO_MODEL_TASK_TRANSLATE);
 }
 
 size_t bo_model_most_tokens(const bo_model_desc *d)
@@ -266,7 +266,7 @@ static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
 /* Translations end, also where the tokenizer has nothing that says so. */
 static size_t count_ids(const bo_tokenizer *tokenizer, bo_model_task task)
 {
-    return bo_tokenizer_vocab(tokenizer) + (task == BO_MODEL_TRANSLATE && bo_tokenizer_end(tokenizer) < 0);
+    return bo_tokenizer_vocab(tokenizer) + (task == BO_MODEL_TASK_TRANSLATE && bo_tokenizer_end(tokenizer) < 0);
 }
 
 static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenizer, bo_model_desc *d)
@@ -383,7 +383,7 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
                                      bo_attention_desc *a)
 {
     bo_features_desc *f = &a->features;
-    if (!bo_attention_name(a->kind)) REFUSE("no attention with number %d", (int)a->kind);
+    if (!bo_attention_kind_name(a->kind)) REFUSE("no attention with number %d", (int)a->kind);
     if (f->kernel == BO_KERNEL_CUSTOM || f->custom) REFUSE("a callback does not fit a model's file: kernel custom");
     if (f->length_scales || f->sample) REFUSE("attention.features has length_scales or a sample: a model has none");
     BO_TRY(fill_size(context, "heads", d->heads, &a->heads));
@@ -392,7 +392,7 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
     BO_TRY(fill_size(context, "value_dim", d->head_dim, &a->value_dim));
     a->causal = bo_model_is_causal(d, part);
     if (bo_attention_has(a, BO_TRAIT_MEMORY)) a->normalizer = BO_NORMALIZER_NONE;
-    if (!f->features && bo_attention_has(a, BO_TRAIT_DRAWS) && bo_features_free_length(f)) f->features = 128;
+    if (!f->features && bo_attention_has(a, BO_TRAIT_DRAWS) && bo_features_needs_length(f)) f->features = 128;
     if (!f->seed) f->seed = d->seed;
     bool signed_features = bo_attention_has(a, BO_TRAIT_UNIT_ROWS) && f->kernel == BO_KERNEL_RBF;
     if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;

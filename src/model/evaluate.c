@@ -178,7 +178,7 @@ bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo
                            .tokens = e.scored,
                            .seconds = seconds,
                            .tokens_per_second = (double)e.scored / seconds};
-    return bo_session_memory(context, model, &(bo_session_desc){.capacity = most_kept(&e)}, &out->state_bytes, NULL);
+    return bo_session_estimate(context, model, &(bo_session_desc){.capacity = most_kept(&e)}, &out->state_bytes, NULL);
 }
 
 /* ====================================================================================================================
@@ -247,7 +247,7 @@ static bo_status score_pack(bo_context *context, scoring *s, size_t *examples, s
 static bo_status score_packs(bo_context *context, scoring *s)
 {
     size_t examples[EXAMPLES], count;
-    for (size_t i = 0, packs = bo_packs_of_epoch(s->packs); i < packs; i++) {
+    for (size_t i = 0, packs = bo_packs_per_epoch(s->packs); i < packs; i++) {
         BO_TRY(bo_progress(context, "evaluating", (double)i, (double)packs));
         BO_TRY(bo_packs_get(context, s->packs, i, 0, examples, &count));
         BO_TRY(score_pack(context, s, examples, count));
@@ -277,7 +277,7 @@ static bo_status compare(bo_context *context, const bo_model *model, const bo_te
     const char *reference = bo_texts_words(texts, example, 1, &reference_bytes);
     BO_TRY(bo_tokenizer_decode(context, model->tokenizer, ids->items, ids->count, &words, &bytes));
     bo_status status = bo_bleu_add(context, counts, words, bytes, reference, reference_bytes, tokenize);
-    bo_text_free(words);
+    bo_free(words);
     return status;
 }
 

@@ -160,7 +160,7 @@ static bo_status write_config(bo_context *context, const bo_model *model, const 
 {
     char *json;
     BO_TRY(bo_config_write(context, model, &json));
-    bo_status status = bo_file_write(context, path, json, strlen(json));
+    bo_status status = bo_file_save(context, path, json, strlen(json));
     bo_free(json);
     return status;
 }

@@ -96,7 +96,7 @@ typedef struct labeling {
 
 static size_t texts_of(const labeling *r)
 {
-    const bool pairs = r->stack.model->desc.task == BO_MODEL_MATCH && r->desc->half != BO_HALF_SOURCE;
+    const bool pairs = r->stack.model->desc.task == BO_MODEL_TASK_MATCH && r->desc->half != BO_HALF_SOURCE;
     return r->desc->examples * (pairs ? 2 : 1);
 }
 
@@ -141,7 +141,7 @@ static void label(const labeling *r, bo_value x)
 {
     const bo_stack *stack = &r->stack;
     const bo_model_desc *d = &stack->model->desc;
-    if (d->task == BO_MODEL_MATCH) x = compare(r, x);
+    if (d->task == BO_MODEL_TASK_MATCH) x = compare(r, x);
     bo_graph_scope(stack->graph, "output");
     x = bo_nn_dropout(stack->graph, x, d->dropout, BO_STACK_POOLED_STREAM);
     bo_value inputs[3] = {x, head_weight(stack, "score", d->classes)};
@@ -394,7 +394,7 @@ bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const 
                               const bo_text_pack *packed, bo_pass *pass)
 {
     const bo_packed_stream *stream = &packed->stream;
-    const bool translates = model->desc.task == BO_MODEL_TRANSLATE;
+    const bool translates = model->desc.task == BO_MODEL_TASK_TRANSLATE;
     BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, stream->tokens));
     BO_TRY(write_if(context, graph, graph->positions, stream->positions));
     BO_TRY(write_if(context, graph, graph->reversal, stream->reversal));
@@ -414,10 +414,11 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
                                 bo_model_graph *out)
 {
     static void (*const record[BO_MODEL_TASK_COUNT])(const bo_model *, const bo_model_graph_desc *,
-                                                     bo_model_graph *) = {[BO_MODEL_LANGUAGE] = record_language,
-                                                                          [BO_MODEL_CLASSIFY] = record_labels,
-                                                                          [BO_MODEL_MATCH] = record_labels,
-                                                                          [BO_MODEL_TRANSLATE] = record_translation};
+                                                     bo_model_graph *) = {[BO_MODEL_TASK_LANGUAGE] = record_language,
+                                                                          [BO_MODEL_TASK_CLASSIFY] = record_labels,
+                                                                          [BO_MODEL_TASK_MATCH] = record_labels,
+                                                                          [BO_MODEL_TASK_TRANSLATE] =
+                                                                              record_translation};
     *out = (bo_model_graph){0};
     if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));

@@ -150,7 +150,7 @@ static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
 static bo_status check(bo_context *context, const bo_model *model, const bo_lanes_desc *desc)
 {
     if (!model || !desc) return bo_fail(context, BO_INVALID, "lanes: the %s is NULL", model ? "descriptor" : "model");
-    if (model->desc.task != BO_MODEL_LANGUAGE && model->desc.task != BO_MODEL_TRANSLATE)
+    if (model->desc.task != BO_MODEL_TASK_LANGUAGE && model->desc.task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "lanes: a model whose task is %s has nothing to say token by token",
                        bo_model_task_name(model->desc.task));
     if (!desc->count || desc->count > BO_LANES_MOST)
@@ -191,7 +191,7 @@ static bo_status plan(bo_context *context, const bo_model *model, const bo_lanes
     if (!desc->source) lanes->desc.source = bo_model_positions(d);
     BO_TRY(take_attentions(context, lanes));
     BO_TRY(place_states(context, lanes, lane_state_bytes, &lanes->lane));
-    if (d->task != BO_MODEL_TRANSLATE) return BO_OK;
+    if (d->task != BO_MODEL_TASK_TRANSLATE) return BO_OK;
     if (d->cross == BO_CROSS_ATTENTION) return place_states(context, lanes, source_state_bytes, &lanes->source);
     lanes->source.bytes = d->width * sizeof *lanes->summaries;
     return BO_OK;
@@ -274,7 +274,7 @@ static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t l
     if (keeps_every_key(lanes->attentions[0]) && taken >= lanes->desc.capacity)
         return bo_fail(context, BO_INVALID,
                        "lanes: attention %s keeps every key, and lane %zu is full: %zu tokens (capacity)",
-                       bo_attention_name(d->attention.kind), lane, lanes->desc.capacity);
+                       bo_attention_kind_name(d->attention.kind), lane, lanes->desc.capacity);
     if ((most && taken >= most) || taken == INT32_MAX)
         return bo_fail(context, BO_INVALID, "lanes: positions end at %zu, which lane %zu has reached", taken, lane);
     return BO_OK;
@@ -519,7 +519,7 @@ static bo_status begin_states(bo_context *context, const reading *r)
         for (size_t s = 0; s < r->sequences; s++) {
             char *state = block_of(r, s) + lanes->source.offsets[i];
             r->table[(cross + i) * r->sequences + s] = state;
-            BO_TRY(bo_attention_state_begin(context, lanes->attentions[cross + i], state));
+            BO_TRY(bo_attention_state_init(context, lanes->attentions[cross + i], state));
         }
     return BO_OK;
 }
@@ -562,7 +562,7 @@ static bo_status read_some(bo_context *context, const reading *r)
 static bo_status check_sources(bo_context *context, const bo_lanes *lanes, const bo_text_view *sources, size_t count)
 {
     const bo_model_desc *d = &lanes->model->desc;
-    if (d->task != BO_MODEL_TRANSLATE)
+    if (d->task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "lanes: a model whose task is %s has no sources",
                        bo_model_task_name(d->task));
     if (!sources || !count || count > lanes->desc.count)

@@ -49,7 +49,7 @@ static bo_status resolve_features(bo_context *context, size_t most, bo_model_des
     if (f->features && d->hidden && f->features != d->hidden)
         REFUSE("mlp_features.features must be hidden = %zu (or 0), found %zu", d->hidden, f->features);
     if (!d->hidden) d->hidden = f->features;
-    if (!d->hidden && bo_features_free_length(f)) d->hidden = default_hidden(d);
+    if (!d->hidden && bo_features_needs_length(f)) d->hidden = default_hidden(d);
     if (d->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, d->hidden);
     f->features = d->hidden; /* 0: the function says */
     f->dim = d->width;
@@ -112,7 +112,7 @@ bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_featur
     return BO_OK;
 }
 
-uint64_t bo_model_frozen(const bo_model *model)
+uint64_t bo_model_frozen_parameters(const bo_model *model)
 {
     uint64_t numbers = 0;
     for (size_t i = 0; model->mlp_maps && i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++)

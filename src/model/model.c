@@ -83,7 +83,7 @@ bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *
     BO_TRY(bo_model_parametrize(context, model));
     bo_weights_set_lora(model->weights, lora);
     bo_model_graph_desc desc = {.rows = 1, .logits = true};
-    if (model->desc.task != BO_MODEL_LANGUAGE) desc.rows = desc.most_sequences = 2;
+    if (model->desc.task != BO_MODEL_TASK_LANGUAGE) desc.rows = desc.most_sequences = 2;
     desc.examples = desc.source_rows = 1;
     BO_TRY(bo_model_graph_create(context, model, &desc, &probe));
     bo_model_graph_destroy(&probe);
@@ -197,7 +197,7 @@ static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
     const uint64_t words[] = {d->task,  d->classes, d->pooling, d->forward,   d->encoder_layers,
                               d->cross, a->kind,    a->gate,    a->normalizer};
     const double numbers[] = {a->scale, a->clamp, a->power, a->temperature};
-    if (d->task == BO_MODEL_LANGUAGE) return hash;
+    if (d->task == BO_MODEL_TASK_LANGUAGE) return hash;
     hash = hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
     for (size_t i = 0; d->labels && i < d->classes; i++)
         hash = hash_bytes(hash, d->labels[i], strlen(d->labels[i]) + 1);

@@ -27,7 +27,7 @@ typedef enum bo_model_part {
 static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part) /* the first number; END: of all */
 {
     if (part == BO_MODEL_PART_LAYERS) return 0;
-    if (part == BO_MODEL_PART_CROSS || d->task != BO_MODEL_TRANSLATE) return d->layers;
+    if (part == BO_MODEL_PART_CROSS || d->task != BO_MODEL_TASK_TRANSLATE) return d->layers;
     return 2 * d->layers + (part == BO_MODEL_PART_END ? d->encoder_layers : 0);
 }
 

@@ -27,7 +27,7 @@ size_t bo_layer_state_room(const bo_model_desc *d, size_t layer, const bo_attent
 bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size_t layer, const bo_attention *attention,
                                void *state)
 {
-    if (attention) return bo_attention_state_begin(context, attention, state);
+    if (attention) return bo_attention_state_init(context, attention, state);
     memset(state, 0, bo_layer_state_bytes(d, layer, attention));
     return BO_OK;
 }
@@ -40,7 +40,8 @@ bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size
 bool bo_session_has_capacity(const bo_model *model)
 {
     const bo_attention_desc *attention = &model->desc.attention;
-    return bo_nn_mixer_attends(model->desc.mixer) && bo_attention_has(attention, BO_TRAIT_CAPACITY) && !attention->window;
+    return bo_nn_mixer_attends(model->desc.mixer) && bo_attention_has(attention, BO_TRAIT_CAPACITY) &&
+           !attention->window;
 }
 
 static size_t layer_bytes(const bo_session *session, size_t layer)
@@ -95,8 +96,8 @@ static bo_status plan_graph(bo_context *context, const bo_session *session, size
     return bo_model_graph_create(context, session->model, &desc, out);
 }
 
-bo_status bo_session_memory(bo_context *context, const bo_model *model, const bo_session_desc *desc,
-                            size_t *state_bytes, size_t *all_bytes)
+bo_status bo_session_estimate(bo_context *context, const bo_model *model, const bo_session_desc *desc,
+                              size_t *state_bytes, size_t *all_bytes)
 {
     bo_session session = {0};
     bo_status status = resolve(context, model, desc, &session);
@@ -194,7 +195,8 @@ static bo_status check_room(bo_context *context, const bo_session *session, size
             context, BO_INVALID,
             "session: attention %s keeps every key, and there is room for %zu tokens (capacity); %llu were read "
             "and %zu more are to come",
-            bo_attention_name(d->attention.kind), session->desc.capacity, (unsigned long long)session->tokens, count);
+            bo_attention_kind_name(d->attention.kind), session->desc.capacity, (unsigned long long)session->tokens,
+            count);
     if (bo_model_most_tokens(d) && end > bo_model_most_tokens(d))
         return bo_fail(context, BO_INVALID,
                        "session: the model has learned %zu positions; %llu tokens were read and %zu more are to come",

@@ -278,7 +278,7 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
 {
     if (!model || !texts)
         return bo_fail(context, BO_INVALID, "translate: the %s NULL", model ? "texts are" : "model is");
-    if (model->desc.task != BO_MODEL_TRANSLATE)
+    if (model->desc.task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "translate: the model's task is %s", bo_model_task_name(model->desc.task));
     if (!model->tokenizer) return bo_fail(context, BO_INVALID, "translate: the model has no tokenizer");
     *out = desc ? *desc : (bo_translate_desc){0};

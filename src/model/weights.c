@@ -194,7 +194,7 @@ static bo_status find_storable(bo_context *context, const bo_model *model, bool 
     return BO_OK;
 }
 
-bo_status bo_model_store(bo_context *context, bo_model *model, bo_storage storage)
+bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage)
 {
     if (!model) return bo_fail(context, BO_INVALID, "model: it is NULL");
     if (storage != BO_STORAGE_FLOAT32 && storage != BO_STORAGE_BFLOAT16 && storage != BO_STORAGE_INT8)

@@ -316,19 +316,19 @@ static bo_status read_input(bo_context *context, const char *where, const cJSON 
     snprintf(place, sizeof place, "%.250s: \"input\"", where);
     BO_TRY(read_kind(context, place, json, &network->input));
     BO_TRY(bo_json_known(context, place, json,
-                         network->input == BO_NETWORK_IMAGE      ? 6
-                         : network->input == BO_NETWORK_SEQUENCE ? 5
-                                                                 : 3,
+                         network->input == BO_NETWORK_INPUT_IMAGE      ? 6
+                         : network->input == BO_NETWORK_INPUT_SEQUENCE ? 5
+                                                                       : 3,
                          fields));
     const cJSON *standardize = cJSON_GetObjectItemCaseSensitive(json, "standardize");
     if (standardize && !cJSON_IsBool(standardize))
         return bo_json_refuse(context, place, "standardize", "true or false", standardize);
-    network->standardize = standardize ? cJSON_IsTrue(standardize) : network->input != BO_NETWORK_IMAGE;
+    network->standardize = standardize ? cJSON_IsTrue(standardize) : network->input != BO_NETWORK_INPUT_IMAGE;
     *shape = (bo_shape){.size = {1, 1}};
-    if (network->input == BO_NETWORK_SEQUENCE) {
+    if (network->input == BO_NETWORK_INPUT_SEQUENCE) {
         shape->rank = 1;
         BO_TRY(read_size(context, place, json, "length", &shape->size[1]));
-    } else if (network->input == BO_NETWORK_IMAGE) {
+    } else if (network->input == BO_NETWORK_INPUT_IMAGE) {
         shape->rank = 2;
         BO_TRY(read_size(context, place, json, "height", &shape->size[0]));
         BO_TRY(read_size(context, place, json, "width", &shape->size[1]));

@@ -85,7 +85,7 @@ static bo_status write_description(bo_context *context, const bo_network *networ
     bo_json_text text = {.context = context};
     char seed[32], *schema = NULL;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->seed);
-    if (network->schema) BO_TRY(bo_schema_to_json(context, network->schema, &schema));
+    if (network->schema) BO_TRY(bo_schema_save_memory(context, network->schema, &schema));
     bo_json_raw(&text, "{\n\"bochner_network\": ");
     bo_json_whole(&text, FORMAT);
     bo_json_raw(&text, ",\n\"bochner_version\": ");
@@ -107,8 +107,8 @@ static bo_status write_description(bo_context *context, const bo_network *networ
     bo_json_raw(&text, ",\n\"model\": ");
     bo_json_raw(&text, network->text);
     bo_json_raw(&text, "\n}\n");
-    bo_text_free(schema);
-    const bo_status status = text.failed ? BO_MEMORY : bo_file_write(context, path, text.bytes, text.length);
+    bo_free(schema);
+    const bo_status status = text.failed ? BO_MEMORY : bo_file_save(context, path, text.bytes, text.length);
     bo_free(text.bytes);
     return status;
 }
@@ -259,7 +259,7 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_network 
     if (!item || cJSON_IsNull(item)) return BO_OK;
     char *text = cJSON_PrintUnformatted(item);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a schema");
-    const bo_status status = bo_schema_from_json(context, text, &network->schema);
+    const bo_status status = bo_schema_load_memory(context, text, &network->schema);
     cJSON_free(text);
     return status;
 }

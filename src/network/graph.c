@@ -83,7 +83,7 @@ static void record_inputs(bo_recorder *r)
     out->drawn = r->desc->drawn;
     out->x = out->drawn ? bo_graph_weight(r->graph, &drawn)
                         : bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, rows, shape->channels);
-    if (network->input != BO_NETWORK_GRAPH) return;
+    if (network->input != BO_NETWORK_INPUT_GRAPH) return;
     out->first = bo_graph_input(r->graph, "first", BO_ELEMENT_INT32, r->examples + 1, 1);
     out->neighbors = bo_graph_input(r->graph, "neighbors", BO_ELEMENT_INT32, data && data->edges ? data->edges : 1, 1);
     out->chosen = bo_graph_input(r->graph, "nodes", BO_ELEMENT_INT32, r->desc->examples, 1);
@@ -105,7 +105,7 @@ static bo_value take_inputs(bo_recorder *r, const bo_value *values)
             return bo_record_refuse(r, "%s does not take %s, and its input is %s", type->name, ranks[r->shapes[i].rank],
                                     bo_shape_text(&r->shapes[i]).text);
     }
-    if (type->graph && r->network->input != BO_NETWORK_GRAPH)
+    if (type->graph && r->network->input != BO_NETWORK_INPUT_GRAPH)
         return bo_record_refuse(r, "%s needs the edges of a graph: the input's \"kind\" should be \"graph\"",
                                 type->name);
     r->shape = r->shapes[0];
@@ -189,7 +189,7 @@ static bo_status record(bo_recorder *r)
 bo_status bo_network_graph_create(bo_context *context, const bo_network *network, const bo_network_graph_desc *desc,
                                   bo_network_graph *out)
 {
-    const bool graph = network->input == BO_NETWORK_GRAPH;
+    const bool graph = network->input == BO_NETWORK_INPUT_GRAPH;
     const size_t examples = graph ? desc->data ? desc->data->rows : 1 : desc->examples;
     *out = (bo_network_graph){.examples = desc->examples};
     if (!desc->examples) return bo_fail(context, BO_INVALID, "a network's graph over no examples");
@@ -228,7 +228,7 @@ bo_status bo_network_check(bo_context *context, const bo_network *network, const
     if (examples->dim != facts->dim)
         return bo_fail(context, BO_INVALID, "the network takes %zu numbers an example, and the data has %zu",
                        facts->dim, examples->dim);
-    if ((network->input == BO_NETWORK_GRAPH) != (examples->first != NULL))
+    if ((network->input == BO_NETWORK_INPUT_GRAPH) != (examples->first != NULL))
         return bo_fail(context, BO_INVALID, "the network takes %s, and the data has %sedges",
                        bo_network_input_name(network->input), examples->first ? "" : "no ");
     if (!targets || network->target != BO_NO_LAYER) return BO_OK;
@@ -297,7 +297,7 @@ bo_status bo_network_graph_fill(bo_context *context, const bo_network *network, 
 {
     for (size_t i = 0; !graph->written && i < graph->constants; i++)
         BO_TRY(bo_graph_write(context, graph->graph, graph->constant[i].value, graph->constant[i].data));
-    if (network->input == BO_NETWORK_GRAPH)
+    if (network->input == BO_NETWORK_INPUT_GRAPH)
         BO_TRY(fill_nodes(context, network, graph, data, rows));
     else
         BO_TRY(fill_rows(context, network, graph, data, rows));

@@ -173,7 +173,7 @@ static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo
 /* Maps that draw frequencies have as many as they are asked for; the others know their number. */
 static size_t features_of(const bo_layer_options *o, const bo_attention_desc *desc)
 {
-    const bool draws = bo_attention_has(desc, BO_TRAIT_DRAWS) && bo_features_free_length(&desc->features);
+    const bool draws = bo_attention_has(desc, BO_TRAIT_DRAWS) && bo_features_needs_length(&desc->features);
     return o->size || !draws ? o->size : FEATURES;
 }
 

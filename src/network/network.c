@@ -177,7 +177,7 @@ bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, b
     return status;
 }
 
-bo_status bo_network_needs_of(bo_context *context, const char *model, const char *where, bo_network_needs *out)
+bo_status bo_network_inspect(bo_context *context, const char *model, const char *where, bo_network_needs *out)
 {
     cJSON *json;
     *out = (bo_network_needs){0};

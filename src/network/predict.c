@@ -36,7 +36,7 @@ static size_t block_rows(const reading *r)
     size_t rows = BLOCK_BYTES / sizeof(float) / widest;
     if (rows > MOST_ROWS) rows = MOST_ROWS;
     if (rows == 0) rows = 1;
-    return r->network->input == BO_NETWORK_GRAPH || rows > r->count ? r->count : rows;
+    return r->network->input == BO_NETWORK_INPUT_GRAPH || rows > r->count ? r->count : rows;
 }
 
 static size_t outputs_of(const reading *r)
@@ -179,7 +179,7 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
     const bo_network *network = r->network;
     const bo_examples *examples = r->examples;
     const size_t row = r->rows[index], count = r->outputs;
-    const size_t hidden = network->input == BO_NETWORK_GRAPH ? row : index; /* a graph is hidden as a whole */
+    const size_t hidden = network->input == BO_NETWORK_INPUT_GRAPH ? row : index; /* a graph is hidden as a whole */
     const float *output = r->values + index * count, *mask = r->graph.mask ? r->graph.mask + hidden * count : NULL;
     float *target = r->target;
     int32_t label = -1;

@@ -91,7 +91,7 @@ static bool are_bytes(const table *t)
 
 static bo_status fit_inputs(bo_context *context, bo_network *network, const table *x)
 {
-    const bool image = network->input == BO_NETWORK_IMAGE;
+    const bool image = network->input == BO_NETWORK_INPUT_IMAGE;
     if (network->standardize) {
         BO_TRY(bo_scaling_create(context, network->input_shape.channels, &network->inputs));
         standardize(x, &network->inputs);

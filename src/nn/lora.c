@@ -109,7 +109,7 @@ bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role,
     if (!lora || !x || !y || !is_target(lora, prefix, role)) return y;
     const size_t in = bo_graph_columns(graph, x), out = bo_graph_columns(graph, y), r = lora->rank;
     const double s = (before != 0 ? before : 1) * lora->alpha / (double)r, row = 1 / sqrt((double)in);
-    const bool moves = lora->init != BO_LORA_ZERO;
+    const bool moves = lora->init != BO_LORA_INIT_ZERO;
     const double column = moves ? 1 / sqrt((double)out) : 0; /* rows of A and columns of B have length 1 */
     const bo_value a = factor(graph, prefix, ".lora_A.weight", r, in, row);
     const bo_value b = factor(graph, prefix, ".lora_B.weight", out, r, column);
@@ -146,7 +146,7 @@ static bo_status check_targets(bo_context *context, bo_weights *weights, const b
 static bo_status check_rank(bo_context *context, const bo_lora *lora, const bo_lora_site *site)
 {
     const size_t rows = site->weight->rows, columns = site->weight->columns, least = rows < columns ? rows : columns;
-    const bool gradient = lora->init == BO_LORA_GRADIENT;
+    const bool gradient = lora->init == BO_LORA_INIT_GRADIENT;
     if ((gradient ? 2 : 1) * lora->rank <= least) return BO_OK;
     return bo_fail(context, BO_INVALID, "lora: rank %zu of %s, which is %zu x %zu: expected at most %zu%s", lora->rank,
                    site->weight->name, rows, columns, gradient ? least / 2 : least,
@@ -297,7 +297,7 @@ static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, doub
 {
     const double gamma = 16, least = 0x1p-24 * v->s[0];
     *a = *b = sqrt(sqrt((double)v->rows) / gamma);
-    if (lora->init != BO_LORA_WEIGHT) return;
+    if (lora->init != BO_LORA_INIT_WEIGHT) return;
     *a = *b = sqrt(v->s[index] * (double)lora->rank / lora->alpha);
     if (v->s[index] <= least) *a = 1, *b = 0;
 }
@@ -305,7 +305,7 @@ static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, doub
 static bo_status place(bo_context *context, const bo_backend *backend, const bo_lora *lora, const bo_lora_site *site,
                        const vectors *v)
 {
-    const size_t r = lora->rank, first = lora->init == BO_LORA_GRADIENT ? r : 0; /* of B's vectors */
+    const size_t r = lora->rank, first = lora->init == BO_LORA_INIT_GRADIENT ? r : 0; /* of B's vectors */
     float *a = v->host, *b = v->host + r * v->columns;
     for (size_t k = 0; k < r; k++) {
         double of_a, of_b;
@@ -346,8 +346,9 @@ bo_status bo_lora_begin(bo_context *context, bo_weights *weights, bo_weights *ba
         bo_lora_site site;
         if (!bo_lora_site_at(weights, i, &site)) continue;
         const void *data = site.weight->data;
-        if (init == BO_LORA_GRADIENT) data = bo_weights_find(base, site.weight->name)->gradient;
-        if (init == BO_LORA_WEIGHT || init == BO_LORA_GRADIENT) BO_TRY(begin_site(context, weights, &site, data));
+        if (init == BO_LORA_INIT_GRADIENT) data = bo_weights_find(base, site.weight->name)->gradient;
+        if (init == BO_LORA_INIT_WEIGHT || init == BO_LORA_INIT_GRADIENT)
+            BO_TRY(begin_site(context, weights, &site, data));
         BO_TRY(copy(context, backend, site.a, site.a0));
         BO_TRY(copy(context, backend, site.b, site.b0));
     }

@@ -15,8 +15,8 @@ static const char *const schedule_names[BO_SCHEDULE_COUNT] = {"cosine", "linear"
 static const char *const factor_names[BO_MUON_FACTOR_COUNT] = {"tall", "spectral", "rms", "none"};
 static const char *const iteration_names[BO_MUON_ITERATION_COUNT] = {"quintic", "cubic"};
 
-BO_NAMED(optimizer, bo_optimizer_kind, optimizer_names)
-BO_NAMED(schedule, bo_schedule_kind, schedule_names)
+BO_NAMED(optimizer_kind, bo_optimizer_kind, optimizer_names)
+BO_NAMED(schedule_kind, bo_schedule_kind, schedule_names)
 BO_NAMED(muon_factor, bo_muon_factor, factor_names)
 BO_NAMED(muon_iteration, bo_muon_iteration, iteration_names)
 
@@ -95,7 +95,7 @@ bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *des
     fill_default(&out->clip, 1);
     if (out->momentum < 0 || defaults[out->kind].momentum < 0) out->momentum = -1;
     if (out->clip < 0) out->clip = -1;
-    if (out->iterations == 0) out->iterations = out->iteration == BO_MUON_QUINTIC ? 5 : 12;
+    if (out->iterations == 0) out->iterations = out->iteration == BO_MUON_ITERATION_QUINTIC ? 5 : 12;
     return BO_OK;
 }
 
@@ -314,7 +314,7 @@ static bo_status check_parametrization(bo_context *context, bo_optimizer_kind ki
         context, BO_INVALID,
         "optimizer %s: the unit-scaled parametrization has rates for muon, adamw and sign, whose steps do not "
         "depend on the size of the gradient",
-        bo_optimizer_name(kind));
+        bo_optimizer_kind_name(kind));
 }
 
 bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
@@ -451,7 +451,8 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, doubl
 {
     if (o->matrices == 0) return BO_OK;
     bo_rule rule = rule_of(o, o->desc.rate, o->desc.decay, factor, scale);
-    bo_newton_schulz iteration = o->desc.iteration == BO_MUON_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
+    bo_newton_schulz iteration =
+        o->desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
     return o->backend->updates->muon(context, &rule, iteration, o->desc.iterations, o->matrices, o->matrix, o->scratch);
 }
 

@@ -58,8 +58,8 @@ bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_pl
     return BO_OK;
 }
 
-bo_status bo_plan_describe(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
-                           bo_trainer_desc *training)
+bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
+                              bo_trainer_desc *training)
 {
     bo_plan_shape s;
     BO_TRY(bo_plan_resolve(context, shape, &s));
@@ -79,7 +79,7 @@ static double seen(const bo_attention_desc *d, double tokens)
 }
 
 /* Scores are written and read once for each key that is seen; features likewise, and the state once a chunk. */
-static double head_copies(const bo_attention *attention, const bo_attention_plan *plan, double tokens)
+static double head_copies(const bo_attention *attention, const bo_attention_cost *plan, double tokens)
 {
     const bo_attention_desc *d = bo_attention_describe(attention);
     const bo_features *map = bo_attention_features(attention, 0);
@@ -100,11 +100,11 @@ bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_h
     const bo_model_desc model = model_of(&one);
     bo_model_desc resolved;
     bo_attention *attention;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     BO_TRY(bo_model_resolve(context, &model, NULL, &resolved));
     BO_TRY(bo_attention_create(context, &resolved.attention, &attention));
     const bo_attention_shape sequence = {.sequences = 1, .tokens = s->context};
-    const bo_status status = bo_attention_plan_for(context, attention, &sequence, &plan);
+    const bo_status status = bo_attention_estimate(context, attention, &sequence, &plan);
     if (status == BO_OK) *out = (bo_plan_head){plan.operations, head_copies(attention, &plan, (double)s->context)};
     bo_attention_destroy(attention);
     return status;
@@ -175,8 +175,8 @@ bo_status bo_plan_count(bo_context *context, const bo_plan_shape *shape, bo_plan
 
 void bo_plan_terms_of(const bo_plan_counts *counts, double terms[BO_PLAN_TERMS])
 {
-    terms[BO_PLAN_LAYERS] = counts->layers;
-    terms[BO_PLAN_COPIES] = counts->copies;
-    terms[BO_PLAN_OPERATIONS] = counts->operations;
-    terms[BO_PLAN_ATTENTION] = counts->attention;
+    terms[BO_PLAN_TERM_LAYERS] = counts->layers;
+    terms[BO_PLAN_TERM_COPIES] = counts->copies;
+    terms[BO_PLAN_TERM_OPERATIONS] = counts->operations;
+    terms[BO_PLAN_TERM_ATTENTION] = counts->attention;
 }

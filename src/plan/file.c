@@ -42,7 +42,7 @@ static void write_all(bo_json_text *text, const bo_plan_machine *machine)
     bo_json_raw(text, "{\n  \"format\": \"bochner calibration 1\",\n  \"attention\": ");
     bo_json_string(text, first->attention);
     bo_json_raw(text, ",\n  \"optimizer\": ");
-    bo_json_string(text, bo_optimizer_name(first->optimizer));
+    bo_json_string(text, bo_optimizer_kind_name(first->optimizer));
     bo_json_raw(text, ",\n  \"isa\": ");
     bo_json_string(text, machine->isa);
     bo_json_raw(text, ",\n  \"threads\": ");
@@ -65,7 +65,7 @@ static bo_status put(bo_context *context, const char *path, const bo_json_text *
     return status;
 }
 
-bo_status bo_plan_machine_write(bo_context *context, const bo_plan_machine *machine, const char *path)
+bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path)
 {
     bo_json_text text = {.context = context};
     write_all(&text, machine);
@@ -130,7 +130,7 @@ static bo_status read_timings(const calibration_file *file, const cJSON *root, b
     bo_optimizer_kind kind;
     BO_TRY(read_word(file, root, "attention", &attention));
     BO_TRY(read_word(file, root, "optimizer", &optimizer));
-    if (!bo_optimizer_parse(optimizer, &kind))
+    if (!bo_optimizer_kind_parse(optimizer, &kind))
         return bo_fail(file->context, BO_FORMAT, "%s: there is no optimizer '%s'", file->path, optimizer);
     const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(root, "timings");
     *count = 0;
@@ -181,7 +181,7 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
     return status;
 }
 
-bo_status bo_plan_machine_read(bo_context *context, const char *path, bo_plan_machine *out)
+bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine *out)
 {
     bo_mapping file;
     BO_TRY(bo_mapping_read(context, path, &file));

@@ -193,8 +193,8 @@ bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, cons
     BO_TRY(bo_plan_resolve(context, shape, &s));
     if (!bo_same_name(s.attention, measured->attention) || s.optimizer != measured->optimizer)
         return bo_fail(context, BO_INVALID, "the machine was measured with %s and %s, not %s and %s",
-                       measured->attention, bo_optimizer_name(measured->optimizer), s.attention,
-                       bo_optimizer_name(s.optimizer));
+                       measured->attention, bo_optimizer_kind_name(measured->optimizer), s.attention,
+                       bo_optimizer_kind_name(s.optimizer));
     BO_TRY(bo_plan_head_of(context, &s, &head));
     const bo_plan_counts counts = bo_plan_count_with(&s, &head);
     *out = bo_plan_step_of(machine, &counts);

@@ -11,22 +11,22 @@ enum { CONTEXT = 256, TRIES = 64 };
 /* What training takes with so many sequences at a time (0: the trainer's choice), from the trainer itself. The model has no
  * values: large ones are planned as fast as small ones. */
 static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, size_t micro_batch,
-                               bo_trainer_plan *out)
+                               bo_training_cost *out)
 {
     bo_tokenizer *tokenizer = NULL;
     bo_corpus *corpus = NULL;
     bo_model *model = NULL;
     bo_model_desc desc;
     bo_trainer_desc training;
-    BO_TRY(bo_plan_describe(context, shape, &desc, &training));
-    bo_status status = bo_tokenizer_bytes(context, &tokenizer);
+    BO_TRY(bo_plan_descriptors(context, shape, &desc, &training));
+    bo_status status = bo_tokenizer_create(context, &tokenizer);
     if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * shape->context, &corpus);
     if (status == BO_OK) status = bo_model_build(context, &desc, tokenizer, &model);
     training.model = model;
     training.train = corpus;
     training.steps = 1;
     training.micro_batch = micro_batch;
-    if (status == BO_OK) status = bo_trainer_plan_for(context, &training, out);
+    if (status == BO_OK) status = bo_trainer_estimate(context, &training, out);
     bo_model_destroy(model);
     bo_corpus_close(corpus);
     bo_tokenizer_destroy(tokenizer);
@@ -41,9 +41,9 @@ static double weight_bytes(const bo_plan_candidate *item)
 
 /* With as many sequences at a time as fit: the trainer's choice, or that halved; out->all_bytes is more than the budget where
  * not even one does. */
-static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_trainer_plan *out)
+static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_training_cost *out)
 {
-    bo_trainer_plan least;
+    bo_training_cost least;
     BO_TRY(bo_progress(search->context, "planning", 0, 0));
     BO_TRY(plan_training(search->context, &item->shape, 0, out));
     if (out->all_bytes <= search->budget.memory) return BO_OK;
@@ -69,7 +69,7 @@ static bo_plan_range times(bo_plan_range range, double factor)
 }
 
 static bo_plan_choice choice_of(const bo_plan_search *search, const bo_plan_candidate *item,
-                                const bo_trainer_plan *training)
+                                const bo_training_cost *training)
 {
     const double steps = item->tokens / item->counts.tokens;
     return (bo_plan_choice){
@@ -120,7 +120,7 @@ static bo_status refuse(const bo_plan_search *search)
 {
     const bo_plan_candidate *least = smallest(search, false);
     const bool none = !least;
-    bo_trainer_plan training;
+    bo_training_cost training;
     if (none) least = smallest(search, true);
     if (!least) return bo_plan_refuse(search);
     BO_TRY(plan_training(search->context, &least->shape, 1, &training));
@@ -147,7 +147,7 @@ static bo_status choose(const bo_plan_search *search, bo_plan *out)
     plan_misfits misfits = {.count = 0};
     for (size_t i = 0; i < search->count && out->count < BO_PLAN_CHOICES && misfits.count < TRIES; i++) {
         const bo_plan_candidate *item = &search->items[i];
-        bo_trainer_plan training;
+        bo_training_cost training;
         if (isinf(item->worth)) break;
         if (weight_bytes(item) > (double)search->budget.memory || beyond(&misfits, item) || !differs(out, item))
             continue;

@@ -85,7 +85,7 @@ bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size
     if (!ids) return BO_MEMORY;
     bo_rng rng = bo_rng_make(1, bo_rng_stream("plan.tokens", 0));
     for (size_t i = 0; i < tokens; i++) ids[i] = (int32_t)bo_rng_below(&rng, BYTES);
-    const bo_status status = bo_corpus_of_ids(context, tokenizer, ids, tokens, out);
+    const bo_status status = bo_corpus_open_ids(context, tokenizer, ids, tokens, out);
     bo_free(ids);
     return status;
 }
@@ -95,7 +95,7 @@ static bo_status open_corpus(bo_context *context, const bo_plan_timing *timings,
     size_t tokens = TOKENS;
     for (size_t i = 0; i < count; i++)
         tokens = timings[i].shape.context > tokens / 4 ? 4 * timings[i].shape.context : tokens;
-    BO_TRY(bo_tokenizer_bytes(context, &out->tokenizer));
+    BO_TRY(bo_tokenizer_create(context, &out->tokenizer));
     return bo_plan_noise(context, out->tokenizer, tokens, &out->corpus);
 }
 
@@ -103,7 +103,7 @@ static bo_status open_runner(bo_context *context, const plan_stage *stage, const
 {
     bo_model_desc model;
     bo_trainer_desc training;
-    BO_TRY(bo_plan_describe(context, shape, &model, &training));
+    BO_TRY(bo_plan_descriptors(context, shape, &model, &training));
     BO_TRY(bo_model_create(context, &model, stage->tokenizer, &out->model));
     training.model = out->model;
     training.train = stage->corpus;

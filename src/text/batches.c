@@ -7,7 +7,7 @@
 /* An epoch lays W windows of C inputs side by side, from an offset of its own. With W = (T - C) / C windows the offset has
  * C or more places to choose from, and over the epochs every token becomes a first one, a last one, a target; a corpus too
  * short for that has the one window that fits. */
-uint64_t bo_batches_windows(const bo_batches_desc *desc)
+uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 {
     uint64_t tokens = bo_corpus_tokens(desc->corpus), context = desc->context;
     if (context == 0 || tokens <= context) return 0;
@@ -74,7 +74,7 @@ bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint
                        first + count, share);
     if (lengths && *runs < count)
         return bo_fail(context, BO_INVALID, "%zu sequences were asked for with room for %zu runs", count, *runs);
-    const uint64_t windows = bo_batches_windows(desc);
+    const uint64_t windows = bo_batches_per_epoch(desc);
     const uint64_t base = step * desc->batch + desc->part * share + first;
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {

@@ -407,8 +407,8 @@ static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t 
     return BO_OK;
 }
 
-bo_status bo_corpus_of_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                           bo_corpus **out)
+bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                             bo_corpus **out)
 {
     if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
     *out = NULL;

@@ -606,7 +606,7 @@ static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenize
         return bo_fail(context, BO_IO,
                        "%s: the folder has no tokenizer.json, and a vocabulary of %zu is not one of bytes", folder,
                        vocab);
-    return bo_tokenizer_bytes(context, out);
+    return bo_tokenizer_create(context, out);
 }
 
 bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out)

@@ -208,7 +208,7 @@ void bo_packs_destroy(bo_packs *packs)
 
 /* ---- asking ----------------------------------------------------------------------------------------------------------- */
 
-size_t bo_packs_of_epoch(const bo_packs *packs)
+size_t bo_packs_per_epoch(const bo_packs *packs)
 {
     return (size_t)packs->firsts[1];
 }

@@ -186,8 +186,8 @@ static bo_status encode(bo_context *context, const bo_texts_desc *desc, bo_texts
     if (!texts->starts) return BO_MEMORY;
     size_t total = 0;
     for (size_t t = 0, bytes; t < encoding.count; ++t, total += bytes) text_of(texts, t, &bytes);
-    bo_status status = bo_tokenizer_is_bytes(desc->tokenizer) ? encode_bytes(context, &encoding, total)
-                                                              : encode_rounds(context, &encoding, total);
+    bo_status status = bo_tokenizer_is_raw(desc->tokenizer) ? encode_bytes(context, &encoding, total)
+                                                            : encode_rounds(context, &encoding, total);
     for (size_t i = 0; encoding.batches && i < encoding.round; ++i) bo_ids_free(&encoding.batches[i].ids);
     bo_free(encoding.batches);
     bo_encoders_free(&encoding.encoders);
@@ -269,7 +269,7 @@ size_t bo_texts_longest(const bo_texts *texts, size_t side)
     return texts->longest[side];
 }
 
-size_t bo_texts_cut(const bo_texts *texts)
+size_t bo_texts_truncated(const bo_texts *texts)
 {
     return texts->cut;
 }

@@ -9,7 +9,7 @@
 
 /* ---- bytes -------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_tokenizer_bytes(bo_context *context, bo_tokenizer **out)
+bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out)
 {
     if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
     *out = bo_alloc(context, 1, sizeof **out, "a tokenizer");
@@ -60,7 +60,7 @@ size_t bo_tokenizer_vocab(const bo_tokenizer *tokenizer)
     return tokenizer->vocab;
 }
 
-bool bo_tokenizer_is_bytes(const bo_tokenizer *tokenizer)
+bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer)
 {
     return tokenizer->bytes;
 }
@@ -160,7 +160,7 @@ bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer
     return status;
 }
 
-bo_status bo_tokenizer_frame(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids)
+bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids)
 {
     const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
     if (before + after == 0) return BO_OK;
@@ -208,11 +208,11 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
 
 bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path)
 {
-    if (tokenizer->source) return bo_file_write(context, path, tokenizer->source, tokenizer->source_bytes);
+    if (tokenizer->source) return bo_file_save(context, path, tokenizer->source, tokenizer->source_bytes);
     const bo_learned bytes = {.byte_order = true, .pattern = ""};
     bo_json_text text;
     bo_status status = bo_tokenizer_write(context, &bytes, &text);
-    if (status == BO_OK) status = bo_file_write(context, path, text.bytes, text.length);
+    if (status == BO_OK) status = bo_file_save(context, path, text.bytes, text.length);
     bo_free(text.bytes);
     return status;
 }

@@ -36,10 +36,10 @@ static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
-    if (model_of(task)->desc.task != BO_MODEL_LANGUAGE)
+    if (model_of(task)->desc.task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID, "training: a model whose task is to %s learns from texts with %s",
                        bo_model_task_name(model_of(task)->desc.task),
-                       model_of(task)->desc.task == BO_MODEL_TRANSLATE ? "translations" : "labels");
+                       model_of(task)->desc.task == BO_MODEL_TASK_TRANSLATE ? "translations" : "labels");
     BO_TRY(bo_train_model_check(context, task));
     return bo_batches_check(context, &batches);
 }
@@ -122,10 +122,10 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     return BO_OK;
 }
 
-static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer_plan *out)
+static bo_status plan(bo_context *context, const bo_train_task *task, bo_training_cost *out)
 {
     size_t session;
-    BO_TRY(bo_session_memory(context, model_of(task), NULL, &out->state_bytes, &session));
+    BO_TRY(bo_session_estimate(context, model_of(task), NULL, &out->state_bytes, &session));
     out->all_bytes += session;
     return BO_OK;
 }

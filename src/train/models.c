@@ -137,7 +137,7 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_number(text, "hidden", (double)d->hidden);
     bo_train_setting_number(text, "context", (double)d->context);
     bo_train_setting_number(text, "vocab", (double)d->vocab);
-    bo_train_setting_word(text, "attention", bo_attention_name(d->attention.kind));
+    bo_train_setting_word(text, "attention", bo_attention_kind_name(d->attention.kind));
     bo_train_setting_word(text, "gate", bo_gate_name(d->attention.gate));
     bo_train_setting_number(text, "features", (double)d->attention.features.features);
     bo_train_setting_word(text, "mlp", bo_mlp_name(d->mlp));

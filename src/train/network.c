@@ -20,7 +20,7 @@ static const bo_network *network_of(const bo_train_task *task)
 
 static bool whole(const bo_train_task *task)
 {
-    return network_of(task)->input == BO_NETWORK_GRAPH;
+    return network_of(task)->input == BO_NETWORK_INPUT_GRAPH;
 }
 
 static bo_status check(bo_context *context, const bo_train_task *task)

@@ -111,7 +111,7 @@ void bo_train_setting_code(bo_json_text *text, const char *name, uint64_t value)
 
 static void optimizer_settings(bo_json_text *text, const bo_optimizer_desc *o)
 {
-    bo_train_setting_word(text, "optimizer", bo_optimizer_name(o->kind));
+    bo_train_setting_word(text, "optimizer", bo_optimizer_kind_name(o->kind));
     bo_train_setting_number(text, "rate", o->rate);
     bo_train_setting_number(text, "other_rate", o->other_rate);
     bo_train_setting_number(text, "decay", o->decay);
@@ -129,7 +129,7 @@ static void optimizer_settings(bo_json_text *text, const bo_optimizer_desc *o)
 
 static void schedule_settings(bo_json_text *text, const bo_schedule *s)
 {
-    bo_train_setting_word(text, "schedule", bo_schedule_name(s->kind));
+    bo_train_setting_word(text, "schedule", bo_schedule_kind_name(s->kind));
     bo_train_setting_number(text, "warmup", s->warmup == UINT64_MAX ? -1 : (double)s->warmup);
     bo_train_setting_number(text, "schedule_floor", s->floor);
     bo_train_setting_number(text, "schedule_decay", s->decay);
@@ -164,7 +164,7 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
     if (!same.failed) bo_json_raw(&text, same.bytes);
     bo_json_raw(&text, "\n}\n");
     const bool whole = !text.failed && !same.failed;
-    const bo_status status = whole ? bo_file_write(context, path, text.bytes, text.length) : BO_MEMORY;
+    const bo_status status = whole ? bo_file_save(context, path, text.bytes, text.length) : BO_MEMORY;
     bo_free(text.bytes);
     bo_free(same.bytes);
     return status;
@@ -331,7 +331,7 @@ bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer)
         kept = (size_t)(end + 1 - text);
         line = text + kept;
     }
-    const bo_status status = kept < length ? bo_file_write(context, path, text, kept) : BO_OK;
+    const bo_status status = kept < length ? bo_file_save(context, path, text, kept) : BO_OK;
     bo_free(text);
     return status;
 }

@@ -55,7 +55,7 @@ typedef struct bo_train_methods {
     /* What ranks must share. */
     void (*fingerprints)(const bo_train_task *task, uint64_t *subject, uint64_t *data);
     /* Adds what only the task knows to a plan: bytes of states and of evaluation; NULL: nothing. */
-    bo_status (*plan)(bo_context *context, const bo_train_task *task, bo_trainer_plan *plan);
+    bo_status (*plan)(bo_context *context, const bo_train_task *task, bo_training_cost *plan);
 } bo_train_methods;
 
 /* Invariants: files ends with NULL, and the last name has the weights. Between open and close graph is planned. */

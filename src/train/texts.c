@@ -133,7 +133,7 @@ static bo_status check_texts(bo_context *context, const bo_model *model, const b
     if (bo_texts_kind_of(texts) != wanted.kind)
         return bo_fail(context, BO_INVALID, "texts: a model whose task is to %s learns from texts of kind %d, found %d",
                        bo_model_task_name(model->desc.task), (int)wanted.kind, (int)bo_texts_kind_of(texts));
-    if (model->desc.task != BO_MODEL_TRANSLATE) BO_TRY(check_labels(context, texts, &wanted));
+    if (model->desc.task != BO_MODEL_TASK_TRANSLATE) BO_TRY(check_labels(context, texts, &wanted));
     return check_lengths(context, texts, wanted.longest ? wanted.longest + (wanted.end > 0) : 0);
 }
 
@@ -142,7 +142,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     const texts_task *own = (const texts_task *)task;
     const bo_trainer_desc *desc = task->desc;
     const size_t rows = main_rows(own);
-    if (desc->model->desc.task == BO_MODEL_LANGUAGE)
+    if (desc->model->desc.task == BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID, "training: a language model learns from a corpus, not from labeled texts");
     if (desc->pack && desc->pack < rows)
         return bo_fail(context, BO_INVALID, "pack: expected at least the longest example's %zu tokens, found %zu", rows,
@@ -217,7 +217,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .smoothing = desc->smoothing,
     };
     BO_TRY(bo_model_graph_create(context, desc->model, &graph, &own->graph));
-    task->units = (size_t)(all_tokens(desc->texts) / bo_packs_of_epoch(own->packs)); /* on the average */
+    task->units = (size_t)(all_tokens(desc->texts) / bo_packs_per_epoch(own->packs)); /* on the average */
     task->graph = own->graph.graph;
     task->loss = own->graph.loss;
     own->weighed = UINT64_MAX;
@@ -315,7 +315,7 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     return BO_OK;
 }
 
-static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer_plan *out)
+static bo_status plan(bo_context *context, const bo_train_task *task, bo_training_cost *out)
 {
     const texts_task *own = (const texts_task *)task;
     const bo_lanes_desc one = {.count = 1};
@@ -327,7 +327,7 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer
         bo_lanes_destroy(lanes);
     }
     out->batch = task->desc->batch;
-    out->items_of_epoch = bo_packs_of_epoch(own->packs);
+    out->items_of_epoch = bo_packs_per_epoch(own->packs);
     out->item_tokens = main_rows(own);
     out->fill = bo_packs_fill(own->packs);
     return BO_OK;
@@ -339,10 +339,10 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer
 static void task_settings(const bo_model_desc *d, bo_json_text *text)
 {
     bo_train_setting_word(text, "task", bo_model_task_name(d->task));
-    if (d->task == BO_MODEL_TRANSLATE) {
+    if (d->task == BO_MODEL_TASK_TRANSLATE) {
         bo_train_setting_number(text, "encoder_layers", (double)d->encoder_layers);
         bo_train_setting_word(text, "cross", bo_cross_name(d->cross));
-        bo_train_setting_word(text, "cross_attention", bo_attention_name(d->cross_attention.kind));
+        bo_train_setting_word(text, "cross_attention", bo_attention_kind_name(d->cross_attention.kind));
     } else {
         bo_train_setting_word(text, "pooling", bo_pooling_name(d->pooling));
         bo_train_setting_number(text, "forward", d->forward);
@@ -398,7 +398,8 @@ bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_tr
                                 .weights = desc->model->weights,
                                 .files = bo_train_model_files(desc->model),
                                 .evaluates = desc->held_out_texts != NULL};
-    own->translates = desc->model->desc.task == BO_MODEL_TRANSLATE && bo_texts_kind_of(desc->texts) == BO_TEXTS_PAIR;
+    own->translates =
+        desc->model->desc.task == BO_MODEL_TASK_TRANSLATE && bo_texts_kind_of(desc->texts) == BO_TEXTS_PAIR;
     own->task.metric = own->translates ? "perplexity" : "accuracy";
     size_packs(own);
     *out = &own->task;

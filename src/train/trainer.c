@@ -89,7 +89,7 @@ static bo_status make_task(bo_context *context, bo_trainer_desc *desc, bo_train_
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------------ */
 
-static bo_status sizes(bo_context *context, bo_train_task *task, bo_trainer_plan *out)
+static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cost *out)
 {
     const bo_trainer_desc *desc = task->desc;
     bo_weights *weights = task->weights;
@@ -106,11 +106,11 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_trainer_plan
     return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
 }
 
-bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out)
+bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, bo_training_cost *out)
 {
     bo_trainer_desc full = *desc;
     bo_train_task *task;
-    *out = (bo_trainer_plan){0};
+    *out = (bo_training_cost){0};
     BO_TRY(make_task(context, &full, &task));
     const bo_status status = sizes(context, task, out);
     bo_train_task_destroy(task);

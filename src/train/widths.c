@@ -206,7 +206,7 @@ static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_wid
     *out = *desc;
     if (!desc->widths || desc->width_count < 2)
         return bo_fail(context, BO_INVALID, "widths: a slope takes two widths or more, found %zu", desc->width_count);
-    if (desc->model.task != BO_MODEL_LANGUAGE)
+    if (desc->model.task != BO_MODEL_TASK_LANGUAGE)
         return bo_fail(context, BO_INVALID, "widths: a language model is expected, found one whose task is to %s",
                        bo_model_task_name(desc->model.task) ? bo_model_task_name(desc->model.task)
                                                             : "do nothing known");
@@ -217,7 +217,7 @@ static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_wid
     return BO_OK;
 }
 
-bo_status bo_widths_check(bo_context *context, const bo_widths_desc *desc, bo_widths **out)
+bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_widths **out)
 {
     bo_widths_desc d;
     int32_t *tokens = NULL;

@@ -239,7 +239,7 @@ static inline void direct_check_pieces(const direct *d, size_t terms)
     size_t tokens = d->shape.tokens, row = desc->heads * desc->value_dim, cut = tokens / 3, steps = tokens / 4;
     void *state = aligned_alloc(64, (bo_attention_state_bytes(d->attention) + 63) / 64 * 64);
     float *out = calloc(d->outputs, sizeof(float));
-    assert_ok(d->context, bo_attention_state_begin(d->context, d->attention, state));
+    assert_ok(d->context, bo_attention_state_init(d->context, d->attention, state));
     bo_attention_shape piece = {.sequences = 1, .tokens = cut, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention_inputs in = direct_inputs(d, 0);
     assert_ok(d->context, bo_attention_extend(d->context, d->attention, &piece, &in, &state, out));

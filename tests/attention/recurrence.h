@@ -221,7 +221,7 @@ static inline void *state_of(const run *r)
 {
     void *state = malloc(bo_attention_state_bytes(r->attention));
     assert_non_null(state);
-    assert_ok(r->context, bo_attention_state_begin(r->context, r->attention, state));
+    assert_ok(r->context, bo_attention_state_init(r->context, r->attention, state));
     return state;
 }
 
@@ -249,7 +249,7 @@ static inline run *run_make(bo_context *context, const data *d)
     assert_non_null(r);
     r->d = d, r->context = context;
     r->attention = attention_of(context, d->p), r->shape = shape_of(d->p);
-    assert_int_equal(bo_attention_state_gradient(r->attention), d->p->key_heads * head_floats(d->p));
+    assert_int_equal(bo_attention_state_gradient_floats(r->attention), d->p->key_heads * head_floats(d->p));
     for (int a = 0; a < ARRAYS; a++) {
         size_t slopes = a == START ? d->states : d->count[a];
         r->in[a] = d->count[a] ? floats_of(d->count[a], d->in[a]) : NULL;

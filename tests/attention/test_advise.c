@@ -306,7 +306,7 @@ static bo_status use(bo_context *context, const data *d, int part)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = {.heads = 1, .dim = DIM, .value_dim = VALUES, .causal = true};
     bo_attention *attention = NULL;
-    bo_attention_error error;
+    bo_attention_accuracy error;
     bo_attention_advice advice;
     float m[DIM * DIM], log_gate[FEW];
     if (part == 0) return bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 16, &advice);
@@ -320,7 +320,7 @@ static bo_status use(bo_context *context, const data *d, int part)
     bo_status status = BO_OK;
     if (part == 2) status = bo_dark_whiten(context, attention, &shape, d->q, d->k, 0, m);
     if (part == 2 && status == BO_OK) status = bo_dark_propose(context, attention, &shape, d->q, d->k, NULL);
-    if (status == BO_OK) status = bo_attention_compare(context, attention, &shape, &in, NULL, 0, &error);
+    if (status == BO_OK) status = bo_attention_measure(context, attention, &shape, &in, NULL, 0, &error);
     bo_attention_destroy(attention);
     return status;
 }

@@ -17,7 +17,8 @@ static void errors_hold_without_causality(void **state)
         assert_true(a.reachable);
         double told = a.maps[0].error, found = follow(context, d, other, &a.maps[0].desc, exact);
         if (!(told > 0.75 * found && told < 1.25 * found))
-            fail_msg("size %g, %s: told %g, found %g", sizes[n], bo_attention_name(a.maps[0].desc.kind), told, found);
+            fail_msg("size %g, %s: told %g, found %g", sizes[n], bo_attention_kind_name(a.maps[0].desc.kind), told,
+                     found);
         free(exact);
         free(d);
         free(other);

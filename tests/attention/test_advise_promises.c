@@ -22,7 +22,7 @@ static void promises_are_kept(void **state)
                 assert_int_equal(desc->features.features, a.maps[i].features);
                 double found = follow(context, d, d, desc, exact);
                 if (!(found < 1.2 * a.target && fabs(found / a.maps[i].error - 1) < 0.4))
-                    fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_name(desc->kind),
+                    fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_kind_name(desc->kind),
                              bo_function_name(desc->features.function), a.maps[i].error, a.maps[i].features, found);
                 kept++;
             }
@@ -115,9 +115,9 @@ static void errors_are_those_of_three_draws(void **state)
         double squares = 0, worst = 0;
         assert_ok(context, bo_attention_create(context, found, &attention));
         for (uint64_t draw = 0; draw < 3; draw++) {
-            bo_attention_error error;
+            bo_attention_accuracy error;
             assert_ok(context, bo_attention_redraw(context, attention, draw));
-            assert_ok(context, bo_attention_compare(context, attention, &whole, &in, NULL, TOKENS / 2, &error));
+            assert_ok(context, bo_attention_measure(context, attention, &whole, &in, NULL, TOKENS / 2, &error));
             squares += error.against_softmax * error.against_softmax / 3;
             worst = fmax(worst, error.against_softmax);
         }

@@ -298,7 +298,7 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
                          bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
             assert_ok(context, bo_calibration_apply(context, c, attention, 1, NULL));
             assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
-            assert_ok(context, bo_attention_state_begin(context, attention, bytes));
+            assert_ok(context, bo_attention_state_init(context, attention, bytes));
             assert_ok(context, bo_calibration_apply(context, c, attention, 0, NULL));
             assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
             assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));

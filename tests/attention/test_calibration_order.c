@@ -47,12 +47,12 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
         assert_ok(context, bo_calibration_add(context, c, &whole, &before));
     }
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
-        bo_attention_error e;
+        bo_attention_accuracy e;
         if (drawn)
             assert_ok(context, bo_attention_redraw(context, attention, draw));
         else
             assert_ok(context, bo_calibration_apply(context, c, attention, draw, draw ? NULL : &f.report));
-        assert_ok(context, bo_attention_compare(context, attention, &whole, &in, NULL, 64, &e));
+        assert_ok(context, bo_attention_measure(context, attention, &whole, &in, NULL, 64, &e));
         f.output += e.against_softmax * e.against_softmax / DRAWS;
         f.kernel += e.kernel_error * e.kernel_error / DRAWS;
         f.predicted += e.kernel_predicted * e.kernel_predicted / DRAWS;

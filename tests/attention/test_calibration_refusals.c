@@ -100,7 +100,7 @@ static void any_allocation_may_fail(void **state)
     size_t before = counter.live;
     bo_attention *attention = make(context, &desc);
     void *bytes = malloc(bo_attention_state_bytes(attention));
-    assert_ok(context, bo_attention_state_begin(context, attention, bytes));
+    assert_ok(context, bo_attention_state_init(context, attention, bytes));
     for (size_t at = 1, failed = 0;; at++, failed++) {
         bo_calibration *c = NULL;
         bo_calibration_report report;

@@ -453,7 +453,7 @@ static void states_from_before_no_longer_fit(void **state)
     data *d = make_data(bo_rng_normal, 0.5, 0.4, 0);
     bo_attention *attention = make_attention(context, BO_ATTENTION_FAVOR, 0, 1);
     void *bytes = malloc(bo_attention_state_bytes(attention));
-    assert_ok(context, bo_attention_state_begin(context, attention, bytes));
+    assert_ok(context, bo_attention_state_init(context, attention, bytes));
     assert_ok(context, bo_attention_state_check(context, attention, bytes));
     assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
     assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);

@@ -167,7 +167,7 @@ static void *new_state(bo_context *context, const bo_attention *attention)
 {
     size_t bytes = bo_attention_state_bytes(attention);
     void *state = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(context, bo_attention_state_begin(context, attention, state));
+    assert_ok(context, bo_attention_state_init(context, attention, state));
     return state;
 }
 
@@ -217,7 +217,7 @@ static void check_problem(bo_context *context, const problem *p)
     oracle(p, &a);
     bo_attention *attention = attention_of(context, p);
     void *initial = old_state(context, attention, p, &a), *final = new_state(context, attention);
-    size_t d = p->dim, e = p->value_dim, gradient = bo_attention_state_gradient(attention), tape_bytes;
+    size_t d = p->dim, e = p->value_dim, gradient = bo_attention_state_gradient_floats(attention), tape_bytes;
     float *k = cut(a.k, p->key_heads, a.keys, d, p->old, p->fresh),
           *v = cut(a.v, p->key_heads, a.keys, e, p->old, p->fresh);
     float *out = calloc(p->heads * a.queries * e, sizeof *out), *dq = calloc(p->heads * a.queries * d, sizeof *dq);

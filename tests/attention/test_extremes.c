@@ -254,7 +254,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
     assert_fails(context, BO_NUMERIC, "k of norm 2e+05",
                  bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
     void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
-    assert_ok(context, bo_attention_state_begin(context, attention, state));
+    assert_ok(context, bo_attention_state_init(context, attention, state));
     for (size_t t = 0; t < 3; t++) { /* with the third token the first leaves the window */
         bo_attention_inputs token = {.q = q + t * WIDTH, .k = k + t * WIDTH, .v = v + t * WIDTH};
         bo_status status = bo_attention_step(context, attention, 1, &token, &state, out);
@@ -283,7 +283,7 @@ static void values_beyond_float_are_not_given(void **unused)
         bo_attention_shape shape = {.sequences = 1, .tokens = LENGTH};
         assert_int_equal(bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL), BO_NUMERIC);
         void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
-        assert_ok(context, bo_attention_state_begin(context, attention, state));
+        assert_ok(context, bo_attention_state_init(context, attention, state));
         bo_status status = BO_OK;
         for (size_t t = 0; status == BO_OK && t < LENGTH; t++) {
             bo_attention_inputs token = {.q = q + t * WIDTH, .k = q + t * WIDTH, .v = v + t * WIDTH};

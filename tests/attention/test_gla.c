@@ -10,7 +10,7 @@ static void **make_states(bo_context *context, const data *x, const bo_attention
     void **states = calloc(x->model.shape.sequences, sizeof *states);
     for (size_t i = 0; i < x->model.shape.sequences; i++) {
         states[i] = malloc(bo_attention_state_bytes(attention));
-        assert_ok(context, bo_attention_state_begin(context, attention, states[i]));
+        assert_ok(context, bo_attention_state_init(context, attention, states[i]));
         for (size_t h = 0; s && h < d->key_heads; h++)
             assert_ok(context, bo_attention_state_set(context, attention, states[i], h,
                                                       s + i * x->state + h * d->dim * d->value_dim, NULL, 0));
@@ -45,7 +45,7 @@ static void run(bo_context *context, data *x)
     const bo_attention_shape *shape = &x->model.shape;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &x->model.desc, &attention));
-    assert_int_equal(bo_attention_state_gradient(attention), x->state);
+    assert_int_equal(bo_attention_state_gradient_floats(attention), x->state);
     bo_attention_inputs in = inputs_of(x);
     size_t bytes;
     assert_ok(context, bo_attention_tape_bytes(context, attention, shape, &bytes));

@@ -11,7 +11,7 @@ static bo_attention_desc least(bo_attention_kind kind, bo_kernel kernel)
 {
     bo_attention_desc d = {.kind = kind, .heads = HEADS, .dim = DIM, .causal = true, .features = {.kernel = kernel}};
     const bool learned = kernel == (bo_kernel)0 && bo_attention_has(&d, BO_TRAIT_AFFINE);
-    if (bo_attention_has(&d, BO_TRAIT_FEATURES) && !learned && bo_features_free_length(&d.features))
+    if (bo_attention_has(&d, BO_TRAIT_FEATURES) && !learned && bo_features_needs_length(&d.features))
         d.features.features = 16;
     return d;
 }
@@ -28,7 +28,7 @@ static void expect(bo_context *context, const bo_attention_desc *d, bool expecte
     bo_attention *attention;
     const bo_status status = make(context, d, &attention);
     if ((status == BO_OK) != expected)
-        fail_msg("kind %s, gate %s, kernel %s, %s: expected %s, found %s: %s", bo_attention_name(d->kind),
+        fail_msg("kind %s, gate %s, kernel %s, %s: expected %s, found %s: %s", bo_attention_kind_name(d->kind),
                  bo_gate_name(d->gate), bo_kernel_name(d->features.kernel), what, expected ? "creation" : "refusal",
                  bo_status_string(status), status == BO_OK ? "" : bo_context_error(context));
     bo_attention_destroy(attention);
@@ -46,15 +46,15 @@ static void every_kind_has_a_row(void **state)
         bo_attention_kind parsed = BO_ATTENTION_COUNT;
         assert_non_null(row->name);
         assert_non_null(row->engine);
-        assert_string_equal(bo_attention_name(kind), row->name);
-        assert_true(bo_attention_parse(row->name, &parsed));
+        assert_string_equal(bo_attention_kind_name(kind), row->name);
+        assert_true(bo_attention_kind_parse(row->name, &parsed));
         assert_int_equal(parsed, kind);
         assert_true(bo_attention_takes_gate(kind, BO_GATE_NONE));
         const bo_attention_desc d = least(kind, (bo_kernel)0);
         expect(context, &d, true, "nothing else");
     }
-    assert_null(bo_attention_name(BO_ATTENTION_COUNT));
-    assert_null(bo_attention_name((bo_attention_kind)-1));
+    assert_null(bo_attention_kind_name(BO_ATTENTION_COUNT));
+    assert_null(bo_attention_kind_name((bo_attention_kind)-1));
     assert_false(bo_attention_may(BO_ATTENTION_COUNT, ~0u));
     assert_false(bo_attention_takes_gate(BO_ATTENTION_COUNT, BO_GATE_NONE));
     assert_false(bo_attention_takes_kernel((bo_attention_kind)-1, BO_KERNEL_RBF));
@@ -74,7 +74,7 @@ static void presets_are_kinds(void **state)
         named[d.kind] = true;
         assert_true(bo_attention_takes_gate(d.kind, d.gate));
         assert_int_equal(d.causal, d.gate != BO_GATE_NONE || bo_attention_has(&d, BO_TRAIT_CAUSAL));
-        if (bo_attention_has(&d, BO_TRAIT_DRAWS) && bo_features_free_length(&d.features)) d.features.features = 16;
+        if (bo_attention_has(&d, BO_TRAIT_DRAWS) && bo_features_needs_length(&d.features)) d.features.features = 16;
         expect(context, &d, true, name);
     }
     for (int i = 0; i < BO_ATTENTION_COUNT; i++) assert_true(named[i]);
@@ -115,12 +115,12 @@ FIELD(power, d->power = 3, HAS(POWER))
 FIELD(unit, d->unit = true, HAS(UNIT))
 FIELD(clamp, d->clamp = 0.5, HAS(FEATURES))
 FIELD(one_draw, d->one_draw = true, HAS(FEATURES))
-FIELD(chunk, d->chunk = 16, bo_attention_name(d->kind) != NULL)
+FIELD(chunk, d->chunk = 16, bo_attention_kind_name(d->kind) != NULL)
 FIELD(iterations, d->iterations = 3, HAS(ITERATIONS) && d->gate != BO_GATE_NONE)
 FIELD(tolerance, d->tolerance = 1e-3, HAS(ITERATIONS) && d->gate != BO_GATE_NONE)
 FIELD(proposal, d->proposal = BO_PROPOSAL_OPRF, HAS(PROPOSAL) && kernel_of(d) == BO_KERNEL_SOFTMAX)
 FIELD(sampling, d->features.sampling = BO_SAMPLING_OPTIMAL,
-      HAS(DRAWS) && bo_features_free_length(&(bo_features_desc){.kernel = kernel_of(d)}))
+      HAS(DRAWS) && bo_features_needs_length(&(bo_features_desc){.kernel = kernel_of(d)}))
 FIELD(normalizer, d->normalizer = BO_NORMALIZER_NONE,
       HAS(MEMORY) || (HAS(UNNORMALIZED) && !bo_kernel_is_scaled(kernel_of(d))))
 
@@ -202,7 +202,7 @@ static void free_lengths_are_free(void **state)
             const bool fixed_length = bo_features_create(context, &d, &map) == BO_OK;
             bo_features_destroy(map);
             if (!free_length && !fixed_length) continue; /* they do not combine */
-            if (free_length == fixed_length || bo_features_free_length(&d) != free_length)
+            if (free_length == fixed_length || bo_features_needs_length(&d) != free_length)
                 fail_msg("kernel %s, function %s: free %d, fixed %d", bo_kernel_name(d.kernel),
                          bo_function_name(d.function), free_length, fixed_length);
         }
@@ -224,7 +224,7 @@ static void expect_forward(bo_context *context, const bo_attention *attention, c
     const bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
     const bo_status status = bo_attention_forward(context, attention, &shape, in, NULL, NULL, out, NULL);
     if ((status == BO_OK) != expected)
-        fail_msg("kind %s, gate %s, kernel %s, with %s: expected %s, found %s: %s", bo_attention_name(d->kind),
+        fail_msg("kind %s, gate %s, kernel %s, with %s: expected %s, found %s: %s", bo_attention_kind_name(d->kind),
                  bo_gate_name(d->gate), bo_kernel_name(d->features.kernel), what, expected ? "outputs" : "refusal",
                  bo_status_string(status), status == BO_OK ? "" : bo_context_error(context));
 }

@@ -69,8 +69,8 @@ static wave_result run(const wave_case *test, int threads)
     bo_attention_gradients gradients = {.q = result.dq, .k = result.dk, .v = result.dv};
     assert_ok(context,
               bo_attention_backward(context, attention, &shape, &in, NULL, result.out, tape, dout, NULL, &gradients));
-    bo_attention_plan plan;
-    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    bo_attention_cost plan;
+    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
     assert_true((plan.tasks < (size_t)threads) == (threads > 2)); /* waves, or the test tests nothing */
     bo_attention_destroy(attention);
     bo_context_destroy(context);

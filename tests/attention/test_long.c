@@ -51,7 +51,7 @@ static double *last_outputs(const trial *t)
 static void step_through(const trial *t, float *out)
 {
     void *state = aligned_alloc(64, bo_attention_state_bytes(t->attention) / 64 * 64 + 64);
-    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, state));
+    assert_ok(t->context, bo_attention_state_init(t->context, t->attention, state));
     bo_attention_inputs in = trial_inputs(t);
     for (size_t i = 0; i < TOKENS; i++) {
         assert_ok(t->context, bo_attention_step(t->context, t->attention, 1, &in, &state, out + i * VALUE));
@@ -131,7 +131,7 @@ static void check_slow_gate(bo_context *context, bo_gate gate, double norm, doub
     double g = (double)(float)log_gate, truth = (exp(HALF * g) - exp(2 * HALF * g)) / -expm1(2 * HALF * g);
     float *stepped = trial_floats(2 * HALF);
     void *state = aligned_alloc(64, bo_attention_state_bytes(t.attention) / 64 * 64 + 64);
-    assert_ok(context, bo_attention_state_begin(context, t.attention, state));
+    assert_ok(context, bo_attention_state_init(context, t.attention, state));
     bo_attention_inputs in = trial_inputs(&t);
     for (size_t i = 0; i < 2 * HALF; i++, in.q += WIDTH, in.k += WIDTH, in.v++, in.log_gate++)
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, stepped + i));

@@ -9,7 +9,7 @@
 static bo_status use(bo_context *context, const trial *t)
 {
     bo_attention *attention = NULL;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     bo_attention_inputs in = trial_inputs(t);
     bo_attention_gradients g = {.q = t->gradient[Q], .k = t->gradient[K], .v = t->gradient[V]};
     const bo_attention_shape *shape = &t->desc.shape;
@@ -18,7 +18,7 @@ static bo_status use(bo_context *context, const trial *t)
     if (status == BO_OK) status = bo_attention_redraw(context, attention, 3);
     if (status == BO_OK) status = bo_attention_redraw(context, attention, 0);
     if (status == BO_OK) status = trial_calibrate(context, t, attention);
-    if (status == BO_OK) status = bo_attention_plan_for(context, attention, shape, &plan);
+    if (status == BO_OK) status = bo_attention_estimate(context, attention, shape, &plan);
     if (status == BO_OK) status = bo_attention_tape_bytes(context, attention, shape, &bytes);
     void *tape = aligned_alloc(64, bytes / 64 * 64 + 64);
     if (status == BO_OK)
@@ -38,7 +38,7 @@ static bo_status use_rest(bo_context *context, const trial *t)
 {
     bo_attention *attention = NULL;
     bo_attention_inputs in = trial_inputs(t);
-    bo_attention_error error;
+    bo_attention_accuracy error;
     bo_dark_report report;
     const bo_attention_shape *shape = &t->desc.shape;
     float x[3 * 5] = {1}, w[2 * 5] = {1}, gates[3 * 2], dx[3 * 5], dw[2 * 5], db[2], *m = trial_floats(2 * 4 * 4);
@@ -48,7 +48,7 @@ static bo_status use_rest(bo_context *context, const trial *t)
     if (status == BO_OK && t->d->kind == BO_ATTENTION_DARK)
         status = bo_dark_whiten(context, attention, shape, in.q, in.k, 0, m);
     if (status == BO_OK) status = bo_dark_propose(context, attention, shape, in.q, in.k, &report);
-    if (status == BO_OK) status = bo_attention_compare(context, attention, shape, &in, t->array[OUT], 3, &error);
+    if (status == BO_OK) status = bo_attention_measure(context, attention, shape, &in, t->array[OUT], 3, &error);
     bo_attention_destroy(attention);
     free(m);
     return status;
@@ -131,7 +131,7 @@ static void redraws_that_fail_do_no_harm(void **state)
 /* ---- how much -------------------------------------------------------------------------------------------------- */
 
 typedef struct usage {
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     size_t forward, backward, tape; /* bytes allocated at the peak of each, and the caller's tape */
 } usage;
 
@@ -146,7 +146,7 @@ static usage measure(const kind_of *kind, size_t tokens)
                        .seed = 2};
     trial t = trial_make(context, &desc);
     usage u = {0};
-    assert_ok(context, bo_attention_plan_for(context, t.attention, &desc.shape, &u.plan));
+    assert_ok(context, bo_attention_estimate(context, t.attention, &desc.shape, &u.plan));
     assert_ok(context, bo_attention_tape_bytes(context, t.attention, &desc.shape, &u.tape));
     size_t before = c.bytes;
     c.peak = before;
@@ -183,10 +183,10 @@ static void check_operations(bo_context *context, bo_attention_desc desc, double
 {
     desc.heads = 2, desc.dim = 8, desc.value_dim = 6, desc.causal = true;
     bo_attention_shape shape = {.sequences = 3, .tokens = 1000};
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));
-    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
     assert_close(plan.operations, 3000.0 * 2 * each, 0.5);
     bo_attention_destroy(attention);
 }
@@ -211,14 +211,14 @@ static void plans_count_operations(void **state)
         .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .value_dim = 32, .causal = true, .features.features = 128};
     bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT, .heads = 8, .dim = 64, .causal = true};
     bo_attention_shape shape = {.sequences = 3, .tokens = 1000};
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &favor, &attention));
-    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
     assert_close(plan.operations, 3000.0 * 8 * (4 * 64 * 128 + 4 * 128 * 32 + 65 * (128 + 32)), 0.5);
     bo_attention_destroy(attention);
     assert_ok(context, bo_attention_create(context, &exact, &attention));
-    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
     assert_close(plan.operations, 3 * 8.0 * (1000.0 * 1001 / 2) * 4 * 64, 0.5);
     bo_attention_destroy(attention);
     bo_context_destroy(context);

@@ -102,7 +102,7 @@ static void steps_give_the_same(void **state)
     plain(&p, expected);
     trial *t = begin(&p);
     void *memory = malloc(bo_attention_state_bytes(t->attention));
-    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, memory));
+    assert_ok(t->context, bo_attention_state_init(t->context, t->attention, memory));
     for (size_t i = 0; i < TOKENS; i++) {
         float q[HEADS * DIM], k[HEADS * DIM], v[HEADS * VALUES], out[HEADS * VALUES];
         for (size_t h = 0; h < HEADS; h++) {

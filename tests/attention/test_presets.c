@@ -166,8 +166,8 @@ static void descriptions_are_those_of_the_table(void **state)
         bool products = d->kind == BO_ATTENTION_LINEAR && e->kernel != BO_KERNEL_ELU;
         if (products) assert_close(d->features.gamma, USUAL, 1e-15);
         size_t sums = e->sums ? e->sums : 4096 * (DIM + VALUE); /* explicit keys: the usual capacity */
-        if (bo_attention_state_gradient(attention) != HEADS * sums)
-            fail_msg("%s: a state of %zu numbers, expected %zu", e->name, bo_attention_state_gradient(attention),
+        if (bo_attention_state_gradient_floats(attention) != HEADS * sums)
+            fail_msg("%s: a state of %zu numbers, expected %zu", e->name, bo_attention_state_gradient_floats(attention),
                      HEADS * sums);
         if (d->kind == BO_ATTENTION_POWER) assert_close(d->power, 2, 0);
         if (d->kind == BO_ATTENTION_RIDGE && d->gate) {

@@ -65,7 +65,7 @@ static void a_failure_leaves_every_head_as_it_was(void **state)
     for (int proposed = 0; proposed < 2; proposed++) {
         size_t failed = 0;
         if (proposed) assert_ok(context, bo_dark_propose(context, attention, &whole, y, y, NULL));
-        assert_ok(context, bo_attention_state_begin(context, attention, bytes));
+        assert_ok(context, bo_attention_state_init(context, attention, bytes));
         for (size_t at = 1;; at++, failed++) {
             c.calls = 0;
             c.fail_at = at;
@@ -93,11 +93,11 @@ static void nothing_is_refused(void **state)
     bo_attention_inputs in = {.q = x, .k = x, .v = x};
     assert_fails(context, BO_INVALID, "attention is NULL", bo_dark_propose(context, NULL, &whole, x, x, NULL));
     assert_fails(context, BO_INVALID, "attention is NULL", bo_dark_whiten(context, NULL, &whole, x, x, 0, m));
-    bo_attention_error error;
+    bo_attention_accuracy error;
     assert_fails(context, BO_INVALID, "attention is NULL",
-                 bo_attention_compare(context, NULL, &whole, &in, NULL, 0, &error));
+                 bo_attention_measure(context, NULL, &whole, &in, NULL, 0, &error));
     assert_fails(context, BO_INVALID, "nowhere to put",
-                 bo_attention_compare(context, attention, &whole, &in, NULL, 0, NULL));
+                 bo_attention_measure(context, attention, &whole, &in, NULL, 0, NULL));
     assert_fails(context, BO_INVALID, "nowhere to put",
                  bo_attention_advise(context, bo_attention_describe(attention), &whole, x, x, NULL, 0, 0, NULL));
     bo_attention_destroy(attention);

@@ -254,10 +254,10 @@ static void bad_shapes_are_refused(void **state)
     t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_tokens = 4};
     refuse(&t, &in, BO_INVALID, "key_tokens = 4", "lengths");
     size_t bytes;
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_tokens = 4};
     assert_fails(context, BO_INVALID, "4 keys", bo_attention_tape_bytes(context, t.attention, &t.desc.shape, &bytes));
-    assert_fails(context, BO_INVALID, "4 keys", bo_attention_plan_for(context, t.attention, &t.desc.shape, &plan));
+    assert_fails(context, BO_INVALID, "4 keys", bo_attention_estimate(context, t.attention, &t.desc.shape, &plan));
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS};
     trial_drop(&t);
     bo_context_destroy(context);
@@ -402,7 +402,7 @@ static void names_go_both_ways(void **state)
     (void)state;
     for (int i = 0; i < BO_ATTENTION_COUNT; i++) {
         bo_attention_kind kind = BO_ATTENTION_COUNT;
-        assert_true(bo_attention_parse(bo_attention_name((bo_attention_kind)i), &kind));
+        assert_true(bo_attention_kind_parse(bo_attention_kind_name((bo_attention_kind)i), &kind));
         assert_int_equal(kind, i);
     }
     for (int i = 0; i < BO_PROPOSAL_COUNT; i++) {
@@ -417,13 +417,13 @@ static void names_go_both_ways(void **state)
     }
     bo_attention_kind kind = BO_ATTENTION_DARK;
     bo_gate gate = BO_GATE_DECAY;
-    assert_true(bo_attention_parse("EXACT", &kind) && kind == BO_ATTENTION_EXACT);
-    assert_false(bo_attention_parse("exactly", &kind) || bo_attention_parse(NULL, &kind) ||
-                 bo_attention_parse("", &kind));
+    assert_true(bo_attention_kind_parse("EXACT", &kind) && kind == BO_ATTENTION_EXACT);
+    assert_false(bo_attention_kind_parse("exactly", &kind) || bo_attention_kind_parse(NULL, &kind) ||
+                 bo_attention_kind_parse("", &kind));
     assert_false(bo_gate_parse("open", &gate) || bo_gate_parse(NULL, &gate));
     assert_true(kind == BO_ATTENTION_EXACT && gate == BO_GATE_DECAY);
-    assert_null(bo_attention_name(BO_ATTENTION_COUNT));
-    assert_null(bo_attention_name((bo_attention_kind)-1));
+    assert_null(bo_attention_kind_name(BO_ATTENTION_COUNT));
+    assert_null(bo_attention_kind_name((bo_attention_kind)-1));
     assert_null(bo_gate_name(BO_GATE_COUNT));
     bo_proposal proposal = BO_PROPOSAL_SDERF;
     assert_true(bo_proposal_parse("OPRF", &proposal) && proposal == BO_PROPOSAL_OPRF);

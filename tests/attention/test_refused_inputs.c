@@ -146,7 +146,7 @@ static void what_waits_for_data_is_refused(void **state)
         assert_fails(context, BO_INVALID, "calibrat",
                      bo_attention_forward(context, fresh, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
         void *states = aligned_alloc(64, bo_attention_state_bytes(fresh) / 64 * 64 + 64);
-        if (bo_attention_state_begin(context, fresh, states) == BO_OK)
+        if (bo_attention_state_init(context, fresh, states) == BO_OK)
             assert_fails(context, BO_INVALID, "calibrat",
                          bo_attention_step(context, fresh, 1, &in, &states, t.array[OUT]));
         bo_calibration *seen;

@@ -238,8 +238,8 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     assert_fails(context, BO_INVALID, "no state", bo_attention_state_check(context, t.attention, state));
     assert_fails(context, BO_INVALID, "NULL", bo_attention_state_check(context, t.attention, NULL));
     assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_check(context, t.attention, state + 4));
-    assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_begin(context, t.attention, state + 4));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_state_begin(context, t.attention, NULL));
+    assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_init(context, t.attention, state + 4));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_state_init(context, t.attention, NULL));
     assert_fails(context, BO_INVALID, "head 4 of 4",
                  bo_attention_state_get(context, t.attention, t.initial[0], 4, s, z, &scale));
     assert_fails(context, BO_INVALID, "NULL",

@@ -79,7 +79,7 @@ static void test_asking_changes_nothing(void **state)
         run_forward(r, NULL);
         size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
         char *fresh = malloc(bytes), *before = malloc(bytes);
-        assert_ok(r->context, bo_attention_state_begin(r->context, r->attention, before));
+        assert_ok(r->context, bo_attention_state_init(r->context, r->attention, before));
         bo_attention_inputs other = inputs_from(r, 0), asked = {.q = r->in[Q] + 69 * p.heads * p.dim};
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
         bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
@@ -115,7 +115,7 @@ static void test_sums_put_in(void **state)
     float *g = floats_of(p.dim * p.values, NULL), *h = floats_of(p.dim * p.dim, NULL);
     float *found = floats_of(outs, NULL), *expected = floats_of(outs, NULL);
     void *fresh = malloc(bytes);
-    assert_ok(context, bo_attention_state_begin(context, r->attention, fresh));
+    assert_ok(context, bo_attention_state_init(context, r->attention, fresh));
     for (size_t i = 0; i < p.dim * p.values; i++) g[i] = 0.1f * (float)(i % 7);
     for (size_t i = 0; i < p.dim; i++) h[i * p.dim + i] = 2;
     bo_attention_inputs in = {.q = r->in[Q], .lambda = r->in[LAMBDA]};

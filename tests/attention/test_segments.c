@@ -25,7 +25,7 @@ static void *aligned(size_t bytes)
 static void chain_forward(trial *t, chain *c)
 {
     c->states[0] = aligned(bo_attention_state_bytes(t->attention));
-    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, c->states[0]));
+    assert_ok(t->context, bo_attention_state_init(t->context, t->attention, c->states[0]));
     for (size_t i = 0; i < c->count; i++) {
         size_t bytes;
         bo_attention_inputs in = trial_inputs_from(t, c->first[i]);

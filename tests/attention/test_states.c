@@ -23,7 +23,7 @@ static bo_attention_shape piece_shape(size_t tokens)
 static void *state_new(const trial *t)
 {
     void *state = aligned_alloc(64, (bo_attention_state_bytes(t->attention) + 63) / 64 * 64);
-    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, state));
+    assert_ok(t->context, bo_attention_state_init(t->context, t->attention, state));
     return state;
 }
 

@@ -129,7 +129,7 @@ static void read_features(const trial *t, void *state, size_t head, size_t token
     bo_attention_inputs in = trial_inputs(t);
     memcpy(k + head * WIDTH, t->array[K] + (head * 2 * PAIRS + token) * WIDTH, WIDTH * sizeof *k);
     in.q = q, in.k = k, in.v = v;
-    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, state));
+    assert_ok(t->context, bo_attention_state_init(t->context, t->attention, state));
     assert_ok(t->context, bo_attention_extend(t->context, t->attention, &shape, &in, &state, out));
     assert_ok(t->context, bo_attention_state_get(t->context, t->attention, state, head, s, z, &log_scale));
     for (size_t f = 0; f < FEATURES; f++) phi[f] = exp(log_scale) * (double)z[f];

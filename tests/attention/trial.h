@@ -233,7 +233,7 @@ static inline void **trial_states(const trial *t)
     for (size_t s = 0; s < t->desc.shape.sequences; s++) {
         states[s] = aligned_alloc(64, bytes);
         memset(states[s], 0, bytes);
-        assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, states[s]));
+        assert_ok(t->context, bo_attention_state_init(t->context, t->attention, states[s]));
     }
     return states;
 }
@@ -293,7 +293,7 @@ static inline trial trial_make(bo_context *context, const trial_desc *desc)
     bo_status status = bo_attention_create(context, &desc->attention, &t.attention);
     if (status != BO_OK) fail_msg("%s: %s", desc->name, bo_context_error(context));
     t.d = bo_attention_describe(t.attention);
-    t.gradient_floats = bo_attention_state_gradient(t.attention);
+    t.gradient_floats = bo_attention_state_gradient_floats(t.attention);
     trial_lengths(&t);
     trial_fill(&t);
     status = trial_calibrate(context, &t, t.attention);

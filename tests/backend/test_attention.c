@@ -188,7 +188,7 @@ static void states_continue(void **state)
         void *states[] = {NULL, memory}; /* of layer 1 */
         s.attributes.layer = 1;
         const bo_pass pass = {.sequences = 1, .states = states};
-        assert_ok(context, bo_attention_state_begin(context, s.attention, memory));
+        assert_ok(context, bo_attention_state_init(context, s.attention, memory));
         test_call all = call_of(&s, 0, ROWS, &no_pass);
         test_forward(context, &all, false);
         for (size_t first = 0, rows; first < ROWS; first += rows) {

@@ -27,7 +27,7 @@ static int make_models(void **state)
     double y[ROWS];
     make_rows(x, y);
     snprintf(path, sizeof path, "%s/rows.npy", folder);
-    assert_ok(context, bo_npy_write_f32(context, path, ROWS, DIM, x));
+    assert_ok(context, bo_npy_save_f32(context, path, ROWS, DIM, x));
     snprintf(path, sizeof path, "%s/rows.csv", folder);
     FILE *file = fopen(path, "w");
     for (size_t i = 0; i < ROWS; i++) fprintf(file, "%g,%g\n", (double)x[DIM * i], (double)x[DIM * i + 1]);

@@ -99,7 +99,7 @@ static inline size_t for_each_map(bo_context *context, const float *sample, map_
                 for (int sampling = 0; sampling < BO_SAMPLING_COUNT; sampling++) {
                     bo_features_desc desc = map_desc((bo_kernel)kernel, (bo_function)function, (bo_draw)draw,
                                                      (bo_sampling)sampling, sample);
-                    bo_status status = bo_features_memory(context, &desc, &bytes);
+                    bo_status status = bo_features_estimate(context, &desc, &bytes);
                     if (status == BO_UNSUPPORTED) continue;
                     assert_ok(context, status);
                     visit(context, &desc, user);

@@ -1,4 +1,4 @@
-/* Memory: no crash and no leak when any one allocation fails; bo_features_memory tells the truth. */
+/* Memory: no crash and no leak when any one allocation fails; bo_features_estimate tells the truth. */
 #include "maps.h"
 #include "../base/counting.h"
 
@@ -57,7 +57,7 @@ static bo_status use_map(bo_context *context, const bo_features_desc *desc, cons
     if (status == BO_OK) status = bo_features_apply(context, f, SAMPLE_ROWS, x, DIM, z, length);
     if (status == BO_OK) status = bo_features_backward(context, f, SAMPLE_ROWS, x, DIM, z, length, dx, DIM, dl, NULL);
     if (status == BO_OK && desc->kernel != BO_KERNEL_CUSTOM)
-        status = bo_features_error(context, f, SAMPLE_ROWS, x, DIM, 4, 1, &accuracy);
+        status = bo_features_measure(context, f, SAMPLE_ROWS, x, DIM, 4, 1, &accuracy);
     bo_features_destroy(f);
     return status;
 }
@@ -100,7 +100,7 @@ static void check_size(bo_context *context, const bo_features_desc *map, void *u
     size_t told, before = u->account->bytes, blocks = u->account->live;
     bo_features_desc desc = *map;
     if (!bo_function_find(desc.function)->exact) desc.features = desc.function == BO_FUNCTION_SELFTENSOR ? 1035 : 1024;
-    assert_ok(context, bo_features_memory(context, &desc, &told));
+    assert_ok(context, bo_features_estimate(context, &desc, &told));
     if (desc.sampling == BO_SAMPLING_LEVERAGE) return; /* as OPTIMAL, and slow */
     assert_ok(context, bo_features_create(context, &desc, &f));
     double held = (double)(u->account->bytes - before) - 64 * (double)(u->account->live - blocks);

@@ -134,7 +134,7 @@ static void wrong_descriptors_are_refused(void **state)
             assert_fails(context, refusals[i].status, refusals[i].words[w],
                          bo_features_create(context, &refusals[i].desc, &f));
         assert_null(f);
-        assert_int_equal(bo_features_memory(context, &refusals[i].desc, &bytes), refusals[i].status);
+        assert_int_equal(bo_features_estimate(context, &refusals[i].desc, &bytes), refusals[i].status);
     }
     bo_context_destroy(context);
 }
@@ -154,7 +154,7 @@ static void wrong_calls_are_refused(void **state)
     assert_fails(context, BO_INVALID, "NULL", bo_features_apply(context, f, 1, NULL, 3, z, 8));
     assert_ok(context, bo_features_apply(context, f, 0, NULL, 0, NULL, 0));
     assert_fails(context, BO_INVALID, "strides", bo_features_backward(context, f, 1, x, 3, z, 7, x, 3, NULL, NULL));
-    assert_fails(context, BO_INVALID, "at least one row", bo_features_error(context, f, 0, x, 3, 10, 1, &accuracy));
+    assert_fails(context, BO_INVALID, "at least one row", bo_features_measure(context, f, 0, x, 3, 10, 1, &accuracy));
     bo_features_destroy(f);
     desc.draw = BO_DRAW_HADAMARD;
     assert_ok(context, bo_features_create(context, &desc, &f));
@@ -165,7 +165,7 @@ static void wrong_calls_are_refused(void **state)
     desc = (bo_features_desc){.kernel = BO_KERNEL_CUSTOM, .dim = 3, .features = 4, .custom = test_custom};
     assert_fails(context, BO_UNSUPPORTED, "closed form", bo_kernel_matrix(context, &desc, 1, x, 3, 1, x, 3, &k, 1));
     assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_fails(context, BO_UNSUPPORTED, "closed form", bo_features_error(context, f, 1, x, 3, 10, 1, &accuracy));
+    assert_fails(context, BO_UNSUPPORTED, "closed form", bo_features_measure(context, f, 1, x, 3, 10, 1, &accuracy));
     assert_fails(context, BO_UNSUPPORTED, "custom", bo_features_save(context, f, "never-written.safetensors"));
     bo_features_destroy(f);
     bo_features_destroy(NULL);

@@ -82,11 +82,11 @@ static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned 
         bo_source_close(&source);
         return;
     }
-    if (!fuzz_ok(context, bo_schema_to_json(context, schema, &json))) abort();
-    if (!fuzz_ok(context, bo_schema_from_json(context, json, &copy))) abort(); /* what is written is read */
-    if (!fuzz_ok(context, bo_schema_to_json(context, copy, &again)) || strcmp(json, again) != 0) abort();
-    bo_text_free(json);
-    bo_text_free(again);
+    if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json))) abort();
+    if (!fuzz_ok(context, bo_schema_load_memory(context, json, &copy))) abort(); /* what is written is read */
+    if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again)) || strcmp(json, again) != 0) abort();
+    bo_free(json);
+    bo_free(again);
     if (!fuzz_ok(context, bo_source_rewind(context, &source)))
         bo_source_close(&source);
     else

@@ -10,8 +10,8 @@ static void again(bo_context *context, const bo_plan_machine *machine)
     bo_plan_machine other;
     char path[64];
     snprintf(path, sizeof path, "/tmp/bochner-fuzz-calibration-%ld.json", (long)getpid());
-    if (!fuzz_ok(context, bo_plan_machine_write(context, machine, path))) abort();
-    if (!fuzz_ok(context, bo_plan_machine_read(context, path, &other)) || other.count != machine->count) abort();
+    if (!fuzz_ok(context, bo_plan_machine_save(context, machine, path))) abort();
+    if (!fuzz_ok(context, bo_plan_machine_load(context, path, &other)) || other.count != machine->count) abort();
     unlink(path);
 }
 

@@ -5,7 +5,7 @@ static void predict(bo_context *context, const bo_machine *machine)
 {
     static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM];
     static double mean[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], std[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
-    const bo_machine_report *report = bo_machine_describe(machine);
+    const bo_fit_report *report = bo_machine_report(machine);
     const size_t rows = FUZZ_APPLIED_ROWS, dim = report->dim;
     int classes[FUZZ_APPLIED_ROWS];
     if (dim > FUZZ_MOST_DIM || report->outputs > FUZZ_MOST_OUTPUTS || report->features > FUZZ_MOST_OUTPUTS) return;

@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_schema *schema, *copy;
     memcpy(text, data, size);
     text[size] = 0;
-    bool read = fuzz_ok(context, bo_schema_from_json(context, text, &schema));
+    bool read = fuzz_ok(context, bo_schema_load_memory(context, text, &schema));
     free(text);
     if (!read) return 0;
     for (size_t i = 0; i < bo_schema_dim(schema); ++i)
@@ -15,11 +15,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < bo_schema_targets(schema); ++i)
         if (!bo_schema_target(schema, i)) abort();
     if (bo_schema_dim(schema) <= FUZZ_COLUMNS) {
-        if (!fuzz_ok(context, bo_schema_to_json(context, schema, &json))) abort();
-        if (!fuzz_ok(context, bo_schema_from_json(context, json, &copy))) abort();
-        if (!fuzz_ok(context, bo_schema_to_json(context, copy, &again)) || strcmp(json, again) != 0) abort();
-        bo_text_free(json);
-        bo_text_free(again);
+        if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json))) abort();
+        if (!fuzz_ok(context, bo_schema_load_memory(context, json, &copy))) abort();
+        if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again)) || strcmp(json, again) != 0) abort();
+        bo_free(json);
+        bo_free(again);
         bo_schema_destroy(copy);
         /* A schema from a hostile model meets an innocent file. */
         static const char csv[] = "a,b,c\n1,2,3\n4,x,6\n";

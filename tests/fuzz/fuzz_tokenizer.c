@@ -13,10 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char *back;
         size_t bytes;
         if (fuzz_ok(context, bo_tokenizer_encode(context, tokenizer, text, sizeof text - 1, specials, &ids)) &&
-            fuzz_ok(context, bo_tokenizer_frame(context, tokenizer, &ids))) {
+            fuzz_ok(context, bo_tokenizer_add_specials(context, tokenizer, &ids))) {
             if (!fuzz_ok(context, bo_tokenizer_decode(context, tokenizer, ids.items, ids.count, &back, &bytes)))
                 abort();
-            bo_text_free(back);
+            bo_free(back);
         }
         bo_ids_free(&ids);
     }

@@ -89,7 +89,7 @@ static bo_schema *make_schema(seeds *s)
     char path[4096];
     static const char table[] = "a,b,c,y\n1,2,3,0.5\n2,1,0,1.5\n0,1,1,2.5\n";
     snprintf(path, sizeof path, "%s/table.csv", s->folder);
-    require(s, bo_file_write(s->context, path, table, sizeof table - 1));
+    require(s, bo_file_save(s->context, path, table, sizeof table - 1));
     bo_schema *schema;
     bo_data_desc desc = {.path = path, .target = "y", .task = BO_TASK_REGRESSION};
     require(s, bo_schema_fit(s->context, &desc, &schema));

@@ -42,7 +42,7 @@ static void modes_and_links(void **state)
     const char *path = test_text(f, "a.txt", "old"), *link = test_path(f, "link");
     assert_int_equal(chmod(path, 0640), 0);
     assert_int_equal(symlink(path, link), 0);
-    assert_ok(f->context, bo_file_write(f->context, link, "new", 3));
+    assert_ok(f->context, bo_file_save(f->context, link, "new", 3));
     assert_content(path, "new");
     assert_int_equal(lstat(link, &about), 0);
     assert_true(S_ISLNK(about.st_mode));
@@ -50,11 +50,11 @@ static void modes_and_links(void **state)
     assert_int_equal(about.st_mode & 0777, 0640);
     mode_t mask = umask(027);
     const char *fresh = test_path(f, "b.txt");
-    assert_ok(f->context, bo_file_write(f->context, fresh, "x", 1));
+    assert_ok(f->context, bo_file_save(f->context, fresh, "x", 1));
     umask(mask);
     assert_int_equal(stat(fresh, &about), 0);
     assert_int_equal(about.st_mode & 0777, 0640);
-    assert_ok(f->context, bo_file_write(f->context, "/dev/null", "x", 1)); /* a device is not replaced */
+    assert_ok(f->context, bo_file_save(f->context, "/dev/null", "x", 1)); /* a device is not replaced */
     assert_int_equal(stat("/dev/null", &about), 0);
     assert_true(S_ISCHR(about.st_mode));
     unlink(path);
@@ -74,7 +74,7 @@ static void full_disk(void **state)
     limit.rlim_cur = 4096;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    bo_status status = bo_npy_write_f32(f->context, path, 1000, 100, values);
+    bo_status status = bo_npy_save_f32(f->context, path, 1000, 100, values);
     bo_file_tensor tensor = {
         .name = "w", .dtype = BO_F32, .rank = 1, .shape = {100000}, .data = values, .bytes = sizeof values};
     const char *model = test_path(f, "m.safetensors");
@@ -87,16 +87,16 @@ static void full_disk(void **state)
     assert_content(path, "old");
     assert_int_equal(test_files_left(f), 1);
     if (access("/dev/full", W_OK) == 0)
-        assert_fails(f->context, BO_IO, "No space left", bo_file_write(f->context, "/dev/full", "x", 1));
+        assert_fails(f->context, BO_IO, "No space left", bo_file_save(f->context, "/dev/full", "x", 1));
     unlink(path);
 }
 
 static void refused(void **state)
 {
     test_folder *f = *state;
-    assert_fails(f->context, BO_IO, "No such file", bo_file_write(f->context, test_path(f, "no/where"), "x", 1));
-    assert_fails(f->context, BO_IO, "directory", bo_file_write(f->context, f->path, "x", 1));
-    assert_fails(f->context, BO_INVALID, "no file", bo_file_write(f->context, "", "x", 1));
+    assert_fails(f->context, BO_IO, "No such file", bo_file_save(f->context, test_path(f, "no/where"), "x", 1));
+    assert_fails(f->context, BO_IO, "directory", bo_file_save(f->context, f->path, "x", 1));
+    assert_fails(f->context, BO_INVALID, "no file", bo_file_save(f->context, "", "x", 1));
     assert_int_equal(test_files_left(f), 0);
 }
 
@@ -110,7 +110,7 @@ static void npy_layout(void **state)
         double *values = calloc(count + 1, sizeof *values), *back = calloc(count + 1, sizeof *values);
         for (size_t i = 0; i < count; ++i) values[i] = (double)i / 3;
         const char *path = test_path(f, "a.npy");
-        assert_ok(f->context, bo_npy_write_f64(f->context, path, shapes[s][0], shapes[s][1], values));
+        assert_ok(f->context, bo_npy_save_f64(f->context, path, shapes[s][0], shapes[s][1], values));
         unsigned char header[256];
         FILE *file = fopen(path, "rb");
         assert_int_equal(fread(header, 1, 10, file), 10);

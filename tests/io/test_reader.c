@@ -333,7 +333,7 @@ static void seeking(void **state)
     float values[300];
     for (int i = 0; i < 300; ++i) values[i] = (float)i;
     const char *path = test_path(f, "s.npy");
-    assert_ok(f->context, bo_npy_write_f32(f->context, path, 100, 3, values));
+    assert_ok(f->context, bo_npy_save_f32(f->context, path, 100, 3, values));
     bo_reader *reader;
     bo_data_block block;
     size_t rows;

@@ -355,9 +355,9 @@ static void json(void **state)
     bo_data *data = load(f, &desc, NULL);
     char *first, *second;
     bo_schema *copy;
-    assert_ok(f->context, bo_schema_to_json(f->context, data->schema, &first));
-    assert_ok(f->context, bo_schema_from_json(f->context, first, &copy));
-    assert_ok(f->context, bo_schema_to_json(f->context, copy, &second));
+    assert_ok(f->context, bo_schema_save_memory(f->context, data->schema, &first));
+    assert_ok(f->context, bo_schema_load_memory(f->context, first, &copy));
+    assert_ok(f->context, bo_schema_save_memory(f->context, copy, &second));
     assert_string_equal(first, second);
     bo_data *again = load(f, &desc, copy);
     assert_int_equal(again->dim, data->dim);
@@ -372,11 +372,11 @@ static void json(void **state)
     /* Any prefix is refused, none crashes. */
     for (size_t length = 0, whole = strlen(first); length < whole; ++length) {
         first[whole - 1 - length] = 0;
-        assert_int_not_equal(bo_schema_from_json(f->context, first, &copy), BO_OK);
+        assert_int_not_equal(bo_schema_load_memory(f->context, first, &copy), BO_OK);
         assert_null(copy);
     }
-    bo_text_free(first);
-    bo_text_free(second);
+    bo_free(first);
+    bo_free(second);
     static const char *const bad[] = {
         "{\"version\": 1}",
         "[]",
@@ -388,10 +388,10 @@ static void json(void **state)
         "\"separate_labels\":true,\"targets\":[\"y\"],\"classes\":[\"1\",\"1.0\"],\"columns\":[{\"kind\":\"number\"}]"
         "}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i)
-        assert_fails(f->context, BO_FORMAT, "malformed", bo_schema_from_json(f->context, bad[i], &copy));
-    assert_fails(f->context, BO_VERSION, "version 2", bo_schema_from_json(f->context, "{\"version\": 2}", &copy));
+        assert_fails(f->context, BO_FORMAT, "malformed", bo_schema_load_memory(f->context, bad[i], &copy));
+    assert_fails(f->context, BO_VERSION, "version 2", bo_schema_load_memory(f->context, "{\"version\": 2}", &copy));
     assert_fails(f->context, BO_FORMAT, "nested deeper",
-                 bo_schema_from_json(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", &copy));
+                 bo_schema_load_memory(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", &copy));
 }
 
 static bo_status load_and_copy(bo_context *context, const void *path)
@@ -401,10 +401,10 @@ static bo_status load_and_copy(bo_context *context, const void *path)
     char *json = NULL;
     bo_schema *copy = NULL;
     bo_status status = bo_data_load(context, &wanted, NULL, &data);
-    if (status == BO_OK) status = bo_schema_to_json(context, data->schema, &json);
-    if (status == BO_OK) status = bo_schema_from_json(context, json, &copy);
+    if (status == BO_OK) status = bo_schema_save_memory(context, data->schema, &json);
+    if (status == BO_OK) status = bo_schema_load_memory(context, json, &copy);
     bo_schema_destroy(copy);
-    bo_text_free(json);
+    bo_free(json);
     bo_data_destroy(data);
     return status;
 }

@@ -36,7 +36,7 @@ static tables make_tables(test_folder *f)
     t.csv = strdup(test_write(f, "t.csv", csv, (size_t)(c - csv)));
     t.svm = strdup(test_gzip(f, "t.svm.gz", svm, (size_t)(s - svm)));
     t.npy = strdup(test_path(f, "t.npy"));
-    assert_ok(f->context, bo_npy_write_f64(f->context, t.npy, ROWS, DIM + 1, wide));
+    assert_ok(f->context, bo_npy_save_f64(f->context, t.npy, ROWS, DIM + 1, wide));
     FILE *file = fopen(t.npy, "rb");
     size_t size = ROWS * (DIM + 1) * sizeof *wide + 1000;
     char *bytes = malloc(size);

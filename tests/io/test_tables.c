@@ -89,7 +89,7 @@ static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_spl
     for (size_t k = 0; k < FILES; k++) {
         paths[k] = test_path(f, names[k]);
         assert_ok(f->context,
-                  bo_npy_write_f64(f->context, paths[k], ends[k + 1] - ends[k], DIM + 1, rows + ends[k] * (DIM + 1)));
+                  bo_npy_save_f64(f->context, paths[k], ends[k + 1] - ends[k], DIM + 1, rows + ends[k] * (DIM + 1)));
     }
     free(rows);
     return (bo_table_desc){.data = {.task = BO_TASK_REGRESSION}, .paths = paths, .files = FILES, .split = split};
@@ -103,7 +103,7 @@ static void test_load(void **state)
     const bo_table_desc desc = make_table(f, paths, FIFTHS);
     bo_data *parts[BO_SPLIT_COUNT];
     size_t at[BO_SPLIT_COUNT] = {0};
-    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    assert_ok(f->context, bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     for (size_t row = 0; row < ROWS; row++) {
         const bo_split split = bo_split_row(&FIFTHS, row);
         const bo_data *part = parts[split];
@@ -124,23 +124,26 @@ static void test_load_whole(void **state)
     const char *paths[FILES];
     bo_table_desc desc = make_table(f, paths, (bo_split_desc){0});
     bo_data *parts[BO_SPLIT_COUNT];
-    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    assert_ok(f->context, bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     assert_int_equal(parts[BO_SPLIT_TRAIN]->rows, ROWS);
     assert_true(!parts[BO_SPLIT_VALID] && !parts[BO_SPLIT_TEST]);
     bo_data_destroy(parts[BO_SPLIT_TRAIN]);
     desc = (bo_table_desc){.data = {.path = paths[1], .task = BO_TASK_REGRESSION}}; /* one row, one file */
-    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    assert_ok(f->context, bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     assert_int_equal(parts[BO_SPLIT_TRAIN]->rows, 1);
     bo_data_destroy(parts[BO_SPLIT_TRAIN]);
     desc.split.test = 0.5;
-    assert_fails(f->context, BO_INVALID, "of its 1 row leaves none for the", bo_table_load(f->context, &desc, parts));
+    assert_fails(f->context, BO_INVALID, "of its 1 row leaves none for the",
+                 bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     assert_null(parts[BO_SPLIT_TRAIN]);
     desc.split.test = 1;
-    assert_fails(f->context, BO_INVALID, "leave some for training", bo_table_load(f->context, &desc, parts));
+    assert_fails(f->context, BO_INVALID, "leave some for training",
+                 bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     desc.data.path = "missing.npy", desc.split.test = 0;
-    assert_fails(f->context, BO_IO, "missing.npy", bo_table_load(f->context, &desc, parts));
+    assert_fails(f->context, BO_IO, "missing.npy", bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     desc.paths = paths, desc.files = 0;
-    assert_fails(f->context, BO_INVALID, "at least one file", bo_table_load(f->context, &desc, parts));
+    assert_fails(f->context, BO_INVALID, "at least one file",
+                 bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
 }
 
 static size_t check_blocks(test_folder *f, const bo_table_desc *desc, const bo_data *part, bo_split split,
@@ -168,7 +171,7 @@ static void test_blocks(void **state)
     const char *paths[FILES];
     const bo_table_desc desc = make_table(f, paths, FIFTHS);
     bo_data *parts[BO_SPLIT_COUNT];
-    assert_ok(f->context, bo_table_load(f->context, &desc, parts));
+    assert_ok(f->context, bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         for (size_t max_rows = 1; max_rows <= 64; max_rows *= 4)
             assert_int_equal(check_blocks(f, &desc, parts[p], (bo_split)p, max_rows), parts[p]->rows);

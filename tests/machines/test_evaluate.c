@@ -93,9 +93,10 @@ static bo_status hold_out(void *what)
     const bo_table_desc table = {.data = {.path = t->path, .task = BO_TASK_REGRESSION},
                                  .split = {.test = 0.2, .seed = 1}};
     const bo_machine_desc desc = {.features = {.features = 32, .gamma = 0.5}, .lambda = 1};
-    BO_TRY(bo_table_load(context, &table, parts));
+    BO_TRY(bo_table_load(context, &table, &parts[0], &parts[1], &parts[2]));
     const bo_data *test = parts[BO_SPLIT_TEST];
-    const bo_samples train = bo_samples_of(parts[BO_SPLIT_TRAIN]);
+    bo_samples train;
+    bo_data_samples(parts[BO_SPLIT_TRAIN], &train);
     bo_status status = bo_machine_fit(context, &desc, &train, &machine);
     if (status == BO_OK) status = bo_machine_metrics(context, machine, 5, &metrics);
     if (status == BO_OK)
@@ -122,7 +123,7 @@ static void test_hold_out(void **state)
     bo_context *context = counting_context(&c, 1);
     trial t = {.context = context, .path = path};
     size_t expected = 0;
-    assert_ok(context, bo_npy_write_f64(context, path, ROWS, DIM + 1, cells));
+    assert_ok(context, bo_npy_save_f64(context, path, ROWS, DIM + 1, cells));
     assert_ok(context, hold_out(&t));
     for (uint64_t row = 0; row < ROWS; row++)
         expected += bo_split_row(&(bo_split_desc){.test = 0.2, .seed = 1}, row) == BO_SPLIT_TEST;

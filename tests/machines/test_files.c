@@ -100,7 +100,7 @@ static bool same_number(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
-static void expect_same_report(const bo_machine_report *a, const bo_machine_report *b)
+static void expect_same_report(const bo_fit_report *a, const bo_fit_report *b)
 {
     assert_true(a->task == b->task && a->loss == b->loss && a->solver == b->solver && a->scaling == b->scaling);
     assert_true(a->rows == b->rows && a->dim == b->dim && a->classes == b->classes && a->features == b->features);
@@ -123,7 +123,7 @@ static void test_round_trip(void **state)
         assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, &schema));
         assert_null(schema);
         expect_same_bits(f, machine, loaded);
-        expect_same_report(bo_machine_describe(machine), bo_machine_describe(loaded));
+        expect_same_report(bo_machine_report(machine), bo_machine_report(loaded));
         /* what was loaded can be saved, to the same bytes */
         assert_ok(f->context, bo_machine_save(f->context, loaded, NULL, f->other));
         size_t size, again;
@@ -149,10 +149,10 @@ static void test_schema(void **state)
     assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, &loaded_schema));
     assert_non_null(loaded_schema);
     char *a, *b;
-    assert_ok(f->context, bo_schema_to_json(f->context, schema, &a));
-    assert_ok(f->context, bo_schema_to_json(f->context, loaded_schema, &b));
+    assert_ok(f->context, bo_schema_save_memory(f->context, schema, &a));
+    assert_ok(f->context, bo_schema_save_memory(f->context, loaded_schema, &b));
     assert_string_equal(a, b);
-    bo_text_free(a), bo_text_free(b);
+    bo_free(a), bo_free(b);
     expect_same_bits(f, machine, loaded);
     bo_machine_destroy(loaded);
     assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, NULL)); /* not wanted */

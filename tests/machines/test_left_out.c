@@ -209,7 +209,7 @@ static void test_ridge_left_out(void **state)
         bo_samples samples = samples_of(s);
         bo_machine_desc desc = desc_of(s);
         bo_fitting *fitting;
-        assert_ok(context, bo_fitting_begin(context, &desc, &samples, &fitting));
+        assert_ok(context, bo_fitting_create(context, &desc, &samples, &fitting));
         assert_ok(context, bo_fitting_add(context, fitting, &samples));
         bo_penalty penalty = {desc.lambda, desc.noise, desc.dropout};
         bo_machine_ridge ridge;
@@ -302,7 +302,7 @@ static void test_gcv(void **state)
         bo_machine_desc desc = desc_of(s);
         bo_fitting *fitting;
         bo_machine_ridge ridge;
-        assert_ok(context, bo_fitting_begin(context, &desc, &samples, &fitting));
+        assert_ok(context, bo_fitting_create(context, &desc, &samples, &fitting));
         assert_ok(context, bo_fitting_add(context, fitting, &samples));
         bo_penalty penalty = {desc.lambda, desc.noise, desc.dropout};
         assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, s->intercept, 1, &ridge));
@@ -364,7 +364,7 @@ static void test_freedom_falls(void **state)
     bo_samples samples = samples_of(&s);
     bo_machine_desc desc = desc_of(&s);
     bo_fitting *fitting;
-    assert_ok(context, bo_fitting_begin(context, &desc, &samples, &fitting));
+    assert_ok(context, bo_fitting_create(context, &desc, &samples, &fitting));
     assert_ok(context, bo_fitting_add(context, fitting, &samples));
     double before = FEATURES + 2;
     for (double lambda = 1e-3; lambda < 1e5; lambda *= 4) {

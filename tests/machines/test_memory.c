@@ -118,8 +118,8 @@ static bo_status stream(void *what)
     setting *s = what;
     bo_fitting *one = NULL, *two = NULL;
     bo_machine *machine = NULL;
-    bo_status status = bo_fitting_begin(s->context, &s->desc, &s->samples, &one);
-    if (status == BO_OK) status = bo_fitting_begin(s->context, &s->desc, &s->samples, &two);
+    bo_status status = bo_fitting_create(s->context, &s->desc, &s->samples, &one);
+    if (status == BO_OK) status = bo_fitting_create(s->context, &s->desc, &s->samples, &two);
     if (status == BO_OK) status = bo_fitting_add(s->context, one, &s->samples);
     if (status == BO_OK) status = bo_fitting_add(s->context, two, &s->samples);
     if (status == BO_OK) status = bo_fitting_merge(s->context, one, two);

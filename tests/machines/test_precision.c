@@ -58,7 +58,7 @@ static void test_sums_are_exact(void **state)
     bo_fitting *fits[2];
     for (int k = 0; k < 2; k++) {
         bo_context *context = test_context(k + 1);
-        assert_ok(context, bo_fitting_begin(context, &desc, &train, &fits[k]));
+        assert_ok(context, bo_fitting_create(context, &desc, &train, &fits[k]));
         size_t step = k ? 37 : ROWS;
         for (size_t first = 0; first < ROWS; first += step) {
             bo_samples part = train;

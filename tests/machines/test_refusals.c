@@ -47,7 +47,7 @@ static void expect(fixture *f, const bo_machine_desc *desc, const bo_samples *sa
     assert_true(f->counted.live == f->before);
     if (desc->solver != BO_SOLVER_AUTO || desc->loss == BO_LOSS_LOGISTIC) return;
     bo_fitting *fitting = (bo_fitting *)f;
-    assert_int_equal(bo_fitting_begin(f->context, desc, samples, &fitting), status);
+    assert_int_equal(bo_fitting_create(f->context, desc, samples, &fitting), status);
     assert_null(fitting);
     assert_true(f->counted.live == f->before);
 }

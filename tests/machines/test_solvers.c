@@ -132,7 +132,7 @@ static void test_choice_by_memory(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_fit_estimate most, less;
+    bo_fit_cost most, less;
     bo_machine_desc desc = {.features = {.features = 4096}};
     assert_ok(context, bo_machine_estimate(context, &desc, 100000, 10, 1, &most));
     assert_int_equal(most.solver, BO_SOLVER_PRIMAL);
@@ -162,7 +162,7 @@ static void test_estimate(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_fit_estimate all, part;
+    bo_fit_cost all, part;
     bo_machine_desc desc = {.task = BO_TASK_CLASSIFICATION, .features = {.features = 128}};
     bo_samples train = oracle_classes(600, DIM, 3, 2, 1);
     for (int noisy = 0; noisy < 2; noisy++) {
@@ -236,7 +236,7 @@ static void test_memory_is_an_upper_bound(void **state)
         bo_machine_desc desc = {.features = {.features = cases[k].features, .gamma = cases[k].gamma},
                                 .lambda = cases[k].lambda,
                                 .solver = cases[k].solver};
-        bo_fit_estimate estimate;
+        bo_fit_cost estimate;
         assert_ok(context, bo_machine_estimate(context, &desc, cases[k].rows, DIM, 1, &estimate));
         bo_machine *machine = oracle_fit(context, &desc, &train);
         if (c.peak > estimate.bytes)
@@ -446,7 +446,7 @@ static void test_calibration_is_a_minimum(void **state)
     bo_machine_desc desc = oracle_desc(32, 0.2, 0.5);
     bo_machine *machine = oracle_fit(context, &desc, &train);
     bo_fitting *fitting;
-    assert_ok(context, bo_fitting_begin(context, &desc, &train, &fitting));
+    assert_ok(context, bo_fitting_create(context, &desc, &train, &fitting));
     assert_ok(context, bo_fitting_add(context, fitting, &train));
     bo_penalty penalty = {.lambda = 0.5};
     bo_machine_ridge ridge;

@@ -46,7 +46,7 @@ static bo_machine_desc plain_desc(void)
 static bo_fitting *begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample)
 {
     bo_fitting *fitting = NULL;
-    assert_ok(context, bo_fitting_begin(context, desc, sample, &fitting));
+    assert_ok(context, bo_fitting_create(context, desc, sample, &fitting));
     return fitting;
 }
 
@@ -247,7 +247,7 @@ static void test_solvers_refused(void **state)
     bo_machine_desc desc = plain_desc();
     desc.loss = BO_LOSS_LOGISTIC;
     assert_fails(f->context, BO_UNSUPPORTED, "several passes",
-                 bo_fitting_begin(f->context, &desc, &f->classes, &fitting));
+                 bo_fitting_create(f->context, &desc, &f->classes, &fitting));
     assert_null(fitting);
     static const struct {
         bo_solver solver;
@@ -256,7 +256,7 @@ static void test_solvers_refused(void **state)
     for (size_t k = 0; k < 3; k++) {
         desc = plain_desc(), desc.solver = others[k].solver;
         assert_fails(f->context, BO_UNSUPPORTED, others[k].name,
-                     bo_fitting_begin(f->context, &desc, &f->train, &fitting));
+                     bo_fitting_create(f->context, &desc, &f->train, &fitting));
     }
     desc = plain_desc(), desc.solver = BO_SOLVER_PRIMAL;
     fitting = begin(f->context, &desc, &f->train);

@@ -25,7 +25,7 @@ static inline bo_texts *labeled_texts(bo_context *context, const bo_tokenizer *t
     char *lines = malloc(room);
     for (size_t i = 0; i < count; i++) {
         at += (size_t)sprintf(lines + at, "%s", d->labels[i % d->classes]);
-        for (size_t side = 0; side < (d->task == BO_MODEL_MATCH ? 2u : 1u); side++) {
+        for (size_t side = 0; side < (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u); side++) {
             lines[at++] = '\t';
             for (size_t n = side ? lengths[i] / 2 + 1 : lengths[i]; n; n--)
                 lines[at++] = (char)('a' + bo_rng_below(&rng, 26));
@@ -33,7 +33,7 @@ static inline bo_texts *labeled_texts(bo_context *context, const bo_tokenizer *t
         lines[at++] = '\n';
     }
     bo_texts *texts;
-    bo_texts_desc desc = {.kind = d->task == BO_MODEL_MATCH ? BO_TEXTS_LABELED_PAIR : BO_TEXTS_LABELED,
+    bo_texts_desc desc = {.kind = d->task == BO_MODEL_TASK_MATCH ? BO_TEXTS_LABELED_PAIR : BO_TEXTS_LABELED,
                           .tokenizer = tokenizer,
                           .labels = d->labels,
                           .classes = d->classes,

@@ -13,7 +13,7 @@ static int setup(void **state)
 {
     setting *s = calloc(1, sizeof *s);
     s->context = test_context(2);
-    assert_ok(s->context, bo_tokenizer_bytes(s->context, &s->tokenizer));
+    assert_ok(s->context, bo_tokenizer_create(s->context, &s->tokenizer));
     *state = s;
     return 0;
 }
@@ -67,7 +67,7 @@ static void test_packs_change_nothing(void **state)
     const char *kind;
     for (size_t i = 0; (kind = test_kind(i)); i++)
         if (!test_same_word(kind, "mlp"))
-            alone_as_together(*state, kind, i % 2 ? BO_MODEL_MATCH : BO_MODEL_CLASSIFY, (bo_pooling)(i % 4));
+            alone_as_together(*state, kind, i % 2 ? BO_MODEL_TASK_MATCH : BO_MODEL_TASK_CLASSIFY, (bo_pooling)(i % 4));
 }
 
 /* ---- long texts ----------------------------------------------------------------------------------------------------- */
@@ -112,17 +112,17 @@ static void test_texts_of_any_length(void **state)
         bool forward, streams;
         size_t window;
     } cases[] = {
-        {"rfa", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
-        {"rfa-gate", BO_MODEL_CLASSIFY, BO_POOLING_LAST, true, true, 0},
-        {"favor", BO_MODEL_CLASSIFY, BO_POOLING_MAX, true, true, 0},
-        {"delta", BO_MODEL_MATCH, BO_POOLING_MEAN, true, true, 0},
-        {"ssm", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
-        {"gru", BO_MODEL_MATCH, BO_POOLING_LAST, true, true, 0},
-        {"conv", BO_MODEL_CLASSIFY, BO_POOLING_MAX, true, true, 0},
-        {"exact", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, true, true, 9},
-        {"exact", BO_MODEL_CLASSIFY, BO_POOLING_LAST, true, false, 0}, /* keeps every key: read whole */
-        {"rfa", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, false, false, 0},
-        {"rfa-gate", BO_MODEL_MATCH, BO_POOLING_MEAN, false, false, 0},
+        {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
+        {"rfa-gate", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, true, 0},
+        {"favor", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, true, true, 0},
+        {"delta", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, true, true, 0},
+        {"ssm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
+        {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, true, true, 0},
+        {"conv", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, true, true, 0},
+        {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 9},
+        {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, false, 0}, /* keeps every key: read whole */
+        {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, false, 0},
+        {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, false, 0},
     };
     setting *s = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -141,7 +141,7 @@ static void test_streams_in_constant_memory(void **state)
 {
     setting *s = *state;
     size_t peaks[2];
-    bo_model_desc desc = labeler_desc("rfa-gate", BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc("rfa-gate", BO_MODEL_TASK_CLASSIFY);
     desc.forward = true;
     bo_model *model = labeler(s->context, &desc, s->tokenizer);
     for (size_t i = 0; i < 2; i++) {
@@ -178,7 +178,7 @@ static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling,
     const size_t other = pooling == BO_POOLING_LAST ? 2 : 1;
     float found[3 * CLASSES];
     bo_texts *texts;
-    bo_model_desc desc = labeler_desc(kind, BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc(kind, BO_MODEL_TASK_CLASSIFY);
     desc.pooling = pooling, desc.forward = forward;
     bo_model *model = labeler(s->context, &desc, s->tokenizer);
     if (silent >= 0) silence(s->context, model, (size_t)silent);
@@ -219,7 +219,7 @@ static void test_found_is_counted(void **state)
     uint64_t confusion[CLASSES * CLASSES] = {0};
     bo_classification found;
     for (size_t i = 0; i < EXAMPLES; i++) tokens += lengths[i] = 3 + i % 5;
-    bo_model_desc desc = labeler_desc("rfa", BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY);
     bo_model *model = labeler(s->context, &desc, s->tokenizer);
     bo_texts *texts = labeled_texts(s->context, s->tokenizer, &desc, EXAMPLES, lengths);
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, EXAMPLES, p));
@@ -263,7 +263,7 @@ static void test_wrong_models_and_texts(void **state)
     bo_session *session;
     bo_texts *alone = open_lines(s, BO_TEXTS_ALONE, "x\ny\n"), *pairs = open_lines(s, BO_TEXTS_ALONE_PAIR, "x\ty\n"),
              *others = open_lines(s, BO_TEXTS_LABELED, "no\tx\nyes\ty\n");
-    bo_model_desc desc = labeler_desc("exact", BO_MODEL_CLASSIFY), language = test_desc("exact");
+    bo_model_desc desc = labeler_desc("exact", BO_MODEL_TASK_CLASSIFY), language = test_desc("exact");
     bo_model *model = labeler(s->context, &desc, s->tokenizer), *other;
     assert_ok(s->context, bo_model_create(s->context, &language, s->tokenizer, &other));
     assert_fails(s->context, BO_INVALID, "task is language", bo_model_classify(s->context, other, alone, 0, 1, p));
@@ -291,7 +291,7 @@ static void test_wrong_models_and_texts(void **state)
     assert_fails(s->context, BO_INVALID, "line 2: the text is empty",
                  bo_model_classify(s->context, model, empty, 0, 3, p));
     bo_texts_close(empty);
-    desc = labeler_desc("exact", BO_MODEL_CLASSIFY);
+    desc = labeler_desc("exact", BO_MODEL_TASK_CLASSIFY);
     desc.vocab = 100;
     assert_ok(s->context, bo_model_create(s->context, &desc, NULL, &other));
     assert_fails(s->context, BO_INVALID, "below 100", bo_model_classify(s->context, other, alone, 0, 1, p));
@@ -309,7 +309,7 @@ static void test_starved(void **state)
     setting *s = *state;
     static const size_t lengths[] = {5, LONG, 4};
     for (int forward = 0; forward < 2; forward++) {
-        bo_model_desc desc = labeler_desc("rfa", BO_MODEL_MATCH);
+        bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_MATCH);
         desc.layers = 1, desc.forward = forward;
         bo_model *model;
         assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &model));

@@ -10,15 +10,23 @@ static const struct {
     bo_pooling pooling;
     bool forward;
 } cases[] = {
-    {"exact", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, false},    {"exact", BO_MODEL_MATCH, BO_POOLING_MAX, false},
-    {"rfa", BO_MODEL_CLASSIFY, BO_POOLING_MAX, false},       {"rfa", BO_MODEL_MATCH, BO_POOLING_MEAN, false},
-    {"rfa-gate", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, false}, {"rfa-gate", BO_MODEL_MATCH, BO_POOLING_FIRST, false},
-    {"favor", BO_MODEL_CLASSIFY, BO_POOLING_FIRST, false},   {"dark", BO_MODEL_MATCH, BO_POOLING_LAST, false},
-    {"favor#", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, false},   {"ssm", BO_MODEL_CLASSIFY, BO_POOLING_LAST, false},
-    {"gru", BO_MODEL_MATCH, BO_POOLING_MEAN, false},         {"hybrid", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, false},
-    {"delta", BO_MODEL_CLASSIFY, BO_POOLING_MAX, false},     {"degree-4", BO_MODEL_MATCH, BO_POOLING_MEAN, false},
-    {"exact", BO_MODEL_CLASSIFY, BO_POOLING_LAST, true},     {"rfa-gate", BO_MODEL_MATCH, BO_POOLING_MAX, true},
-    {"lstm", BO_MODEL_CLASSIFY, BO_POOLING_MEAN, true},
+    {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
+    {"exact", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false},
+    {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false},
+    {"rfa", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
+    {"rfa-gate", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
+    {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_FIRST, false},
+    {"favor", BO_MODEL_TASK_CLASSIFY, BO_POOLING_FIRST, false},
+    {"dark", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, false},
+    {"favor#", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
+    {"ssm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, false},
+    {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
+    {"hybrid", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
+    {"delta", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false},
+    {"degree-4", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
+    {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true},
+    {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, true},
+    {"lstm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXAMPLES = 3, MOST = 4, ROWS = 27 };
 
@@ -49,7 +57,7 @@ static labeled labeled_make(size_t index, int threads, double dropout)
     desc.dropout = dropout;
     snprintf(l.name, sizeof l.name, "%s %s %s", cases[index].kind, bo_model_task_name(cases[index].task),
              bo_pooling_name(cases[index].pooling));
-    assert_ok(l.context, bo_tokenizer_bytes(l.context, &l.tokenizer));
+    assert_ok(l.context, bo_tokenizer_create(l.context, &l.tokenizer));
     l.texts = labeled_texts(l.context, l.tokenizer, &desc, EXAMPLES, lengths);
     l.pack = labeled_pack(l.context, l.texts, ROWS, MOST, EXAMPLES);
     l.model = labeler(l.context, &desc, l.tokenizer);

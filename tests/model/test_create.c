@@ -205,8 +205,8 @@ static void test_adopt_tokens(void **state)
     desc.positions = BO_POSITIONS_LEARNED;
     desc.context = desc.vocab;
     size_t taken;
-    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
-    assert_ok(context, bo_tokenizer_bytes(context, &again));
+    assert_ok(context, bo_tokenizer_create(context, &bytes));
+    assert_ok(context, bo_tokenizer_create(context, &again));
     assert_ok(context, bo_tokenizer_load(context, test_text(folder, "plain.json", plain), &other));
     assert_ok(context, bo_model_create(context, &desc, bytes, &teacher));
     const struct {
@@ -284,7 +284,7 @@ static void test_evaluate(void **state)
     test_tokens(TOKENS, ids);
     for (size_t i = 0; i < TOKENS; i++) text[i] = (char)(ids[i] = ids[i] % 95 + 32);
     const char *path = test_write(folder, "text", text, sizeof text);
-    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    assert_ok(context, bo_tokenizer_create(context, &bytes));
     assert_ok(context,
               bo_corpus_open(context, &(bo_corpus_desc){.paths = &path, .path_count = 1, .tokenizer = bytes}, &corpus));
     bo_model_desc desc = test_desc("rfa-gate");

@@ -97,8 +97,8 @@ static void frequencies_are_not_trained(void **state)
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     none.hidden = 0;
     assert_ok(context, bo_model_create(context, &none, NULL, &bare));
-    assert_int_equal(bo_model_frozen(bare), 0);
-    assert_int_equal(bo_model_frozen(model), LAYERS * 6 * 8); /* sin and cos of 6 frequencies */
+    assert_int_equal(bo_model_frozen_parameters(bare), 0);
+    assert_int_equal(bo_model_frozen_parameters(model), LAYERS * 6 * 8); /* sin and cos of 6 frequencies */
     /* a norm, a scale and a readout a layer */
     assert_int_equal(bo_model_parameters(model) - bo_model_parameters(bare), LAYERS * (8 + 1 + 12 * 8));
     float first[6 * 8], second[6 * 8];

@@ -131,12 +131,12 @@ static void test_tokenizer(void **state)
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *read;
     desc.vocab = 0;
-    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_model *model = test_model(context, &desc, bytes);
     assert_int_equal(bo_model_describe(model)->vocab, 256);
     assert_ok(context, bo_model_save(context, model, folder->path));
     assert_ok(context, bo_model_load(context, folder->path, &read));
-    assert_true(bo_tokenizer_is_bytes(bo_model_tokenizer(read)));
+    assert_true(bo_tokenizer_is_raw(bo_model_tokenizer(read)));
     assert_int_equal(folder->warnings, 0);
     bo_model_destroy(read);
     bo_model_destroy(model);

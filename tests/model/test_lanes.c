@@ -110,7 +110,7 @@ static void read_again(bo_context *context, const bo_model *model, const pack *p
     bo_lanes *lane;
     bo_text_view source = pack_source(p, x->source);
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lane));
-    if (model->desc.task == BO_MODEL_TRANSLATE) assert_ok(context, bo_lanes_read(context, lane, &source, 1));
+    if (model->desc.task == BO_MODEL_TASK_TRANSLATE) assert_ok(context, bo_lanes_read(context, lane, &source, 1));
     for (size_t i = 0; i < x->length; i++) assert_ok(context, bo_lanes_step(context, lane, 1, &x->ids[i], logits));
     bo_lanes_destroy(lane);
 }
@@ -132,7 +132,7 @@ static void check_choices(bo_context *context, const char *name, const bo_model 
     pack_make(&p);
     for (size_t s = 0; s < PAIRS; s++) sources[s] = pack_source(&p, s);
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = LANES}, &lanes));
-    if (model->desc.task == BO_MODEL_TRANSLATE) assert_ok(context, bo_lanes_read(context, lanes, sources, PAIRS));
+    if (model->desc.task == BO_MODEL_TASK_TRANSLATE) assert_ok(context, bo_lanes_read(context, lanes, sources, PAIRS));
     for (size_t i = 0; i < LANES; i++) lanes_past[i].source = i / (LANES / PAIRS);
     for (size_t turn = 0; turn < TURNS; turn++) {
         int32_t ids[LANES];
@@ -162,7 +162,7 @@ static void lanes_become_others(void **state)
     bo_context *context = test_context(2);
     for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
         bo_model_desc desc = translator_desc(kinds[i / 2]);
-        if (i % 2) desc.task = BO_MODEL_LANGUAGE, desc.encoder_layers = 0;
+        if (i % 2) desc.task = BO_MODEL_TASK_LANGUAGE, desc.encoder_layers = 0;
         bo_model *model;
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
         shake(context, model);

@@ -22,7 +22,7 @@ static bo_corpus *open_text(test_folder *folder, bo_tokenizer **tokenizer)
     for (int i = 0; i < 400; i++) fprintf(file, "%d times ", i * i);
     fclose(file);
     bo_corpus *corpus = NULL;
-    assert_ok(folder->context, bo_tokenizer_bytes(folder->context, tokenizer));
+    assert_ok(folder->context, bo_tokenizer_create(folder->context, tokenizer));
     const bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = *tokenizer};
     assert_ok(folder->context, bo_corpus_open(folder->context, &desc, &corpus));
     return corpus;
@@ -77,7 +77,7 @@ static void svd_takes_the_largest(void **state)
     bo_context *context = ((test_folder *)*state)->context;
     const bo_model_desc desc = test_desc("exact");
     bo_model *model = test_model(context, &desc, NULL);
-    bo_lora_desc lora = lora_of(BO_LORA_WEIGHT, NULL);
+    bo_lora_desc lora = lora_of(BO_LORA_INIT_WEIGHT, NULL);
     lora.targets = "up_proj";
     assert_ok(context, bo_model_adapt(context, model, &lora));
     size_t sites = 0;
@@ -113,7 +113,7 @@ static void gradients_of_a_and_b(void **state)
         desc.width = 8, desc.hidden = 12, desc.bias = init, desc.mlp = init ? BO_MLP_SWIGLU : BO_MLP_RELU2;
         if (!init) desc.attention.features.features = 8;
         bo_model *model = test_model(context, &desc, NULL);
-        const bo_lora_desc lora = lora_of(init ? BO_LORA_RANDOM : BO_LORA_ZERO, NULL);
+        const bo_lora_desc lora = lora_of(init ? BO_LORA_INIT_RANDOM : BO_LORA_INIT_ZERO, NULL);
         assert_ok(context, bo_model_adapt(context, model, &lora));
         move_adapters(model);
         const reading r = reading_make(ROWS, &(bo_pass){0});
@@ -248,7 +248,7 @@ static void refuses_what_does_not_fit(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     const places p = places_in(folder);
-    bo_lora_desc lora = lora_of(BO_LORA_ZERO, NULL);
+    bo_lora_desc lora = lora_of(BO_LORA_INIT_ZERO, NULL);
     bo_model_desc desc = test_desc("rfa-gate");
     bo_model *model = test_model(context, &desc, NULL), *base = test_model(context, &desc, NULL), *none;
     assert_fails(context, BO_INVALID, "no adapters", bo_model_merge(context, model));
@@ -263,13 +263,13 @@ static void refuses_what_does_not_fit(void **state)
     assert_fails(context, BO_INVALID, "no layer", bo_model_adapt(context, model, &lora));
     lora.targets = NULL, lora.alpha = -1;
     assert_fails(context, BO_INVALID, "alpha", bo_model_adapt(context, model, &lora));
-    lora.alpha = 0, lora.init = BO_LORA_GRADIENT;
+    lora.alpha = 0, lora.init = BO_LORA_INIT_GRADIENT;
     assert_fails(context, BO_INVALID, "text", bo_model_adapt(context, model, &lora));
     assert_int_equal(count_other(model, base), 0);
     assert_true(model->adapter == NULL && bo_model_weights(model) == bo_model_weights(base));
     bo_model_destroy(model);
 
-    lora = lora_of(BO_LORA_RANDOM, NULL);
+    lora = lora_of(BO_LORA_INIT_RANDOM, NULL);
     model = adapted_in(context, &p, &lora);
     assert_fails(context, BO_INVALID, "already", bo_model_adapt(context, model, &lora));
     assert_fails(context, BO_FORMAT, "names no base", bo_model_load(context, p.adapter, &none));
@@ -303,7 +303,7 @@ typedef struct work {
 static bo_status adapt_and_merge(bo_context *context, const work *w)
 {
     bo_model *model;
-    const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_WEIGHT, .targets = "q_proj", .base = w->p.base};
+    const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT, .targets = "q_proj", .base = w->p.base};
     BO_TRY(bo_model_load(context, w->p.base, &model));
     bo_status status = bo_model_adapt(context, model, &lora);
     if (status == BO_OK) status = bo_model_merge(context, model);
@@ -354,7 +354,7 @@ static void starved(void **state)
     bo_context *context = folder->context;
     work w = {.p = places_in(folder)};
     bo_model_desc desc = test_desc("exact");
-    const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_WEIGHT, .targets = "q_proj", .base = w.p.base};
+    const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT, .targets = "q_proj", .base = w.p.base};
     desc.layers = 1, desc.width = 8;
     w.adapted = test_model(context, &desc, NULL), w.merged = test_model(context, &desc, NULL);
     assert_ok(context, bo_model_save(context, w.adapted, w.p.base));

@@ -23,7 +23,7 @@ static void trains_what_is_new(void **state)
     bo_context *context = ((test_folder *)*state)->context;
     const bo_model_desc spoken = test_desc("rfa");
     bo_model *language = test_model(context, &spoken, NULL);
-    for (int task = BO_MODEL_CLASSIFY; task <= BO_MODEL_MATCH; task++) {
+    for (int task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_MATCH; task++) {
         const bo_model_desc desc = labeler_desc("rfa", (bo_model_task)task);
         bo_model *model;
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
@@ -33,11 +33,11 @@ static void trains_what_is_new(void **state)
         assert_ok(context, bo_model_adopt(context, before, language, NULL));
         assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2, .targets = "q_proj"}));
         assert_int_equal(count_other(before, model), 0);
-        assert_int_equal(count_trained(model, true), task == BO_MODEL_MATCH ? 3 : 1);
+        assert_int_equal(count_trained(model, true), task == BO_MODEL_TASK_MATCH ? 3 : 1);
         assert_int_equal(count_trained(model, false), 2 * LAYERS);
         bo_model_destroy(model);
         assert_ok(context, bo_model_adapt(context, before, &(bo_lora_desc){.rank = 2, .whole = ""}));
-        assert_int_equal(count_trained(before, true), task == BO_MODEL_MATCH ? 2 : 0); /* adapters of match */
+        assert_int_equal(count_trained(before, true), task == BO_MODEL_TASK_MATCH ? 2 : 0); /* adapters of match */
         bo_model_destroy(before);
     }
     bo_model_destroy(language);
@@ -51,8 +51,8 @@ static void files_keep_labels(void **state)
     snprintf(base, sizeof base, "%s", test_path(folder, "base"));
     snprintf(adapter, sizeof adapter, "%s", test_path(folder, "adapter"));
     snprintf(merged, sizeof merged, "%s", test_path(folder, "merged"));
-    for (int init = BO_LORA_ZERO; init < 3; init++) {
-        const bo_model_desc desc = labeler_desc("rfa", init ? BO_MODEL_MATCH : BO_MODEL_CLASSIFY);
+    for (int init = BO_LORA_INIT_ZERO; init < 3; init++) {
+        const bo_model_desc desc = labeler_desc("rfa", init ? BO_MODEL_TASK_MATCH : BO_MODEL_TASK_CLASSIFY);
         bo_model *model = test_model(context, &desc, NULL), *again, *whole, *unmerged, *first;
         assert_ok(context, bo_model_save(context, model, base));
         const bo_lora_desc lora = {.rank = 2, .init = (bo_lora_init)init, .base = base};

@@ -38,7 +38,7 @@ static bo_status store(bo_context *context, const work *w)
 {
     bo_model *model;
     BO_TRY(bo_model_create(context, &w->desc, NULL, &model));
-    bo_status status = bo_model_store(context, model, BO_STORAGE_INT8);
+    bo_status status = bo_model_set_storage(context, model, BO_STORAGE_INT8);
     bo_model_destroy(model);
     return status;
 }
@@ -61,7 +61,7 @@ static bo_status save_session(bo_context *context, const work *w)
 {
     bo_session *session;
     size_t state, all;
-    BO_TRY(bo_session_memory(context, w->model, NULL, &state, &all));
+    BO_TRY(bo_session_estimate(context, w->model, NULL, &state, &all));
     BO_TRY(bo_session_create(context, w->model, NULL, &session));
     bo_status status = bo_session_save(context, session, w->state);
     bo_session_destroy(session);
@@ -108,7 +108,7 @@ static void check_task(test_folder *folder, bo_model_task task)
     static const char *const labels[] = {"no", "yes"};
     work w = {.desc = test_desc("rfa")};
     w.desc.layers = 1, w.desc.task = task;
-    if (task != BO_MODEL_TRANSLATE) w.desc.classes = 2, w.desc.labels = labels;
+    if (task != BO_MODEL_TASK_TRANSLATE) w.desc.classes = 2, w.desc.labels = labels;
     snprintf(w.folder, sizeof w.folder, "%s", folder->path);
     assert_ok(folder->context, bo_model_create(folder->context, &w.desc, NULL, &w.model));
     starve("create", &w, create);
@@ -120,8 +120,8 @@ static void check_task(test_folder *folder, bo_model_task task)
 
 static void test_starved(void **state)
 {
-    check_task(*state, BO_MODEL_MATCH);
-    check_task(*state, BO_MODEL_TRANSLATE);
+    check_task(*state, BO_MODEL_TASK_MATCH);
+    check_task(*state, BO_MODEL_TASK_TRANSLATE);
     check(*state, "rfa-gate", BO_MLP_RELU2);
     check(*state, "exact", BO_MLP_RANDOM_FEATURES);
     check(*state, "lstm", BO_MLP_RELU2);

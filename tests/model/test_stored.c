@@ -31,7 +31,7 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
     double change = 0;
     test_tokens(CONTEXT + 1, ids);
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, before));
-    assert_ok(context, bo_model_store(context, model, storage));
+    assert_ok(context, bo_model_set_storage(context, model, storage));
     assert_int_equal(bo_model_storage(model), storage);
     fill_with(context, twin, model);
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
@@ -73,9 +73,9 @@ static void they_take_fewer_bytes(void **state)
         bo_model *model = test_model(context, &desc, NULL);
         double before = (double)bo_model_bytes(model);
         uint64_t parameters = bo_model_parameters(model);
-        assert_ok(context, bo_model_store(context, model, BO_STORAGE_FLOAT32)); /* as they are */
+        assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_FLOAT32)); /* as they are */
         assert_true((double)bo_model_bytes(model) == before);
-        assert_ok(context, bo_model_store(context, model, storages[i]));
+        assert_ok(context, bo_model_set_storage(context, model, storages[i]));
         assert_true((double)bo_model_bytes(model) < (i ? 0.28 : 0.51) * before);
         assert_int_equal(bo_model_parameters(model), parameters);
         bo_model_destroy(model);
@@ -94,7 +94,7 @@ static void bfloat16_goes_through_files(void **state)
     float first[CONTEXT], second[CONTEXT];
     bo_tensors *file;
     test_tokens(CONTEXT + 1, ids);
-    assert_ok(context, bo_model_store(context, model, BO_STORAGE_BFLOAT16));
+    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, first));
     assert_ok(context, bo_model_save(context, model, folder->path));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
@@ -105,7 +105,7 @@ static void bfloat16_goes_through_files(void **state)
     bo_tensors_close(file);
     assert_ok(context, bo_model_load(context, folder->path, &read));
     assert_int_equal(bo_model_storage(read), BO_STORAGE_FLOAT32);
-    assert_ok(context, bo_model_store(context, read, BO_STORAGE_BFLOAT16));
+    assert_ok(context, bo_model_set_storage(context, read, BO_STORAGE_BFLOAT16));
     assert_ok(context, window_pass(context, read, ids, CONTEXT, NULL, second));
     assert_memory_equal(first, second, sizeof first);
     bo_model_destroy(model);
@@ -122,14 +122,14 @@ static void what_cannot_be_is_refused(void **state)
     float values[VOCAB * 16];
     size_t taken;
     assert_fails(context, BO_INVALID, "float32, bfloat16 or int8, found float8",
-                 bo_model_store(context, model, BO_STORAGE_FLOAT8));
+                 bo_model_set_storage(context, model, BO_STORAGE_FLOAT8));
     assert_fails(context, BO_INVALID, "a storage that there is not",
-                 bo_model_store(context, model, (bo_storage)BO_STORAGE_COUNT));
-    assert_fails(context, BO_INVALID, "NULL", bo_model_store(context, NULL, BO_STORAGE_INT8));
-    assert_ok(context, bo_model_store(context, model, BO_STORAGE_INT8));
-    assert_ok(context, bo_model_store(context, model, BO_STORAGE_INT8)); /* it is */
+                 bo_model_set_storage(context, model, (bo_storage)BO_STORAGE_COUNT));
+    assert_fails(context, BO_INVALID, "NULL", bo_model_set_storage(context, NULL, BO_STORAGE_INT8));
+    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
+    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8)); /* it is */
     assert_fails(context, BO_INVALID, "kept in fewer bits already",
-                 bo_model_store(context, model, BO_STORAGE_BFLOAT16));
+                 bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_fails(context, BO_UNSUPPORTED, "kept as int8, which is made when a model is read and is not written",
                  bo_model_save(context, model, folder->path));
     assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is kept in fewer bits, for reading only",
@@ -157,7 +157,7 @@ static void states_know_them(void **state)
     test_tokens(8, ids);
     for (size_t i = 0; i < 3; i++) {
         bo_model *model = test_model(context, &desc, NULL);
-        if (i < 2) assert_ok(context, bo_model_store(context, model, BO_STORAGE_INT8));
+        if (i < 2) assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
         assert_ok(context, bo_session_create(context, model, NULL, &session));
         if (i == 0) assert_ok(context, bo_session_feed(context, session, ids, 8, logits));
         if (i == 0) assert_ok(context, bo_session_save(context, session, test_path(folder, "state")));

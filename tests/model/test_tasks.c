@@ -11,7 +11,7 @@
 static bo_model_desc translator(const char *kind)
 {
     bo_model_desc desc = test_desc(kind);
-    desc.task = BO_MODEL_TRANSLATE;
+    desc.task = BO_MODEL_TASK_TRANSLATE;
     return desc;
 }
 
@@ -42,7 +42,7 @@ static void colored(bo_model_desc *d)
 }
 static void as_language(bo_model_desc *d)
 {
-    d->task = BO_MODEL_LANGUAGE;
+    d->task = BO_MODEL_TASK_LANGUAGE;
 }
 static void with_encoder(bo_model_desc *d)
 {
@@ -84,7 +84,7 @@ static void test_refused(void **state)
     test_folder *folder = *state;
     bo_model *model;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bo_model_desc desc = labeler_desc("rfa", BO_MODEL_CLASSIFY);
+        bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY);
         cases[i].change(&desc);
         assert_fails(folder->context, BO_INVALID, cases[i].words,
                      bo_model_create(folder->context, &desc, NULL, &model));
@@ -109,7 +109,7 @@ static void test_directions(void **state)
                  {"delta", true, BO_ATTENTION_DELTA},  {"gru", true, BO_ATTENTION_EXACT}};
     test_folder *folder = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_CLASSIFY), forward = desc;
+        bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_TASK_CLASSIFY), forward = desc;
         bo_model *model;
         forward.forward = true;
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
@@ -138,7 +138,7 @@ static void test_windows_alternate(void **state)
 {
     test_folder *folder = *state;
     bo_model *model;
-    bo_model_desc desc = labeler_desc("exact", BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc("exact", BO_MODEL_TASK_CLASSIFY);
     desc.attention.window = 5;
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
     assert_true(bo_model_alternates(bo_model_describe(model)));
@@ -154,7 +154,7 @@ static void test_vocabulary_of_translators(void **state)
     bo_texts_desc texts;
     bo_model_desc desc = translator("exact");
     desc.vocab = 0;
-    assert_ok(folder->context, bo_tokenizer_bytes(folder->context, &bytes));
+    assert_ok(folder->context, bo_tokenizer_create(folder->context, &bytes));
     assert_ok(folder->context, bo_model_create(folder->context, &desc, bytes, &model));
     assert_int_equal(bo_model_describe(model)->vocab, 257);
     bo_model_texts(model, false, &texts);
@@ -201,7 +201,8 @@ static void test_trips(void **state)
     const char *kind;
     for (size_t i = 0; (kind = test_kind(i)); i++) {
         if (test_same_word(kind, "mlp")) continue;
-        bo_model_desc desc = labeler_desc(kind, i % 2 ? BO_MODEL_CLASSIFY : BO_MODEL_MATCH), pairs = translator(kind);
+        bo_model_desc desc = labeler_desc(kind, i % 2 ? BO_MODEL_TASK_CLASSIFY : BO_MODEL_TASK_MATCH),
+                      pairs = translator(kind);
         desc.pooling = (bo_pooling)(1 + i % 3), desc.forward = i % 3 != 1;
         desc.labels = i % 4 == 1 ? odd : i % 4 == 2 ? NULL : desc.labels;
         check_trip(*state, &desc);
@@ -282,7 +283,7 @@ static void test_lies(void **state)
         {"\"label2id\": {", "\"label2id\": {\"bad\": 0}, \"other\": {", "the 3 labels"},
         {"\"label2id\"", "\"labels\"", ""}, /* not needed: the model loads */
     };
-    const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_MATCH);
+    const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_MATCH);
     tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
 }
 
@@ -300,7 +301,8 @@ static bool same_weight(bo_context *context, const bo_model *a, const bo_model *
 static void test_adopted(void **state)
 {
     test_folder *folder = *state;
-    bo_model_desc language = test_desc("rfa"), desc = labeler_desc("rfa", BO_MODEL_CLASSIFY), pairs = translator("rfa");
+    bo_model_desc language = test_desc("rfa"), desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY),
+                  pairs = translator("rfa");
     bo_model *from, *model;
     size_t taken;
     language.seed = 99;
@@ -350,7 +352,7 @@ static void test_fingerprints(void **state)
 {
     static const change changes[] = {rename_label, pool_largest, read_forwards};
     test_folder *folder = *state;
-    const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_CLASSIFY);
+    const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_CLASSIFY);
     const uint64_t plain = fingerprint(folder->context, &desc);
     assert_true(plain == fingerprint(folder->context, &desc));
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -369,9 +371,9 @@ static void test_other_forms(void **state)
     float before[2 * CLASSES], after[2 * CLASSES];
     bo_tokenizer *bytes;
     bo_model *model;
-    bo_model_desc desc = labeler_desc("rfa", BO_MODEL_MATCH), wide;
+    bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_MATCH), wide;
     desc.width = 64, desc.heads = 4, desc.hidden = 64;
-    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    assert_ok(context, bo_tokenizer_create(context, &bytes));
     bo_texts *texts = labeled_texts(context, bytes, &desc, 2, lengths);
     model = labeler(context, &desc, bytes);
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, before));
@@ -380,7 +382,7 @@ static void test_other_forms(void **state)
     assert_memory_equal(before, after, sizeof before); /* adapters begin as nothing */
     bo_model_destroy(model);
     model = labeler(context, &desc, bytes);
-    assert_ok(context, bo_model_store(context, model, BO_STORAGE_BFLOAT16));
+    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
     for (size_t i = 0; i < 2 * CLASSES; i++) assert_true(fabsf(before[i] - after[i]) < 0.05f);
     assert_true(memcmp(before, after, sizeof before) != 0);

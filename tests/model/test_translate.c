@@ -64,9 +64,9 @@ static void any_number_together(void **state)
     static const char *const kinds[] = {"exact", "rfa", "gru"};
     bo_context *context = test_context(2);
     bo_tokenizer *tokenizer;
-    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
+    assert_ok(context, bo_tokenizer_create(context, &tokenizer));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        bo_model *model = bytes_model(context, kinds[i], tokenizer, BO_MODEL_TRANSLATE);
+        bo_model *model = bytes_model(context, kinds[i], tokenizer, BO_MODEL_TASK_TRANSLATE);
         bo_texts *texts;
         assert_ok(context, open_lines(context, model, 0, LINES, &texts));
         check_together(context, model, texts, 1);
@@ -91,7 +91,7 @@ static void add_bleu(bo_context *context, const bo_model *model, const bo_texts 
         assert_ok(context,
                   bo_tokenizer_decode(context, bo_model_tokenizer(model), ids.items, ids.count, &words, &bytes));
         assert_ok(context, bo_bleu_add(context, counts, words, bytes, reference, reference_bytes, true));
-        bo_text_free(words);
+        bo_free(words);
         bo_ids_free(&ids);
     }
 }
@@ -105,8 +105,8 @@ static void all_is_the_sum_of_each(void **state)
     bo_translation all, first;
     bo_bleu_counts counts = {0};
     double nats = 0, nats_of_two = 0;
-    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
-    bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TRANSLATE);
+    assert_ok(context, bo_tokenizer_create(context, &tokenizer));
+    bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TASK_TRANSLATE);
     for (size_t i = 0; i < LINES; i++) {
         bo_translation one;
         assert_ok(context, open_lines(context, model, i, 1, &texts));
@@ -144,9 +144,9 @@ static void test_refused(void **state)
     bo_texts *texts, *without_end, *alone;
     bo_translation out;
     bo_ids ids[LINES] = {{0}};
-    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
-    bo_model *model = bytes_model(context, "exact", tokenizer, BO_MODEL_TRANSLATE);
-    bo_model *language = bytes_model(context, "exact", tokenizer, BO_MODEL_LANGUAGE);
+    assert_ok(context, bo_tokenizer_create(context, &tokenizer));
+    bo_model *model = bytes_model(context, "exact", tokenizer, BO_MODEL_TASK_TRANSLATE);
+    bo_model *language = bytes_model(context, "exact", tokenizer, BO_MODEL_TASK_LANGUAGE);
     assert_ok(context, open_lines(context, model, 0, LINES, &texts));
     bo_texts_desc desc = {.kind = BO_TEXTS_PAIR, .memory = lines[0], .memory_bytes = strlen(lines[0])};
     desc.tokenizer = tokenizer;
@@ -196,8 +196,8 @@ static void test_stopped(void **state)
     bo_tokenizer *tokenizer;
     bo_texts *texts;
     bo_ids ids[1] = {{0}};
-    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
-    bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TRANSLATE);
+    assert_ok(context, bo_tokenizer_create(context, &tokenizer));
+    bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TASK_TRANSLATE);
     assert_ok(context, open_lines(context, model, 0, 1, &texts));
     bo_translate_desc desc = {.beam = 300,
                               .most = 9}; /* more than there are tokens: the best cannot end them all at once */
@@ -238,8 +238,8 @@ static void test_starved(void **state)
     bo_context *context = test_context(1);
     bo_tokenizer *tokenizer;
     bo_texts *texts;
-    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
-    bo_model *model = bytes_model(context, "exact", tokenizer, BO_MODEL_TRANSLATE);
+    assert_ok(context, bo_tokenizer_create(context, &tokenizer));
+    bo_model *model = bytes_model(context, "exact", tokenizer, BO_MODEL_TASK_TRANSLATE);
     assert_ok(context, open_lines(context, model, 0, LINES, &texts));
     starve(model, texts, 2);
     bo_texts_close(texts);

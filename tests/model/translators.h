@@ -11,7 +11,7 @@ static const size_t source_lengths[PAIRS + 1] = {7, 1, 9, 4}, target_lengths[PAI
 static inline bo_model_desc translator_desc(const char *kind)
 {
     bo_model_desc desc = test_desc(kind);
-    desc.task = BO_MODEL_TRANSLATE;
+    desc.task = BO_MODEL_TASK_TRANSLATE;
     desc.vocab = WORDS, desc.encoder_layers = 2, desc.width = 8, desc.hidden = 12;
     return desc;
 }

@@ -7,7 +7,7 @@
 static const char *written(test_folder *folder, const char *name, const char *text)
 {
     const char *path = test_path(folder, name);
-    assert_ok(folder->context, bo_file_write(folder->context, path, text, strlen(text)));
+    assert_ok(folder->context, bo_file_save(folder->context, path, text, strlen(text)));
     return path;
 }
 

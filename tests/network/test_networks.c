@@ -246,7 +246,7 @@ static void test_files(void **state)
 
 static void write_text(test_folder *folder, const char *name, const char *text)
 {
-    assert_ok(folder->context, bo_file_write(folder->context, test_path(folder, name), text, strlen(text)));
+    assert_ok(folder->context, bo_file_save(folder->context, test_path(folder, name), text, strlen(text)));
 }
 
 /* A description that promises other weights than the file has, or nothing that is known. */

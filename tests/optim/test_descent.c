@@ -58,7 +58,7 @@ static void test_descent(void **state)
     (void)state;
     static const bo_optimizer_desc descs[] = {
         {.kind = BO_OPTIMIZER_MUON, .rate = 0.1},
-        {.kind = BO_OPTIMIZER_MUON, .rate = 0.1, .iteration = BO_MUON_CUBIC},
+        {.kind = BO_OPTIMIZER_MUON, .rate = 0.1, .iteration = BO_MUON_ITERATION_CUBIC},
         {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.03},
         {.kind = BO_OPTIMIZER_SGD, .rate = 0.02},
         {.kind = BO_OPTIMIZER_SGD, .rate = 0.1, .momentum = -1},
@@ -71,7 +71,7 @@ static void test_descent(void **state)
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
         double left = descend(context, &p, &descs[i]);
         if (!(left < 0.01))
-            fail_msg("%s at %g leaves %g of the loss", bo_optimizer_name(descs[i].kind), descs[i].rate, left);
+            fail_msg("%s at %g leaves %g of the loss", bo_optimizer_kind_name(descs[i].kind), descs[i].rate, left);
     }
     bo_context_destroy(context);
 }

@@ -6,11 +6,11 @@ static void test_names(void **state)
     (void)state;
     for (int i = 0; i < BO_OPTIMIZER_COUNT; i++) {
         bo_optimizer_kind kind;
-        assert_true(bo_optimizer_parse(bo_optimizer_name((bo_optimizer_kind)i), &kind) && (int)kind == i);
+        assert_true(bo_optimizer_kind_parse(bo_optimizer_kind_name((bo_optimizer_kind)i), &kind) && (int)kind == i);
     }
     for (int i = 0; i < BO_SCHEDULE_COUNT; i++) {
         bo_schedule_kind kind;
-        assert_true(bo_schedule_parse(bo_schedule_name((bo_schedule_kind)i), &kind) && (int)kind == i);
+        assert_true(bo_schedule_kind_parse(bo_schedule_kind_name((bo_schedule_kind)i), &kind) && (int)kind == i);
     }
     for (int i = 0; i < BO_MUON_FACTOR_COUNT; i++) {
         bo_muon_factor factor;
@@ -22,11 +22,11 @@ static void test_names(void **state)
                     (int)iteration == i);
     }
     bo_optimizer_kind kind = BO_OPTIMIZER_SGD;
-    assert_false(bo_optimizer_parse("adam", &kind));
-    assert_false(bo_optimizer_parse(NULL, &kind));
+    assert_false(bo_optimizer_kind_parse("adam", &kind));
+    assert_false(bo_optimizer_kind_parse(NULL, &kind));
     assert_int_equal(kind, BO_OPTIMIZER_SGD);
-    assert_true(bo_optimizer_parse("AdamW", &kind));
-    assert_null(bo_optimizer_name(BO_OPTIMIZER_COUNT));
+    assert_true(bo_optimizer_kind_parse("AdamW", &kind));
+    assert_null(bo_optimizer_kind_name(BO_OPTIMIZER_COUNT));
 }
 
 static void test_defaults(void **state)
@@ -43,7 +43,7 @@ static void test_defaults(void **state)
         assert_ok(context, bo_optimizer_resolve(context, &out, &again));
         assert_memory_equal(&out, &again, sizeof out);
     }
-    bo_optimizer_desc out, cubic = {.iteration = BO_MUON_CUBIC, .momentum = -3, .clip = -2};
+    bo_optimizer_desc out, cubic = {.iteration = BO_MUON_ITERATION_CUBIC, .momentum = -3, .clip = -2};
     assert_ok(context, bo_optimizer_resolve(context, &cubic, &out));
     assert_true(out.iterations == 12 && out.momentum == -1 && out.clip == -1);
     bo_context_destroy(context);

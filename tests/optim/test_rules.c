@@ -151,7 +151,7 @@ static void check_kind(bo_optimizer_kind kind)
         const float *w = weight->data;
         for (size_t j = 0; j < test_count(weight); j++)
             if (!(fabs(w[j] - refs[i].w[j]) <= STEPS * 5 * 8 * 6e-8))
-                fail_msg("%s: %s[%zu] = %.8g, expected %.8g", bo_optimizer_name(kind), weight->name, j, w[j],
+                fail_msg("%s: %s[%zu] = %.8g, expected %.8g", bo_optimizer_kind_name(kind), weight->name, j, w[j],
                          refs[i].w[j]);
     }
     close_reference(refs);

@@ -3,7 +3,7 @@
 
 typedef struct counted {
     bo_plan_counts counts;
-    bo_trainer_plan plan;
+    bo_training_cost plan;
 } counted;
 
 /* Both of one shape: from the formulas, and from the trainer. */
@@ -16,14 +16,14 @@ static counted count_both(bo_context *context, const bo_plan_shape *shape)
     bo_model_desc desc;
     bo_trainer_desc training;
     assert_ok(context, bo_plan_count(context, shape, &out.counts));
-    assert_ok(context, bo_plan_describe(context, shape, &desc, &training));
-    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
+    assert_ok(context, bo_plan_descriptors(context, shape, &desc, &training));
+    assert_ok(context, bo_tokenizer_create(context, &tokenizer));
     assert_ok(context, bo_plan_noise(context, tokenizer, 4096, &corpus));
     assert_ok(context, bo_model_create(context, &desc, tokenizer, &model));
     training.model = model;
     training.train = corpus;
     training.steps = 1;
-    assert_ok(context, bo_trainer_plan_for(context, &training, &out.plan));
+    assert_ok(context, bo_trainer_estimate(context, &training, &out.plan));
     bo_model_destroy(model);
     bo_corpus_close(corpus);
     bo_tokenizer_destroy(tokenizer);

@@ -14,8 +14,8 @@ static void a_machine_comes_back(void **state)
         bo_plan_machine machine, again;
         made_up_timings(context, names[i], timings);
         assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
-        assert_ok(context, bo_plan_machine_write(context, &machine, path));
-        assert_ok(context, bo_plan_machine_read(context, path, &again));
+        assert_ok(context, bo_plan_machine_save(context, &machine, path));
+        assert_ok(context, bo_plan_machine_load(context, path, &again));
         for (size_t t = 0; t < BO_PLAN_TERMS; t++) assert_close(again.cost[t] / machine.cost[t], 1, 1e-9);
         assert_true(again.count == machine.count && again.threads == machine.threads);
         assert_string_equal(again.isa, machine.isa);
@@ -30,7 +30,7 @@ static void a_machine_comes_back(void **state)
 static void refused_with(bo_context *context, const char *words, const char *old, const char *new)
 {
     bo_plan_machine machine = made_up_machine(context);
-    assert_ok(context, bo_plan_machine_write(context, &machine, path));
+    assert_ok(context, bo_plan_machine_save(context, &machine, path));
     FILE *file = fopen(path, "r");
     static char text[1 << 16], other[1 << 16];
     const size_t length = fread(text, 1, sizeof text - 1, file);
@@ -48,7 +48,7 @@ static void broken_files_are_refused(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_machine machine;
-    assert_fails(context, BO_IO, "nowhere.json", bo_plan_machine_read(context, "nowhere.json", &machine));
+    assert_fails(context, BO_IO, "nowhere.json", bo_plan_machine_load(context, "nowhere.json", &machine));
     assert_fails(context, BO_FORMAT, "", bo_plan_machine_parse(context, path, "{", 1, &machine));
     assert_fails(context, BO_FORMAT, "format", bo_plan_machine_parse(context, path, "{}", 2, &machine));
     refused_with(context, "found 'other'", "bochner calibration 1", "other");

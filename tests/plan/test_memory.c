@@ -49,8 +49,8 @@ static bo_status keep(void *what)
         machine.timings[i].shape.attention = "exact", machine.timings[i].shape.vocab = 256;
     machine.threads = 1;
     strcpy(machine.isa, "ref");
-    if (status == BO_OK) status = bo_plan_machine_write(s->context, &machine, "plan_memory.json");
-    if (status == BO_OK) status = bo_plan_machine_read(s->context, "plan_memory.json", &machine);
+    if (status == BO_OK) status = bo_plan_machine_save(s->context, &machine, "plan_memory.json");
+    if (status == BO_OK) status = bo_plan_machine_load(s->context, "plan_memory.json", &machine);
     return status;
 }
 

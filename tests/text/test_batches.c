@@ -13,7 +13,7 @@ static setting open_setting(void **state, const char *text, size_t length, const
     test_folder *f = *state;
     setting s = {.context = f->context};
     const char *path = test_write(f, "text.txt", text, length);
-    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.tokenizer));
+    assert_ok(s.context, bo_tokenizer_create(s.context, &s.tokenizer));
     bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = s.tokenizer, .separator = separator};
     assert_ok(s.context, bo_corpus_open(s.context, &desc, &s.corpus));
     return s;
@@ -81,7 +81,7 @@ static void test_epochs(void **state)
     number_text(text, LENGTH);
     setting s = open_setting(state, text, LENGTH, NULL);
     bo_batches_desc desc = {.corpus = s.corpus, .context = CONTEXT, .batch = BATCH, .seed = 11};
-    const uint64_t windows = bo_batches_windows(&desc);
+    const uint64_t windows = bo_batches_per_epoch(&desc);
     assert_int_equal(windows, (LENGTH - CONTEXT) / CONTEXT);
     int32_t tokens[BATCH * CONTEXT], targets[BATCH * CONTEXT];
     uint64_t offsets[EPOCHS];
@@ -184,7 +184,7 @@ static void test_refusals(void **state)
     assert_fails(s.context, BO_INVALID, "10 tokens, fewer than the 11", bo_batches_check(s.context, &desc));
     desc.context = 9;
     assert_ok(s.context, bo_batches_check(s.context, &desc));
-    assert_int_equal(bo_batches_windows(&desc), 1);
+    assert_int_equal(bo_batches_per_epoch(&desc), 1);
     int32_t tokens[18], targets[18];
     size_t lengths[2], runs = 1;
     assert_ok(s.context, bo_batches_fill(s.context, &desc, 3, 0, 2, tokens, targets, NULL, NULL, NULL));

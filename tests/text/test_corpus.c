@@ -23,7 +23,7 @@ static void test_files(void **state)
 {
     test_folder *f = *state;
     bo_tokenizer *bytes;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const char *paths[] = {test_text(f, "a.txt", "one|two||three|"), test_gzip(f, "b.gz", "four", 4),
                            test_text(f, "empty", ""),
                            test_text(f, "c.jsonl",
@@ -61,7 +61,7 @@ static void test_reading(void **state)
     for (size_t i = 0; i < LENGTH; i++) text[i] = (char)(i % 13 ? bo_rng_bits(&rng) | 128 : ';');
     const char *path = test_write(f, "t", text, LENGTH);
     bo_tokenizer *bytes;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = bytes, .separator = ";"};
     bo_corpus *corpus = open_corpus(f, &desc);
     char plain[LENGTH];
@@ -86,7 +86,7 @@ static void test_split(void **state)
 {
     test_folder *f = *state;
     bo_tokenizer *bytes;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     for (size_t length = 1; length < 60; length++) {
         char text[64];
         for (size_t i = 0; i < length; i++) text[i] = (char)('0' + i);
@@ -193,7 +193,7 @@ static void test_invalid(void **state)
     bo_corpus_close(open_corpus(f, &desc));
     assert_int_equal(f->warnings, 1);
     assert_non_null(strstr(f->last_log, "odd.txt: byte 5 "));
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     desc.tokenizer = bytes;
     bo_corpus_close(open_corpus(f, &desc));
     assert_int_equal(f->warnings, 1);
@@ -214,7 +214,7 @@ static void test_refusals(void **state)
     test_folder *f = *state;
     bo_tokenizer *bytes;
     bo_corpus *corpus;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const char *paths[2] = {test_text(f, "no.txt", ""), test_text(f, "none.jsonl", "\n\n")};
     bo_corpus_desc desc = {.paths = paths, .path_count = 1, .tokenizer = bytes};
     assert_fails(f->context, BO_INVALID, "no.txt: holds no text", bo_corpus_open(f->context, &desc, &corpus));
@@ -271,7 +271,7 @@ static void test_shortened(void **state)
     char *text = malloc(LENGTH);
     memset(text, 'x', LENGTH);
     bo_tokenizer *bytes;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     for (int replaced = 0; replaced < 2; replaced++) {
         int32_t ids[8];
         const char *path = test_write(f, "t", text, LENGTH);

@@ -129,7 +129,7 @@ static void test_all(void **state)
     setting s = {.labeled = test_text(*state, "l.tsv", "pos\tgood good\nneg\tbad\npos\tgood film\nneg\tbad bad film\n"),
                  .pairs = test_text(*state, "p.tsv", "ein haus\ta house\nzwei\ttwo\ndrei\tthree\nvier\tfour\n")};
     s.context = counting_context(&s.counted, 2);
-    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));
+    assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     const bo_tokenizer_desc how = {.vocab = 260};
     const bo_texts_desc from = texts_desc(&s, BO_TEXTS_PAIR, NULL);
     assert_ok(s.context, bo_tokenizer_train_texts(s.context, &how, &from, &s.learned));

@@ -145,7 +145,7 @@ static void test_llama(void **state)
     expect_ids(f, tokenizer, "azz\n", 3, (int32_t[]){9, 0, 5});           /* z has no byte token: unknown, and fused */
     expect_ids(f, tokenizer, "<s>a</s>b", 5, (int32_t[]){1, 9, 2, 6, 8}); /* the prefix is put before every stretch */
     bo_ids ids = test_encode(f->context, tokenizer, "a", 1);
-    assert_ok(f->context, bo_tokenizer_frame(f->context, tokenizer, &ids));
+    assert_ok(f->context, bo_tokenizer_add_specials(f->context, tokenizer, &ids));
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.items[0], 1);
     bo_ids_free(&ids);

@@ -61,7 +61,7 @@ static bo_status save_bytes(void *what)
 {
     setting *s = what;
     bo_tokenizer *tokenizer;
-    BO_TRY(bo_tokenizer_bytes(s->context, &tokenizer));
+    BO_TRY(bo_tokenizer_create(s->context, &tokenizer));
     bo_status status = bo_tokenizer_save(s->context, tokenizer, s->bytes);
     bo_tokenizer_destroy(tokenizer);
     return status;
@@ -77,7 +77,7 @@ static bo_status code(void *what)
     char *back = NULL;
     size_t bytes;
     if (status == BO_OK) status = bo_tokenizer_decode(s->context, s->tokenizer, ids.items, ids.count, &back, &bytes);
-    bo_text_free(back);
+    bo_free(back);
     bo_ids_free(&ids);
     return status;
 }

@@ -55,7 +55,7 @@ static setting open_setting(void **state, bo_texts_kind kind, size_t count, leng
     }
     const char *path = test_write(f, "packs.tsv", text, bytes);
     free(text);
-    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));
+    assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     bo_texts_desc desc = {
         .kind = kind, .paths = &path, .path_count = 1, .tokenizer = s.bytes, .end = kind == BO_TEXTS_PAIR ? 1 : 0};
     assert_ok(s.context, bo_texts_open(s.context, &desc, &s.texts));
@@ -122,7 +122,7 @@ static void expect_full(void **state, bo_texts_kind kind, size_t count, length_f
     bo_packs *packs = make(&s, desc);
     uint64_t at = 0;
     const size_t used = take_epoch(&s, packs, &desc, &at, NULL);
-    assert_int_equal(used, bo_packs_of_epoch(packs));
+    assert_int_equal(used, bo_packs_per_epoch(packs));
     const double tokens = (double)(bo_texts_tokens(s.texts, 0) + bo_texts_tokens(s.texts, 1));
     assert_close(bo_packs_fill(packs), tokens / (double)used / (double)(desc.rows[0] + desc.rows[1]), 1e-12);
     assert_true(bo_packs_fill(packs) >= 0.95);
@@ -188,7 +188,7 @@ static void test_order_is_fair(void **state)
     const bo_packs_desc desc = {.rows = {48}, .most = MOST, .batch = 1, .seed = 2};
     bo_packs *packs = make(&s, desc);
     double length = 0, taken = 0;
-    const size_t half = bo_packs_of_epoch(packs) / 2;
+    const size_t half = bo_packs_per_epoch(packs) / 2;
     for (size_t p = 0; p < half; p++) {
         size_t examples[MOST], count;
         assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));
@@ -220,11 +220,11 @@ static void test_bounds(void **state)
     test_folder *f = *state;
     const char *path = test_text(f, "b.tsv", "0\taaaaaaaa\n1\tb\n0\tc\n1\td\n0\te\n1\tf\n");
     setting s = {.folder = f, .context = f->context};
-    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));
+    assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     bo_texts_desc texts = {.paths = &path, .path_count = 1, .tokenizer = s.bytes};
     assert_ok(s.context, bo_texts_open(s.context, &texts, &s.texts));
     bo_packs *packs = make(&s, (bo_packs_desc){.rows = {8}, .most = 2, .batch = 1});
-    assert_int_equal(bo_packs_of_epoch(packs), 1 + 3);
+    assert_int_equal(bo_packs_per_epoch(packs), 1 + 3);
     for (size_t p = 0; p < 4; p++) {
         size_t examples[2], count;
         assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));

@@ -13,7 +13,7 @@ static setting open_setting(void **state)
 {
     test_folder *f = *state;
     setting s = {.folder = f, .context = f->context};
-    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));
+    assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     return s;
 }
 
@@ -273,7 +273,7 @@ static void test_cut(void **state)
     setting s = open_setting(state);
     const char *path = test_text(s.folder, "c.tsv", "abcdef\tab\nabc\tabcde\n");
     bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_PAIR, .longest = 3, .cut = true, .end = 1}, path);
-    assert_int_equal(bo_texts_cut(texts), 2);
+    assert_int_equal(bo_texts_truncated(texts), 2);
     assert_int_equal(bo_texts_get(texts, 0, 0).count, 4);
     assert_int_equal(bo_texts_get(texts, 0, 0).ids[2], 'c');
     assert_int_equal(bo_texts_get(texts, 0, 0).ids[3], 0);

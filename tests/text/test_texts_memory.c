@@ -17,7 +17,7 @@ static void test_lines(void **state)
     bo_tokenizer *bytes;
     const char *path;
     char lines[] = "one\ntwo\r\n\n";
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     bo_texts *texts =
         read_lines(f->context, (bo_texts_desc){.kind = BO_TEXTS_ALONE, .tokenizer = bytes, .before = 7}, lines);
     memset(lines, 'x', strlen(lines)); /* they need not stay */
@@ -43,7 +43,7 @@ static void test_empty_lines(void **state)
                  {" \r\nab", 2, {0, 2}},
                  {"\n\nx", 3, {0, 0, 1}}};
     bo_tokenizer *bytes;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const bo_texts_desc desc = {.kind = BO_TEXTS_ALONE, .tokenizer = bytes, .end = 300, .empty = true};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         bo_texts *texts = read_lines(f->context, desc, cases[c].lines);
@@ -66,7 +66,7 @@ static void test_refused(void **state)
     test_folder *f = *state;
     bo_tokenizer *bytes;
     bo_texts *texts;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     bo_texts_desc desc = {
         .kind = BO_TEXTS_ALONE_PAIR, .tokenizer = bytes, .memory = "a\tb\nc", .memory_bytes = 5, .before = 10};
     assert_int_equal(bo_texts_open(f->context, &desc, &texts), BO_FORMAT);

@@ -9,8 +9,8 @@ static void test_bytes(void **state)
 {
     test_folder *f = *state;
     bo_tokenizer *bytes, *read;
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
-    assert_true(bo_tokenizer_is_bytes(bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
+    assert_true(bo_tokenizer_is_raw(bytes));
     assert_int_equal(bo_tokenizer_vocab(bytes), 256);
     assert_int_equal(bo_tokenizer_end(bytes), -1);
     assert_int_equal(bo_tokenizer_find(bytes, "a"), 'a');
@@ -25,7 +25,7 @@ static void test_bytes(void **state)
     const char *path = test_path(f, "tokenizer.json");
     assert_ok(f->context, bo_tokenizer_save(f->context, bytes, path));
     assert_ok(f->context, bo_tokenizer_load(f->context, path, &read));
-    assert_true(bo_tokenizer_is_bytes(read));
+    assert_true(bo_tokenizer_is_raw(read));
     assert_true(bo_tokenizer_fingerprint(read) == bo_tokenizer_fingerprint(bytes));
     bo_tokenizer_destroy(read);
     const int32_t wrong[] = {1, 256};
@@ -197,7 +197,7 @@ static void test_files(void **state)
     assert_fails(f->context, BO_IO, "vocabulary of 32000", bo_tokenizer_load(f->context, f->path, &tokenizer));
     test_text(f, "config.json", "{\"vocab_size\": 256}");
     assert_ok(f->context, bo_tokenizer_load(f->context, f->path, &tokenizer));
-    assert_true(bo_tokenizer_is_bytes(tokenizer));
+    assert_true(bo_tokenizer_is_raw(tokenizer));
     bo_tokenizer_destroy(tokenizer);
     assert_fails(f->context, BO_IO, "nowhere", bo_tokenizer_load(f->context, "/nowhere/x.json", &tokenizer));
     /* tokenizer_config.json names the end. */
@@ -227,9 +227,9 @@ static void test_nothing(void **state)
                  bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 1, NULL));
     assert_fails(f->context, BO_INVALID, "file 1 of text has no name",
                  bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 2, &learned));
-    assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_bytes(f->context, NULL));
+    assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_create(f->context, NULL));
     assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_load(f->context, f->path, NULL));
-    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = bytes};
     assert_fails(f->context, BO_INVALID, "file 1 of text has no name", bo_corpus_open(f->context, &desc, &corpus));
     assert_int_equal(bo_tokenizer_find(bytes, NULL), -1);

@@ -65,7 +65,7 @@ static inline void expect_round_trip(bo_context *context, const bo_tokenizer *to
     assert_ok(context, bo_tokenizer_decode(context, tokenizer, ids.items, ids.count, &back, &bytes));
     assert_int_equal(bytes, length);
     assert_memory_equal(back, text, length);
-    bo_text_free(back);
+    bo_free(back);
     bo_ids_free(&ids);
 }
 

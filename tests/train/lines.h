@@ -68,7 +68,7 @@ static inline bo_texts *open_lines(runs *r, bo_model_task task, const char *path
                                 .paths = &path,
                                 .path_count = 1,
                                 .tokenizer = r->tokenizer,
-                                .end = task == BO_MODEL_TRANSLATE ? 257 : 0,
+                                .end = task == BO_MODEL_TASK_TRANSLATE ? 257 : 0,
                                 .skip = skip,
                                 .take = take,
                                 .seed = 9};

@@ -64,7 +64,7 @@ static inline int runs_setup(void **state)
     r->context = test_context(2);
     runs_write_text(runs_path(r, "text"), 1500, 1);
     runs_write_noise(runs_path(r, "noise"), 2000);
-    assert_ok(r->context, bo_tokenizer_bytes(r->context, &r->tokenizer));
+    assert_ok(r->context, bo_tokenizer_create(r->context, &r->tokenizer));
     r->text = runs_open(r, "text", 0, 0.9);
     r->held = runs_open(r, "text", 0.9, 0);
     r->noise = runs_open(r, "noise", 0, 0);

@@ -58,7 +58,7 @@ static size_t right_ones(runs *r, const bo_model *model, const bo_texts *texts, 
 static void check(runs *r, const char *kind, bo_cross cross, uint64_t steps, size_t least)
 {
     bo_model_desc desc = runs_desc(kind);
-    desc.task = BO_MODEL_TRANSLATE, desc.cross = cross, desc.vocab = 0, desc.context = MOST, desc.layers = 1;
+    desc.task = BO_MODEL_TASK_TRANSLATE, desc.cross = cross, desc.vocab = 0, desc.context = MOST, desc.layers = 1;
     desc.width = 48, desc.heads = 4, desc.encoder_layers = 2;
     if (desc.attention.kind == BO_ATTENTION_RFA) desc.attention.features.features = 64;
     bo_model *model = runs_model_of(r, &desc);

@@ -40,9 +40,9 @@ static void moves_adapters_alone(void **state)
         bo_model *model = adapted(r, "base", (bo_lora_init)init), *before = adapted(r, "base", (bo_lora_init)init);
         bo_trainer_desc desc = trainer_of(r, model, NULL);
         bo_trainer *trainer;
-        bo_trainer_plan plan;
+        bo_training_cost plan;
         double first = 0, loss = 0;
-        assert_ok(r->context, bo_trainer_plan_for(r->context, &desc, &plan));
+        assert_ok(r->context, bo_trainer_estimate(r->context, &desc, &plan));
         assert_int_equal(plan.trained, bo_weights_numbers(model->weights, true));
         assert_true(plan.trained < plan.parameters / 2);
         assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
@@ -72,7 +72,8 @@ static bool stop_after_six(void *user, const bo_training_report *report)
 static void goes_on_to_the_same_bits(void **state)
 {
     runs *r = *state;
-    bo_model *whole = adapted(r, "base", BO_LORA_WEIGHT), *parted = adapted(r, "base", BO_LORA_WEIGHT), *again;
+    bo_model *whole = adapted(r, "base", BO_LORA_INIT_WEIGHT), *parted = adapted(r, "base", BO_LORA_INIT_WEIGHT),
+             *again;
     bo_trainer_desc desc = trainer_of(r, whole, "whole");
     bo_trainer *trainer;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));

@@ -39,17 +39,17 @@ static void it_takes_less_memory(void **state)
     bo_model_desc desc = runs_desc("exact");
     desc.width = 64, desc.context = 64, desc.layers = 6;
     bo_model *model = runs_model_of(r, &desc);
-    bo_trainer_plan plans[2];
+    bo_training_cost plans[2];
     bo_trainer_desc run = runs_trainer(r, model, NULL);
     run.micro_batch = 4;
     for (int i = 0; i < 2; i++) {
         run.activations = i ? BO_STORAGE_BFLOAT16 : BO_STORAGE_FLOAT32;
-        assert_ok(r->context, bo_trainer_plan_for(r->context, &run, &plans[i]));
+        assert_ok(r->context, bo_trainer_estimate(r->context, &run, &plans[i]));
     }
     assert_true((double)plans[1].activation_bytes < 0.65 * (double)plans[0].activation_bytes);
     run.activations = BO_STORAGE_INT8;
     assert_fails(r->context, BO_INVALID, "activations: expected float32 or bfloat16, found int8",
-                 bo_trainer_plan_for(r->context, &run, &plans[0]));
+                 bo_trainer_estimate(r->context, &run, &plans[0]));
     bo_model_destroy(model);
 }
 
@@ -92,7 +92,7 @@ static void stored_weights_are_not_trained(void **state)
     runs *r = *state;
     bo_model *model = runs_model(r, "rfa-gate");
     bo_trainer *trainer;
-    assert_ok(r->context, bo_model_store(r->context, model, BO_STORAGE_BFLOAT16));
+    assert_ok(r->context, bo_model_set_storage(r->context, model, BO_STORAGE_BFLOAT16));
     const bo_trainer_desc desc = runs_trainer(r, model, NULL);
     assert_fails(r->context, BO_INVALID, "kept in fewer bits, for reading only",
                  bo_trainer_create(r->context, &desc, &trainer));

@@ -32,7 +32,7 @@ static void labels_are_learned(void **state)
 {
     static const char *const kinds[] = {"exact", "rfa-gate", "ssm"};
     for (size_t i = 0; i < 3; i++) {
-        const bo_training_score score = train(*state, BO_MODEL_CLASSIFY, kinds[i], 100);
+        const bo_training_score score = train(*state, BO_MODEL_TASK_CLASSIFY, kinds[i], 100);
         assert_string_equal(score.name, "accuracy");
         assert_int_equal(score.count, EXAMPLES / 5);
         if (!(score.metric > 0.9)) fail_msg("%s: accuracy %g, loss %g", kinds[i], score.metric, score.loss);
@@ -41,7 +41,7 @@ static void labels_are_learned(void **state)
 
 static void matches_are_learned(void **state)
 {
-    const bo_training_score score = train(*state, BO_MODEL_MATCH, "exact", 80);
+    const bo_training_score score = train(*state, BO_MODEL_TASK_MATCH, "exact", 80);
     if (!(score.metric > 0.9)) fail_msg("accuracy %g, loss %g", score.metric, score.loss);
 }
 
@@ -51,7 +51,7 @@ static void translations_are_learned(void **state)
 {
     static const char *const kinds[] = {"rfa", "gru"};
     for (size_t i = 0; i < 2; i++) {
-        const bo_training_score score = train(*state, BO_MODEL_TRANSLATE, kinds[i], 200);
+        const bo_training_score score = train(*state, BO_MODEL_TASK_TRANSLATE, kinds[i], 200);
         assert_string_equal(score.name, "perplexity");
         if (!(score.metric < 1.6)) fail_msg("%s: perplexity %g", kinds[i], score.metric);
     }
@@ -63,7 +63,7 @@ static void translations_are_learned(void **state)
 static void parts_add_up(void **state)
 {
     runs *r = *state;
-    for (bo_model_task task = BO_MODEL_CLASSIFY; task <= BO_MODEL_TRANSLATE; task++) {
+    for (bo_model_task task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         double losses[2][3];
         lines l = make_lines(r, task);
         for (int way = 0; way < 2; way++) {
@@ -118,7 +118,7 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
 {
     runs *r = *state;
     static const char *const kinds[] = {"", "rfa-gate", "exact", "favor++"};
-    for (bo_model_task task = BO_MODEL_CLASSIFY; task <= BO_MODEL_TRANSLATE; task++) {
+    for (bo_model_task task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         char name[16];
         snprintf(name, sizeof name, "run-%d", (int)task);
         lines l = make_lines(r, task);
@@ -136,8 +136,8 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
 static void what_does_not_fit_is_refused(void **state)
 {
     runs *r = *state;
-    lines l = make_lines(r, BO_MODEL_CLASSIFY), pairs = make_lines(r, BO_MODEL_TRANSLATE);
-    bo_model *model = make_model(r, BO_MODEL_CLASSIFY, "exact", &l), *language = runs_model(r, "exact");
+    lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY), pairs = make_lines(r, BO_MODEL_TASK_TRANSLATE);
+    bo_model *model = make_model(r, BO_MODEL_TASK_CLASSIFY, "exact", &l), *language = runs_model(r, "exact");
     bo_trainer_desc desc = describe(r, model, &l, NULL);
     bo_trainer *trainer;
     desc.texts = pairs.train;
@@ -165,8 +165,8 @@ static void what_does_not_fit_is_refused(void **state)
 static void other_texts_are_refused(void **state)
 {
     runs *r = *state;
-    lines l = make_lines(r, BO_MODEL_CLASSIFY);
-    bo_model_desc learned = model_desc(BO_MODEL_CLASSIFY, "exact", &l);
+    lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY);
+    bo_model_desc learned = model_desc(BO_MODEL_TASK_CLASSIFY, "exact", &l);
     learned.positions = BO_POSITIONS_LEARNED;
     bo_model *model = runs_model_of(r, &learned);
     bo_trainer_desc desc = describe(r, model, &l, NULL);
@@ -175,14 +175,14 @@ static void other_texts_are_refused(void **state)
     FILE *file = fopen(path, "w");
     fputs("with\tabc\nnever\tabc\n", file);
     fclose(file);
-    bo_texts *other = open_lines(r, BO_MODEL_CLASSIFY, path, 0, 0);
+    bo_texts *other = open_lines(r, BO_MODEL_TASK_CLASSIFY, path, 0, 0);
     desc.held_out_texts = other;
     assert_fails(r->context, BO_INVALID, "label", bo_trainer_create(r->context, &desc, &trainer));
     bo_texts_close(other);
     file = fopen(path, "w");
     fputs("with\tabc\nwithout\tabcdefghijklmnopqrstuvwxyzabcdefghijklm\n", file);
     fclose(file);
-    other = open_lines(r, BO_MODEL_CLASSIFY, path, 0, 0);
+    other = open_lines(r, BO_MODEL_TASK_CLASSIFY, path, 0, 0);
     desc.held_out_texts = other;
     assert_fails(r->context, BO_INVALID, "other.tsv, line 2", bo_trainer_create(r->context, &desc, &trainer));
     bo_texts_close(other);

@@ -30,7 +30,7 @@ static void every_allocation_may_fail(void **state)
 {
     runs *r = *state;
     static const char *const kinds[] = {"", "rfa-gate", "exact", "favor++"};
-    for (bo_model_task task = BO_MODEL_CLASSIFY; task <= BO_MODEL_TRANSLATE; task++) {
+    for (bo_model_task task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         setting s = {0};
         s.context = counting_context(&s.counted, 1);
         lines l = make_lines(r, task);
@@ -55,8 +55,8 @@ static void steps_allocate_nothing(void **state)
     runs *r = *state;
     setting s = {0};
     s.context = counting_context(&s.counted, 2);
-    lines l = make_lines(r, BO_MODEL_TRANSLATE);
-    const bo_model_desc desc = model_desc(BO_MODEL_TRANSLATE, "rfa", &l);
+    lines l = make_lines(r, BO_MODEL_TASK_TRANSLATE);
+    const bo_model_desc desc = model_desc(BO_MODEL_TASK_TRANSLATE, "rfa", &l);
     bo_model *model = NULL;
     bo_trainer *trainer;
     double loss;

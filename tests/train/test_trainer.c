@@ -207,14 +207,14 @@ static void plan_tells(void **state)
     runs *r = *state;
     bo_model *model = runs_model(r, "rfa-gate");
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
-    bo_trainer_plan plan, less;
-    assert_ok(r->context, bo_trainer_plan_for(r->context, &desc, &plan));
+    bo_training_cost plan, less;
+    assert_ok(r->context, bo_trainer_estimate(r->context, &desc, &plan));
     assert_int_equal(plan.parameters, bo_model_parameters(model));
     assert_int_equal(plan.micro_batch, 4);
     assert_true(plan.gradient_bytes >= 4 * plan.parameters && plan.optimizer_bytes > 0 && plan.operations > 0);
     assert_true(plan.all_bytes > plan.activation_bytes + plan.gradient_bytes && plan.state_bytes > 0);
     desc.micro_batch = 1;
-    assert_ok(r->context, bo_trainer_plan_for(r->context, &desc, &less));
+    assert_ok(r->context, bo_trainer_estimate(r->context, &desc, &less));
     assert_true(less.activation_bytes < plan.activation_bytes);
     assert_close(less.operations, plan.operations, 1e-6 * plan.operations);
     bo_model_destroy(model);

@@ -29,7 +29,7 @@ static bo_widths_desc make(bo_parametrization kind)
 static bo_widths *check(bo_context *context, const bo_widths_desc *desc)
 {
     bo_widths *w;
-    assert_ok(context, bo_widths_check(context, desc, &w));
+    assert_ok(context, bo_widths_measure(context, desc, &w));
     return w;
 }
 
@@ -81,7 +81,7 @@ static void every_optimizer(void **state)
         bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
         desc.optimizer.kind = kind;
         if (kind == BO_OPTIMIZER_SGD) desc.steps = 10; /* short ones: at first what is random is larger */
-        expect_flat(context, &desc, bo_optimizer_name(kind));
+        expect_flat(context, &desc, bo_optimizer_kind_name(kind));
     }
     bo_context_destroy(context);
 }
@@ -174,10 +174,10 @@ static void refusals(void **state)
     const size_t odd[] = {16, 20};
     bo_widths *w;
     desc.width_count = 1;
-    assert_fails(context, BO_INVALID, "two widths", bo_widths_check(context, &desc, &w));
+    assert_fails(context, BO_INVALID, "two widths", bo_widths_measure(context, &desc, &w));
     desc.widths = odd, desc.width_count = 2;
     assert_fails(context, BO_INVALID, "2 heads at width 16 would be 2.5 at width 20",
-                 bo_widths_check(context, &desc, &w));
+                 bo_widths_measure(context, &desc, &w));
     bo_context_destroy(context);
 }
 
@@ -191,7 +191,7 @@ static bo_status once(void *what)
 {
     setting *s = what;
     bo_widths *w = (bo_widths *)s;
-    bo_status status = bo_widths_check(s->context, &s->desc, &w);
+    bo_status status = bo_widths_measure(s->context, &s->desc, &w);
     bo_widths_destroy(w);
     return status;
 }

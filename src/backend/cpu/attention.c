@@ -228,8 +228,8 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 
 static double planned_operations(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape)
 {
-    bo_attention_plan plan;
-    return bo_attention_plan_for(context, attention, shape, &plan) == BO_OK ? plan.operations : 0;
+    bo_attention_cost plan;
+    return bo_attention_estimate(context, attention, shape, &plan) == BO_OK ? plan.operations : 0;
 }
 
 static double operations(bo_context *context, const bo_op_call *call)

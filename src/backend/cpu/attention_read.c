@@ -46,7 +46,7 @@ static size_t parameter_floats(const bo_op_call *call)
 
 static size_t gradient_floats(const bo_attention *attention)
 {
-    return bo_padded(bo_attention_state_gradient(attention));
+    return bo_padded(bo_attention_state_gradient_floats(attention));
 }
 
 void bo_attention_carve_reading(const bo_op_call *call, bool backward, bo_carver *carver, bo_attention_room *room)

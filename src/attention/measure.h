@@ -1,7 +1,7 @@
 /* The weights of one query in float64, and what they make of the values: the truth that approximations are held
  * against. */
-#ifndef BO_ATTENTION_COMPARE_H
-#define BO_ATTENTION_COMPARE_H
+#ifndef BO_ATTENTION_MEASURE_H
+#define BO_ATTENTION_MEASURE_H
 
 #include "internal.h"
 

@@ -175,14 +175,14 @@ static double operations(const bo_attention *attention, const bo_sequence *seque
 }
 
 void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count,
-                            bo_attention_plan *plan)
+                            bo_attention_cost *plan)
 {
     size_t queries = 0, keys = 0;
     for (size_t s = 0; s < count; s++) {
         if (sequences[s].queries > queries) queries = sequences[s].queries;
         if (sequences[s].keys > keys) keys = sequences[s].keys;
     }
-    *plan = (bo_attention_plan){.level1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10),
+    *plan = (bo_attention_cost){.level1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10),
                                 .level2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10),
                                 .tasks = count * attention->desc.key_heads,
                                 .keys = keys};
@@ -190,8 +190,8 @@ void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *se
     attention->engine->plan(attention, queries, keys, plan);
 }
 
-bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                                bo_attention_plan *out)
+bo_status bo_attention_estimate(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                bo_attention_cost *out)
 {
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
@@ -209,11 +209,11 @@ bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attenti
 }
 
 /* Forward takes the more of its two ways: each worker by itself, or all on few heads. */
-static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan)
+static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;
     size_t threads = (size_t)bo_context_threads(context), desks = bo_scratch_count(context, plan->tasks);
-    bo_attention_plan few = *plan;
+    bo_attention_cost few = *plan;
     few.tasks = desks;
     size_t alone = bo_work_bytes(desks, plan->forward_bytes);
     size_t together = engine->together ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
@@ -224,7 +224,7 @@ static size_t forward_most(bo_context *context, const bo_attention *attention, c
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
                                size_t keys, bool backward)
 {
-    bo_attention_plan plan;
+    bo_attention_cost plan;
     bo_attention_plan_make(attention, &(bo_sequence){.queries = queries, .keys = keys}, 1, &plan);
     plan.tasks = sequences * attention->desc.key_heads;
     size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));

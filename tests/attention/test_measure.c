@@ -53,12 +53,12 @@ static bo_attention *make(bo_context *context, const bo_attention_desc *desc)
 
 static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
-static bo_attention_error compare(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
-                                  const bo_attention_inputs *in, size_t queries)
+static bo_attention_accuracy compare(bo_context *context, const bo_attention_desc *desc,
+                                     const bo_attention_shape *shape, const bo_attention_inputs *in, size_t queries)
 {
     bo_attention *attention = make(context, desc);
-    bo_attention_error error;
-    assert_ok(context, bo_attention_compare(context, attention, shape, in, NULL, queries, &error));
+    bo_attention_accuracy error;
+    assert_ok(context, bo_attention_measure(context, attention, shape, in, NULL, queries, &error));
     bo_attention_destroy(attention);
     return error;
 }
@@ -74,7 +74,7 @@ static void exact_attention_is_exact(void **state)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     for (int causal = 0; causal < 2; causal++) {
         bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, causal);
-        bo_attention_error e = compare(context, &desc, &whole, &in, 0);
+        bo_attention_accuracy e = compare(context, &desc, &whole, &in, 0);
         assert_int_equal(e.queries, 128);
         assert_true(e.against_softmax < 1e-5 && e.against_kernel < 1e-5);
         assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
@@ -84,7 +84,7 @@ static void exact_attention_is_exact(void **state)
     /* with a window it is another function, and its own kernel has the window */
     bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
     desc.window = 7;
-    bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+    bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
     assert_true(e.against_softmax > 0.1 && e.against_kernel < 1e-5);
     free(d);
     bo_context_destroy(context);
@@ -99,10 +99,10 @@ static void errors_are_relative(void **state)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
     bo_attention *attention = make(context, &desc);
-    bo_attention_error e;
+    bo_attention_accuracy e;
     assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, d->out, NULL));
     for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) d->out[i] *= 0.5f;
-    assert_ok(context, bo_attention_compare(context, attention, &whole, &in, d->out, 40, &e));
+    assert_ok(context, bo_attention_measure(context, attention, &whole, &in, d->out, 40, &e));
     assert_int_equal(e.queries, 40);
     assert_close(e.against_softmax, 0.5, 1e-5);
     assert_close(e.against_kernel, 0.5, 1e-5);
@@ -153,7 +153,7 @@ static void exact_maps_meet_their_kernel(void **state)
             desc.features = (bo_features_desc){.kernel = cases[c].kernel, .degree = cases[c].degree, .gamma = 0.7};
             desc.gate = cases[c].gate;
             desc.normalizer = cases[c].normalizer;
-            bo_attention_error e = compare(context, &desc, &shapes[s], &in, TOKENS);
+            bo_attention_accuracy e = compare(context, &desc, &shapes[s], &in, TOKENS);
             if (!(e.against_kernel < 1e-4)) fail_msg("case %zu, shape %zu: %g", c, s, e.against_kernel);
             assert_true(e.against_softmax > 0.005);
             assert_true(e.kernel_rms > 0 && e.kernel_error < 1e-5 && e.kernel_predicted == 0);
@@ -177,7 +177,7 @@ static void hybrids_meet_their_kernel(void **state)
             bo_attention_desc desc = base_desc(BO_ATTENTION_HYBRID, true);
             desc.window = window;
             desc.features = (bo_features_desc){.kernel = BO_KERNEL_TAYLOR, .gamma = 0.3};
-            bo_attention_error e = compare(context, &desc, s ? &packed : &whole, &in, TOKENS);
+            bo_attention_accuracy e = compare(context, &desc, s ? &packed : &whole, &in, TOKENS);
             if (!(e.against_kernel < 1e-4)) fail_msg("window %zu, shape %d: %g", window, s, e.against_kernel);
             assert_true(e.against_softmax > 0.005 && e.kernel_error < 1e-5);
         }
@@ -198,7 +198,7 @@ static void learned_maps_meet_their_kernel(void **state)
         desc.features = (bo_features_desc){.kernel = kernels[i % 2]};
         bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .m = d->m, .bias = d->bias};
         if (i & 4) in.m_k = d->m_k, in.bias_k = d->bias_k;
-        bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
         if (!(e.against_kernel < 1e-4)) fail_msg("learned map %zu: %g", i, e.against_kernel);
         assert_true(e.against_softmax > 0.005 && e.kernel_rms > 0 && e.kernel_error < 1e-5);
     }
@@ -217,7 +217,7 @@ static void powers_meet_their_kernel(void **state)
     for (size_t i = 0; i < 8; i++) {
         bo_attention_desc desc = base_desc(BO_ATTENTION_POWER, i % 2);
         desc.power = powers[i / 2], desc.window = i % 2 && i > 4 ? 11 : 0;
-        bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
         if (!(e.against_kernel < 1e-5)) fail_msg("power %g: %g", powers[i / 2], e.against_kernel);
         assert_true(e.against_softmax > 0.05 && isnan(e.kernel_error));
     }
@@ -238,7 +238,7 @@ static void memories_have_no_kernel(void **state)
         desc.features.features = 0, desc.unit = true;
         if (i > 1 && i % 2) desc.gate = BO_GATE_DECAY, in.log_gate = d->log_gate;
         if (i <= 1) in.log_gate = d->channel_gate;
-        bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+        bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
         assert_true(isfinite(e.against_softmax) && e.against_softmax > 0.05 && isnan(e.against_kernel));
         assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
     }
@@ -268,7 +268,7 @@ static void check_near(bo_context *context, const bo_attention_desc *desc, const
     many.features.features = 4096;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         few.features.seed = many.features.seed = seed;
-        bo_attention_error e = compare(context, &few, &whole, in, TOKENS);
+        bo_attention_accuracy e = compare(context, &few, &whole, in, TOKENS);
         coarse[seed] = e.against_kernel;
         e = compare(context, &many, &whole, in, TOKENS);
         fine[seed] = e.against_kernel;
@@ -280,7 +280,7 @@ static void check_near(bo_context *context, const bo_attention_desc *desc, const
     double fall = coarse[SEEDS / 2] / fine[SEEDS / 2], excess = sqrt(measured / predicted);
     if (!(fall > 4 / 1.6 && fall < 4 * 1.6) || !(excess > 1 / 1.6 && excess < 1.6))
         fail_msg("%s, %s: from its own kernel %g and %g, of single values %g, predicted %g",
-                 bo_attention_name(desc->kind), bo_function_name(desc->features.function), coarse[SEEDS / 2],
+                 bo_attention_kind_name(desc->kind), bo_function_name(desc->features.function), coarse[SEEDS / 2],
                  fine[SEEDS / 2], sqrt(measured / SEEDS), sqrt(predicted / SEEDS));
 }
 
@@ -357,7 +357,7 @@ static void large_norms_are_told(void **state)
     data *d = make_data(30 / sqrt(DIM));
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
-    bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+    bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
     assert_true(e.against_softmax < 1e-3 && e.against_kernel < 1e-3);
     const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_SINCOS};
     for (size_t i = 0; i < 3; i++) {
@@ -388,7 +388,7 @@ static void what_is_not_known_is_nan(void **state)
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, true);
     desc.features = (bo_features_desc){.kernel = BO_KERNEL_CUSTOM, .features = 16, .custom = custom};
-    bo_attention_error e = compare(context, &desc, &whole, &in, 0);
+    bo_attention_accuracy e = compare(context, &desc, &whole, &in, 0);
     assert_true(e.against_softmax > 0.01 && isnan(e.against_kernel));
     assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
     free(d);
@@ -406,7 +406,7 @@ static void cross_attention(void **state)
         bo_attention_shape shape = {.sequences = 1, .tokens = i ? 20 : TOKENS, .key_tokens = i ? TOKENS : 20};
         bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, false);
         desc.features = (bo_features_desc){.kernel = BO_KERNEL_TAYLOR};
-        bo_attention_error e = compare(context, &desc, &shape, &in, 0);
+        bo_attention_accuracy e = compare(context, &desc, &shape, &in, 0);
         assert_true(e.against_kernel < 1e-4 && e.against_softmax > 0.005);
         assert_int_equal(e.queries, i ? 20 : 128);
     }
@@ -420,7 +420,7 @@ static void threads_do_not_matter(void **state)
     data *d = make_data(0.7);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
-    bo_attention_error e[2];
+    bo_attention_accuracy e[2];
     for (int i = 0; i < 2; i++) {
         bo_context *context = test_context(i ? 3 : 1);
         e[i] = compare(context, &desc, &whole, &in, 50);
@@ -440,12 +440,12 @@ static void nonsense_is_refused(void **state)
     bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, false);
     bo_attention *attention = make(context, &desc);
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
-    bo_attention_error e;
-    assert_fails(context, BO_INVALID, "keys", bo_attention_compare(context, attention, &no_keys, &in, NULL, 0, &e));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_compare(context, attention, NULL, &in, NULL, 0, &e));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_compare(context, attention, &whole, NULL, NULL, 0, &e));
+    bo_attention_accuracy e;
+    assert_fails(context, BO_INVALID, "keys", bo_attention_measure(context, attention, &no_keys, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure(context, attention, NULL, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_measure(context, attention, &whole, NULL, NULL, 0, &e));
     d->q[3] = NAN;
-    assert_int_equal(bo_attention_compare(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
+    assert_int_equal(bo_attention_measure(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
     bo_attention_destroy(attention);
     free(d);
     bo_context_destroy(context);

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include "compare.h"
+#include "measure.h"
 #include "../base/rng.h"
 #include "../features/propose.h"
 #include "linear.h"
@@ -431,7 +431,7 @@ static double relative_rms(size_t count, const double *log_squares, double log_r
     return exp(0.5 * (bo_log_sum(count, log_squares) - log((double)count)) - log_rms);
 }
 
-static bo_status conclude_pairs(const bo_study *s, bo_attention_error *out)
+static bo_status conclude_pairs(const bo_study *s, bo_attention_accuracy *out)
 {
     size_t findings = s->attention->desc.heads * s->samples, count = 0;
     out->kernel_rms = out->kernel_error = out->kernel_predicted = NAN;
@@ -455,7 +455,7 @@ static bo_status conclude_pairs(const bo_study *s, bo_attention_error *out)
     return BO_OK;
 }
 
-static bo_status conclude(const bo_study *s, bo_attention_error *out)
+static bo_status conclude(const bo_study *s, bo_attention_accuracy *out)
 {
     bo_finding sum = {0};
     for (size_t i = 0; i < s->attention->desc.heads * s->samples; i++) {
@@ -484,8 +484,8 @@ static double softmax_scale(const bo_attention_desc *desc)
 static bo_status time_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                               const bo_attention_inputs *inputs, float *out, double *seconds, size_t *bytes)
 {
-    bo_attention_plan plan;
-    BO_TRY(bo_attention_plan_for(context, attention, shape, &plan));
+    bo_attention_cost plan;
+    BO_TRY(bo_attention_estimate(context, attention, shape, &plan));
     double start = bo_seconds();
     BO_TRY(bo_attention_forward(context, attention, shape, inputs, NULL, NULL, out, NULL));
     *seconds = bo_seconds() - start;
@@ -493,7 +493,7 @@ static bo_status time_forward(bo_context *context, const bo_attention *attention
     return BO_OK;
 }
 
-static bo_status time_softmax(const bo_study *s, float *out, bo_attention_error *error)
+static bo_status time_softmax(const bo_study *s, float *out, bo_attention_accuracy *error)
 {
     const bo_attention_desc *desc = &s->attention->desc;
     const bo_attention_inputs *in = s->call->in, plain = {.q = in->q, .k = in->k, .v = in->v};
@@ -512,7 +512,7 @@ static bo_status time_softmax(const bo_study *s, float *out, bo_attention_error 
     return status;
 }
 
-static bo_status compare(bo_study *s, bo_attention_error *error)
+static bo_status compare(bo_study *s, bo_attention_accuracy *error)
 {
     const bo_attention_desc *desc = &s->attention->desc;
     size_t floats = s->call->queries_total * desc->heads * desc->value_dim;
@@ -531,9 +531,9 @@ static bo_status compare(bo_study *s, bo_attention_error *error)
     return status;
 }
 
-bo_status bo_attention_compare(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+bo_status bo_attention_measure(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                const bo_attention_inputs *inputs, const float *out, size_t queries,
-                               bo_attention_error *error)
+                               bo_attention_accuracy *error)
 {
     bo_geometry geometry;
     if (!error) return bo_fail(context, BO_INVALID, "comparing attention: there is nowhere to put the errors");
