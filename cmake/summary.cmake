@@ -12,7 +12,7 @@ mark_as_advanced(BOCHNER_GNUPLOT)
 message(STATUS "Bochner ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
 message(STATUS "  OpenBLAS ${OPENBLAS_VERSION}, cJSON ${CJSON_VERSION}, "
                "zlib ${ZLIB_VERSION_STRING}")
-say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "no (bochner fit runs in one process)")
+say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "no (no plugin: bochner runs in one process)")
 say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")
 say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (looked for again at run time; --plot needs it)")
 if(BOCHNER_TESTS)

@@ -1,38 +1,77 @@
+/* Who started this process, as one of how many; and the plugin that connects them. */
 #include "ranks.h"
-#include <stdint.h>
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sched.h>
 #include <unistd.h>
-#ifdef BOCHNER_HAVE_MPI
-#include <mpi.h>
-#endif
 
-/* Open MPI, and MPICH as Slurm, announce the job in variables of their own: the first of two that is above 0. */
-static int announced(const char *open_mpi, const char *others)
+/* ---- the launcher --------------------------------------------------------------------------------------------------- */
+
+/* Variables of the launchers: number of ranks, this one's number, number on this machine. The first launcher that is
+ * there counts: mpirun inside a Slurm job overrides what srun said about mpirun's own helpers. SLURM_NTASKS is not asked:
+ * it is what a job may start, and is there too where a batch script runs one process. */
+static const struct launcher {
+    const char *size, *rank, *local;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}, /* Open MPI's mpirun */
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},    /* MVAPICH */
+    {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},                                    /* MPICH, Intel MPI, Slurm's PMI2 */
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL},                                 /* srun */
+    {NULL, "PMIX_RANK", NULL}, /* other launchers with PMIx, which do not say how many */
+};
+
+enum { COUNT = sizeof launchers / sizeof *launchers, UNKNOWN = 0 };
+
+static const char *plugin_wanted(void)
 {
-    const char *first = getenv(open_mpi), *second = getenv(others);
-    int number = first ? atoi(first) : 0;
-    return number > 0 ? number : second && atoi(second) > 0 ? atoi(second) : 0;
+    const char *value = getenv("BOCHNER_MPI");
+    return value && *value ? value : NULL;
 }
 
-int cli_ranks_announced(void)
+/* NULL: nobody, or each process is to run on its own. */
+static const struct launcher *launcher(void)
 {
-    int size = announced("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
-    return size > 0 ? size : 1;
+    const char *wanted = plugin_wanted();
+    if (wanted && strcmp(wanted, "off") == 0) return NULL;
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *value = getenv(launchers[i].size ? launchers[i].size : launchers[i].rank);
+        if (value && (atoi(value) > 0 || !launchers[i].size)) return &launchers[i];
+    }
+    return NULL;
+}
+
+static int number(const char *name)
+{
+    const char *value = name ? getenv(name) : NULL;
+    return value && atoi(value) > 0 ? atoi(value) : 0;
+}
+
+/* How many ranks, or UNKNOWN. */
+static int announced(void)
+{
+    const struct launcher *by = launcher();
+    return !by ? 1 : by->size ? number(by->size) : UNKNOWN;
+}
+
+bool cli_ranks_announced(void)
+{
+    return announced() != 1;
 }
 
 int cli_ranks_announced_rank(void)
 {
-    return announced("OMPI_COMM_WORLD_RANK", "PMI_RANK");
+    const struct launcher *by = launcher();
+    return by ? number(by->rank) : 0;
 }
 
 /* mpirun usually binds each rank to its cores; where it did not, ranks on one machine would each take all of
  * them. */
 size_t cli_ranks_threads(const cli_ranks *ranks)
 {
-    const char *value = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    int local = value ? atoi(value) : 0;
+    const struct launcher *by = launcher();
+    int local = by ? number(by->local) : 0;
     if (ranks->size < 2 || local < 2) return 0;
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
@@ -41,184 +80,126 @@ size_t cli_ranks_threads(const cli_ranks *ranks)
     return (size_t)(mine / local > 1 ? mine / local : 1);
 }
 
-#ifdef BOCHNER_HAVE_MPI
+/* ---- the plugin ----------------------------------------------------------------------------------------------------- */
 
-bool cli_ranks_open(cli_ranks *ranks)
+#define PLUGIN    "bochner-mpi.so"
+#define OTHERWISE "BOCHNER_MPI=off runs every process on its own"
+
+enum { PATH = 4096 };
+
+/* Beside the program, as in a build folder, or where it is installed, which is relative to the program (CMakeLists.txt):
+ * the tree may be moved. False leaves the last place in `path`. */
+static bool find_plugin(char path[PATH])
 {
-    *ranks = (cli_ranks){.rank = 0, .size = 1};
-    if (cli_ranks_announced() < 2) return true;
-    int provided;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return false;
-    ranks->started = true;
-    MPI_Comm_rank(MPI_COMM_WORLD, &ranks->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks->size);
-    return true;
-}
-
-void cli_ranks_close(cli_ranks *ranks)
-{
-    if (ranks->started) MPI_Finalize();
-    free(ranks->room);
-    ranks->room = NULL;
-    ranks->started = false;
-}
-
-void cli_ranks_abort(const cli_ranks *ranks, int status)
-{
-    if (ranks->started) MPI_Abort(MPI_COMM_WORLD, status);
-}
-
-/* Counts of MPI are ints: large arrays go in pieces. */
-enum { PIECE = 1 << 26 };
-
-bool cli_ranks_broadcast(const cli_ranks *ranks, void *bytes, size_t size)
-{
-    if (!ranks->started) return true;
-    for (size_t at = 0; at < size; at += PIECE) {
-        int count = (int)(size - at < PIECE ? size - at : PIECE);
-        if (MPI_Bcast((char *)bytes + at, count, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return false;
+    static const char *const folders[] = {"", BOCHNER_PLUGIN_FOLDER "/"};
+    char program[PATH / 2];
+    const char *wanted = plugin_wanted();
+    if (wanted) {
+        snprintf(path, PATH, "%s", wanted);
+        return access(path, F_OK) == 0;
     }
-    return true;
-}
-
-/* ---- sums in the order of the ranks -------------------------------------------------------------------------------- */
-
-typedef void (*add_fn)(void *total, const void *more, size_t count);
-
-static void add_f64(void *total, const void *more, size_t count)
-{
-    double *to = total;
-    const double *from = more;
-    for (size_t i = 0; i < count; i++) to[i] += from[i];
-}
-
-static void add_f32(void *total, const void *more, size_t count)
-{
-    float *to = total;
-    const float *from = more;
-    for (size_t i = 0; i < count; i++) to[i] += from[i];
-}
-
-enum { SUMMED = 1 << 20 }; /* numbers summed at a time */
-
-/* What a sum needs beside the numbers: how they are cut into a slice for each rank, and all ranks' parts of one slice. */
-struct cli_ranks_room {
-    int *counts, *starts; /* of the slices */
-    int *mine, *places;   /* parts of this rank's slice as they arrive */
-    char *parts;
-};
-
-/* One block, which free() returns. */
-static struct cli_ranks_room *make_room(int size)
-{
-    size_t ranks = (size_t)size, head = sizeof(struct cli_ranks_room) + (4 * ranks * sizeof(int) + 63) / 64 * 64;
-    char *block = malloc(head + (SUMMED + ranks) * sizeof(double));
-    if (!block) return NULL;
-    int *numbers = (int *)(block + sizeof(struct cli_ranks_room));
-    struct cli_ranks_room *room = (struct cli_ranks_room *)block;
-    *room = (struct cli_ranks_room){numbers, numbers + ranks, numbers + 2 * ranks, numbers + 3 * ranks, block + head};
-    return room;
-}
-
-static void cut(const cli_ranks *ranks, int count)
-{
-    struct cli_ranks_room *room = ranks->room;
-    int slice = (count + ranks->size - 1) / ranks->size;
-    for (int i = 0; i < ranks->size; i++) {
-        room->starts[i] = i * slice < count ? i * slice : count;
-        room->counts[i] = count - room->starts[i] < slice ? count - room->starts[i] : slice;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    char *slash = strrchr(program, '/');
+    if (slash) slash[1] = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, PATH, "%s%s" PLUGIN, program, folders[i]);
+        if (access(path, F_OK) == 0) return true;
     }
-    for (int i = 0; i < ranks->size; i++) {
-        room->mine[i] = room->counts[ranks->rank];
-        room->places[i] = i * room->mine[i];
-    }
+    return false;
 }
 
-/* Every rank gets all parts of its slice, adds them in the order of the ranks, and hands the total to all: whatever the
- * number of ranks and the network, one order, and the same bits everywhere. (MPI_Allreduce promises neither.) */
-static bool sum_slices(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, char *values, int count)
+/* It stays loaded: an MPI that has run cannot be taken out of a process. NULL with the reason in `why`. */
+static const cli_ranks_plugin *load_plugin(char *why, size_t size)
 {
-    struct cli_ranks_room *room = ranks->room;
-    cut(ranks, count);
-    if (MPI_Alltoallv(values, room->counts, room->starts, type, room->parts, room->mine, room->places, type,
-                      MPI_COMM_WORLD) != MPI_SUCCESS)
+    char path[PATH];
+    if (!find_plugin(path)) {
+        snprintf(why, size,
+                 "started as one of several ranks, but the MPI plugin is not installed: there is no %.1000s. Install "
+                 "Bochner's component mpi, built where MPI is (Debian: libopenmpi-dev); " OTHERWISE,
+                 path);
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* parts of an MPI look for its names among the global ones */
+    const cli_ranks_plugin *plugin = library ? dlsym(library, "bochner_ranks_plugin") : NULL;
+    if (!plugin)
+        snprintf(
+            why, size,
+            "started as one of several ranks, but the MPI plugin does not load: %.1000s. Install the MPI that it was "
+            "built with (Debian: openmpi-bin); " OTHERWISE,
+            dlerror());
+    else if (strcmp(plugin->version, bo_version()) != 0) {
+        snprintf(why, size,
+                 "%.1000s is a plugin for version %.20s; this program is version %s: install both from one build", path,
+                 plugin->version, bo_version());
+        return NULL;
+    }
+    return plugin;
+}
+
+bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size)
+{
+    *ranks = (cli_ranks){.rank = cli_ranks_announced_rank(), .size = 1};
+    int expected = announced();
+    if (expected == 1) return true;
+    ranks->size = ranks->rank + 2; /* at least this many, so that messages name the rank */
+    const cli_ranks_plugin *plugin = load_plugin(why, size);
+    if (!plugin) return false;
+    if (!plugin->start(ranks)) {
+        snprintf(why, size, "%.100s did not start", plugin->implementation());
         return false;
-    size_t mine = (size_t)room->counts[ranks->rank];
-    char *total = values + (size_t)room->starts[ranks->rank] * element;
-    memcpy(total, room->parts, mine * element);
-    for (int i = 1; i < ranks->size; i++) add(total, room->parts + (size_t)i * mine * element, mine);
-    return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, room->counts, room->starts, type,
-                          MPI_COMM_WORLD) == MPI_SUCCESS;
-}
-
-static bo_status sum_all(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, void *values, size_t count)
-{
-    if (!ranks->started) return BO_OK;
-    if (!ranks->room) ranks->room = make_room(ranks->size);
-    if (!ranks->room) return BO_MEMORY;
-    for (size_t at = 0; at < count; at += SUMMED) {
-        int piece = (int)(count - at < SUMMED ? count - at : SUMMED);
-        if (!sum_slices(ranks, type, element, add, (char *)values + at * element, piece)) return BO_IO;
     }
-    return BO_OK;
-}
-
-static bo_status sum(void *user, double *values, size_t count)
-{
-    return sum_all(user, MPI_DOUBLE, sizeof *values, add_f64, values, count);
-}
-
-static bo_status sum_f32(void *user, float *values, size_t count)
-{
-    return sum_all(user, MPI_FLOAT, sizeof *values, add_f32, values, count);
-}
-
-#else
-
-bool cli_ranks_open(cli_ranks *ranks)
-{
-    *ranks = (cli_ranks){.rank = 0, .size = 1};
-    return cli_ranks_announced() < 2;
+    if (expected == UNKNOWN || ranks->size == expected) {
+        ranks->plugin = plugin;
+        return true;
+    }
+    snprintf(
+        why, size,
+        "the launcher announces %d ranks, but %.100s connects %d: start the program with the mpirun of that MPI (or srun "
+        "--mpi=pmix); " OTHERWISE,
+        expected, plugin->implementation(), ranks->size);
+    plugin->finish(ranks);
+    return false;
 }
 
 void cli_ranks_close(cli_ranks *ranks)
 {
-    (void)ranks;
+    if (ranks->plugin) ranks->plugin->finish(ranks);
+    ranks->plugin = NULL;
 }
 
 void cli_ranks_abort(const cli_ranks *ranks, int status)
 {
-    (void)ranks;
-    (void)status;
+    if (ranks->plugin) ranks->plugin->end_all(status);
 }
 
 bool cli_ranks_broadcast(const cli_ranks *ranks, void *bytes, size_t size)
 {
+    return !ranks->plugin || ranks->plugin->broadcast(bytes, size);
+}
+
+static bo_status sum_alone(void *ranks, double *values, size_t count)
+{
     (void)ranks;
-    (void)bytes;
-    (void)size;
-    return true;
-}
-
-static bo_status sum(void *user, double *values, size_t count)
-{
-    (void)user;
     (void)values;
     (void)count;
     return BO_OK;
 }
 
-static bo_status sum_f32(void *user, float *values, size_t count)
+static bo_status sum_f32_alone(void *ranks, float *values, size_t count)
 {
-    (void)user;
+    (void)ranks;
     (void)values;
     (void)count;
     return BO_OK;
 }
-
-#endif
 
 bo_collective cli_ranks_collective(cli_ranks *ranks)
 {
-    return (bo_collective){.rank = ranks->rank, .size = ranks->size, .sum = sum, .sum_f32 = sum_f32, .user = ranks};
+    const cli_ranks_plugin *plugin = ranks->plugin;
+    return (bo_collective){.rank = ranks->rank,
+                           .size = ranks->size,
+                           .sum = plugin ? plugin->sum : sum_alone,
+                           .sum_f32 = plugin ? plugin->sum_f32 : sum_f32_alone,
+                           .user = ranks};
 }

@@ -1,4 +1,5 @@
-/* The ranks of a parallel job started with mpirun. Without MPI in the build, or alone, there is one rank. */
+/* The ranks of a parallel job started with mpirun. The program links no MPI: where a launcher announces several ranks it
+ * loads a plugin, cli/mpi/plugin.c, and without a launcher it is one rank. */
 #ifndef CLI_COMMON_RANKS_H
 #define CLI_COMMON_RANKS_H
 
@@ -8,15 +9,28 @@
 
 typedef struct cli_ranks {
     int rank, size;
-    bool started;                /* MPI is to be ended */
-    struct cli_ranks_room *room; /* of sums; made by the first */
+    const struct cli_ranks_plugin *plugin; /* started; NULL alone */
+    struct cli_ranks_room *room;           /* of the plugin's sums; made by the first */
 } cli_ranks;
 
-/* How many ranks the environment of mpirun announces; 1 outside of it. */
-int cli_ranks_announced(void);
+/* What the plugin exports, as `bochner_ranks_plugin`. Only a plugin of the program's own version is used, so that its
+ * members may change; `version` stays the first. */
+typedef struct cli_ranks_plugin {
+    const char *version;
+    bool (*start)(cli_ranks *ranks); /* fills in rank and size */
+    void (*finish)(cli_ranks *ranks);
+    void (*end_all)(int status);
+    const char *(*implementation)(void); /* name and version of the MPI */
+    bool (*broadcast)(void *bytes, size_t size);
+    bo_status (*sum)(void *ranks, double *values, size_t count);
+    bo_status (*sum_f32)(void *ranks, float *values, size_t count);
+} cli_ranks_plugin;
+
+/* Whether a launcher started this process as one of several. */
+bool cli_ranks_announced(void);
 int cli_ranks_announced_rank(void); /* this one's number; 0 outside */
-/* False: this program was started by mpirun but built without MPI, or MPI did not start. */
-bool cli_ranks_open(cli_ranks *ranks);
+/* False: one of several, but they cannot work together. `why` says what is missing, and `ranks` has no plugin. */
+bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size);
 void cli_ranks_close(cli_ranks *ranks);
 /* Ends every rank with this exit status. */
 void cli_ranks_abort(const cli_ranks *ranks, int status);

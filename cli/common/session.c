@@ -89,9 +89,9 @@ static bool on_progress(void *user, const char *what, double done, double total)
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel)
 {
     *session = (cli_session){.command = command, .common = *common, .ranks = {.size = 1}};
-    if (parallel && !cli_ranks_open(&session->ranks)) {
-        cli_fail(session, "started by mpirun with %d ranks, but this program was built without MPI, or MPI failed",
-                 cli_ranks_announced());
+    char why[3000];
+    if (parallel && !cli_ranks_open(&session->ranks, why, sizeof why)) {
+        cli_fail(session, "%s", why);
         return false;
     }
     handle_signals(session->ranks.size > 1);

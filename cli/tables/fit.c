@@ -266,7 +266,7 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
     if (o->plot && !o->test && !(o->holdout > 0))
         return cli_wrong_use("fit",
                              "--plot shows predictions of rows not learned from: give --test FILE or --holdout F");
-    if (o->holdout > 0 && cli_ranks_announced() > 1)
+    if (o->holdout > 0 && cli_ranks_announced())
         return cli_wrong_use(
             "fit", "--holdout is not for several ranks, which read rows in different orders: keep the test rows in a "
                    "file of their own and give --test FILE");

@@ -1,4 +1,4 @@
-# docs/dependencies.md tells the truth about the built library and program: what they link stands in its first table, what the
+# docs/dependencies.md tells the truth about the built library, program and plugin: what they link stands in its first table, what the
 # table says is linked is, every linked license is permissive, and every package of cmake/packages.txt is named. First shows
 # that it would notice, on tables with planted faults.
 set -eu
@@ -13,6 +13,7 @@ linked() { # where file
     if nm "$2" | grep -q ' libxsmm_'; then echo "$1 libxsmm.a"; fi
 }
 { linked library "$BOCHNER_BUILD/libbochner.so"; linked program "$BOCHNER"; } >"$work/linked"
+[ -z "$MPIEXEC" ] || linked plugin "$BOCHNER_BUILD/bochner-mpi.so" >>"$work/linked"
 # The optional parts that this build has: their names in BOCHNER_HAVE_<name>.
 grep -o 'BOCHNER_HAVE_[A-Z]*' "$BOCHNER_BUILD/compile_commands.json" | sed 's/BOCHNER_HAVE_//' | sort -u >"$work/have"
 
@@ -41,7 +42,7 @@ check() { # page
         END {
             if (!rows || !count) complain("no table, or nothing linked")
             for (row = 1; row <= rows; row++) {
-                if (place[row] != "library" && place[row] != "program") complain(name[row] ": place " place[row])
+                if (place[row] !~ /^(library|program|plugin)$/) complain(name[row] ": place " place[row])
                 if (!permissive(row) && !(license[row] == "LGPL-2.1-or-later" && (name[row] == "GNU C library" ||
                     name[row] == "its loader and threads"))) complain(name[row] ": license " license[row])
                 option = need[row]
@@ -52,14 +53,16 @@ check() { # page
                 n = split(files[row], file, /[` ]+/)
                 for (i = 1; i <= n; i++) {
                     if (!file[i]) continue
-                    in_library = in_program = 0
+                    in_library = in_program = in_plugin = 0
                     for (l = 1; l <= count; l++) {
                         if (!fits(links[l], file[i])) continue
                         listed[l] = 1
-                        if (at[l] == "library") in_library = 1; else in_program = 1
+                        if (at[l] == "library") in_library = 1; else if (at[l] == "program") in_program = 1; else in_plugin = 1
                     }
-                    if (in_library && place[row] != "library") complain("libbochner.so links " file[i] ", which is for the program")
-                    if (wanted && !in_program) complain("bochner does not link " file[i])
+                    if (in_library && place[row] != "library") complain("libbochner.so links " file[i] ", which is for the " place[row])
+                    if (in_program && place[row] == "plugin") complain("bochner links " file[i] ", which is for the plugin")
+                    if (wanted && place[row] == "plugin" && !in_plugin) complain("bochner-mpi.so does not link " file[i])
+                    if (wanted && place[row] != "plugin" && !in_program) complain("bochner does not link " file[i])
                     if (wanted && place[row] == "library" && !in_library) complain("libbochner.so does not link " file[i])
                     if (option && !wanted && in_program) complain("bochner links " file[i] ", which this build is without")
                 }
@@ -80,6 +83,9 @@ notices 'does not link libfftw3.so' 's/^| cJSON.*/&\n| FFTW | `libfftw3.so` | li
 notices 'FFTW: license GPL-2.0-or-later' 's/^| cJSON.*/&\n| FFTW | headers | library | required | GPL-2.0-or-later | |/'
 notices 'zlib: license LGPL-2.1-or-later' '/^| zlib/s/Zlib |/LGPL-2.1-or-later |/'
 notices 'links libz.so, which is for the program' '/^| zlib/s/library/program/'
+notices 'bochner links libz.so, which is for the plugin' '/^| zlib/s/library/plugin/'
+[ -z "$MPIEXEC" ] || notices 'bochner does not link libmpi.so' '/^| Open MPI/s/plugin/program/'
+[ -z "$MPIEXEC" ] || notices 'plugin links libmpi.so, which is not in the table' '/^| Open MPI/d'
 
 check "$page" || { echo "docs/dependencies.md: see above" >&2; exit 1; }
 sed '/^#/d; s/ .*//; /^$/d' "$BOCHNER_SOURCE/cmake/packages.txt" | sort -u | while read -r package; do

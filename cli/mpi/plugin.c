@@ -1,0 +1,149 @@
+/* The plugin that brings MPI: the program links none, and loads this under a launcher (cli/common/ranks.h). */
+#include "../common/ranks.h"
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool start(cli_ranks *ranks)
+{
+    int provided;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return false;
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks->size);
+    return true;
+}
+
+static void finish(cli_ranks *ranks)
+{
+    MPI_Finalize();
+    free(ranks->room);
+    ranks->room = NULL;
+}
+
+static void end_all(int status)
+{
+    MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+static const char *implementation(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = 0; /* of a long line the name and the version */
+    return text;
+}
+
+/* Counts of MPI are ints: large arrays go in pieces. */
+enum { PIECE = 1 << 26 };
+
+static bool broadcast(void *bytes, size_t size)
+{
+    for (size_t at = 0; at < size; at += PIECE) {
+        int count = (int)(size - at < PIECE ? size - at : PIECE);
+        if (MPI_Bcast((char *)bytes + at, count, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return false;
+    }
+    return true;
+}
+
+/* ---- sums in the order of the ranks -------------------------------------------------------------------------------- */
+
+typedef void (*add_fn)(void *total, const void *more, size_t count);
+
+static void add_f64(void *total, const void *more, size_t count)
+{
+    double *to = total;
+    const double *from = more;
+    for (size_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+static void add_f32(void *total, const void *more, size_t count)
+{
+    float *to = total;
+    const float *from = more;
+    for (size_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+enum { SUMMED = 1 << 20 }; /* numbers summed at a time */
+
+/* What a sum needs beside the numbers: how they are cut into a slice for each rank, and all ranks' parts of one slice. */
+struct cli_ranks_room {
+    int *counts, *starts; /* of the slices */
+    int *mine, *places;   /* parts of this rank's slice as they arrive */
+    char *parts;
+};
+
+/* One block, which free() returns. */
+static struct cli_ranks_room *make_room(int size)
+{
+    size_t ranks = (size_t)size, head = sizeof(struct cli_ranks_room) + (4 * ranks * sizeof(int) + 63) / 64 * 64;
+    char *block = malloc(head + (SUMMED + ranks) * sizeof(double));
+    if (!block) return NULL;
+    int *numbers = (int *)(block + sizeof(struct cli_ranks_room));
+    struct cli_ranks_room *room = (struct cli_ranks_room *)block;
+    *room = (struct cli_ranks_room){numbers, numbers + ranks, numbers + 2 * ranks, numbers + 3 * ranks, block + head};
+    return room;
+}
+
+static void cut(const cli_ranks *ranks, int count)
+{
+    struct cli_ranks_room *room = ranks->room;
+    int slice = (count + ranks->size - 1) / ranks->size;
+    for (int i = 0; i < ranks->size; i++) {
+        room->starts[i] = i * slice < count ? i * slice : count;
+        room->counts[i] = count - room->starts[i] < slice ? count - room->starts[i] : slice;
+    }
+    for (int i = 0; i < ranks->size; i++) {
+        room->mine[i] = room->counts[ranks->rank];
+        room->places[i] = i * room->mine[i];
+    }
+}
+
+/* Every rank gets all parts of its slice, adds them in the order of the ranks, and hands the total to all: whatever the
+ * number of ranks and the network, one order, and the same bits everywhere. (MPI_Allreduce promises neither.) */
+static bool sum_slices(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, char *values, int count)
+{
+    struct cli_ranks_room *room = ranks->room;
+    cut(ranks, count);
+    if (MPI_Alltoallv(values, room->counts, room->starts, type, room->parts, room->mine, room->places, type,
+                      MPI_COMM_WORLD) != MPI_SUCCESS)
+        return false;
+    size_t mine = (size_t)room->counts[ranks->rank];
+    char *total = values + (size_t)room->starts[ranks->rank] * element;
+    memcpy(total, room->parts, mine * element);
+    for (int i = 1; i < ranks->size; i++) add(total, room->parts + (size_t)i * mine * element, mine);
+    return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, room->counts, room->starts, type,
+                          MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static bo_status sum_all(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, void *values, size_t count)
+{
+    if (!ranks->room) ranks->room = make_room(ranks->size);
+    if (!ranks->room) return BO_MEMORY;
+    for (size_t at = 0; at < count; at += SUMMED) {
+        int piece = (int)(count - at < SUMMED ? count - at : SUMMED);
+        if (!sum_slices(ranks, type, element, add, (char *)values + at * element, piece)) return BO_IO;
+    }
+    return BO_OK;
+}
+
+static bo_status sum(void *user, double *values, size_t count)
+{
+    return sum_all(user, MPI_DOUBLE, sizeof *values, add_f64, values, count);
+}
+
+static bo_status sum_f32(void *user, float *values, size_t count)
+{
+    return sum_all(user, MPI_FLOAT, sizeof *values, add_f32, values, count);
+}
+
+__attribute__((visibility("default"))) const cli_ranks_plugin bochner_ranks_plugin = {
+    .version = BO_VERSION_STRING,
+    .start = start,
+    .finish = finish,
+    .end_all = end_all,
+    .implementation = implementation,
+    .broadcast = broadcast,
+    .sum = sum,
+    .sum_f32 = sum_f32,
+};
