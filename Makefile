@@ -30,7 +30,8 @@ TINY_ROOMS   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install sanitize tsan bench analyze format clean help
+.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install uninstall \
+        sanitize tsan bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -91,9 +92,12 @@ fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion p
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/fashion $(BUILD) $(FASHION)
 
-install: ## install to $(DESTDIR)$(PREFIX)
+install: ## install to $(DESTDIR)$(PREFIX), stripped
 	@$(MAKE) all CMAKE_FLAGS='$(CMAKE_FLAGS) -DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 	DESTDIR='$(DESTDIR)' cmake --install $(BUILD)
+
+uninstall: ## remove what make install put under $(DESTDIR)$(PREFIX)
+	@scripts/uninstall $(BUILD) '$(DESTDIR)$(PREFIX)'
 
 sanitize: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
 	@scripts/setup test check

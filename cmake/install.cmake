@@ -1,22 +1,44 @@
-# What `make install` installs: both libraries, headers, program, man page, pkg-config file, CMake package.
+# What `make install` installs, in components (cmake --install build --component NAME):
+#   runtime      the shared library
+#   development  headers, static library, the link that -lbochner finds, pkg-config file, CMake package; needs runtime
+#   program      bochner and its man page; needs no other component
+#   mpi          the plugin that bochner loads under mpirun, where MPI was found
 include(CMakePackageConfigHelpers)
+set(BOCHNER_COMPONENTS runtime development program mpi)
 set(BOCHNER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/bochner)
 
-install(TARGETS bochner_shared EXPORT bochnerTargets)
-install(TARGETS bochner_static EXPORT bochnerStaticTargets)
-install(DIRECTORY include/bochner DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS bochner)
+# First: strip from here on, and look which folders an install is about to make. Last: note what it added, for
+# scripts/uninstall. A project that has Bochner as a part has its own way.
+configure_file(cmake/installed.cmake.in installed.cmake @ONLY)
+foreach(component ${BOCHNER_COMPONENTS})
+  if(BOCHNER_STRIP)
+    install(CODE "set(CMAKE_INSTALL_DO_STRIP ON)" COMPONENT ${component})
+  endif()
+  if(BOCHNER_ON_TOP)
+    install(CODE "include(\"${PROJECT_BINARY_DIR}/installed.cmake\")\nnote_folders()" COMPONENT ${component})
+  endif()
+endforeach()
+
+install(TARGETS bochner_shared EXPORT bochnerTargets LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+install(TARGETS bochner_static EXPORT bochnerStaticTargets ARCHIVE COMPONENT development)
+if(BOCHNER_STRIP AND CMAKE_STRIP) # install() leaves archives as they are; their symbols are what the linker needs
+  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\
+${CMAKE_INSTALL_LIBDIR}/libbochner.a\")" COMPONENT development)
+endif()
+install(DIRECTORY include/bochner DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
+install(TARGETS bochner RUNTIME COMPONENT program)
 if(BOCHNER_HAVE_MPI)
-  install(TARGETS bochner_mpi LIBRARY DESTINATION ${BOCHNER_PLUGIN_DIR})
+  install(TARGETS bochner_mpi LIBRARY DESTINATION ${BOCHNER_PLUGIN_DIR} COMPONENT mpi)
 endif()
 
-install(EXPORT bochnerTargets NAMESPACE bochner:: DESTINATION ${BOCHNER_CMAKE_DIR})
-install(EXPORT bochnerStaticTargets NAMESPACE bochner:: DESTINATION ${BOCHNER_CMAKE_DIR})
+install(EXPORT bochnerTargets NAMESPACE bochner:: DESTINATION ${BOCHNER_CMAKE_DIR} COMPONENT development)
+install(EXPORT bochnerStaticTargets NAMESPACE bochner:: DESTINATION ${BOCHNER_CMAKE_DIR} COMPONENT development)
 configure_package_config_file(cmake/bochnerConfig.cmake.in bochnerConfig.cmake INSTALL_DESTINATION
                               ${BOCHNER_CMAKE_DIR})
 write_basic_package_version_file(bochnerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bochnerConfig.cmake ${PROJECT_BINARY_DIR}/bochnerConfigVersion.cmake
-        DESTINATION ${BOCHNER_CMAKE_DIR})
+        DESTINATION ${BOCHNER_CMAKE_DIR} COMPONENT development)
 
 # The prefix in bochner.pc is relative to the file itself, so that the tree may be moved and DESTDIR works.
 file(RELATIVE_PATH BOCHNER_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
@@ -24,7 +46,7 @@ string(REGEX REPLACE "/$" "" BOCHNER_PC_PREFIX "${BOCHNER_PC_PREFIX}")
 list(TRANSFORM BOCHNER_PART_NAMES PREPEND "-l" OUTPUT_VARIABLE BOCHNER_PC_PRIVATE)
 string(REPLACE ";" " " BOCHNER_PC_PRIVATE "${BOCHNER_PC_PRIVATE}")
 configure_file(cmake/bochner.pc.in bochner.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 # The manual page has its options from the program.
 add_custom_command(OUTPUT bochner.1
@@ -33,4 +55,10 @@ add_custom_command(OUTPUT bochner.1
                    DEPENDS bochner cmake/bochner.1.in VERBATIM)
 add_custom_target(manual ALL DEPENDS bochner.1)
 add_dependencies(product manual)
-install(FILES ${PROJECT_BINARY_DIR}/bochner.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_BINARY_DIR}/bochner.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+
+if(BOCHNER_ON_TOP)
+  foreach(component ${BOCHNER_COMPONENTS})
+    install(CODE "note_files()" COMPONENT ${component})
+  endforeach()
+endif()

@@ -1,12 +1,24 @@
 # Installs into a staging folder, moves the tree elsewhere, and builds and runs examples/quickstart against it: with
-# pkg-config and with find_package, shared and static. Then looks at the SONAME, the exported names and the man page.
+# pkg-config and with find_package, shared and static. Then looks at the SONAME, the exported names, the man page, the
+# symbols, the plugin, the components, and what uninstalling leaves.
 set -eu
 stage=$(mktemp -d)
-trap 'rm -rf "$stage"' EXIT
+notes=$BOCHNER_BUILD/installed.txt # of a person's own installs: as they were, afterwards
+if [ -e "$notes" ]; then cp "$notes" "$stage/notes"; else : >"$stage/notes"; fi
+trap 'cp "$stage/notes" "$notes"; rm -rf "$stage"' EXIT
 fail() { echo "$*" >&2; exit 1; }
 flags=${SANITIZE:+-fsanitize=$SANITIZE}
 
-DESTDIR=$stage cmake --install "$BOCHNER_BUILD" --prefix /opt/bochner >"$stage/install.log" || { cat "$stage/install.log"; exit 1; }
+# put FOLDER OPTION...: below /opt/bochner in this folder
+put() {
+    folder=$1
+    shift
+    DESTDIR=$folder cmake --install "$BOCHNER_BUILD" --prefix /opt/bochner "$@" >"$stage/install.log" || { cat "$stage/install.log"; exit 1; }
+}
+contents() { (cd "$1" && find . ! -type d | LC_ALL=C sort); }
+
+put "$stage"
+contents "$stage/opt/bochner" >"$stage/all"
 mv "$stage/opt/bochner" "$stage/moved"
 tree=$stage/moved
 config=$(find "$tree" -name bochner.pc)
@@ -47,3 +59,61 @@ if command -v man >/dev/null 2>&1; then
     complaints=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)
     [ -z "$complaints" ] || fail "man: $complaints"
 fi
+
+# Stripped where the build tree is not, and only of what nobody needs: the static library was linked above.
+for file in bin/bochner "${library#"$tree"/}/libbochner.so"; do
+    readelf -SW "$tree/$file" | grep -q ' \.symtab\| \.debug_' && fail "$file was installed with symbols"
+    readelf -SW "$BOCHNER_BUILD/${file##*/}" | grep -q ' \.debug_info' || fail "${file##*/} has no debug symbols in the build folder"
+done
+readelf -SW "$library/libbochner.a" | grep -q ' \.debug_' && fail "libbochner.a was installed with debug symbols"
+
+# The plugin is found from the moved program.
+if [ -n "$MPIEXEC" ]; then
+    [ -e "$library/bochner/bochner-mpi.so" ] || fail "the plugin was not installed"
+    . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
+    awk 'BEGIN { for (i = 0; i < 100; i++) print i "," i * i % 17 "," i * 2 }' >"$stage/table.csv"
+    ranks 2 "$tree/bin/bochner" fit "$stage/table.csv" --features 8 --threads 1 --quiet --json --out "$stage/model" >"$stage/fit" 2>&1 ||
+        { cat "$stage/fit"; fail "the installed program does not find its plugin"; }
+    grep -q '"ranks": *2' "$stage/fit" || { cat "$stage/fit"; fail "the installed program is not two ranks"; }
+fi
+
+# Components: together everything, each file in one of them; the program needs no other; development completes runtime.
+for component in runtime development program mpi; do
+    put "$stage/$component" --component $component
+    if [ -e "$stage/$component/opt/bochner" ]; then contents "$stage/$component/opt/bochner" >"$stage/$component.list"; else : >"$stage/$component.list"; fi
+done
+LC_ALL=C sort "$stage"/*.list | diff "$stage/all" - || fail "the components are not a partition of what is installed"
+grep -v '/libbochner\.so\.[0-9.]*$' "$stage/runtime.list" && fail "the component runtime is more than the shared library"
+[ "$(grep -c . "$stage/runtime.list")" = 2 ] || fail "the component runtime has $(grep -c . "$stage/runtime.list") files"
+for name in libbochner.so libbochner.a bochner.pc bochnerConfig.cmake bochner.h; do
+    grep -q "/$name$" "$stage/development.list" || fail "the component development lacks $name"
+done
+printf '%s\n' bin/bochner share/man/man1/bochner.1 | while read -r name; do
+    grep -q "/$name$" "$stage/program.list" || fail "the component program lacks $name"
+done
+[ "$(grep -c . "$stage/program.list")" = 2 ] || fail "the component program: $(cat "$stage/program.list")"
+LD_LIBRARY_PATH='' "$stage/program/opt/bochner/bin/bochner" --version | grep -q "$version" || fail "the component program does not run alone"
+for component in runtime development; do put "$stage/both" --component $component; done
+pc=$(find "$stage/both" -name bochner.pc)
+# shellcheck disable=SC2046,SC2086
+PKG_CONFIG_PATH=${pc%/*} sh -c '"$0" $1 "$2/main.c" $(pkg-config --cflags --libs bochner) -o "$3"' "$CC" "$flags" "$example" "$stage/parts"
+LD_LIBRARY_PATH=$(dirname "${pc%/*}") "$stage/parts" >/dev/null || fail "runtime and development are not enough to build with"
+
+# Uninstalling removes what was installed and folders that were not there, nothing else; once more does no harm.
+remove() { sh "$BOCHNER_SOURCE/scripts/uninstall" "$BOCHNER_BUILD" "$1/opt/bochner" >"$stage/remove.log" || fail "uninstall: $(cat "$stage/remove.log")"; }
+mkdir -p "$stage/other/opt/bochner/bin" "$stage/other/opt/bochner/share/man" # there before, one of them with a file
+echo mine >"$stage/other/opt/bochner/bin/mine"
+(cd "$stage/other" && find . | LC_ALL=C sort) >"$stage/before"
+put "$stage/other"
+put "$stage/other" # folders are there now, and are still ours
+remove "$stage/other"
+(cd "$stage/other" && find . | LC_ALL=C sort) | diff "$stage/before" - || fail "uninstall does not leave what was there before"
+remove "$stage/other"
+grep -q 'no note' "$stage/remove.log" || fail "a second uninstall says $(cat "$stage/remove.log")"
+[ -e "$stage/both/opt/bochner/include/bochner/bochner.h" ] || fail "uninstall removed what is installed elsewhere"
+for folder in both runtime development program mpi; do
+    remove "$stage/$folder"
+    [ -e "$stage/$folder" ] && fail "uninstall left $(find "$stage/$folder")"
+done
+remove "$stage"
+[ -e "$notes" ] && diff "$stage/notes" "$notes" || fail "notes are left of what was uninstalled"
