@@ -30,7 +30,7 @@ TINY_ROOMS   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install uninstall \
+.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install uninstall dist distcheck \
         sanitize tsan bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -98,6 +98,12 @@ install: ## install to $(DESTDIR)$(PREFIX), stripped
 
 uninstall: ## remove what make install put under $(DESTDIR)$(PREFIX)
 	@scripts/uninstall $(BUILD) '$(DESTDIR)$(PREFIX)'
+
+dist: ## the source archive, build/bochner-VERSION.tar.gz; the same bytes for the same commit
+	@scripts/dist $(BUILD)
+
+distcheck: dist ## unpack the archive, build it and run its quick tests
+	@scripts/distcheck $(BUILD)
 
 sanitize: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
 	@scripts/setup test check
