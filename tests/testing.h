@@ -45,4 +45,17 @@ static inline bo_context *test_context(int threads)
             fail_msg("%s = %.9g, expected %.9g within %.3g", #actual, actual_, expected_, tolerance_);                 \
     } while (0)
 
+/* The file consists of these bytes. */
+static inline void assert_file_equal(const char *path, const void *bytes, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("%s cannot be opened", path);
+    char *found = malloc(size + 1);
+    const size_t count = fread(found, 1, size + 1, file);
+    fclose(file);
+    assert_int_equal(count, size);
+    assert_memory_equal(found, bytes, size);
+    free(found);
+}
+
 #endif

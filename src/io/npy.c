@@ -252,9 +252,7 @@ static bo_status write_array(bo_context *context, const char *path, const bo_arr
     BO_TRY(bo_output_open(context, path, &output));
     bo_status status = bo_output_write(context, output, header, total);
     if (status == BO_OK) status = bo_output_write(context, output, values, count * item);
-    if (status == BO_OK) return bo_output_commit(context, output);
-    bo_output_abandon(output);
-    return status;
+    return bo_output_finish(context, output, status);
 }
 
 bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values)

@@ -1,4 +1,4 @@
-/* Files written beside their place under another name, then flushed and renamed. */
+/* Files written beside their place under another name, then flushed and renamed; and memory that grows. */
 #include "output.h"
 
 #include <bochner/data.h>
@@ -10,15 +10,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Either a file, or memory: then `bytes` and `size` are the caller's, `path` is "memory", and there is no descriptor. */
 struct bo_output {
     char *path;      /* where the file shall be, links followed */
     char *temporary; /* where it is being written; NULL: directly */
     int fd;
+    void **bytes;
+    size_t *size;
+    char *memory; /* what was written, `used` bytes of `room` */
+    size_t used, room;
 };
 
 static void release(bo_output *output)
 {
     if (output->fd >= 0) close(output->fd);
+    bo_free(output->memory);
     bo_free(output->path);
     bo_free(output->temporary);
     bo_free(output);
@@ -97,8 +103,54 @@ bo_status bo_output_open(bo_context *context, const char *path, bo_output **out)
     return status;
 }
 
+bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size, bo_output **out)
+{
+    *out = NULL;
+    *bytes = NULL;
+    *size = 0;
+    bo_output *output = bo_alloc(context, 1, sizeof *output, "an output");
+    if (!output) return BO_MEMORY;
+    output->fd = -1;
+    output->bytes = bytes;
+    output->size = size;
+    if (!(output->path = bo_strdup(context, "memory"))) {
+        bo_output_abandon(output);
+        return BO_MEMORY;
+    }
+    *out = output;
+    return BO_OK;
+}
+
+const char *bo_output_path(const bo_output *output)
+{
+    return output->path;
+}
+
+bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size)
+{
+    if (!output->bytes || size <= output->room - output->used) return BO_OK;
+    if (size > SIZE_MAX - output->used)
+        return bo_fail(context, BO_MEMORY, "%s: %zu bytes and %zu more are too many", output->path, output->used, size);
+    char *larger = bo_realloc(context, output->memory, output->used + size, 1, "an image in memory");
+    if (!larger) return BO_MEMORY;
+    output->memory = larger;
+    output->room = output->used + size;
+    return BO_OK;
+}
+
+static bo_status write_memory(bo_context *context, bo_output *output, const void *data, size_t size)
+{
+    enum { LEAST = BO_SIZE(4096, 8) };
+    const size_t twice = output->room > LEAST ? output->room : LEAST;
+    if (size > output->room - output->used) BO_TRY(bo_output_reserve(context, output, size > twice ? size : twice));
+    if (size) memcpy(output->memory + output->used, data, size);
+    output->used += size;
+    return BO_OK;
+}
+
 bo_status bo_output_write(bo_context *context, bo_output *output, const void *data, size_t size)
 {
+    if (output->bytes) return write_memory(context, output, data, size);
     const char *from = data;
     while (size > 0) {
         size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
@@ -130,7 +182,14 @@ static void flush_folder(const char *path)
 bo_status bo_output_commit(bo_context *context, bo_output *output)
 {
     bo_status status = BO_OK;
-    if (output->temporary) {
+    if (output->bytes) {
+        status = bo_output_reserve(context, output, output->room ? 0 : 1); /* no bytes are a valid block, too */
+        if (status == BO_OK) {
+            *output->bytes = output->memory;
+            *output->size = output->used;
+            output->memory = NULL;
+        }
+    } else if (output->temporary) {
         if (fsync(output->fd) != 0) status = failed(context, output, "writing failed", errno);
         if (status == BO_OK && rename(output->temporary, output->path) != 0)
             status = failed(context, output, "cannot be put in its place", errno);
@@ -143,12 +202,16 @@ bo_status bo_output_commit(bo_context *context, bo_output *output)
     return status;
 }
 
+bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status status)
+{
+    if (status == BO_OK) return bo_output_commit(context, output);
+    bo_output_abandon(output);
+    return status;
+}
+
 bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size)
 {
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
-    bo_status status = bo_output_write(context, output, bytes, size);
-    if (status == BO_OK) return bo_output_commit(context, output);
-    bo_output_abandon(output);
-    return status;
+    return bo_output_finish(context, output, bo_output_write(context, output, bytes, size));
 }

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "json.h"
-#include "output.h"
 #include "tensors.h"
 
 enum { MOST_HEADER = 100 * 1000 * 1000, MOST_RANK = 8, DTYPES = BO_BOOL + 1 };
@@ -473,26 +472,23 @@ static void order_by_width(const bo_file_tensor *tensors, size_t count, size_t *
             if (dtypes[tensors[i].dtype].size == width) order[at++] = i;
 }
 
-static bo_status write_file(bo_context *context, const char *path, const bo_file_tensor *tensors, const size_t *order,
-                            size_t count, const bo_json_text *header)
+static bo_status write_all(bo_context *context, bo_output *output, const bo_file_tensor *tensors, const size_t *order,
+                           size_t count, size_t bytes, const bo_json_text *header)
 {
-    bo_output *output;
     unsigned char length[8];
     for (int i = 0; i < 8; ++i) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
-    BO_TRY(bo_output_open(context, path, &output));
-    bo_status status = bo_output_write(context, output, length, sizeof length);
-    if (status == BO_OK) status = bo_output_write(context, output, header->bytes, header->length);
-    for (size_t i = 0; i < count && status == BO_OK; ++i)
-        status = bo_output_write(context, output, tensors[order[i]].data, tensors[order[i]].bytes);
-    if (status == BO_OK) return bo_output_commit(context, output);
-    bo_output_abandon(output);
-    return status;
+    BO_TRY(bo_output_reserve(context, output, sizeof length + header->length + bytes));
+    BO_TRY(bo_output_write(context, output, length, sizeof length));
+    BO_TRY(bo_output_write(context, output, header->bytes, header->length));
+    for (size_t i = 0; i < count; ++i)
+        BO_TRY(bo_output_write(context, output, tensors[order[i]].data, tensors[order[i]].bytes));
+    return BO_OK;
 }
 
-bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
-                           const bo_meta *meta, size_t meta_count)
+bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const bo_file_tensor *tensors, size_t count,
+                                  const bo_meta *meta, size_t meta_count)
 {
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file to write was named");
+    const char *path = bo_output_path(output);
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors are not supported on big-endian machines", path);
     for (size_t i = 0; i < count; ++i) BO_TRY(check_tensor(context, path, tensors, i));
@@ -514,8 +510,26 @@ bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_
     if (status == BO_OK && header.length > MOST_HEADER)
         status = bo_fail(context, BO_INVALID, "%s: names and metadata take %zu bytes, %d are allowed", path,
                          header.length, MOST_HEADER);
-    if (status == BO_OK) status = write_file(context, path, tensors, order, count, &header);
+    if (status == BO_OK) status = write_all(context, output, tensors, order, count, begin, &header);
     bo_free(header.bytes);
     bo_free(order);
     return status;
+}
+
+bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
+                           const bo_meta *meta, size_t meta_count)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output,
+                            bo_tensors_write_output(context, output, tensors, count, meta, meta_count));
+}
+
+bo_status bo_tensors_write_memory(bo_context *context, const bo_file_tensor *tensors, size_t count, const bo_meta *meta,
+                                  size_t meta_count, void **bytes, size_t *size)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return bo_output_finish(context, output,
+                            bo_tensors_write_output(context, output, tensors, count, meta, meta_count));
 }

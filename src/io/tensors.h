@@ -3,6 +3,7 @@
 #define BO_IO_TENSORS_H
 
 #include "../base/base.h"
+#include "output.h"
 
 typedef enum bo_dtype { BO_F64, BO_F32, BO_F16, BO_BF16, BO_I64, BO_I32, BO_I16, BO_I8, BO_U8, BO_BOOL } bo_dtype;
 size_t bo_dtype_size(bo_dtype dtype); /* bytes of a number */
@@ -43,4 +44,10 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
 /* Writes beside, flushes, renames. */
 bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                            const bo_meta *meta, size_t meta_count);
+/* The same bytes into memory. *bytes is released with bo_free; NULL and 0 after a failure. */
+bo_status bo_tensors_write_memory(bo_context *context, const bo_file_tensor *tensors, size_t count, const bo_meta *meta,
+                                  size_t meta_count, void **bytes, size_t *size);
+/* The same bytes into an output, which the caller ends (bo_output_finish): for what saves to files and to memory alike. */
+bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const bo_file_tensor *tensors, size_t count,
+                                  const bo_meta *meta, size_t meta_count);
 #endif

@@ -59,10 +59,7 @@ static bo_status put(bo_context *context, const char *path, const bo_json_text *
 {
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
-    bo_status status = bo_output_write(context, output, text->bytes, text->length);
-    if (status == BO_OK) return bo_output_commit(context, output);
-    bo_output_abandon(output);
-    return status;
+    return bo_output_finish(context, output, bo_output_write(context, output, text->bytes, text->length));
 }
 
 bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path)

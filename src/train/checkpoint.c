@@ -104,13 +104,7 @@ static bo_status copy(bo_context *context, const char *from, const char *to)
     const int file = open(from, O_RDONLY | O_CLOEXEC);
     if (file < 0) return failed(context, from, "cannot be read");
     bo_status status = bo_output_open(context, to, &output);
-    if (status == BO_OK) {
-        status = copy_to(context, from, file, output);
-        if (status == BO_OK)
-            status = bo_output_commit(context, output);
-        else
-            bo_output_abandon(output);
-    }
+    if (status == BO_OK) status = bo_output_finish(context, output, copy_to(context, from, file, output));
     close(file);
     return status;
 }

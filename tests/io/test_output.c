@@ -100,6 +100,41 @@ static void refused(void **state)
     assert_int_equal(test_files_left(f), 0);
 }
 
+/* Memory takes pieces of any size, and is handed over when it is whole. */
+static void memory(void **state)
+{
+    test_folder *f = *state;
+    enum { MOST = 200000 };
+    bo_output *output;
+    void *bytes = f;
+    size_t size = 1, written = 0;
+    char *piece = malloc(MOST);
+    for (size_t i = 0; i < MOST; ++i) piece[i] = (char)(i * 7);
+    assert_ok(f->context, bo_output_open_memory(f->context, &bytes, &size, &output));
+    for (size_t length = 0; written + length <= MOST; length = length * 3 / 2 + 1) {
+        assert_ok(f->context, bo_output_write(f->context, output, piece + written, length));
+        written += length;
+        assert_null(bytes); /* until the very end */
+        assert_int_equal(size, 0);
+    }
+    assert_ok(f->context, bo_output_reserve(f->context, output, 5000));
+    assert_fails(f->context, BO_MEMORY, "too many", bo_output_reserve(f->context, output, SIZE_MAX));
+    assert_ok(f->context, bo_output_finish(f->context, output, BO_OK));
+    assert_int_equal(size, written);
+    assert_memory_equal(bytes, piece, written);
+    bo_free(bytes);
+    assert_ok(f->context, bo_output_open_memory(f->context, &bytes, &size, &output));
+    assert_ok(f->context, bo_output_finish(f->context, output, BO_OK)); /* of nothing: a block, but of 0 bytes */
+    assert_non_null(bytes);
+    assert_int_equal(size, 0);
+    bo_free(bytes);
+    assert_ok(f->context, bo_output_open_memory(f->context, &bytes, &size, &output));
+    assert_ok(f->context, bo_output_write(f->context, output, piece, 9));
+    assert_int_equal(bo_output_finish(f->context, output, BO_FORMAT), BO_FORMAT);
+    assert_null(bytes);
+    free(piece);
+}
+
 /* The layout NumPy asks for: data at a multiple of 64, a newline before it. */
 static void npy_layout(void **state)
 {
@@ -130,7 +165,7 @@ static void npy_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(replaced_whole), cmocka_unit_test(modes_and_links),
-                                       cmocka_unit_test(full_disk), cmocka_unit_test(refused),
-                                       cmocka_unit_test(npy_layout)};
+                                       cmocka_unit_test(full_disk),      cmocka_unit_test(refused),
+                                       cmocka_unit_test(npy_layout),     cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

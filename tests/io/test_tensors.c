@@ -43,11 +43,21 @@ static void round_trip(void **state)
     FILE *stream = fopen(path, "rb");
     assert_int_equal(fgetc(stream) % 8, 0);
     fclose(stream);
+    /* An image in memory has the bytes of the file. */
+    void *bytes;
+    size_t size;
+    assert_ok(f->context, bo_tensors_write_memory(f->context, tensors, 4, meta, 2, &bytes, &size));
+    assert_file_equal(path, bytes, size);
+    bo_free(bytes);
     bo_file_tensor bad = tensors[0];
     bad.bytes = 4;
     assert_fails(f->context, BO_INVALID, "do not fit together", bo_tensors_write(f->context, path, &bad, 1, NULL, 0));
     const bo_file_tensor twice[] = {tensors[0], tensors[0]};
     assert_fails(f->context, BO_INVALID, "given twice", bo_tensors_write(f->context, path, twice, 2, NULL, 0));
+    assert_fails(f->context, BO_INVALID, "memory: tensor 'bytes' is given twice",
+                 bo_tensors_write_memory(f->context, twice, 2, NULL, 0, &bytes, &size));
+    assert_null(bytes);
+    assert_int_equal(size, 0);
 }
 
 static void refuse(test_folder *f, const char *header, size_t data, bo_status status, const char *words)
@@ -144,9 +154,16 @@ static bo_status write_and_read(bo_context *context, const void *path)
     const bo_file_tensor tensor = {.name = "w", .dtype = BO_F32, .rank = 1, .shape = {2}, .data = w, .bytes = sizeof w};
     const bo_meta meta = {"key", "value"};
     bo_tensors *file = NULL;
+    void *bytes = NULL;
+    size_t size;
     bo_status status = bo_tensors_write(context, path, &tensor, 1, &meta, 1);
     if (status == BO_OK) status = bo_tensors_open(context, path, &file);
     bo_tensors_close(file);
+    file = NULL;
+    if (status == BO_OK) status = bo_tensors_write_memory(context, &tensor, 1, &meta, 1, &bytes, &size);
+    if (status == BO_OK) status = bo_tensors_open_memory(context, "m", bytes, size, &file);
+    bo_tensors_close(file);
+    bo_free(bytes);
     return status;
 }
 
