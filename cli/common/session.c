@@ -107,9 +107,13 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
     };
     bo_status status = bo_context_create(&desc, &session->context);
     if (status == BO_OK) return true;
+    const int error = errno;
     const char *isa = common->isa ? common->isa : getenv("BOCHNER_ISA");
-    cli_fail(session, "%s%s%s", bo_status_string(status), isa ? ": this CPU or this build has no kernels for " : "",
-             isa ? isa : "");
+    if (status == BO_IO)
+        cli_fail(session, "cannot write the trace %s ($BOCHNER_TRACE): %s", getenv("BOCHNER_TRACE"), strerror(error));
+    else
+        cli_fail(session, "%s%s%s", bo_status_string(status), isa ? ": this CPU or this build has no kernels for " : "",
+                 isa ? isa : "");
     cli_session_close(session);
     return false;
 }
@@ -117,6 +121,9 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
 void cli_session_close(cli_session *session)
 {
     cli_progress_clear(&session->progress);
+    if (session->context && bo_context_trace(session->context))
+        cli_say(session, "Trace       %s (for https://ui.perfetto.dev or chrome://tracing)",
+                bo_context_trace(session->context));
     bo_context_destroy(session->context);
     session->context = NULL;
     cli_ranks_close(&session->ranks);

@@ -146,7 +146,9 @@ static bool make(generate_job *job)
     for (bool more = true; more && job->made < job->tokens;) {
         if (cli_interrupted()) return ok(job, BO_CANCELED);
         size_t bytes;
+        bo_span_begin(context, "sample");
         const int32_t id = bo_sampler_next(&job->sampler, job->logits, vocab);
+        bo_span_end(context);
         if (id == end) {
             job->reason = "end";
             break;

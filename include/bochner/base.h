@@ -103,9 +103,11 @@ typedef struct bo_context_desc {
     bo_progress_fn progress; /* NULL: none */
     void *user;              /* passed to log and progress */
     bo_allocator allocator;  /* allocate == NULL: the C library's */
+    const char *trace;       /* a file for spans of time, see below; NULL: $BOCHNER_TRACE, else none */
 } bo_context_desc;
 
-/* `desc` may be NULL. On failure *out is NULL; the only causes are memory and an isa this CPU lacks. */
+/* `desc` may be NULL. On failure *out is NULL; the only causes are BO_MEMORY, an isa this CPU lacks (BO_UNSUPPORTED) and a trace
+ * that cannot be written (BO_IO; errno says why). */
 BO_API bo_status bo_context_create(const bo_context_desc *desc, bo_context **out);
 BO_API void bo_context_destroy(bo_context *context); /* NULL is fine */
 
@@ -116,6 +118,16 @@ BO_API void bo_free(void *memory);
 BO_API const char *bo_context_error(const bo_context *context);
 BO_API int bo_context_threads(const bo_context *context);
 BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2" or "ref" */
+
+/* A trace is a file of the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open: operations of graphs, tasks
+ * of the pool's threads, phases of longer work, each with thread, start and duration. It is valid JSON at any time; all of it
+ * is there once the context is destroyed. The path is taken by one context at a time: a context that finds another one writing
+ * file.json, in this process or another, writes file.2.json, and so on; an older file is overwritten. After 512 MiB a trace ends.
+ * docs/profiling.md has an example. */
+BO_API const char *bo_context_trace(const bo_context *context); /* the file that is written; NULL: none */
+/* A span of the caller's own on the trace, around the calls between the two. Spans nest. Without a trace: nothing. */
+BO_API void bo_span_begin(bo_context *context, const char *name);
+BO_API void bo_span_end(bo_context *context);
 
 /* ---- the machine, and numbers that do not depend on it --------------------------------------------------- */
 

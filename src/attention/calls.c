@@ -1,6 +1,7 @@
 /* The public calls: check, plan, then run the engine's tasks, one for each key head of each sequence; or a token at a time. */
 #include <math.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "calls.h"
 #include "parameters.h"
 
@@ -154,6 +155,7 @@ bo_status bo_attention_forward(bo_context *context, const bo_attention *attentio
                                const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                float *out, void *tape)
 {
+    BO_SPAN(context, "attention", "attention forward");
     return bo_attention_forward_in(context, attention, shape, inputs, initial, final, out, tape, NULL);
 }
 
@@ -334,6 +336,7 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
                                 const void *tape, const float *dout, const float *const *d_final,
                                 const bo_attention_gradients *gradients)
 {
+    BO_SPAN(context, "attention", "attention backward");
     return bo_attention_backward_in(context, attention, shape, inputs, initial, out, tape, dout, d_final, gradients,
                                     NULL);
 }

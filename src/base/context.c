@@ -2,6 +2,7 @@
 #include "internal.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,17 @@ static int available_cpus(void)
     return count > 0 ? (int)count : 1;
 }
 
+static bo_status start_threads(bo_context *context)
+{
+    BO_TRY(bo_pool_create(context, context->threads, &context->pool));
+    context->threads = bo_pool_threads(context->pool);
+    if (context->threads == 1) { /* none could be started */
+        bo_pool_destroy(context->pool);
+        context->pool = NULL;
+    }
+    return BO_OK;
+}
+
 bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
 {
     static const bo_context_desc defaults = {0};
@@ -45,6 +57,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     *out = NULL;
     const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
     if (isa && !*isa) isa = NULL;
+    const char *trace = desc->trace ? desc->trace : getenv("BOCHNER_TRACE");
     const struct bo_kernels *kernels = bo_kernels_find(isa);
     if (!kernels) return BO_UNSUPPORTED;
 
@@ -57,17 +70,13 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     context->user = desc->user;
     context->allocator = desc->allocator;
     context->kernels = kernels;
-    if (context->threads > 1) {
-        bo_status status = bo_pool_create(context, context->threads, &context->pool);
-        if (status != BO_OK) {
-            bo_free(context);
-            return status;
-        }
-        context->threads = bo_pool_threads(context->pool);
-        if (context->threads == 1) { /* none could be started */
-            bo_pool_destroy(context->pool);
-            context->pool = NULL;
-        }
+    bo_status status = context->threads > 1 ? start_threads(context) : BO_OK;
+    if (status == BO_OK && trace && *trace) status = bo_trace_open(context, trace);
+    if (status != BO_OK) {
+        const int error = errno; /* of the trace's file */
+        bo_context_destroy(context);
+        errno = error;
+        return status;
     }
     assert(context->kernels && (context->pool != NULL) == (context->threads > 1));
     *out = context;
@@ -79,7 +88,12 @@ bo_status bo_context_branch(bo_context *context, bo_context **out)
     *out = bo_alloc(context, 1, sizeof **out, "a context");
     if (!*out) return BO_MEMORY;
     **out = (bo_context){.threads = 1, .allocator = context->allocator, .kernels = context->kernels};
-    return BO_OK;
+    const bo_status status = bo_trace_share(context, *out);
+    if (status != BO_OK) {
+        bo_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user)
@@ -92,6 +106,7 @@ void bo_context_destroy(bo_context *context)
 {
     if (!context) return;
     bo_pool_destroy(context->pool);
+    bo_trace_close(context);
     bo_free(context);
 }
 

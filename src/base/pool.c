@@ -16,7 +16,7 @@ enum {
 };
 
 /* Invariants: `gate` is the number of the batch, whether it is open, and how many workers have joined it. The caller
- * writes task, arg, count and next only while the gate is closed and nobody has joined; a worker looks at them only
+ * writes task, arg, name, count and next only while the gate is closed and nobody has joined; a worker looks at them only
  * between joining, which it does in one step with seeing the gate open, and leaving. Whoever is about to sleep says so
  * (`asleep`, `waiting`) before it looks for the last time, under the mutex; whoever changes the gate does so before it
  * looks whether somebody sleeps. */
@@ -33,6 +33,7 @@ struct bo_pool {
     atomic_bool waiting, stop;
     bo_task_fn task;
     void *arg;
+    const char *name; /* of the job, on the trace; NULL: there is none */
     size_t count;
     atomic_size_t next;
 };
@@ -58,11 +59,16 @@ static void work(bo_pool *pool, int worker)
     int outer_worker = running_worker;
     running_context = pool->context;
     running_worker = worker;
+    bo_trace *trace = pool->name ? pool->context->trace : NULL;
+    bo_trace_tasks tasks;
+    if (trace) bo_trace_tasks_begin(trace, worker, &tasks);
     for (;;) {
         size_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
         if (index >= pool->count) break;
         pool->task(pool->arg, index, worker);
+        if (trace) bo_trace_task(trace, pool->name, worker, index, &tasks);
     }
+    if (trace) bo_trace_tasks_end(trace, pool->name, worker, &tasks);
     running_context = outer_context;
     running_worker = outer_worker;
 }
@@ -207,6 +213,7 @@ void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg)
     assert((atomic_load_explicit(&pool->gate, memory_order_relaxed) & (OPEN | JOINED)) == 0);
     pool->task = task;
     pool->arg = arg;
+    pool->name = pool->context->trace ? bo_trace_job(pool->context->trace) : NULL;
     pool->count = count;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_fetch_add(&pool->gate, BATCH + OPEN);

@@ -1,5 +1,6 @@
 /* Applying a map: blocks of rows (block.c) as tasks. */
 #include <string.h>
+#include "../base/trace.h"
 #include "block.h"
 #include "internal.h"
 
@@ -39,6 +40,7 @@ static bo_status check_strides(bo_context *context, const bo_features *features,
 bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
                             float *z, size_t ldz)
 {
+    BO_SPAN(context, "features", "features");
     if (rows == 0) return BO_OK;
     BO_TRY(check_strides(context, features, x, ldx, z, ldz));
     apply_job job = {.features = features, .rows = rows, .ldx = ldx, .ldz = ldz, .x = x, .z = z};

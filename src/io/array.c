@@ -1,6 +1,7 @@
 /* Arrays in binary files: how their numbers lie, rows in bounded pieces, and a whole one in memory. */
 #include <stdio.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "reader.h"
 
 /* ====================================================================================================================
@@ -422,6 +423,7 @@ bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **o
 
 bo_status bo_array_load(bo_context *context, const char *path, bo_array **out)
 {
+    BO_SPAN(context, "data", "load array");
     bo_bytes *bytes;
     *out = NULL;
     BO_TRY(bo_bytes_open(context, path, false, &bytes));

@@ -1,4 +1,5 @@
 /* A whole file in memory: a stream read to its end. */
+#include "../base/trace.h"
 #include "stream.h"
 
 #include <string.h>
@@ -112,6 +113,7 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
 
 bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out)
 {
+    BO_SPAN(context, "data", "load table");
     *out = NULL;
     bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
     if (!data) return BO_MEMORY;

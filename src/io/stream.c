@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../base/rng.h"
 #include "stream.h"
 
@@ -475,6 +476,7 @@ static void report_unseen(bo_context *context, bo_stream *stream)
 
 bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
 {
+    BO_SPAN(context, "data", "read rows");
     const bo_schema *schema = stream->schema;
     *rows = 0;
     if (y && schema->targets && !stream->target_columns)

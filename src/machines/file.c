@@ -1,5 +1,6 @@
 /* Model files: one safetensors file with the tensors prediction needs, the report as JSON in its metadata, the map's own
  * tensors and description (src/features), and the schema of the data. */
+#include "../base/trace.h"
 #include "internal.h"
 #include "../features/files.h"
 #include "../io/json.h"
@@ -332,6 +333,7 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
 
 bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
 {
+    BO_SPAN(context, "data", "load machine");
     *out = NULL;
     if (schema) *schema = NULL;
     bo_tensors *file;

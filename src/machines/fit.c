@@ -1,5 +1,6 @@
 /* Fitting: checks, a fit in progress whose moments grow with every block and are solved when asked, and the fit in memory.
  * The primal fit in memory is a stream of one block, so that the two cannot drift apart. */
+#include "../base/trace.h"
 #include "internal.h"
 #include "../features/files.h"
 
@@ -230,6 +231,7 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
 
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
 {
+    BO_SPAN(context, "machine", "add rows");
     if (rows->dim != fitting->report.dim)
         return bo_fail(context, BO_INVALID, "expected rows of %zu columns, as in the sample; found %zu",
                        fitting->report.dim, rows->dim);
@@ -397,6 +399,7 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 
 bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out)
 {
+    BO_SPAN(context, "machine", "solve");
     *out = NULL;
     if (fitting->moments.rows < 2)
         return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows of positive weight, found %zu",
@@ -474,6 +477,7 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
 
 bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bo_machine **out)
 {
+    BO_SPAN(context, "machine", "fit");
     *out = NULL;
     BO_TRY(check(context, asked, samples));
     bo_machine_desc resolved = *asked, *desc = &resolved;

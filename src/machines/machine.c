@@ -1,4 +1,5 @@
 /* The machine as an object: names, life, predictions, tests. Solvers make it, file.c keeps it. */
+#include "../base/trace.h"
 #include "internal.h"
 #include "../math/linalg.h"
 #include "../math/metrics.h"
@@ -232,6 +233,7 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
 bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
                              double *mean, double *std)
 {
+    BO_SPAN(context, "machine", "predict");
     if (ldx < machine->report.dim)
         return bo_fail(context, BO_INVALID, "the machine was fitted on %zu columns, the rows have %zu",
                        machine->report.dim, ldx);

@@ -6,6 +6,7 @@
  *    closed-form kernel can live on parts of the spectrum where the features have no frequency. Up to EXACT_ROWS rows
  *    by exact leave-one-out on all of them; beyond, with a quarter and with half of the features by bo_ridge_score. More
  *    features bear a more local kernel, so the step from a quarter to a half is taken once more. */
+#include "../base/trace.h"
 #include "internal.h"
 
 #include <assert.h>
@@ -165,6 +166,7 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
 bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda)
 {
+    BO_SPAN(context, "machine", "search lambda");
     judge j = {.context = context,
                .problem = *problem,
                .moments = *moments,
@@ -402,6 +404,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
                     bo_search_choice *out)
 {
+    BO_SPAN(context, "machine", "search");
     bo_features_desc plain = *map; /* data-aware sampling sharpens the final map; the search does without */
     plain.sampling = BO_SAMPLING_DRAWN;
     double begin = bo_seconds(), gammas[8], lambdas[GRID], largest = 0, typical = 1;

@@ -6,6 +6,7 @@
  * substitution (no inverse is formed). */
 #include <math.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "panel.h"
 #include "../kernels/kernels.h"
 #include "linalg.h"
@@ -372,6 +373,7 @@ static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, si
 
 bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size_t *pivot)
 {
+    BO_SPAN(context, "machine", "Cholesky");
     size_t step = bo_substitution_rows(context);
     if (n <= step) return factor(context, n, a, lda, pivot, NULL, NULL); /* one block: nothing beside it */
     bo_substitution *substitution;

@@ -1,5 +1,6 @@
 /* C += factor ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that
  * touch the upper triangle are multiplied. */
+#include "../base/trace.h"
 #include "upper.h"
 #include "panel.h"
 #include "../kernels/kernels.h"
@@ -181,6 +182,7 @@ static bo_status gram(bo_context *context, bo_upper_kind kind, size_t size, size
 bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g, size_t ldg,
                   bool precise)
 {
+    BO_SPAN(context, "machine", "Gram");
     return gram(context, precise ? BO_UPPER_F32_PRECISE : BO_UPPER_F32, sizeof *z,
                 precise ? BO_DEPTH64 : BO_DEPTH32_GRAM, n, rows, 1.0, z, ldz, g, ldg);
 }
@@ -188,6 +190,7 @@ bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, si
 bo_status bo_gram8(bo_context *context, size_t n, size_t rows, const int8_t *q, size_t ldq, double scale, double *g,
                    size_t ldg)
 {
+    BO_SPAN(context, "machine", "Gram");
     return gram(context, BO_UPPER_S8, sizeof *q, BO_DEPTH8, n, rows, scale, q, ldq, g, ldg);
 }
 

@@ -3,6 +3,7 @@
 #include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../base/carver.h"
 #include "internal.h"
 #include "session.h"
@@ -388,6 +389,7 @@ static double log_sum(size_t classes, const float *logits)
 bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
                             size_t count, float *probabilities)
 {
+    BO_SPAN(context, "model", "classify texts");
     BO_TRY(check(context, model, texts));
     if (first > bo_texts_count(texts) || count > bo_texts_count(texts) - first)
         return bo_fail(context, BO_INVALID, "labels: examples %zu to %zu of %zu", first, first + count,

@@ -1,6 +1,7 @@
 /* How good a model is: windows over a corpus, and translations beside references. */
 #include <bochner/data.h>
 #include <math.h>
+#include "../base/trace.h"
 #include "internal.h"
 #include "lanes.h"
 #include "translate.h"
@@ -164,6 +165,7 @@ static bo_status evaluate(bo_context *context, evaluator *e)
 bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
                             uint64_t most, bo_evaluation *out)
 {
+    BO_SPAN(context, "model", "evaluate model");
     evaluator e = {.model = model, .corpus = corpus};
     double begin = bo_seconds();
     if (model) e.window = context_tokens ? context_tokens : model->desc.context;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../base/trace.h"
 #include "../attention/attention.h"
 #include "../features/files.h"
 #include "../io/mapping.h"
@@ -223,6 +224,7 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 
 bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder)
 {
+    BO_SPAN(context, "data", "save model");
     if (!model || !folder || !*folder)
         return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder was named" : "the model is NULL");
     BO_TRY(make_folder(context, folder));
@@ -357,6 +359,7 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
 
 bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
 {
+    BO_SPAN(context, "data", "load model");
     if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
     *out = NULL;
     if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../attention/attention.h"
 #include "../kernels/kernels.h"
 #include "../io/tensors.h"
@@ -285,6 +286,7 @@ static bo_status read_tokens(bo_context *context, bo_session *session, const int
 
 bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *logits)
 {
+    BO_SPAN(context, "model", "read tokens");
     BO_TRY(check_call(context, session, ids, NULL, count));
     BO_TRY(read_tokens(context, session, ids, NULL, count, NULL));
     if (!logits) return BO_OK;
@@ -298,6 +300,7 @@ bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_
 bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
                            size_t count, float *losses)
 {
+    BO_SPAN(context, "model", "score tokens");
     if (!targets || !losses)
         return bo_fail(context, BO_INVALID, "session: %s NULL", targets ? "losses is" : "targets is");
     BO_TRY(check_call(context, session, ids, targets, count));

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../kernels/kernels.h"
 #include "../text/tokenizer.h"
 #include "translate.h"
@@ -422,6 +423,7 @@ static bo_status translate_all(bo_context *context, batch *b, const bo_texts *te
 bo_status bo_model_translate(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
                              size_t count, const bo_translate_desc *desc, bo_ids *ids, double *scores)
 {
+    BO_SPAN(context, "model", "translate texts");
     bo_translate_desc resolved;
     BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
     if (!ids && count)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../base/rng.h"
 #include "../io/schema.h"
 #include "internal.h"
@@ -264,6 +265,7 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
 bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
                            bo_examples **out)
 {
+    BO_SPAN(context, "data", "load examples");
     if (!desc || !out) return bo_fail(context, BO_INVALID, "examples: the descriptor or out is NULL");
     *out = NULL;
     bo_examples *examples = bo_alloc(context, 1, sizeof *examples, "examples");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "../base/trace.h"
 #include "../io/bytes.h"
 #include "../io/output.h"
 #include "../kernels/kernels.h"
@@ -294,6 +295,7 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
 
 bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out)
 {
+    BO_SPAN(context, "data", "load network");
     char path[PATH], *text;
     size_t length;
     if (!folder || !out) return bo_fail(context, BO_INVALID, "network: the folder or out is NULL");

@@ -1,6 +1,7 @@
 /* Answers: rows in blocks through a graph without loss, in the unit of what was asked. */
 #include <math.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "internal.h"
 
 enum { MOST_ROWS = BO_SIZE(1024, 4), BLOCK_BYTES = 64 << 20 };
@@ -129,6 +130,7 @@ static bo_status predict(bo_context *context, reading *r, float *out)
 bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part,
                              float *out)
 {
+    BO_SPAN(context, "network", "predict");
     if (!network || !examples || !out)
         return bo_fail(context, BO_INVALID, "network: nothing to predict with: network, examples or out is NULL");
     BO_TRY(bo_network_check(context, network, examples, false));
@@ -220,6 +222,7 @@ static bo_status evaluate(bo_context *context, reading *r, bo_network_evaluation
 bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
                               bo_split part, bo_network_evaluation *out)
 {
+    BO_SPAN(context, "network", "evaluate network");
     if (!network || !examples || !out)
         return bo_fail(context, BO_INVALID, "network: nothing to evaluate: network, examples or out is NULL");
     *out = (bo_network_evaluation){0};

@@ -1,6 +1,7 @@
 /* The last linear layer by exact ridge regression: what training by gradient would reach in the end where nothing before it
  * learns, as with random features. */
 #include <string.h>
+#include "../base/trace.h"
 #include "../math/linalg.h"
 #include "internal.h"
 
@@ -79,6 +80,7 @@ static bo_status solve(bo_context *context, regression *r, double lambda)
 
 bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda)
 {
+    BO_SPAN(context, "network", "solve the last layer");
     if (!network || !examples) return bo_fail(context, BO_INVALID, "network: nothing to solve: NULL");
     if (!(lambda >= 0)) return bo_fail(context, BO_INVALID, "lambda should be 0 or more, found %g", lambda);
     BO_TRY(check(context, network));

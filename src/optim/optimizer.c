@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "internal.h"
 #include "optim.h"
 
@@ -471,6 +472,7 @@ static bo_status average(bo_context *context, const bo_optimizer *o)
 
 bo_status bo_optimizer_step(bo_context *context, bo_optimizer *o, double factor, double *norm)
 {
+    BO_SPAN(context, "train", "optimizer step");
     *norm = 0;
     if (o->swapped) return bo_fail(context, BO_INVALID, "a step while the averaged weights are in place");
     if (!(isfinite(factor) && factor >= 0))

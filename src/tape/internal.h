@@ -97,6 +97,7 @@ struct bo_graph {
 
     char *arena;
     float loss_scale;
+    double *seconds; /* of each step, which a run writes for a profile; NULL: nobody asks */
 };
 
 static inline bo_graph_tensor *bo_graph_tensor_at(const bo_graph *graph, bo_value value)
@@ -132,6 +133,14 @@ static inline size_t bo_graph_tensor_bytes(const bo_graph_tensor *tensor)
 static inline size_t bo_arena_piece_bytes(size_t bytes)
 {
     return bo_padded_bytes(bytes);
+}
+
+/* What a node holds until its backward: its outputs, and what forward saves. */
+static inline size_t bo_node_bytes(const bo_graph *graph, const bo_node *node)
+{
+    size_t bytes = node->saved ? bo_arena_piece_at(graph, node->saved)->bytes : 0;
+    for (size_t i = 0; i < node->outputs; i++) bytes += bo_graph_tensor_bytes(bo_graph_tensor_at(graph, node->out[i]));
+    return bytes;
 }
 
 /* One more element, zeroed; NULL: out of memory. */

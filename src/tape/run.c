@@ -1,4 +1,6 @@
 /* Running a plan. Nothing is allocated. */
+#include <stdio.h>
+#include "../base/trace.h"
 #include "internal.h"
 
 /* ---- the host's side ----------------------------------------------------------------------------------------------- */
@@ -82,14 +84,109 @@ static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_s
     return status == BO_OK ? BO_OK : bo_scope_fail(context, graph, node, status);
 }
 
+/* ---- one step, watched ----------------------------------------------------------------------------------------------- */
+
+/* Where a run is on the trace: an operation is within its scope, and that within forward or backward. NULL: not yet. */
+typedef struct place {
+    const char *direction, *scope;
+} place;
+
+static void leave(bo_context *context, place *at)
+{
+    if (at->scope) bo_trace_end(context, NULL);
+    if (at->direction) bo_trace_end(context, NULL);
+    *at = (place){0};
+}
+
+/* What is computed again for backward belongs to it. A move happens where the run is. */
+static void enter(bo_context *context, const bo_graph *graph, const bo_step *step, place *at)
+{
+    const bool backward = step->backward || step->again || (at->direction && *at->direction == 'b');
+    const char *direction = backward ? "backward" : "forward";
+    const char *scope = step->move ? at->scope : bo_scope_of(graph, bo_node_at(graph, step->node));
+    if (at->direction == direction && at->scope == scope) return;
+    if (at->direction != direction) leave(context, at);
+    if (!at->direction) bo_trace_begin(context, "graph", direction);
+    if (at->scope) bo_trace_end(context, NULL);
+    if (scope) bo_trace_begin(context, "graph", scope);
+    *at = (place){direction, scope};
+}
+
+/* "256x64, 64x64" */
+static void list_shapes(const bo_graph *graph, size_t count, const bo_value *values, char *out, size_t room)
+{
+    size_t used = 0;
+    *out = 0;
+    for (size_t i = 0; i < count && used < room; i++) {
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, values[i]);
+        used += (size_t)snprintf(out + used, room - used, "%s%zux%zu", i ? ", " : "", t->rows, t->columns);
+    }
+}
+
+static void begin_operation(bo_context *context, const bo_graph *graph, const bo_step *step)
+{
+    char name[64];
+    const bo_node *node = step->move ? NULL : bo_node_at(graph, step->node);
+    snprintf(name, sizeof name, "%.40s%s",
+             node                          ? node->op->name
+             : step->move == BO_MOVE_ROUND ? "to bfloat16"
+                                           : "from bfloat16",
+             step->backward ? " backward"
+             : step->again  ? " again"
+                            : "");
+    bo_trace_begin(context, "operation", name);
+}
+
+static void end_operation(bo_context *context, const bo_graph *graph, const bo_step *step, const place *at)
+{
+    bo_trace_facts facts;
+    char shapes[160];
+    facts.used = 0;
+    if (at->scope) bo_trace_add_text(&facts, "scope", at->scope);
+    bo_trace_add_text(&facts, "direction", step->backward ? "backward" : step->again ? "again" : "forward");
+    if (!step->move) {
+        const bo_node *node = bo_node_at(graph, step->node);
+        list_shapes(graph, node->inputs, node->in, shapes, sizeof shapes);
+        bo_trace_add_text(&facts, "inputs", shapes);
+        list_shapes(graph, node->outputs, node->out, shapes, sizeof shapes);
+        bo_trace_add_text(&facts, "outputs", shapes);
+        bo_trace_add_count(&facts, "bytes", bo_node_bytes(graph, node));
+    } else {
+        bo_trace_add_count(&facts, "bytes", step->floats * 4);
+    }
+    bo_trace_end(context, &facts);
+}
+
+/* With the times of the steps, for the trace or a profile. */
+static bo_status run_watched(bo_context *context, const bo_graph *graph, const bo_pass *pass,
+                             const bo_calibrating *calibrating)
+{
+    place at = {0};
+    bo_status status = BO_OK;
+    const bool traced = bo_trace_is_on(context);
+    for (size_t i = 0; status == BO_OK && i < graph->steps.count; i++) {
+        const bo_step *step = bo_step_at(graph, i);
+        if (traced) enter(context, graph, step, &at);
+        if (traced) begin_operation(context, graph, step);
+        const double start = bo_seconds();
+        status = run_step(context, graph, step, pass, calibrating);
+        if (graph->seconds) graph->seconds[i] = bo_seconds() - start;
+        if (traced) end_operation(context, graph, step, &at);
+    }
+    leave(context, &at);
+    return status;
+}
+
 static bo_status run(bo_context *context, bo_graph *graph, const bo_pass *pass, const bo_calibrating *calibrating)
 {
     static const bo_pass plain = {0};
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
+    if (!pass) pass = &plain;
+    if (graph->seconds || bo_trace_is_on(context)) return run_watched(context, graph, pass, calibrating);
     for (size_t i = 0; i < graph->steps.count; i++)
-        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain, calibrating));
+        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass, calibrating));
     return BO_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../base/rng.h"
 #include "documents.h"
 #include "encoder.h"
@@ -368,6 +369,7 @@ static bool corpus_holds(const bo_corpus *corpus)
 
 bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out)
 {
+    BO_SPAN(context, "text", "tokenize");
     if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
     *out = NULL;
     if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer");

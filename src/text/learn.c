@@ -1,6 +1,7 @@
 /* Learning a byte-pair encoding: words are counted, then the most frequent pair of symbols becomes one, again and again. */
 #include <assert.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "learn.h"
 #include "lines.h"
 #include "unicode.h"
@@ -548,6 +549,7 @@ static bo_status check_arguments(bo_context *context, const void *desc, bo_token
 bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc, const char *const *paths,
                              size_t path_count, bo_tokenizer **out)
 {
+    BO_SPAN(context, "text", "learn tokenizer");
     bo_documents documents;
     BO_TRY(check_arguments(context, desc, out));
     BO_TRY(bo_documents_open(context, paths, path_count, NULL, NULL, &documents));

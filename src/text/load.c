@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utf8proc.h>
+#include "../base/trace.h"
 #include "../base/rng.h"
 #include "buffer.h"
 #include "load.h"
@@ -611,6 +612,7 @@ static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenize
 
 bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out)
 {
+    BO_SPAN(context, "data", "load tokenizer");
     char inside[PATH_BYTES];
     struct stat about;
     if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");

@@ -1,4 +1,5 @@
 /* Texts as ids: files of lines, encoded, with their labels. */
+#include "../base/trace.h"
 #include "encoder.h"
 #include "lines.h"
 #include "../base/rng.h"
@@ -216,6 +217,7 @@ static bo_status name_labels(bo_context *context, bo_texts *texts)
 
 bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out)
 {
+    BO_SPAN(context, "text", "tokenize texts");
     if (!out) return bo_fail(context, BO_INVALID, "texts have nowhere to go: out is NULL");
     *out = NULL;
     BO_TRY(check(context, desc));

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../base/trace.h"
 #include "../io/bytes.h"
 #include "../io/output.h"
 #include "../io/tensors.h"
@@ -408,6 +409,7 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
 
 bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 {
+    BO_SPAN(context, "train", "checkpoint");
     const bool new = trainer->saved != trainer->now.step;
     if (!trainer->folder) return BO_OK;
     if (!bo_train_first(trainer)) {

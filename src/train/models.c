@@ -1,4 +1,5 @@
 /* What tasks of models share: files, settings, sizes, frequencies drawn from data. */
+#include "../base/trace.h"
 #include "../attention/attention.h"
 #include "models.h"
 
@@ -67,6 +68,7 @@ static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo
 bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uint64_t step)
 {
     if (!any_wants(task, step)) return BO_OK;
+    BO_SPAN(context, "train", "calibrate");
     const size_t count = places(task->desc->model);
     bo_calibration **calibrations = bo_alloc(context, count, sizeof *calibrations, "calibrations");
     if (!calibrations) return BO_MEMORY;

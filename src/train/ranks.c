@@ -1,4 +1,5 @@
 /* Data parallel training: what ranks tell each other. Every rank makes the same calls in the same order. */
+#include "../base/trace.h"
 #include "train.h"
 #include <string.h>
 #include "../backend/backend.h"
@@ -71,6 +72,7 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
 {
     if (alone(trainer)) return BO_OK;
+    BO_SPAN(context, "train", "sum over ranks");
     const bo_collective *ranks = trainer->desc.ranks;
     bo_weights *weights = trainer->task->weights;
     const bo_backend *backend = bo_weights_backend(weights);

@@ -1,6 +1,7 @@
 /* A run: one step, minutes into steps, and what is due between steps. */
 #include <stdio.h>
 #include <string.h>
+#include "../base/trace.h"
 #include "../backend/backend.h"
 #include "../base/rng.h"
 #include "train.h"
@@ -21,6 +22,7 @@ static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
 /* Writes this rank's micro-batch `piece` of step now.step into the graph. */
 static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_pass *pass)
 {
+    BO_SPAN(context, "train", "batch");
     const size_t micro = trainer->desc.micro_batch, rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
     const bo_train_place place = {.step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro};
     bo_train_task *task = trainer->task;
@@ -95,6 +97,7 @@ static bo_status compute_gradients(bo_context *context, bo_trainer *trainer, dou
 /* Gradients and a change of the weights. Where it fails or is canceled the weights are as they were. */
 static bo_status take_step(bo_context *context, bo_trainer *trainer, double *loss)
 {
+    BO_SPAN(context, "train", "step");
     const bo_trainer_desc *desc = &trainer->desc;
     bo_training *now = &trainer->now;
     BO_TRY(compute_gradients(context, trainer, loss));
@@ -117,6 +120,7 @@ static bo_status take_step(bo_context *context, bo_trainer *trainer, double *los
 
 bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out)
 {
+    BO_SPAN(context, "train", "evaluation");
     bo_train_task *task = trainer->task;
     *out = (bo_training_score){.name = task->metric, .metric = NAN};
     if (!task->evaluates) return bo_fail(context, BO_INVALID, "there is no %s to evaluate with", task->methods->data);

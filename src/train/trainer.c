@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 #include <unistd.h>
+#include "../base/trace.h"
 #include "train.h"
 
 /* ====================================================================================================================
@@ -194,6 +195,7 @@ static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_tra
 
 bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out)
 {
+    BO_SPAN(context, "train", "prepare training");
     if (!out) return bo_fail(context, BO_INVALID, "trainer: there is nowhere to put it: out is NULL");
     *out = NULL;
     if (!desc) return bo_fail(context, BO_INVALID, "trainer: the descriptor is NULL");

@@ -1,0 +1,124 @@
+/* Traces as a viewer reads them: parsed, and every event within the one around it. */
+#ifndef TEST_TRACES_H
+#define TEST_TRACES_H
+
+#include "testing.h"
+#include <cjson/cJSON.h>
+#include <unistd.h>
+
+/* An event of phase X, in nanoseconds. */
+typedef struct trace_event {
+    const char *name, *category;
+    int thread;
+    int64_t start, end;
+    const cJSON *facts; /* NULL: it has none */
+} trace_event;
+
+typedef struct trace_events {
+    cJSON *json;
+    size_t count;
+    trace_event *event; /* by thread, then start, then the longer first */
+} trace_events;
+
+static inline char *trace_text(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    const long size = ftell(file);
+    rewind(file);
+    char *text = calloc(1, (size_t)size + 1);
+    assert_int_equal(fread(text, 1, (size_t)size, file), (size_t)size);
+    fclose(file);
+    return text;
+}
+
+static inline int trace_order(const void *a, const void *b)
+{
+    const trace_event *x = a, *y = b;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return (y->end > x->end) - (y->end < x->end);
+}
+
+/* Every event of a thread is beside or within every other. */
+static inline void trace_nests(const trace_events *t)
+{
+    size_t open[64], depth = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const trace_event *e = &t->event[i];
+        while (depth && (t->event[open[depth - 1]].thread != e->thread || t->event[open[depth - 1]].end <= e->start))
+            depth--;
+        if (depth && t->event[open[depth - 1]].end < e->end)
+            fail_msg("'%s' ends after '%s', in which it began", e->name, t->event[open[depth - 1]].name);
+        assert_true(depth < 64);
+        open[depth++] = i;
+    }
+}
+
+static inline trace_events trace_parse(const char *path)
+{
+    char *text = trace_text(path);
+    trace_events t = {.json = cJSON_Parse(text)};
+    if (!t.json) fail_msg("%s is not valid JSON: %.200s", path, text);
+    free(text);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(t.json, "traceEvents"), *item;
+    assert_true(cJSON_IsArray(list));
+    t.event = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *t.event);
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *phase = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "ph"));
+        assert_non_null(phase);
+        assert_true(cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(item, "pid")));
+        assert_true(cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(item, "tid")));
+        if (strcmp(phase, "X") != 0) continue;
+        trace_event *e = &t.event[t.count++];
+        const double start = cJSON_GetObjectItemCaseSensitive(item, "ts")->valuedouble;
+        const double length = cJSON_GetObjectItemCaseSensitive(item, "dur")->valuedouble;
+        e->name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        e->category = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "cat"));
+        e->thread = cJSON_GetObjectItemCaseSensitive(item, "tid")->valueint;
+        e->start = (int64_t)llround(1000 * start);
+        e->end = e->start + (int64_t)llround(1000 * length);
+        e->facts = cJSON_GetObjectItemCaseSensitive(item, "args");
+        assert_true(e->name && e->category && length >= 0);
+    }
+    qsort(t.event, t.count, sizeof *t.event, trace_order);
+    trace_nests(&t);
+    return t;
+}
+
+static inline void trace_free(trace_events *t)
+{
+    free(t->event);
+    cJSON_Delete(t->json);
+}
+
+/* Of this category and name; NULL: any. */
+static inline size_t trace_count(const trace_events *t, const char *category, const char *name)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->count; i++)
+        count += (!category || strcmp(t->event[i].category, category) == 0) &&
+                 (!name || strcmp(t->event[i].name, name) == 0);
+    return count;
+}
+
+static inline const char *trace_fact(const trace_event *e, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e->facts, key));
+    return text ? text : "";
+}
+
+/* A name for a file that is not there. */
+static inline const char *trace_path(char room[64])
+{
+    strcpy(room, "/tmp/bochner-trace-XXXXXX");
+    const int file = mkstemp(room);
+    assert_true(file >= 0);
+    close(file);
+    unlink(room);
+    return strcat(room, ".json");
+}
+
+#endif
