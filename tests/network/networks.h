@@ -144,10 +144,10 @@ static inline char *layer_case_text(const layer_case *c)
 /* A file of examples/networks, to be freed. */
 static inline char *example_text(const char *name)
 {
-    const char *here = strstr(__FILE__, "tests/network");
+    const char *source = getenv("BOCHNER_SOURCE");
     char path[1024], *text = calloc(1, 1 << 16);
-    assert_non_null(here);
-    snprintf(path, sizeof path, "%.*sexamples/networks/%s.json", (int)(here - __FILE__), __FILE__, name);
+    assert_non_null(source);
+    snprintf(path, sizeof path, "%s/examples/networks/%s.json", source, name);
     FILE *file = fopen(path, "r");
     if (!file) fail_msg("%s is not there", path);
     assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
