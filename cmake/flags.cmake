@@ -9,7 +9,8 @@ endif()
 # Assertions stay in: they guard invariants and cost nothing that can be measured.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 
-add_compile_definitions(_GNU_SOURCE)
+# The library itself, the program and the tests use every tier of the public headers (docs/api.md).
+add_compile_definitions(_GNU_SOURCE BO_EXPERIMENTAL)
 add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
                     -fvisibility=hidden -fno-math-errno)
 if(BOCHNER_WERROR)

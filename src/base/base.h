@@ -12,6 +12,10 @@
 /* Stores the sentence in the context and returns the status, so that `return bo_fail(...)` reads as one thing. */
 bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
 
+/* The reserved words of a public struct `name` must be zero. BO_INVALID: the struct was not initialized, or the program was
+ * compiled for a later version, whose fields this one does not know. */
+bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_t reserved[4]);
+
 #define BO_TRY(expression)                                                                                             \
     do {                                                                                                               \
         bo_status bo_try_status_ = (expression);                                                                       \

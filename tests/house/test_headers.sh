@@ -1,4 +1,4 @@
-# Each public header compiles alone, as C11 and as C++, with every compiler that is here and every warning on.
+# Each public header compiles alone, with and without its experimental part, as C11 and as C++, with every compiler that is here and every warning on.
 set -eu
 failed=0
 count=0
@@ -13,8 +13,10 @@ check() { # compiler language-flags header
 }
 for path in "$BOCHNER_SOURCE"/include/bochner/*.h; do
     header=${path##*/}
-    for compiler in "$CC" gcc clang; do check "$compiler" "-std=c11 -xc -Wstrict-prototypes" "$header"; done
-    for compiler in g++ clang++; do check "$compiler" "-std=c++11 -xc++" "$header"; done
+    for tiers in "" -DBO_EXPERIMENTAL; do
+        for compiler in "$CC" gcc clang; do check "$compiler" "-std=c11 -xc -Wstrict-prototypes $tiers" "$header"; done
+        for compiler in g++ clang++; do check "$compiler" "-std=c++11 -xc++ $tiers" "$header"; done
+    done
 done
 echo "$count compilations"
 exit $failed
