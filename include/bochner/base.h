@@ -1,27 +1,50 @@
-/* Bochner: status, context, logging. Everything else builds on this header.
- *
- * Errors. A call that can fail returns a bo_status; zero is success. The context that was passed holds a
- * sentence with the details (which file, line, column, option; what was expected, what was found):
+/* Bochner: the rules of the whole API, and what every other header builds on: version, status, context.
  *
  *     bo_context *context;
  *     if (bo_context_create(NULL, &context) != BO_OK) return 1;
  *     if (bo_features_create(context, &desc, &phi) != BO_OK)
  *         fprintf(stderr, "%s\n", bo_context_error(context));
  *
- * The library never exits, aborts or prints.
+ * Tiers. Each header has up to three parts. Simple is what a first program needs; Advanced gives more control. Both are
+ * stable: within one major version (before 1.0: one minor version) a program keeps compiling and keeps running with a later
+ * library. Experimental may change in every minor version and is declared only where BO_EXPERIMENTAL is defined before the
+ * header is included. docs/api.md has the policy and a table of all functions with their tier.
  *
- * Threads. A context belongs to one thread at a time: it owns a thread pool, an error message, a log sink and a
- * table of kernels chosen for this CPU. Objects (features, machines, schemas) are immutable once made and may be
- * shared by threads that each bring a context of their own; what takes an object without const (a bo_fitting, a
- * bo_stream, bo_features_set_frequencies) needs it for itself.
+ * Names. A function is bo_<object>_<verb or property>. The verbs are:
+ *     create, destroy           an object in memory, made from a descriptor (from data: fit, train)
+ *     open, close               something that is read piece by piece
+ *     load, save                a whole object from and to a file or folder; load_memory, save_memory: from and to bytes
+ *     describe                  the descriptor that an object was made from, with the defaults filled in
+ *     estimate                  what something will cost in memory, operations or time, before it is spent
+ *     report                    facts about an object
+ *     measure                   how far a result is from the truth
+ *     name, parse               an enumerator as text, and back
+ * Names that end in _bytes are sizes in bytes. A plural noun counts (bo_model_weights); the singular with an index gets one
+ * item (bo_model_weight), NULL past the end.
  *
- * State. Outside contexts and objects the library keeps only, in each thread, which context's task it is running; OpenBLAS
- * keeps state of its own.
+ * Errors. A function that can fail returns a bo_status; BO_OK is zero. The context keeps a sentence with the details: which
+ * file, line, column or field; what was expected and what was found. Pointers that a failed function was to set are NULL, and
+ * nothing is leaked. The library never exits, aborts or prints.
  *
- * Results do not depend on the number of threads: same seed, same bits. Eigenvalues, singular values and QR are OpenBLAS's,
- * which has threads of its own (OPENBLAS_NUM_THREADS), whatever the context says.
+ * NULL. destroy, close and bo_free accept NULL and do nothing. Every other pointer must point to something, except where its
+ * declaration says "or NULL" or names what NULL means.
  *
- * Before version 1.0 descriptors may grow with each minor version, and the name of the shared library changes with it. */
+ * Descriptors. Zero means the default in every field whose comment does not say otherwise, so that `{.field = value}` or `{0}`
+ * initializes one. The last member of most structs is `reserved`: it must be zero, and later versions take new fields from
+ * it. A struct whose reserved words are not zero is refused with BO_INVALID. Structs that the library allocates may grow at
+ * their end. Enumerations may get new values.
+ *
+ * Ownership. The caller owns what create, open, load and fit return and what save_memory hands over (released with bo_free).
+ * A const pointer that a function returns belongs to the object and lives as long as it does. Arguments are copied or only
+ * used during the call, except where the declaration says that they must outlive the object.
+ *
+ * Threads. A context serves one thread at a time: it owns a pool of threads, an error message, a log function and the kernels
+ * chosen for this CPU. Functions that take a const object may run in several threads at once, each with a context of its own;
+ * a function that takes an object without const needs it exclusively. Apart from contexts and objects the library keeps no
+ * state, except, in each thread, the context whose task that thread is running; OpenBLAS keeps state of its own.
+ *
+ * Determinism. Results do not depend on the number of threads: the same seed gives the same bits on one kind of CPU.
+ * Eigenvalues, singular values and QR are computed by OpenBLAS, which has threads of its own (OPENBLAS_NUM_THREADS). */
 #ifndef BOCHNER_BASE_H
 #define BOCHNER_BASE_H
 
@@ -45,6 +68,8 @@ extern "C" {
 #define BO_VERSION_MINOR  1
 #define BO_VERSION_PATCH  0
 #define BO_VERSION_STRING "0.1.0"
+
+/* ==== Simple ====================================================================================================== */
 
 /* The version of the library that is linked, which may differ from BO_VERSION_STRING of the header. */
 BO_API const char *bo_version(void);
@@ -81,21 +106,19 @@ typedef enum bo_log_level { BO_LOG_WARNING = 1, BO_LOG_INFO = 2, BO_LOG_DEBUG = 
 /* Receives one message without a newline. */
 typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
 
-/* Called now and then during long work from the thread that called the library. `total` is 0 when unknown.
- * Return false to cancel: the work stops soon, frees what it holds and returns BO_CANCELED. */
+/* Called from time to time during long work, from the thread that called the library. `total` is 0 where it is unknown.
+ * Returning false cancels: the work stops soon, frees what it holds and returns BO_CANCELED. */
 typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
 
-/* Memory for objects and for work: all that grows with the data. `allocate` returns storage aligned to 64 bytes or NULL.
- * Not from here: what cJSON needs while a file's header or a schema is read or written, regular expressions (PCRE2) and
- * normal forms (utf8proc) of tokenizers, work space inside OpenBLAS and LIBXSMM.
- * Both functions may be called from several threads at once. */
+/* Memory for objects and for work: everything that grows with the data. `allocate` returns storage aligned to 64 bytes, or
+ * NULL. Both functions may be called from several threads at once. Some parts allocate by themselves: cJSON while a header or a
+ * schema is read or written, PCRE2 and utf8proc in tokenizers, OpenBLAS for its work space. */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *pointer);
     void *user;
 } bo_allocator;
 
-/* Zero means the default in every field. */
 typedef struct bo_context_desc {
     int threads;             /* 0: as many as this process may run on; fewer if the system starts no more of them */
     const char *isa;         /* "avx512", "avx2", "ref"; NULL: $BOCHNER_ISA, else the best this CPU has */
@@ -104,20 +127,28 @@ typedef struct bo_context_desc {
     void *user;              /* passed to log and progress */
     bo_allocator allocator;  /* allocate == NULL: the C library's */
     const char *trace;       /* a file for spans of time, see below; NULL: $BOCHNER_TRACE, else none */
+    uint64_t reserved[4];    /* zero: room for later versions */
 } bo_context_desc;
 
-/* `desc` may be NULL. On failure *out is NULL; the only causes are BO_MEMORY, an isa this CPU lacks (BO_UNSUPPORTED) and a trace
- * that cannot be written (BO_IO; errno says why). */
+/* desc or NULL: all defaults. Causes of failure: BO_MEMORY; BO_UNSUPPORTED, an isa that this CPU lacks; BO_IO, a trace that
+ * cannot be written (errno says why); BO_INVALID, reserved words that are not zero. */
 BO_API bo_status bo_context_create(const bo_context_desc *desc, bo_context **out);
-BO_API void bo_context_destroy(bo_context *context); /* NULL is fine */
+BO_API void bo_context_destroy(bo_context *context);
 
-/* Releases memory that a function of the library handed over to the caller, where its header says so. NULL is allowed. */
+/* Releases memory that the library handed over to the caller, where its declaration says so. */
 BO_API void bo_free(void *memory);
 
-/* What went wrong in the last call that failed; "" if none did. Valid until the next call with this context. */
+/* What went wrong in the last call that failed; "" before the first failure. Valid until the next call with this context. */
 BO_API const char *bo_context_error(const bo_context *context);
+
+/* ==== Advanced ==================================================================================================== */
+
 BO_API int bo_context_threads(const bo_context *context);
 BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2" or "ref" */
+/* Bytes of memory that this computer has; 0: the system does not say. */
+BO_API size_t bo_physical_memory(void);
+
+/* ---- tracing -------------------------------------------------------------------------------------------- */
 
 /* A trace is a file of the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open: operations of graphs, tasks
  * of the pool's threads, phases of longer work, each with thread, start and duration. It is valid JSON at any time; all of it
@@ -129,27 +160,30 @@ BO_API const char *bo_context_trace(const bo_context *context); /* the file that
 BO_API void bo_span_begin(bo_context *context, const char *name);
 BO_API void bo_span_end(bo_context *context);
 
-/* ---- the machine, and numbers that do not depend on it --------------------------------------------------- */
-
-/* Bytes of memory that this computer has; 0: the system does not say. */
-BO_API size_t bo_physical_memory(void);
-/* A well mixed 64-bit number of (seed, index), by splitmix64: the same everywhere and for ever. */
-BO_API uint64_t bo_hash(uint64_t seed, uint64_t index);
-
-/* Bytes of the UTF-8 character that begins here, 1 to 4; 0: none does. Bytes behind one that belongs to no character are not
- * looked at, so that `length` may be 4 in text that ends with a NUL. */
-BO_API size_t bo_utf8_length(const char *text, size_t length);
-
 /* ---- parallel jobs --------------------------------------------------------------------------------------- */
 
-/* Sums over the ranks of a parallel job, given by the caller (the program brings MPI, the library needs none). In place;
- * every rank gets the total, summed in the order of the ranks, so that it has the same bits everywhere and every time. */
+/* Sums over the ranks of a parallel job, supplied by the caller (the program uses MPI; the library does not need it). In place:
+ * every rank gets the total, summed in the order of the ranks, so that it has the same bits on every rank and in every run. */
 typedef struct bo_collective {
     int rank, size;
     bo_status (*sum)(void *user, double *values, size_t count);
     bo_status (*sum_f32)(void *user, float *values, size_t count); /* training; may be NULL elsewhere */
     void *user;
+    uint64_t reserved[4]; /* zero: room for later versions */
 } bo_collective;
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
+
+/* A well mixed 64-bit number of (seed, index), by splitmix64: the same on every machine and in every version. */
+BO_API uint64_t bo_hash(uint64_t seed, uint64_t index);
+
+/* The length in bytes of the UTF-8 character at the start of `text`, 1 to 4; 0: the bytes are not UTF-8. Reading stops at the
+ * first byte that does not belong to the character, so that `length` may be 4 in a text that ends with a NUL. */
+BO_API size_t bo_utf8_length(const char *text, size_t length);
+
+#endif
 
 #ifdef __cplusplus
 }

@@ -55,6 +55,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     static const bo_context_desc defaults = {0};
     if (!desc) desc = &defaults;
     *out = NULL;
+    if (desc->reserved[0] | desc->reserved[1] | desc->reserved[2] | desc->reserved[3]) return BO_INVALID;
     const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
     if (isa && !*isa) isa = NULL;
     const char *trace = desc->trace ? desc->trace : getenv("BOCHNER_TRACE");

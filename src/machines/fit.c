@@ -322,6 +322,7 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
 
 bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective)
 {
+    BO_TRY(bo_check_reserved(context, "bo_collective", collective->reserved));
     if (collective->size <= 1) return BO_OK;
     size_t count = fitting->moments.size * fitting->moments.size;
     double rows = (double)fitting->moments.rows;

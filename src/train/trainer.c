@@ -46,6 +46,7 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
         return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
                        bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "no storage");
     const bo_collective *ranks = desc->ranks;
+    if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
         return bo_fail(context, BO_INVALID, "training on %d ranks needs sums of double and of float", ranks->size);
     return BO_OK;

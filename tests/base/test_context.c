@@ -1,5 +1,6 @@
 /* The context: kernels chosen by name, messages, log, progress. */
 #include "testing.h"
+#include "base/base.h"
 
 /* ---- which kernels ------------------------------------------------------------------------------------- */
 
@@ -50,6 +51,24 @@ static void test_isa_by_environment(void **state)
     assert_int_equal(bo_context_create(NULL, &context), BO_UNSUPPORTED);
     assert_null(context);
     unsetenv("BOCHNER_ISA");
+}
+
+/* Each reserved word of a descriptor is looked at. */
+static void test_reserved_words(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        bo_context *context = (bo_context *)&i;
+        bo_context_desc desc = {.threads = 1};
+        desc.reserved[i] = UINT64_C(1) << 63;
+        assert_int_equal(bo_context_create(&desc, &context), BO_INVALID);
+        assert_null(context);
+        assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1}, &context), BO_OK);
+        assert_int_equal(bo_check_reserved(context, "bo_context_desc", (uint64_t[4]){0}), BO_OK);
+        assert_fails(context, BO_INVALID, "bo_context_desc: its reserved words",
+                     bo_check_reserved(context, "bo_context_desc", desc.reserved));
+        bo_context_destroy(context);
+    }
 }
 
 static void test_unknown_isa(void **state)
@@ -165,10 +184,15 @@ static void test_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),           cmocka_unit_test(test_isa_by_name),
-        cmocka_unit_test(test_isa_by_environment), cmocka_unit_test(test_unknown_isa),
-        cmocka_unit_test(test_messages),           cmocka_unit_test(test_status_strings),
-        cmocka_unit_test(test_log_and_progress),   cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_isa_by_name),
+        cmocka_unit_test(test_isa_by_environment),
+        cmocka_unit_test(test_reserved_words),
+        cmocka_unit_test(test_unknown_isa),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_status_strings),
+        cmocka_unit_test(test_log_and_progress),
+        cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests_name("base.context", tests, NULL, NULL);
 }
