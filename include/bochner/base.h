@@ -160,6 +160,17 @@ BO_API const char *bo_context_trace(const bo_context *context); /* the file that
 BO_API void bo_span_begin(bo_context *context, const char *name);
 BO_API void bo_span_end(bo_context *context);
 
+/* ---- functions that the library calls back: operations and layers of one's own (graph.h) ----------------- */
+
+/* Sets the message of bo_context_error and returns `status`, so that `return bo_context_fail(…)` reads as one thing. */
+BO_API bo_status bo_context_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
+
+/* Calls range(user, begin, end) for the ranges of `grain` (0: 1) numbers that [0, count) consists of, the last of them perhaps
+ * shorter, in any order on the context's threads, and returns when all are done. The ranges do not depend on the number of
+ * threads. `range` must not use the context. A call from within a range runs on the thread that makes it. */
+typedef void (*bo_range_fn)(void *user, size_t begin, size_t end);
+BO_API void bo_context_parallel(bo_context *context, size_t count, size_t grain, bo_range_fn range, void *user);
+
 /* ---- parallel jobs --------------------------------------------------------------------------------------- */
 
 /* Sums over the ranks of a parallel job, supplied by the caller (the program uses MPI; the library does not need it). In place:

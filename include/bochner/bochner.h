@@ -6,6 +6,7 @@
 #include <bochner/data.h>
 #include <bochner/features.h>
 #include <bochner/generators.h>
+#include <bochner/graph.h>
 #include <bochner/json.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
@@ -14,6 +15,7 @@
 #include <bochner/metrics.h>
 #include <bochner/model.h>
 #include <bochner/network.h>
+#include <bochner/operations.h>
 #include <bochner/optim.h>
 #include <bochner/plan.h>
 #include <bochner/tasks.h>

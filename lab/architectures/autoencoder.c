@@ -67,7 +67,7 @@ static bo_status apply_batch(lab_autoencoder *a, const float *x, size_t rows, bo
     float loss;
     for (size_t i = 0; i < LAB_AUTOENCODER_BATCH; i++)
         memcpy(room + i * a->pixels, x + (i < rows ? i : rows - 1) * a->pixels, a->pixels * sizeof *x);
-    const bo_pass pass = {.training = disturbed, .seed = ++a->descent.pass.seed};
+    const bo_graph_pass pass = {.training = disturbed, .seed = ++a->descent.pass.seed};
     BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->x, room));
     BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->target, room));
     BO_TRY(bo_graph_run(context, a->descent.tape.graph, &pass));

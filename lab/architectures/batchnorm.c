@@ -88,8 +88,8 @@ typedef struct batch {
     float *x, *dy, *dx, *y;
 } batch;
 
-static const bo_pass training = {.training = true};
-static const bo_pass evaluation = {.training = false};
+static const bo_graph_pass training = {.training = true};
+static const bo_graph_pass evaluation = {.training = false};
 
 static void draw(bo_rng *rng, double mean, double deviation, size_t count, float *out)
 {
@@ -312,8 +312,8 @@ static bo_status scale_weights(lab_run *run, lab_tape *tape, batch *b, bo_rng *r
 {
     float w[COLUMNS * INPUTS];
     bo_value x = lab_tape_leaf(tape, "x", BATCH, INPUTS), weight = lab_tape_leaf(tape, "w", COLUMNS, INPUTS);
-    bo_value y =
-        bo_graph_one(tape->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){x, weight});
+    bo_value y = bo_graph_one(tape->graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
+                              (bo_value[]){x, weight});
     BO_TRY(lab_tape_plan(tape, bo_nn_batch_norm(tape->graph, "bn", y, tiny, 0.1), 1));
     draw(rng, 1, 1, BATCH * INPUTS, b->x);
     draw(rng, 0, 1, BATCH * COLUMNS, b->dy);

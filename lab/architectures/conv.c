@@ -242,7 +242,7 @@ static bo_status width_of(lab_run *run, lab_tape *tape, size_t layers, uint64_t 
     for (size_t l = 0; l < layers; l++) {
         char name[32];
         snprintf(name, sizeof name, "conv.%zu", l);
-        const bo_windows windows = {.size = {1, image.width}, .kernel = {1, 3}};
+        const bo_windows windows = {.height = {.size = 1, .kernel = 1}, .width = {.size = image.width, .kernel = 3}};
         y = bo_nn_convolution(tape->graph, name, y, &(bo_convolution_layer){.windows = windows, .out = WIDE});
         image = bo_nn_image_after(&windows);
     }

@@ -20,13 +20,14 @@ static bo_value product(bo_graph *graph, const char *name, bo_value x, size_t ou
 {
     char named[8];
     snprintf(named, sizeof named, "%s", name);
-    const bo_weight w = {.name = named,
-                         .rank = 2,
-                         .shape = {out, bo_graph_columns(graph, x)},
-                         .frozen = frozen,
-                         .init = {.law = deviation > 0 ? BO_INIT_NORMAL : BO_INIT_ZERO, .b = deviation}};
+    const bo_weight_desc w = {
+        .name = named,
+        .rank = 2,
+        .shape = (size_t[]){out, bo_graph_columns(graph, x)},
+        .frozen = frozen,
+        .init = {.law = deviation > 0 ? BO_WEIGHT_LAW_NORMAL : BO_WEIGHT_LAW_ZERO, .b = deviation}};
     const bo_value inputs[2] = {x, bo_graph_weight(graph, &w)};
-    return bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
+    return bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
 }
 
 /* y = W0 x + B A x. Xavier: deviation √(2 / (in + out)). */
@@ -39,7 +40,7 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
         product(graph, "A", x, l->rank, l->begin == BOTH_RANDOM || l->begin == A_RANDOM ? xavier : 0, false);
     const bo_value outer =
         product(graph, "B", inner, SIZE, l->begin == BOTH_RANDOM || l->begin == B_RANDOM ? xavier : 0, false);
-    return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){base, outer});
+    return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){base, outer});
 }
 
 /* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in Frobenius' norm; D = Uᵀ V has TRUE_RANK

@@ -158,7 +158,7 @@ static bo_status run_through(lab_run *run, unrolled *u, bo_rng *rng, const cell 
     BO_TRY(lab_tape_open(lab_context(run), &u->tape));
     bo_value inputs[] = {lab_tape_leaf(&u->tape, "x", rows, columns), lab_tape_leaf(&u->tape, "u", columns, SIZE),
                          lab_tape_leaf(&u->tape, "b", 1, columns)};
-    BO_TRY(lab_tape_plan(&u->tape, bo_graph_one(u->tape.graph, BO_OP_RECURRENT, &attributes, 3, inputs), 1));
+    BO_TRY(lab_tape_plan(&u->tape, bo_graph_one(u->tape.graph, BO_OPERATION_RECURRENT, &attributes, 3, inputs), 1));
     BO_TRY(write_cell(u, rng, c));
     BO_TRY(fill(u, rng, c));
     BO_TRY(lab_tape_run(&u->tape, NULL));

@@ -86,12 +86,13 @@ static bo_status turning_open(lab_run *run, bo_weights *weights, bool rope, turn
     t->x = bo_graph_input(t->graph, "x", BO_ELEMENT_FLOAT32, PLACES, DIM);
     t->positions = bo_graph_input(t->graph, "positions", BO_ELEMENT_INT32, PLACES, 1);
     if (rope)
-        t->y = bo_graph_one(t->graph, BO_OP_ROPE, &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_NEIGHBORS}, 2,
+        t->y = bo_graph_one(t->graph, BO_OPERATION_ROPE,
+                            &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_LAYOUT_NEIGHBORS}, 2,
                             (bo_value[]){t->x, t->positions});
     else
         t->y = bo_nn_positions(t->graph, "positions", t->x, t->positions, BO_POSITIONS_SINUSOIDAL, PLACES);
     bo_graph_keep(t->graph, t->y);
-    BO_TRY(bo_graph_plan(context, t->graph, &(bo_graph_desc){0}));
+    BO_TRY(bo_graph_compile(context, t->graph, &(bo_graph_compile_desc){0}));
     return bo_graph_allocate(context, t->graph);
 }
 
@@ -166,7 +167,7 @@ static bo_status shift_scores(lab_run *run, turning *t, scores *s)
 static bo_status measure_scores(lab_run *run, bool rope, double *change, double *error)
 {
     bo_weights *weights;
-    BO_TRY(bo_weights_create(lab_context(run), bo_backend_cpu(), &weights));
+    BO_TRY(bo_weights_create(lab_context(run), &weights));
     turning *t = bo_alloc(lab_context(run), 1, sizeof *t, "turned queries");
     scores *s = bo_alloc(lab_context(run), 1, sizeof *s, "inner products");
     bo_status status = t && s ? turning_open(run, weights, rope, t) : BO_MEMORY;

@@ -176,8 +176,8 @@ static bo_status measure_forms(lab_run *run)
     double worst = 0;
     for (int kind = 0; kind < BO_SSM_COUNT; kind++) {
         layer steps = {.u = NULL}, kernel = {.u = NULL};
-        bo_status status = run_form(run, (bo_ssm)kind, BO_SSM_RECURRENT, &steps, &worst);
-        if (status == BO_OK) status = run_form(run, (bo_ssm)kind, BO_SSM_CONVOLUTION, &kernel, &worst);
+        bo_status status = run_form(run, (bo_ssm)kind, BO_SSM_FORM_RECURRENT, &steps, &worst);
+        if (status == BO_OK) status = run_form(run, (bo_ssm)kind, BO_SSM_FORM_CONVOLUTION, &kernel, &worst);
         if (status == BO_OK) {
             worst = fmax(worst, relative(steps.y, kernel.y, TOKENS * CHANNELS));
             worst = fmax(worst, relative(steps.gradient, kernel.gradient, TOKENS * CHANNELS));
@@ -212,7 +212,7 @@ static bo_status time_forms(lab_run *run, const timing *t, layer *forms, double 
 {
     double seconds[2][REPEATS + 1];
     for (size_t f = 0; f < 2; f++) {
-        const bo_ssm_layer desc = {.form = f ? BO_SSM_CONVOLUTION : BO_SSM_RECURRENT,
+        const bo_ssm_layer desc = {.form = f ? BO_SSM_FORM_CONVOLUTION : BO_SSM_FORM_RECURRENT,
                                    .channels = CHANNELS,
                                    .size = t->states,
                                    .tokens = t->tokens};

@@ -1,5 +1,5 @@
 /* Linear systems s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t in float64, made of the parameters that the engine's
- * state-space layers have (attributes.h has the formulas): what those layers are held against. */
+ * state-space layers have (operations.h has the formulas): what those layers are held against. */
 #ifndef BO_LAB_ARCHITECTURES_SYSTEMS_H
 #define BO_LAB_ARCHITECTURES_SYSTEMS_H
 

@@ -52,7 +52,7 @@ static bo_status run_layer(data *d, bo_mixer kind, bo_rng *rng)
     }
     if (status == BO_OK) status = draw_weights(&tape, rng, kind);
     if (status == BO_OK) status = lab_tape_write(&tape, "x", d->scaled);
-    if (status == BO_OK) status = lab_tape_run(&tape, &(bo_pass){0});
+    if (status == BO_OK) status = lab_tape_run(&tape, &(bo_graph_pass){0});
     if (status == BO_OK) status = lab_tape_output(&tape, d->room);
     for (size_t s = 0; status == BO_OK && s < d->sequences; s++) d->y[s] = (double)d->room[(s + 1) * INPUTS - WIDTH];
     lab_tape_close(&tape);

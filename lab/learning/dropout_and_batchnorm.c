@@ -111,22 +111,23 @@ static bo_status standardize(lab_run *run, const lab_least_squares *p, lab_least
     return BO_OK;
 }
 
-static bo_value frozen(bo_graph *graph, const char *name, size_t width, bo_init_law law)
+static bo_value frozen(bo_graph *graph, const char *name, size_t width, bo_weight_law law)
 {
     char text[32] = "";
     strncat(text, name, sizeof text - 1);
     return bo_graph_weight(
-        graph, &(bo_weight){.name = text, .rank = 2, .shape = {1, width}, .init = {law, 0, 0}, .frozen = true});
+        graph,
+        &(bo_weight_desc){.name = text, .rank = 2, .shape = (size_t[]){1, width}, .init = {law, 0, 0}, .frozen = true});
 }
 
 /* Batch normalization without gain and bias to be learned. */
 static bo_value normalize(bo_graph *graph, bo_value x)
 {
     const size_t width = bo_graph_columns(graph, x);
-    const bo_value inputs[] = {x, frozen(graph, "gain", width, BO_INIT_ONE), frozen(graph, "bias", width, BO_INIT_ZERO),
-                               frozen(graph, "mean", width, BO_INIT_ZERO),
-                               frozen(graph, "variance", width, BO_INIT_ONE)};
-    return bo_graph_one(graph, BO_OP_BATCH_NORM, &(bo_batch_norm_attributes){0}, 5, inputs);
+    const bo_value inputs[] = {
+        x, frozen(graph, "gain", width, BO_WEIGHT_LAW_ONE), frozen(graph, "bias", width, BO_WEIGHT_LAW_ZERO),
+        frozen(graph, "mean", width, BO_WEIGHT_LAW_ZERO), frozen(graph, "variance", width, BO_WEIGHT_LAW_ONE)};
+    return bo_graph_one(graph, BO_OPERATION_BATCH_NORM, &(bo_batch_norm_attributes){0}, 5, inputs);
 }
 
 static bo_value normalize_then_drop(bo_graph *graph, bo_value x, const void *rate)
@@ -222,7 +223,8 @@ static bo_status kept_variance(bo_context *context, const float *x, double q, ui
     BO_TRY(lab_descent_open(context, &d));
     const bo_value in = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, BATCH, CHANNELS);
     const bo_value out = normalize(d.tape.graph, bo_nn_dropout(d.tape.graph, in, q, 1));
-    const bo_value line = lab_graph_linear(d.tape.graph, "w", out, CHANNELS, (bo_init){BO_INIT_NORMAL, 0, 1});
+    const bo_value line =
+        lab_graph_linear(d.tape.graph, "w", out, CHANNELS, (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1});
     bo_status status = lab_descent_ready(&d, lab_graph_squares(d.tape.graph, line, in), 1, &lab_plain_descent, seed);
     if (status == BO_OK) status = bo_graph_write(context, d.tape.graph, in, x);
     for (size_t t = 0; t < 100 && status == BO_OK; t++) status = lab_descent_gradients(&d, NULL);
@@ -258,13 +260,14 @@ enum { TRAIN = 256, TEST = 1024, WIDTH = 64 };
 /* Two hidden layers, the second normalized; dropout between them or behind. */
 static bo_value network(bo_graph *graph, bo_value x, double rate, bool last)
 {
-    const bo_init first = {BO_INIT_NORMAL, 0, sqrt(2.0 / DIM)}, other = {BO_INIT_NORMAL, 0, sqrt(2.0 / WIDTH)};
+    const bo_weight_init first = {BO_WEIGHT_LAW_NORMAL, 0, sqrt(2.0 / DIM)},
+                         other = {BO_WEIGHT_LAW_NORMAL, 0, sqrt(2.0 / WIDTH)};
     bo_value h = lab_graph_unary(graph, BO_UNARY_RELU, lab_graph_linear(graph, "first", x, WIDTH, first));
     if (!last) h = bo_nn_dropout(graph, h, rate, 1);
     h = normalize(graph, lab_graph_linear(graph, "second", h, WIDTH, other));
     h = lab_graph_unary(graph, BO_UNARY_RELU, h);
     if (last) h = bo_nn_dropout(graph, h, rate, 1);
-    return lab_graph_linear(graph, "third", h, 1, (bo_init){BO_INIT_NORMAL, 0, sqrt(1.0 / WIDTH)});
+    return lab_graph_linear(graph, "third", h, 1, (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, sqrt(1.0 / WIDTH)});
 }
 
 typedef struct examples {
@@ -283,7 +286,7 @@ static void draw_examples(bo_rng *rng, size_t count, double noise, float *x, flo
 
 /* The loss of a graph over the same weights, without gradients: `passes` passes, training or not. */
 static bo_status evaluate(const lab_tape *tape, size_t rows, const float *x, const float *y, bool last,
-                          const bo_pass *pass, size_t passes, double *out)
+                          const bo_graph_pass *pass, size_t passes, double *out)
 {
     bo_context *context = tape->context;
     bo_graph *graph;
@@ -292,7 +295,7 @@ static bo_status evaluate(const lab_tape *tape, size_t rows, const float *x, con
     const bo_value in = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, rows, DIM);
     const bo_value target = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, rows, 1);
     const bo_value value = lab_graph_squares(graph, network(graph, in, 0, last), target);
-    bo_status status = bo_graph_plan(context, graph, &(bo_graph_desc){.loss = value});
+    bo_status status = bo_graph_compile(context, graph, &(bo_graph_compile_desc){.loss = value});
     if (status == BO_OK) status = bo_graph_allocate(context, graph);
     if (status == BO_OK) status = bo_graph_write(context, graph, in, x);
     if (status == BO_OK) status = bo_graph_write(context, graph, target, y);
@@ -307,9 +310,9 @@ static bo_status evaluate(const lab_tape *tape, size_t rows, const float *x, con
 static bo_status test_both(const lab_tape *tape, const examples *e, bool last, double *kept, double *again)
 {
     double unused;
-    BO_TRY(evaluate(tape, TEST, e->test_x, e->test_y, last, &(bo_pass){0}, 1, kept));
-    BO_TRY(evaluate(tape, TRAIN, e->x, e->y, last, &(bo_pass){.training = true}, 200, &unused));
-    return evaluate(tape, TEST, e->test_x, e->test_y, last, &(bo_pass){0}, 1, again);
+    BO_TRY(evaluate(tape, TEST, e->test_x, e->test_y, last, &(bo_graph_pass){0}, 1, kept));
+    BO_TRY(evaluate(tape, TRAIN, e->x, e->y, last, &(bo_graph_pass){.training = true}, 200, &unused));
+    return evaluate(tape, TEST, e->test_x, e->test_y, last, &(bo_graph_pass){0}, 1, again);
 }
 
 static bo_status measure_order(lab_run *run, const examples *e, bool last)

@@ -139,17 +139,19 @@ static bo_value record_network(const void *user, bo_graph *graph, bo_value x)
     const network *n = user;
     char hidden[] = "hidden", readout[] = "readout";
     const size_t in = bo_graph_columns(graph, x);
-    const bo_weight w = {.name = hidden,
-                         .rank = 2,
-                         .shape = {HIDDEN, in},
-                         .frozen = n->frozen,
-                         .init = {.law = BO_INIT_NORMAL, .b = sqrt(2 / (double)in)}};
-    const bo_weight a = {
-        .name = readout, .rank = 2, .shape = {1, HIDDEN}, .init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt(HIDDEN)}};
+    const bo_weight_desc w = {.name = hidden,
+                              .rank = 2,
+                              .shape = (size_t[]){HIDDEN, in},
+                              .frozen = n->frozen,
+                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = sqrt(2 / (double)in)}};
+    const bo_weight_desc a = {.name = readout,
+                              .rank = 2,
+                              .shape = (size_t[]){1, HIDDEN},
+                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt(HIDDEN)}};
     const bo_linear_attributes linear = {.weights = 1};
-    bo_value h = bo_graph_one(graph, BO_OP_LINEAR, &linear, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
+    bo_value h = bo_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
     h = lab_graph_unary(graph, BO_UNARY_RELU, h);
-    return bo_graph_one(graph, BO_OP_LINEAR, &linear, 2, (bo_value[]){h, bo_graph_weight(graph, &a)});
+    return bo_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){h, bo_graph_weight(graph, &a)});
 }
 
 static size_t steps_of(lab_run *run)

@@ -227,11 +227,10 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
     bo_graph *graph = s->descent.tape.graph;
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, RUNS, 1);
     const bo_value y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, RUNS, 1);
-    const bo_value w = bo_graph_weight(graph, &(bo_weight){.name = name, .rank = 2, .shape = {RUNS, 1}});
+    const bo_value w = bo_graph_weight(graph, &(bo_weight_desc){.name = name, .rank = 2, .shape = (size_t[]){RUNS, 1}});
     const bo_noise_attributes noise = {.kind = BO_NOISE_NORMAL, .amount = sigma};
-    const bo_value noisy = bo_graph_one(graph, BO_OP_NOISE, &noise, 1, &x);
-    const bo_value product =
-        bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){noisy, w});
+    const bo_value noisy = bo_graph_one(graph, BO_OPERATION_NOISE, &noise, 1, &x);
+    const bo_value product = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){noisy, w});
     BO_TRY(lab_descent_ready(&s->descent, lab_graph_squares(s->descent.tape.graph, product, y), 0.5 * RUNS,
                              &lab_plain_descent, 1));
     for (size_t i = 0; i < RUNS; i++) s->w[i] = 1;

@@ -190,13 +190,12 @@ static bo_status run_gradients(sizing *z, const bo_model_graph *g, const int32_t
     bo_weights *weights = z->model->weights;
     int32_t places[TOKENS], targets[TOKENS];
     for (size_t i = 0; i < TOKENS; i++) places[i] = (int32_t)i, targets[i] = i + 1 < TOKENS ? -1 : ids[TOKENS];
-    BO_TRY(bo_weights_backend(weights)->zero(context, bo_weights_gradients(weights),
-                                             bo_weights_floats(weights) * sizeof(float)));
+    BO_TRY(bo_weights_zero_gradients(context, weights));
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids));
     BO_TRY(bo_graph_write(context, g->graph, g->targets, targets));
     BO_TRY(bo_graph_write(context, g->graph, g->positions, places));
-    bo_graph_loss_scale(g->graph, 1 / (float)(CONTEXT * batch_of(z->run)));
-    return bo_graph_run(context, g->graph, &(bo_pass){.training = true});
+    bo_graph_set_loss_scale(g->graph, 1 / (float)(CONTEXT * batch_of(z->run)));
+    return bo_graph_run(context, g->graph, &(bo_graph_pass){.training = true});
 }
 
 static bo_status sum_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
@@ -282,9 +281,10 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
 {
     const step *s = user;
     char name[] = "W";
-    const bo_weight w = {.name = name, .rank = 2, .shape = {s->out, s->in}, .init = {.law = BO_INIT_NORMAL, .b = 1}};
+    const bo_weight_desc w = {
+        .name = name, .rank = 2, .shape = (size_t[]){s->out, s->in}, .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1}};
     const bo_linear_attributes attributes = {.weights = 1, .scale = s->factor};
-    return bo_graph_one(graph, BO_OP_LINEAR, &attributes, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
+    return bo_graph_one(graph, BO_OPERATION_LINEAR, &attributes, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
 }
 
 static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)

@@ -25,7 +25,7 @@ bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, c
     descent->loss = loss;
     descent->pass.seed = bo_rng_bits(&(bo_rng){.seed = seed}); /* steps count on: those of other seeds are far away */
     BO_TRY(lab_tape_ready(tape, loss, seed));
-    bo_graph_loss_scale(tape->graph, (float)scale);
+    bo_graph_set_loss_scale(tape->graph, (float)scale);
     return bo_optimizer_create(tape->context, optimizer, tape->weights, &descent->optimizer);
 }
 
@@ -57,8 +57,8 @@ bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, c
     size_t index;
     BO_TRY(lab_descent_open(context, out));
     bo_weights *weights = out->tape.weights;
-    bo_status status =
-        bo_weights_declare(context, weights, &(bo_weight){.name = name, .rank = 2, .shape = {rows, columns}}, &index);
+    bo_status status = bo_weights_declare(
+        context, weights, &(bo_weight_desc){.name = name, .rank = 2, .shape = (size_t[]){rows, columns}}, &index);
     if (status == BO_OK) status = bo_weights_allocate(context, weights, true);
     if (status == BO_OK) status = bo_optimizer_create(context, optimizer, weights, &out->optimizer);
     if (status != BO_OK) lab_descent_close(out);
@@ -68,7 +68,7 @@ bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, c
 bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor)
 {
     bo_context *context = descent->tape.context;
-    bo_weight *w = bo_weights_find(descent->tape.weights, "w");
+    const bo_weight *w = bo_weights_find(descent->tape.weights, "w");
     const size_t bytes = w->rows * w->columns * sizeof *gradient;
     double norm;
     BO_TRY(bo_weights_backend(descent->tape.weights)->write(context, w->gradient, gradient, bytes));

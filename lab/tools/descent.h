@@ -19,7 +19,7 @@ typedef struct lab_descent {
     lab_tape tape;
     bo_optimizer *optimizer; /* NULL before it is ready */
     bo_value loss;
-    bo_pass pass; /* training; every run has a seed of its own */
+    bo_graph_pass pass; /* training; every run has a seed of its own */
 } lab_descent;
 
 /* w - factor · gradient and nothing else: no momentum, no clipping, rate 1. */

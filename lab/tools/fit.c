@@ -47,6 +47,6 @@ bo_status lab_fit_predict(lab_fit *fit, const float *x, float *prediction)
 {
     const lab_tape *tape = &fit->descent.tape;
     BO_TRY(bo_graph_write(tape->context, tape->graph, fit->x, x));
-    BO_TRY(bo_graph_run(tape->context, tape->graph, &(bo_pass){0}));
+    BO_TRY(bo_graph_run(tape->context, tape->graph, &(bo_graph_pass){0}));
     return bo_graph_read(tape->context, tape->graph, fit->prediction, prediction);
 }

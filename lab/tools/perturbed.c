@@ -4,12 +4,12 @@
 
 bo_value lab_perturb_noise(bo_graph *graph, bo_value x, const void *attributes)
 {
-    return bo_graph_one(graph, BO_OP_NOISE, attributes, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_NOISE, attributes, 1, &x);
 }
 
 bo_value lab_perturb_dropout(bo_graph *graph, bo_value x, const void *attributes)
 {
-    return bo_graph_one(graph, BO_OP_DROPOUT, attributes, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_DROPOUT, attributes, 1, &x);
 }
 
 bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,
@@ -19,7 +19,8 @@ bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, co
     const bo_value x = bo_graph_input(out->tape.graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
     const bo_value y = bo_graph_input(out->tape.graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
     const bo_value seen = perturbation ? perturbation->record(out->tape.graph, x, perturbation->user) : x;
-    const bo_value prediction = lab_graph_linear(out->tape.graph, "w", seen, 1, (bo_init){BO_INIT_ZERO, 0, 0});
+    const bo_value prediction =
+        lab_graph_linear(out->tape.graph, "w", seen, 1, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
     const bo_value loss = lab_graph_squares(out->tape.graph, prediction, y);
     bo_status status = lab_descent_ready(out, loss, scale * (double)p->rows, optimizer, seed);
     if (status == BO_OK) status = bo_graph_write(context, out->tape.graph, x, p->x_single);

@@ -12,15 +12,17 @@ static bo_status record(lab_stochastic *s)
     s->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, rows, d);
     s->y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, rows, 1);
     const bo_value owner = bo_graph_input(graph, "owner", BO_ELEMENT_INT32, rows, 1);
-    const bo_value w = bo_graph_weight(graph, &(bo_weight){.name = name, .rank = 2, .shape = {s->runs, d}});
-    const bo_value ones = bo_graph_weight(
-        graph,
-        &(bo_weight){.name = ones_name, .rank = 2, .shape = {1, d}, .init = {BO_INIT_ONE, 0, 0}, .frozen = true});
-    const bo_value own = bo_graph_one(graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){owner, w});
-    const bo_value products =
-        bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){s->x, own});
-    const bo_value dot =
-        bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){products, ones});
+    const bo_value w =
+        bo_graph_weight(graph, &(bo_weight_desc){.name = name, .rank = 2, .shape = (size_t[]){s->runs, d}});
+    const bo_value ones = bo_graph_weight(graph, &(bo_weight_desc){.name = ones_name,
+                                                                   .rank = 2,
+                                                                   .shape = (size_t[]){1, d},
+                                                                   .init = {BO_WEIGHT_LAW_ONE, 0, 0},
+                                                                   .frozen = true});
+    const bo_value own = bo_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){owner, w});
+    const bo_value products = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){s->x, own});
+    const bo_value dot = bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
+                                      (bo_value[]){products, ones});
     const bo_value loss = lab_graph_squares(s->descent.tape.graph, dot, s->y);
     BO_TRY(lab_descent_ready(&s->descent, loss, 0.5 * (double)s->runs, &lab_plain_descent, 1));
     int32_t *owners = bo_alloc_raw(s->descent.tape.context, rows, sizeof *owners, "owners of examples");

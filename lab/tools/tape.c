@@ -4,7 +4,7 @@
 bo_status lab_tape_open(bo_context *context, lab_tape *out)
 {
     *out = (lab_tape){.context = context};
-    BO_TRY(bo_weights_create(context, bo_backend_cpu(), &out->weights));
+    BO_TRY(bo_weights_create(context, &out->weights));
     return bo_graph_create(context, out->weights, &out->graph);
 }
 
@@ -20,35 +20,36 @@ void lab_tape_close(lab_tape *tape)
 bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t columns)
 {
     return bo_graph_weight(
-        tape->graph, &(bo_weight){.name = (char *)name, .rank = 2, .shape = {rows, columns}, .role = BO_WEIGHT_VECTOR});
+        tape->graph,
+        &(bo_weight_desc){.name = name, .rank = 2, .shape = (size_t[]){rows, columns}, .role = BO_WEIGHT_ROLE_VECTOR});
 }
 
 static bo_value multiply(bo_graph *graph, bo_value x, bo_value weight)
 {
-    return bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){x, weight});
+    return bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){x, weight});
 }
 
-bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_init init)
+bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_weight_init init)
 {
-    const bo_weight weight = {
-        .name = (char *)name, .rank = 2, .shape = {out, bo_graph_columns(graph, x)}, .init = init};
+    const bo_weight_desc weight = {
+        .name = name, .rank = 2, .shape = (size_t[]){out, bo_graph_columns(graph, x)}, .init = init};
     return multiply(graph, x, bo_graph_weight(graph, &weight));
 }
 
 bo_value lab_graph_unary(bo_graph *graph, bo_unary function, bo_value x)
 {
-    return bo_graph_one(graph, BO_OP_UNARY, &(bo_unary_attributes){.function = function}, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = function}, 1, &x);
 }
 
 bo_value lab_graph_squares(bo_graph *graph, bo_value prediction, bo_value target)
 {
-    return bo_graph_one(graph, BO_OP_LOSS, &(bo_loss_attributes){.kind = BO_LOSS_KIND_MSE}, 2,
+    return bo_graph_one(graph, BO_OPERATION_LOSS, &(bo_loss_attributes){.kind = BO_LOSS_KIND_MSE}, 2,
                         (bo_value[]){prediction, target});
 }
 
 bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed)
 {
-    BO_TRY(bo_graph_plan(tape->context, tape->graph, &(bo_graph_desc){.loss = loss, .gradients = true}));
+    BO_TRY(bo_graph_compile(tape->context, tape->graph, &(bo_graph_compile_desc){.loss = loss, .gradients = true}));
     BO_TRY(bo_weights_allocate(tape->context, tape->weights, true));
     BO_TRY(bo_weights_init(tape->context, tape->weights, seed));
     return bo_graph_allocate(tape->context, tape->graph);
@@ -58,13 +59,13 @@ bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed)
 static bo_value weighted_sum(lab_tape *tape, bo_value output)
 {
     const size_t numbers = bo_graph_rows(tape->graph, output) * bo_graph_columns(tape->graph, output);
-    bo_value arriving = bo_graph_weight(tape->graph, &(bo_weight){.name = (char *)LAB_ARRIVING,
-                                                                  .rank = 2,
-                                                                  .shape = {1, numbers},
-                                                                  .init = {.law = BO_INIT_ONE},
-                                                                  .role = BO_WEIGHT_VECTOR,
-                                                                  .frozen = true});
-    return multiply(tape->graph, bo_nn_reshape(tape->graph, output, numbers), arriving);
+    bo_value arriving = bo_graph_weight(tape->graph, &(bo_weight_desc){.name = LAB_ARRIVING,
+                                                                       .rank = 2,
+                                                                       .shape = (size_t[]){1, numbers},
+                                                                       .init = {.law = BO_WEIGHT_LAW_ONE},
+                                                                       .role = BO_WEIGHT_ROLE_VECTOR,
+                                                                       .frozen = true});
+    return multiply(tape->graph, bo_graph_reshape(tape->graph, output, numbers), arriving);
 }
 
 bo_status lab_tape_plan(lab_tape *tape, bo_value output, uint64_t seed)
@@ -76,11 +77,9 @@ bo_status lab_tape_plan(lab_tape *tape, bo_value output, uint64_t seed)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-bo_status lab_tape_run(lab_tape *tape, const bo_pass *pass)
+bo_status lab_tape_run(lab_tape *tape, const bo_graph_pass *pass)
 {
-    const bo_backend *backend = bo_weights_backend(tape->weights);
-    const size_t bytes = bo_weights_floats(tape->weights) * sizeof(float);
-    BO_TRY(backend->zero(tape->context, bo_weights_gradients(tape->weights), bytes));
+    BO_TRY(bo_weights_zero_gradients(tape->context, tape->weights));
     return bo_graph_run(tape->context, tape->graph, pass);
 }
 
@@ -91,35 +90,17 @@ bo_status lab_tape_output(lab_tape *tape, float *out)
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-static bo_status find(const lab_tape *tape, const char *name, bo_weight **out)
-{
-    *out = bo_weights_find(tape->weights, name);
-    return *out ? BO_OK : bo_fail(tape->context, BO_INVALID, "the graph has no weight %s", name);
-}
-
-static size_t bytes_of(const bo_weight *weight)
-{
-    return weight->rows * weight->columns * sizeof(float);
-}
-
 bo_status lab_tape_write(const lab_tape *tape, const char *name, const float *numbers)
 {
-    bo_weight *weight;
-    BO_TRY(find(tape, name, &weight));
-    return bo_weights_backend(tape->weights)->write(tape->context, weight->data, numbers, bytes_of(weight));
+    return bo_weights_set(tape->context, tape->weights, name, numbers);
 }
 
 bo_status lab_tape_read(const lab_tape *tape, const char *name, float *numbers)
 {
-    bo_weight *weight;
-    BO_TRY(find(tape, name, &weight));
-    return bo_weights_backend(tape->weights)->read(tape->context, numbers, weight->data, bytes_of(weight));
+    return bo_weights_get(tape->context, tape->weights, name, numbers);
 }
 
 bo_status lab_tape_gradient(const lab_tape *tape, const char *name, float *out)
 {
-    bo_weight *weight;
-    BO_TRY(find(tape, name, &weight));
-    if (!weight->gradient) return bo_fail(tape->context, BO_INVALID, "the weight %s has no gradient", name);
-    return bo_weights_backend(tape->weights)->read(tape->context, out, weight->gradient, bytes_of(weight));
+    return bo_weights_get_gradient(tape->context, tape->weights, name, out);
 }

@@ -36,7 +36,7 @@ bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed);
 /* The same for the loss Σ arriving ∘ output. */
 bo_status lab_tape_plan(lab_tape *tape, bo_value output, uint64_t seed);
 /* Forward and backward; gradients are of this run alone. */
-bo_status lab_tape_run(lab_tape *tape, const bo_pass *pass);
+bo_status lab_tape_run(lab_tape *tape, const bo_graph_pass *pass);
 bo_status lab_tape_output(lab_tape *tape, float *out);
 /* All numbers of a leaf or weight, of its gradient. */
 bo_status lab_tape_write(const lab_tape *tape, const char *name, const float *numbers);
@@ -45,7 +45,7 @@ bo_status lab_tape_gradient(const lab_tape *tape, const char *name, float *out);
 
 /* What many graphs are made of: x Wᵀ with a weight of this name, its columns those of x; a function of each number; mean
  * squares against a target. */
-bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_init init);
+bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_weight_init init);
 bo_value lab_graph_unary(bo_graph *graph, bo_unary function, bo_value x);
 bo_value lab_graph_squares(bo_graph *graph, bo_value prediction, bo_value target);
 

@@ -56,7 +56,7 @@ unsigned bo_passes_linear(const bo_op_call *call)
 bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
 {
     const bo_norm_attributes *a = call->attributes;
-    if (a->kind != BO_NORMALIZE_RMS && a->kind != BO_NORMALIZE_LAYER) REFUSE("norm: no kind %d", (int)a->kind);
+    if (a->kind != BO_NORM_RMS && a->kind != BO_NORM_LAYER) REFUSE("norm: no kind %d", (int)a->kind);
     BO_TRY(begin(context, call, "norm", (size_t)1 + a->gain + a->bias));
     if (!a->width || call->in[0].columns % a->width)
         REFUSE("norm: groups of %zu do not divide %zu columns", a->width, call->in[0].columns);
@@ -88,7 +88,8 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
         REFUSE("rope: %zu columns of a head turn, expected an even number up to %zu", rotated, a->dim);
     if (a->base != 0 && !(a->base >= 1 && isfinite(a->base))) /* below 1 frequencies would grow without bound */
         REFUSE("rope: the base is %g, expected at least 1", a->base);
-    if (a->layout != BO_ROPE_HALVES && a->layout != BO_ROPE_NEIGHBORS) REFUSE("rope: no layout %d", (int)a->layout);
+    if (a->layout != BO_ROPE_LAYOUT_HALVES && a->layout != BO_ROPE_LAYOUT_NEIGHBORS)
+        REFUSE("rope: no layout %d", (int)a->layout);
     give_like_first(call);
     return BO_OK;
 }
@@ -168,7 +169,7 @@ bo_status bo_shape_scale(bo_context *context, bo_op_call *call)
 {
     BO_TRY(begin(context, call, "scale", 2));
     BO_TRY(check_floats(context, call, "scale", 1, "the factor", 0, 0));
-    const bo_operand *x = &call->in[0], *s = &call->in[1];
+    const bo_tensor *x = &call->in[0], *s = &call->in[1];
     bool one = s->rows == 1 && s->columns == 1, column = s->rows == 1 && s->columns == x->columns,
          row = s->rows == x->rows && s->columns == 1;
     if (!one && !column && !row)
@@ -180,12 +181,11 @@ bo_status bo_shape_scale(bo_context *context, bo_op_call *call)
 
 bo_status bo_shape_product(bo_context *context, bo_op_call *call)
 {
-    const bo_product_attributes *a = call->attributes;
-    size_t most = sizeof a->powers / sizeof *a->powers;
-    if (call->inputs < 1 || call->inputs > most) REFUSE("product: %zu factors, expected 1 to %zu", call->inputs, most);
+    if (call->inputs < 1 || call->inputs > BO_PRODUCT_FACTORS)
+        REFUSE("product: %zu factors, expected 1 to %d", call->inputs, BO_PRODUCT_FACTORS);
     BO_TRY(begin(context, call, "product", call->inputs));
     for (size_t i = 0; i < call->inputs; i++) {
-        double power = a->powers[i];
+        double power = bo_product_power(call->attributes, i);
         if (power != 0 && !(power >= (double)FLT_MIN && is_float(power)))
             REFUSE("product: the power of factor %zu is %g, expected a positive number", i + 1, power);
         BO_TRY(check_floats(context, call, "product", i, "a factor", call->in[0].rows, call->in[0].columns));
@@ -280,8 +280,8 @@ bo_status bo_shape_noise(bo_context *context, bo_op_call *call)
 bo_status bo_shape_round(bo_context *context, bo_op_call *call)
 {
     const bo_round_attributes *a = call->attributes;
-    if ((unsigned)a->value >= BO_SMALL_COUNT || (unsigned)a->gradient >= BO_SMALL_COUNT)
-        REFUSE("round: formats %d and %d, expected 0 to %d", (int)a->value, (int)a->gradient, BO_SMALL_COUNT - 1);
+    if ((unsigned)a->value >= BO_SMALL_FLOAT_COUNT || (unsigned)a->gradient >= BO_SMALL_FLOAT_COUNT)
+        REFUSE("round: formats %d and %d, expected 0 to %d", (int)a->value, (int)a->gradient, BO_SMALL_FLOAT_COUNT - 1);
     BO_TRY(begin(context, call, "round", 1));
     give_like_first(call);
     return BO_OK;
@@ -290,5 +290,5 @@ bo_status bo_shape_round(bo_context *context, bo_op_call *call)
 unsigned bo_passes_round(const bo_op_call *call)
 {
     const bo_round_attributes *a = call->attributes;
-    return a->gradient == BO_SMALL_NONE ? 1 : 0;
+    return a->gradient == BO_SMALL_FLOAT_NONE ? 1 : 0;
 }

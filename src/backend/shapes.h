@@ -33,9 +33,20 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call);
 bo_status bo_shape_pool(bo_context *context, bo_op_call *call);
 bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call);
 
-/* Windows with what is 0 and stands for 1 filled in; how many fit along an axis (0: height, 1: width), 0 where none does. */
-bo_windows bo_windows_resolve(const bo_windows *windows);
-size_t bo_windows_count(const bo_windows *windows, size_t axis);
+enum { BO_PRODUCT_FACTORS = 4 };
+static inline double bo_product_power(const bo_product_attributes *attributes, size_t factor)
+{
+    const double powers[] = {attributes->first, attributes->second, attributes->third, attributes->fourth};
+    return powers[factor];
+}
+
+/* Windows by axis: 0 is the height, 1 the width. */
+typedef struct bo_grid {
+    size_t size[2], kernel[2], stride[2], before[2], after[2];
+} bo_grid;
+/* Windows with what is 0 and stands for 1 filled in; how many fit along an axis, 0 where none does. */
+bo_grid bo_grid_of(const bo_windows *windows);
+size_t bo_grid_count(const bo_grid *grid, size_t axis);
 /* The memory of a causal convolution of so many channels: the last rows of each sequence. */
 size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
 

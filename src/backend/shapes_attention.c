@@ -9,19 +9,19 @@ typedef struct given {
 } given;
 
 /* In the order of bo_attention_given. */
-static void list_given(const bo_attention *attention, size_t tokens, given list[BO_GIVEN_COUNT])
+static void list_given(const bo_attention *attention, size_t tokens, given list[BO_ATTENTION_GIVEN_COUNT])
 {
     const bo_attention_desc *d = bo_attention_describe(attention);
     static const struct {
         const char *name;
         bo_parameter parameter;
-    } parameters[BO_GIVEN_COUNT] = {
+    } parameters[BO_ATTENTION_GIVEN_COUNT] = {
         [1] = {"sigma", BO_PARAMETER_SIGMA},   [2] = {"m", BO_PARAMETER_M},
         [3] = {"mix", BO_PARAMETER_MIX},       [5] = {"log_decay", BO_PARAMETER_LOG_DECAY},
         [6] = {"lambda", BO_PARAMETER_LAMBDA}, [7] = {"m_k", BO_PARAMETER_M_K},
         [8] = {"bias", BO_PARAMETER_BIAS},     [9] = {"bias_k", BO_PARAMETER_BIAS_K},
     };
-    for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
+    for (size_t i = 0; i < BO_ATTENTION_GIVEN_COUNT; i++)
         if (parameters[i].name)
             list[i] =
                 (given){parameters[i].name, 1, bo_parameter_size(attention, parameters[i].parameter) * d->key_heads};
@@ -33,7 +33,7 @@ static void list_given(const bo_attention *attention, size_t tokens, given list[
 static bo_status check_given(bo_context *context, const bo_op_call *call, size_t i, const given *g)
 {
     const bo_attention_attributes *a = call->attributes;
-    const bo_operand *in = &call->in[i];
+    const bo_tensor *in = &call->in[i];
     if (!g->columns)
         REFUSE("attention: kind %s takes no %s", bo_attention_kind_name(bo_attention_describe(a->attention)->kind),
                g->name);
@@ -46,12 +46,12 @@ static bo_status check_given(bo_context *context, const bo_op_call *call, size_t
 static bo_status check_flags(bo_context *context, const bo_attention_attributes *a)
 {
     if (!a->attention) REFUSE("attention: none is given");
-    if (a->given >> BO_GIVEN_COUNT) REFUSE("attention: %#x names inputs that do not exist", a->given);
+    if (a->given >> BO_ATTENTION_GIVEN_COUNT) REFUSE("attention: %#x names inputs that do not exist", a->given);
     if (a->ask && !a->cross) REFUSE("attention: only cross attention asks states without keys of its own");
     if (a->source && a->cross) REFUSE("attention: the queries of cross attention are the stream's, not the source's");
-    if (a->ask && a->given & (BO_GIVEN_LOG_GATE | BO_GIVEN_BETA))
+    if (a->ask && a->given & (BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA))
         REFUSE("attention: what only asks has no keys that %s could belong to",
-               a->given & BO_GIVEN_LOG_GATE ? "log_gate" : "beta");
+               a->given & BO_ATTENTION_GIVEN_LOG_GATE ? "log_gate" : "beta");
     return BO_OK;
 }
 
@@ -76,13 +76,13 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
     BO_TRY(check_flags(context, a));
     const bo_attention_desc *d = bo_attention_describe(a->attention);
     size_t at = a->ask ? 1 : 3;
-    given list[BO_GIVEN_COUNT];
+    given list[BO_ATTENTION_GIVEN_COUNT];
     BO_TRY(begin(context, call, "attention", at + (size_t)__builtin_popcount(a->given)));
     BO_TRY(check_rows(context, call));
     list_given(a->attention, a->ask ? 0 : call->in[1].rows, list);
-    for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
+    for (size_t i = 0; i < BO_ATTENTION_GIVEN_COUNT; i++)
         if (a->given >> i & 1) BO_TRY(check_given(context, call, at++, &list[i]));
-    if (bo_gate_width(d) && !a->ask && !(a->given & BO_GIVEN_LOG_GATE))
+    if (bo_gate_width(d) && !a->ask && !(a->given & BO_ATTENTION_GIVEN_LOG_GATE))
         REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_kind_name(d->kind),
                bo_gate_name(d->gate));
     give(call, 0, call->in[0].rows, d->heads * d->value_dim);

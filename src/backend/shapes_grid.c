@@ -4,41 +4,44 @@
 
 /* ---- windows --------------------------------------------------------------------------------------------------- */
 
-bo_windows bo_windows_resolve(const bo_windows *windows)
+bo_grid bo_grid_of(const bo_windows *windows)
 {
-    bo_windows w = *windows;
+    const bo_axis_windows *axes[2] = {&windows->height, &windows->width};
+    bo_grid grid;
     for (size_t i = 0; i < 2; i++) {
-        if (!w.kernel[i]) w.kernel[i] = 1;
-        if (!w.stride[i]) w.stride[i] = 1;
+        grid.size[i] = axes[i]->size;
+        grid.kernel[i] = axes[i]->kernel ? axes[i]->kernel : 1;
+        grid.stride[i] = axes[i]->stride ? axes[i]->stride : 1;
+        grid.before[i] = axes[i]->before;
+        grid.after[i] = axes[i]->after;
     }
-    return w;
+    return grid;
 }
 
-static size_t padded(const bo_windows *w, size_t axis)
+static size_t padded(const bo_grid *w, size_t axis)
 {
     return w->before[axis] + w->size[axis] + w->after[axis];
 }
 
-size_t bo_windows_count(const bo_windows *windows, size_t axis)
+size_t bo_grid_count(const bo_grid *w, size_t axis)
 {
-    bo_windows w = bo_windows_resolve(windows);
-    size_t size = padded(&w, axis);
-    return size < w.kernel[axis] ? 0 : (size - w.kernel[axis]) / w.stride[axis] + 1;
+    size_t size = padded(w, axis);
+    return size < w->kernel[axis] ? 0 : (size - w->kernel[axis]) / w->stride[axis] + 1;
 }
 
-static bo_status check_axis(bo_context *context, const char *op, const bo_windows *w, size_t axis)
+static bo_status check_axis(bo_context *context, const char *op, const bo_grid *w, size_t axis)
 {
     static const char *const names[] = {"height", "width"};
     size_t largest = w->size[axis] | w->kernel[axis] | w->stride[axis] | w->before[axis] | w->after[axis];
     if (largest >> 31) REFUSE("%s: a %s or what lies around it is 2^31 or more", op, names[axis]);
-    if (!bo_windows_count(w, axis))
+    if (!bo_grid_count(w, axis))
         REFUSE("%s: the kernel's %s is %zu, expected at most %zu, the padded image's (%zu + %zu + %zu)", op,
                names[axis], w->kernel[axis], padded(w, axis), w->before[axis], w->size[axis], w->after[axis]);
     return BO_OK;
 }
 
 /* Images of that size divide the rows, and windows fit them. */
-static bo_status check_windows(bo_context *context, const char *op, const bo_windows *w, size_t rows)
+static bo_status check_windows(bo_context *context, const char *op, const bo_grid *w, size_t rows)
 {
     if (!w->size[0] || !w->size[1])
         REFUSE("%s: images are of %zu x %zu places, expected at least 1 x 1", op, w->size[0], w->size[1]);
@@ -51,9 +54,9 @@ static bo_status check_windows(bo_context *context, const char *op, const bo_win
     return BO_OK;
 }
 
-static size_t rows_of_windows(const bo_windows *w, size_t rows)
+static size_t rows_of_windows(const bo_grid *w, size_t rows)
 {
-    return times(rows / (w->size[0] * w->size[1]), bo_windows_count(w, 0) * bo_windows_count(w, 1));
+    return times(rows / (w->size[0] * w->size[1]), bo_grid_count(w, 0) * bo_grid_count(w, 1));
 }
 
 /* ---- convolution ----------------------------------------------------------------------------------------------- */
@@ -62,7 +65,7 @@ static size_t rows_of_windows(const bo_windows *w, size_t rows)
 static bo_status check_causal(bo_context *context, const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
-    bo_windows w = bo_windows_resolve(&a->windows);
+    bo_grid w = bo_grid_of(&a->windows);
     if (w.size[0] > 1 || w.kernel[0] != 1 || w.before[0] || w.after[0])
         REFUSE("convolution: within sequences the height of images and kernel is 1, found %zu and %zu", w.size[0],
                w.kernel[0]);
@@ -78,11 +81,11 @@ static bo_status check_causal(bo_context *context, const bo_op_call *call)
 bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
-    bo_windows w = bo_windows_resolve(&a->windows);
+    bo_grid w = bo_grid_of(&a->windows);
     BO_TRY(begin(context, call, "convolution", (size_t)2 + a->bias));
     size_t rows = call->in[0].rows, in = call->in[0].columns, out = call->in[1].rows,
            groups = a->groups ? a->groups : 1;
-    bool causal = !a->windows.size[1];
+    bool causal = !a->windows.width.size;
     if (causal)
         BO_TRY(check_causal(context, call));
     else
@@ -99,7 +102,7 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
 
 size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels)
 {
-    return (bo_windows_resolve(&attributes->windows).kernel[1] - 1) * channels * sizeof(float);
+    return (bo_grid_of(&attributes->windows).kernel[1] - 1) * channels * sizeof(float);
 }
 
 /* ---- pooling --------------------------------------------------------------------------------------------------- */
@@ -107,7 +110,7 @@ size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, s
 bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
 {
     const bo_pool_attributes *a = call->attributes;
-    bo_windows w = bo_windows_resolve(&a->windows);
+    bo_grid w = bo_grid_of(&a->windows);
     if ((unsigned)a->kind >= BO_POOL_COUNT) REFUSE("pool: no kind %d", (int)a->kind);
     BO_TRY(begin(context, call, "pool", 1));
     BO_TRY(check_windows(context, "pool", &w, call->in[0].rows));

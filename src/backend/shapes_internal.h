@@ -37,7 +37,7 @@ static inline const char *elements(bo_element element)
 static inline bo_status check(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
                               bo_element element, size_t rows, size_t columns)
 {
-    const bo_operand *in = &call->in[i];
+    const bo_tensor *in = &call->in[i];
     size_t wanted_rows = rows ? rows : in->rows, wanted_columns = columns ? columns : in->columns;
     if (in->element != element || in->rows != wanted_rows || in->columns != wanted_columns)
         REFUSE("%s: %s is %zu x %zu %s, expected %zu x %zu %s", op, what, in->rows, in->columns, elements(in->element),
@@ -77,7 +77,7 @@ static inline bo_status check_tokens(bo_context *context, const bo_op_call *call
 
 static inline void give(bo_op_call *call, size_t i, size_t rows, size_t columns)
 {
-    call->out[i] = (bo_operand){.element = BO_ELEMENT_FLOAT32, .rows = rows, .columns = columns};
+    call->out[i] = (bo_tensor){.element = BO_ELEMENT_FLOAT32, .rows = rows, .columns = columns};
     if (call->outputs < i + 1) call->outputs = i + 1;
 }
 

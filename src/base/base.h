@@ -16,6 +16,9 @@ bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...
  * compiled for a later version, whose fields this one does not know. */
 bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_t reserved[4]);
 
+/* "" again, so that a function of the caller that fails without a sentence can be told from one that gave its own. */
+void bo_context_forget_error(bo_context *context);
+
 #define BO_TRY(expression)                                                                                             \
     do {                                                                                                               \
         bo_status bo_try_status_ = (expression);                                                                       \

@@ -146,10 +146,26 @@ bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...
 bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_t reserved[4])
 {
     if (!(reserved[0] | reserved[1] | reserved[2] | reserved[3])) return BO_OK;
-    return bo_fail(context, BO_INVALID,
-                   "%s: its reserved words are not zero; initialize it with {0}, or use the version of the library that "
-                   "the program was compiled for (this is " BO_VERSION_STRING ")",
-                   name);
+    return bo_fail(
+        context, BO_INVALID,
+        "%s: its reserved words are not zero; initialize it with {0}, or use the version of the library that "
+        "the program was compiled for (this is " BO_VERSION_STRING ")",
+        name);
+}
+
+bo_status bo_context_fail(bo_context *context, bo_status status, const char *format, ...)
+{
+    char message[sizeof context->error];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return bo_fail(context, status, "%s", message);
+}
+
+void bo_context_forget_error(bo_context *context)
+{
+    context->error[0] = 0;
 }
 
 void bo_log(bo_context *context, bo_log_level level, const char *format, ...)

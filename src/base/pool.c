@@ -233,3 +233,23 @@ void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg)
     }
     for (size_t i = 0; i < count; i++) task(arg, i, nested ? worker : 0);
 }
+
+typedef struct ranges {
+    bo_range_fn range;
+    void *user;
+    size_t count, grain;
+} ranges;
+
+static void range_task(void *arg, size_t index, int worker)
+{
+    const ranges *r = arg;
+    const size_t begin = index * r->grain, left = r->count - begin;
+    (void)worker;
+    r->range(r->user, begin, begin + (left < r->grain ? left : r->grain));
+}
+
+void bo_context_parallel(bo_context *context, size_t count, size_t grain, bo_range_fn range, void *user)
+{
+    ranges r = {range, user, count, grain ? grain : 1};
+    bo_parallel(context, count / r.grain + (count % r.grain != 0), range_task, &r);
+}

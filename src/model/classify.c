@@ -125,7 +125,7 @@ static bo_status run(bo_context *context, piece_reader *p, const int32_t *ids, s
 {
     const size_t lengths[2] = {count, PIECE_ROWS - count};
     const bo_model_graph *g = &p->graph;
-    const bo_pass pass = {.sequences = 2, .lengths = lengths, .states = p->states};
+    const bo_graph_pass pass = {.sequences = 2, .lengths = lengths, .states = p->states};
     BO_TRY(write_pooling(context, p, count, p->positions));
     memcpy(p->tokens, ids, count * sizeof *ids);
     memset(p->tokens + count, 0, (PIECE_ROWS - count) * sizeof *ids);
@@ -275,7 +275,7 @@ static bo_status packer_make(bo_context *context, const labeler *l, size_t rows,
 /* Logits of examples l->chosen[0 … count - 1]. */
 static bo_status run_pack(bo_context *context, labeler *l, const packer *p, size_t count, float *out)
 {
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     BO_TRY(bo_text_pack_fill(context, p->pack, l->texts, l->chosen, count));
     BO_TRY(bo_model_graph_fill(context, l->model, &p->graph, p->pack, &pass));
     BO_TRY(bo_graph_run(context, p->graph.graph, &pass));

@@ -64,7 +64,7 @@ static bo_status fill(bo_context *context, evaluator *e, uint64_t first, size_t 
 
 static bo_status run_windows(bo_context *context, evaluator *e, bo_model_graph *g, size_t rows)
 {
-    const bo_pass pass = {0};
+    const bo_graph_pass pass = {0};
     BO_TRY(bo_graph_allocate(context, g->graph));
     for (uint64_t first = 0; first < e->scored; first += rows) {
         BO_TRY(note_progress(context, e, first));
@@ -229,7 +229,7 @@ static void close_scoring(scoring *s)
 /* Packs are laid in order, but an example may overtake another into an earlier pack: those past the last are left out. */
 static bo_status score_pack(bo_context *context, scoring *s, size_t *examples, size_t count)
 {
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     size_t wanted = 0;
     for (size_t i = 0; i < count; i++)
         if (examples[i] < s->most) examples[wanted++] = examples[i];

@@ -9,7 +9,7 @@ static bo_value index_input(bo_graph *graph, const char *name, size_t rows)
 
 static bo_value choose(bo_graph *graph, bo_value which, bo_value x)
 {
-    return bo_graph_one(graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){which, x});
+    return bo_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){which, x});
 }
 
 /* ====================================================================================================================
@@ -20,11 +20,11 @@ static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 {
     const bo_model_desc *d = &s->model->desc;
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    bo_weight own = {.name = name.text,
-                     .rank = 2,
-                     .shape = {rows, d->width},
-                     .role = BO_WEIGHT_HEAD,
-                     .init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)d->width)}};
+    bo_weight_desc own = {.name = name.text,
+                          .rank = 2,
+                          .shape = (size_t[]){rows, d->width},
+                          .role = BO_WEIGHT_ROLE_HEAD,
+                          .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)d->width)}};
     if (d->parametrization == BO_PARAMETRIZATION_UNIT) own.init.b = 1, own.scale = 1 / (double)d->width;
     return bo_graph_weight(s->graph, &own);
 }
@@ -33,11 +33,11 @@ static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 static bo_value head(const bo_stack *s)
 {
     const bo_model_desc *d = &s->model->desc;
-    bo_weight tied = {.name = "model.embed_tokens.weight",
-                      .rank = 2,
-                      .shape = {d->vocab, d->width},
-                      .role = BO_WEIGHT_EMBEDDING,
-                      .init = {.law = BO_INIT_NORMAL, .b = BO_STACK_TIED}};
+    bo_weight_desc tied = {.name = "model.embed_tokens.weight",
+                           .rank = 2,
+                           .shape = (size_t[]){d->vocab, d->width},
+                           .role = BO_WEIGHT_ROLE_EMBEDDING,
+                           .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = BO_STACK_TIED}};
     return d->untied ? head_weight(s, "lm_head", d->vocab) : bo_graph_weight(s->graph, &tied);
 }
 
@@ -262,7 +262,7 @@ static bo_value add_summary(const translating *r, bo_value summary, bo_value x)
 {
     bo_graph_scope(r->out->graph, "summary");
     bo_linear_desc desc = {
-        .out = r->model->desc.width, .bias = r->model->desc.bias, .init = {.law = BO_INIT_ZERO, .a = 1}, .residual = x};
+        .out = r->model->desc.width, .bias = r->model->desc.bias, .init = {.law = BO_WEIGHT_LAW_ZERO}, .residual = x};
     return bo_nn_linear(r->out->graph, "model.summary", summary, &desc);
 }
 
@@ -391,7 +391,7 @@ static bo_status write_source(bo_context *context, const bo_model_graph *graph, 
 }
 
 bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
-                              const bo_text_pack *packed, bo_pass *pass)
+                              const bo_text_pack *packed, bo_graph_pass *pass)
 {
     const bo_packed_stream *stream = &packed->stream;
     const bool translates = model->desc.task == BO_MODEL_TASK_TRANSLATE;
@@ -423,9 +423,9 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
     if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));
     record[model->desc.task](model, desc, out);
-    bo_graph_desc plan = {
+    bo_graph_compile_desc plan = {
         .loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
-    bo_status status = bo_graph_plan(context, out->graph, &plan);
+    bo_status status = bo_graph_compile(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;
 }

@@ -322,7 +322,7 @@ static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t 
     for (size_t s = 0; g->summary && s < size; s++)
         memcpy(lanes->summaries + s * lanes->model->desc.width, source_block(lanes, first + s), lanes->source.bytes);
     if (g->summary) BO_TRY(bo_graph_write(context, g->graph, g->summary, lanes->summaries));
-    BO_TRY(bo_graph_run(context, g->graph, &(bo_pass){.states = lanes->table}));
+    BO_TRY(bo_graph_run(context, g->graph, &(bo_graph_pass){.states = lanes->table}));
     for (size_t s = 0; s < size; s++) lanes->tokens[first + s]++;
     return logits ? bo_graph_read(context, g->graph, g->logits, logits + first * lanes->model->desc.vocab) : BO_OK;
 }
@@ -550,7 +550,7 @@ static bo_status read_some(bo_context *context, const reading *r)
     bo_model_graph *g = &lanes->reads[bo_lanes_size_number(r->rows)];
     bo_model_graph_desc desc = {
         .rows = r->queries, .source_rows = r->rows, .most_sequences = r->queries, .half = BO_HALF_SOURCE};
-    bo_pass pass = {
+    bo_graph_pass pass = {
         .sequences = r->sequences, .lengths = r->lengths[0], .source_lengths = r->lengths[1], .states = r->table};
     BO_TRY(make_graph(context, lanes, &desc, g));
     BO_TRY(begin_states(context, r));

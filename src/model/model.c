@@ -79,7 +79,7 @@ static void describe_attentions(bo_model *model)
 bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora)
 {
     bo_model_graph probe;
-    BO_TRY(bo_weights_create(context, bo_backend_cpu(), &model->weights));
+    BO_TRY(bo_weights_create(context, &model->weights));
     BO_TRY(bo_model_parametrize(context, model));
     bo_weights_set_lora(model->weights, lora);
     bo_model_graph_desc desc = {.rows = 1, .logits = true};
@@ -164,7 +164,7 @@ const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
 
 uint64_t bo_model_parameters(const bo_model *model)
 {
-    return bo_weights_numbers(model->weights, false);
+    return bo_weights_parameters(model->weights, false);
 }
 
 size_t bo_model_bytes(const bo_model *model)
@@ -253,30 +253,16 @@ bo_weight_info bo_model_weight(const bo_model *model, size_t index)
     const bo_weight *weight = bo_weights_at(model->weights, index);
     info.name = weight->name;
     info.rank = weight->rank;
-    memcpy(info.shape, weight->shape, sizeof info.shape);
+    memcpy(info.shape, weight->shape, weight->rank * sizeof *info.shape);
     return info;
-}
-
-static bo_status find_weight(bo_context *context, const bo_model *model, const char *name, bo_weight **out)
-{
-    *out = name ? bo_weights_find(model->weights, name) : NULL;
-    return *out ? BO_OK : bo_fail(context, BO_INVALID, "model: it has no weight '%s'", name ? name : "NULL");
 }
 
 bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out)
 {
-    bo_weight *weight;
-    BO_TRY(find_weight(context, model, name, &weight));
-    return bo_weights_backend(model->weights)
-        ->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
+    return bo_weights_get(context, model->weights, name, out);
 }
 
 bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values)
 {
-    bo_weight *weight;
-    BO_TRY(find_weight(context, model, name, &weight));
-    if (weight->element != BO_ELEMENT_FLOAT32)
-        return bo_fail(context, BO_INVALID, "model: weight '%s' is kept in fewer bits, for reading only", name);
-    return bo_weights_backend(model->weights)
-        ->write(context, weight->data, values, weight->rows * weight->columns * sizeof *values);
+    return bo_weights_set(context, model->weights, name, values);
 }

@@ -67,7 +67,7 @@ typedef struct bo_model_graph_desc {
     bool loss;                       /* targets -> loss, losses */
     bool logits;                     /* of the rows written into `chosen` */
     size_t chosen;                   /* how many; 0: 1 */
-    bool gradients, checkpoint;      /* see bo_graph_desc; need loss */
+    bool gradients, checkpoint;      /* see bo_graph_compile_desc; need loss */
     bo_value *stream;                /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bool bfloat16;                   /* likewise */
     bo_attention *const *attentions; /* one per layer, of the same parameters; NULL: the model's */
@@ -99,7 +99,7 @@ typedef struct bo_model_graph {
 
 /* Writes a pack into the inputs of a graph made for its sizes, and its sequences into the pass. */
 bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
-                              const bo_text_pack *packed, bo_pass *pass);
+                              const bo_text_pack *packed, bo_graph_pass *pass);
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out);

@@ -246,7 +246,7 @@ static bo_status run(bo_context *context, bo_session *session, bo_model_graph *g
                      const int32_t *targets)
 {
     const int32_t last = (int32_t)rows - 1;
-    const bo_pass pass = {.states = session->states};
+    const bo_graph_pass pass = {.states = session->states};
     BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, ids));
     if (graph->positions) {
         for (size_t i = 0; i < rows; i++) session->positions[i] = (int32_t)(session->tokens + i);

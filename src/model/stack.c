@@ -34,11 +34,9 @@ bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
 
 void bo_stack_loss(const bo_stack *s, const bo_value inputs[3], double scale, double smoothing, bo_model_graph *out)
 {
-    bo_value results[BO_OP_OUTPUTS] = {0};
     bo_cross_entropy_attributes attributes = {.scale = scale, .smoothing = smoothing};
-    bo_graph_apply(s->graph, BO_OP_CROSS_ENTROPY, &attributes, 3, inputs, results);
-    out->loss = results[0];
-    out->losses = results[1];
+    out->loss = bo_graph_one(s->graph, BO_OPERATION_CROSS_ENTROPY, &attributes, 3, inputs);
+    out->losses = bo_graph_output(s->graph, out->loss, 1);
     bo_graph_keep(s->graph, out->loss);
     bo_graph_keep(s->graph, out->losses);
 }
@@ -46,7 +44,7 @@ void bo_stack_loss(const bo_stack *s, const bo_value inputs[3], double scale, do
 void bo_stack_logits(const bo_stack *s, const bo_value inputs[2], double scale, bo_model_graph *out)
 {
     bo_linear_attributes attributes = {.weights = 1, .scale = scale};
-    out->logits = bo_graph_one(s->graph, BO_OP_LINEAR, &attributes, 2, inputs);
+    out->logits = bo_graph_one(s->graph, BO_OPERATION_LINEAR, &attributes, 2, inputs);
     bo_graph_keep(s->graph, out->logits);
 }
 
@@ -74,7 +72,7 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
     bo_graph_scope(s->graph, s->source ? "source embedding" : "embedding");
     bo_value x =
         bo_nn_embedding(s->graph, "model.embed_tokens", tokens, d->vocab, d->width, d->untied ? 1 : BO_STACK_TIED);
-    if (!d->untied && is_steep(d)) x = bo_nn_factor(s->graph, x, 1 / BO_STACK_TIED);
+    if (!d->untied && is_steep(d)) x = bo_graph_scale(s->graph, x, 1 / BO_STACK_TIED);
     x = bo_nn_positions(s->graph, bo_nn_join(s->root, ".embed_positions").text, x, s->positions, d->positions,
                         bo_model_positions(d));
     x = bo_nn_dropout(s->graph, x, d->dropout, s->source ? BO_STACK_SOURCE_STREAM : 0);
@@ -167,7 +165,7 @@ static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, bo_valu
  * that they need not be turned back until the next one. */
 static bo_value turned(const bo_stack *s, bo_value x)
 {
-    return bo_graph_one(s->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){s->reversal, x});
+    return bo_graph_one(s->graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){s->reversal, x});
 }
 
 bo_value bo_stack_record(const bo_stack *s, bo_value x)

@@ -15,7 +15,7 @@ struct bo_stack {
     bo_features *const *mlp_maps;    /* one per layer; NULL: the MLP is another */
     size_t number;                   /* of the first layer: states, calibrations and dropout (bo_model_place) */
     size_t tokens, most_sequences;   /* see bo_model_graph_desc */
-    bool source;                     /* rows are the source's (bo_pass) */
+    bool source;                     /* rows are the source's (bo_graph_pass) */
     bo_value positions;              /* 0: the model has none */
     bo_value reversal; /* layers 1, 3, … read rows in this order (bo_packed_stream); 0: all as they lie */
     bo_value *watched; /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */

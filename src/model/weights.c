@@ -190,7 +190,7 @@ static bo_status find_storable(bo_context *context, const bo_model *model, bool 
     bo_graph_storable(probe.graph, which);
     bo_model_graph_destroy(&probe);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)
-        if (bo_weights_at(model->weights, i)->role == BO_WEIGHT_VECTOR) which[i] = false;
+        if (bo_weights_at(model->weights, i)->role == BO_WEIGHT_ROLE_VECTOR) which[i] = false;
     return BO_OK;
 }
 

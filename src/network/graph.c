@@ -78,8 +78,8 @@ static void record_inputs(bo_recorder *r)
     const bo_examples *data = r->desc->data;
     bo_network_graph *out = r->out;
     const size_t rows = r->examples * bo_shape_places(shape);
-    const bo_weight drawn = {
-        .name = "input", .rank = 2, .shape = {rows, shape->channels}, .init = {BO_INIT_NORMAL, 0, 1}};
+    const bo_weight_desc drawn = {
+        .name = "input", .rank = 2, .shape = (size_t[]){rows, shape->channels}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}};
     out->drawn = r->desc->drawn;
     out->x = out->drawn ? bo_graph_weight(r->graph, &drawn)
                         : bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, rows, shape->channels);
@@ -143,7 +143,7 @@ static bo_value record_layer(bo_recorder *r, bo_layer *layer, const bo_value *va
 bo_value bo_record_chosen(bo_recorder *r, bo_value value)
 {
     if (!r->out->chosen) return value;
-    return bo_graph_one(r->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){r->out->chosen, value});
+    return bo_graph_one(r->graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){r->out->chosen, value});
 }
 
 static void finish(bo_recorder *r, const bo_value *values)
@@ -198,11 +198,11 @@ bo_status bo_network_graph_create(bo_context *context, const bo_network *network
     r.examples = examples;
     bo_status status = record(&r);
     if (status == BO_OK)
-        status = bo_graph_plan(context, out->graph,
-                               &(bo_graph_desc){.loss = out->loss,
-                                                .gradients = desc->gradients,
-                                                .checkpoint = desc->checkpoint,
-                                                .bfloat16 = desc->bfloat16});
+        status = bo_graph_compile(context, out->graph,
+                                  &(bo_graph_compile_desc){.loss = out->loss,
+                                                           .gradients = desc->gradients,
+                                                           .checkpoint = desc->checkpoint,
+                                                           .bfloat16 = desc->bfloat16});
     const size_t most = bo_max(examples * network->facts.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
     if (status == BO_OK && !(out->room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples")))
         status = BO_MEMORY;

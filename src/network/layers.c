@@ -23,7 +23,7 @@ static bo_value record_linear(bo_recorder *r)
     return bo_nn_linear(r->graph, r->layer->name, r->in[0],
                         &(bo_linear_desc){.out = r->shape.channels,
                                           .bias = r->options->bias,
-                                          .role = last ? BO_WEIGHT_HEAD : BO_WEIGHT_MATRIX});
+                                          .role = last ? BO_WEIGHT_ROLE_HEAD : BO_WEIGHT_ROLE_MATRIX});
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static const char *const unary_names[BO_UNARY_COUNT] = {"gelu",    "gelu-tanh", 
 static bo_value record_unary(bo_recorder *r)
 {
     const int function = bo_find_name(r->layer->type->name, unary_names, BO_UNARY_COUNT);
-    return bo_graph_one(r->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = (bo_unary)function}, 1, r->in);
+    return bo_graph_one(r->graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = (bo_unary)function}, 1, r->in);
 }
 
 /* ---- norms ----------------------------------------------------------------------------------------------------------------- */
@@ -62,7 +62,8 @@ static bo_value record_norm(bo_recorder *r)
 
 static bo_value reshape(bo_recorder *r)
 {
-    return r->shape.channels == r->shapes[0].channels ? r->in[0] : bo_nn_reshape(r->graph, r->in[0], r->shape.channels);
+    return r->shape.channels == r->shapes[0].channels ? r->in[0]
+                                                      : bo_graph_reshape(r->graph, r->in[0], r->shape.channels);
 }
 
 static bo_value record_flatten(bo_recorder *r)
@@ -142,14 +143,14 @@ static bo_value record_add(bo_recorder *r)
     if (!alike(r)) return 0;
     bo_value sum = r->in[0];
     for (size_t i = 1; i < r->layer->inputs; i++)
-        sum = bo_graph_one(r->graph, BO_OP_ADD, NULL, 2, (bo_value[]){sum, r->in[i]});
+        sum = bo_graph_one(r->graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){sum, r->in[i]});
     return sum;
 }
 
 static bo_value record_product(bo_recorder *r)
 {
     if (!alike(r)) return 0;
-    return bo_graph_one(r->graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, r->layer->inputs, r->in);
+    return bo_graph_one(r->graph, BO_OPERATION_PRODUCT, NULL, r->layer->inputs, r->in);
 }
 
 static bo_value record_concat(bo_recorder *r)
@@ -163,7 +164,7 @@ static bo_value record_concat(bo_recorder *r)
                                     bo_shape_text(&r->shapes[0]).text, bo_shape_text(&r->shapes[i]).text);
         r->shape.channels += r->shapes[i].channels;
     }
-    return bo_nn_concat(r->graph, r->layer->inputs, r->in);
+    return bo_graph_concat(r->graph, r->layer->inputs, r->in);
 }
 
 /* ---- scale ----------------------------------------------------------------------------------------------------------------- */
@@ -187,12 +188,13 @@ static const bo_layer_field scale_fields[] = {
 static bo_value record_scale(bo_recorder *r)
 {
     const bo_nn_name name = bo_nn_join(r->layer->name, ".scale");
-    bo_weight weight = {.name = (char *)(uintptr_t)name.text,
-                        .rank = 1,
-                        .shape = {r->options->kind ? 1 : r->shape.channels},
-                        .role = BO_WEIGHT_VECTOR,
-                        .init = {.law = BO_INIT_NORMAL, .a = r->options->scale}};
-    return bo_graph_one(r->graph, BO_OP_SCALE, NULL, 2, (bo_value[]){r->in[0], bo_graph_weight(r->graph, &weight)});
+    bo_weight_desc weight = {.name = name.text,
+                             .rank = 1,
+                             .shape = (size_t[]){r->options->kind ? 1 : r->shape.channels},
+                             .role = BO_WEIGHT_ROLE_VECTOR,
+                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .a = r->options->scale}};
+    return bo_graph_one(r->graph, BO_OPERATION_SCALE, NULL, 2,
+                        (bo_value[]){r->in[0], bo_graph_weight(r->graph, &weight)});
 }
 
 const bo_layer_type bo_layers_join[] = {
@@ -258,7 +260,7 @@ static bo_value record_mask(bo_recorder *r)
     float *mask = draw_mask(r);
     const bo_value value = bo_record_constant(r, "mask", BO_ELEMENT_FLOAT32, rows, width, mask);
     if (value) r->out->mask = mask;
-    return bo_graph_one(r->graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, (bo_value[]){r->in[0], value});
+    return bo_graph_one(r->graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){r->in[0], value});
 }
 
 static bo_value record_noise(bo_recorder *r)
@@ -282,6 +284,11 @@ const bo_layer_type bo_layers_noise[] = {
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------- */
 
+static bool fits(const bo_axis_windows *axis)
+{
+    return axis->kernel <= axis->size + axis->before + axis->after;
+}
+
 /* Kernel, stride and padding as the layer has them; along a sequence only the second counts. */
 static bool windows_of(bo_recorder *r, bo_windows *out)
 {
@@ -294,26 +301,19 @@ static bool windows_of(bo_recorder *r, bo_windows *out)
                                              : kernel[0],
                               o->stride[1] ? o->stride[1] : kernel[1]};
     const size_t around[2] = {flat ? 0 : o->padding[0], o->padding[1]};
-    *out = (bo_windows){.size = {image.height, image.width},
-                        .kernel = {kernel[0], kernel[1]},
-                        .stride = {stride[0], stride[1]},
-                        .before = {around[0], around[1]},
-                        .after = {around[0], around[1]}};
+    *out = (bo_windows){.height = {image.height, kernel[0], stride[0], around[0], around[0]},
+                        .width = {image.width, kernel[1], stride[1], around[1], around[1]}};
     if (o->global) *out = bo_nn_windows_all(image);
     if (o->same) *out = bo_nn_windows_same(image, kernel, stride);
-    if (o->causal) out->before[1] = kernel[1] - 1, out->after[1] = 0;
+    if (o->causal) out->width.before = kernel[1] - 1, out->width.after = 0;
     if (o->causal && (!flat || stride[1] != 1)) {
         bo_record_refuse(r, "\"padding\": \"causal\" is for sequences, with a stride of 1");
         return false;
     }
-    for (size_t i = 0; i < 2; i++) {
-        if (out->kernel[i] <= image.height * (i == 0) + image.width * (i == 1) + out->before[i] + out->after[i])
-            continue;
-        bo_record_refuse(r, "kernel %zu x %zu is larger than its input of %zu x %zu%s", out->kernel[0], out->kernel[1],
-                         image.height, image.width, around[0] || around[1] ? " with its padding" : "");
-        return false;
-    }
-    return true;
+    if (fits(&out->height) && fits(&out->width)) return true;
+    bo_record_refuse(r, "kernel %zu x %zu is larger than its input of %zu x %zu%s", out->height.kernel,
+                     out->width.kernel, image.height, image.width, around[0] || around[1] ? " with its padding" : "");
+    return false;
 }
 
 /* The shape that windows make of the first input's; one row where there is one place left and nothing else was meant. */
@@ -408,7 +408,7 @@ static bo_value record_last(bo_recorder *r)
     for (size_t i = 0; rows && i < r->examples; i++) rows[i] = (int32_t)((i + 1) * places - 1);
     const bo_value chosen = bo_record_places(r, "last", r->examples, rows);
     r->shape = (bo_shape){.size = {1, 1}, .channels = r->shapes[0].channels};
-    return bo_graph_one(r->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){chosen, r->in[0]});
+    return bo_graph_one(r->graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){chosen, r->in[0]});
 }
 
 const bo_layer_type bo_layers_grid[] = {

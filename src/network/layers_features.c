@@ -60,9 +60,10 @@ static bo_status make_random(bo_context *context, bo_layer *layer, const bo_shap
  * its length m. */
 static bo_value record_random(bo_recorder *r)
 {
-    bo_value s = bo_nn_vector(r->graph, r->layer->name, ".scale", 1, (bo_init){.law = BO_INIT_ONE});
-    bo_value scaled = bo_graph_one(r->graph, BO_OP_SCALE, NULL, 2, (bo_value[]){r->in[0], s});
-    bo_value z = bo_graph_one(r->graph, BO_OP_FEATURES, &(bo_features_attributes){r->layer->features}, 1, &scaled);
+    bo_value s = bo_nn_vector(r->graph, r->layer->name, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
+    bo_value scaled = bo_graph_one(r->graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){r->in[0], s});
+    bo_value z =
+        bo_graph_one(r->graph, BO_OPERATION_FEATURES, &(bo_features_attributes){r->layer->features}, 1, &scaled);
     r->shape.channels = bo_features_describe(r->layer->features)->features;
     return bo_nn_unary(r->graph, z, BO_UNARY_IDENTITY, sqrt((double)r->shape.channels), 0);
 }
@@ -108,11 +109,12 @@ static bo_value record_quadratic(bo_recorder *r)
     r->shape.channels = r->options->width.value;
     if ((double)in * (double)in * (double)r->shape.channels > MOST_NUMBERS)
         return bo_record_refuse(r, "%zu forms of %zu x %zu numbers are too many", r->shape.channels, in, in);
-    bo_weight forms = {.name = (char *)(uintptr_t)name.text,
-                       .rank = 2,
-                       .shape = {r->shape.channels, in * in},
-                       .init = {.law = BO_INIT_NORMAL, .b = 1 / (double)in}};
-    return bo_graph_one(r->graph, BO_OP_QUADRATIC, NULL, 2, (bo_value[]){r->in[0], bo_graph_weight(r->graph, &forms)});
+    bo_weight_desc forms = {.name = name.text,
+                            .rank = 2,
+                            .shape = (size_t[]){r->shape.channels, in * in},
+                            .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / (double)in}};
+    return bo_graph_one(r->graph, BO_OPERATION_QUADRATIC, NULL, 2,
+                        (bo_value[]){r->in[0], bo_graph_weight(r->graph, &forms)});
 }
 
 /* ---- MLP blocks ---------------------------------------------------------------------------------------------------------- */

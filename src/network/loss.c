@@ -103,23 +103,20 @@ bo_status bo_loss_check(bo_context *context, const bo_network *network)
 static bo_value cross_entropy(bo_recorder *r, bo_value logits)
 {
     const size_t classes = r->network->facts.classes;
-    bo_value out[BO_OP_OUTPUTS] = {0};
     float *one = bo_alloc(r->context, classes * classes, sizeof *one, "an identity");
     for (size_t i = 0; one && i < classes; i++) one[i * classes + i] = 1;
     const bo_value identity = bo_record_constant(r, "identity", BO_ELEMENT_FLOAT32, classes, classes, one);
-    bo_graph_apply(r->graph, BO_OP_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3,
-                   (bo_value[]){logits, identity, r->out->targets}, out);
-    return out[0];
+    return bo_graph_cross_entropy(r->graph, logits, identity, r->out->targets);
 }
 
 static bo_value shaped(bo_recorder *r, bo_value value, size_t columns)
 {
-    return bo_graph_columns(r->graph, value) == columns ? value : bo_nn_reshape(r->graph, value, columns);
+    return bo_graph_columns(r->graph, value) == columns ? value : bo_graph_reshape(r->graph, value, columns);
 }
 
 static bo_value product(bo_recorder *r, bo_value a, bo_value b)
 {
-    return bo_graph_one(r->graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, (bo_value[]){a, b});
+    return bo_graph_one(r->graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){a, b});
 }
 
 /* 1 where the layer of noise hides, else 0, from the noise once more, of ones; times what makes the mean over everything one
@@ -135,7 +132,7 @@ static bo_value hidden_parts(bo_recorder *r, size_t columns)
     const double often = noise->options.amount > 0 ? noise->options.amount : 1;
     const double factor = r->network->loss == BO_NETWORK_MSE ? 1 / sqrt(often) : 1 / often;
     bo_unary_attributes turned = {.function = BO_UNARY_IDENTITY, .factor = -factor, .offset = factor};
-    return bo_record_chosen(r, shaped(r, bo_graph_one(r->graph, BO_OP_UNARY, &turned, 1, &mask), columns));
+    return bo_record_chosen(r, shaped(r, bo_graph_one(r->graph, BO_OPERATION_UNARY, &turned, 1, &mask), columns));
 }
 
 void bo_loss_record(bo_recorder *r, const bo_value *values)
@@ -161,7 +158,7 @@ void bo_loss_record(bo_recorder *r, const bo_value *values)
     if (network->loss == BO_NETWORK_CROSS_ENTROPY)
         out->loss = cross_entropy(r, output);
     else
-        out->loss = bo_graph_one(r->graph, BO_OP_LOSS, &(bo_loss_attributes){(bo_loss_kind)network->loss}, 2,
+        out->loss = bo_graph_one(r->graph, BO_OPERATION_LOSS, &(bo_loss_attributes){(bo_loss_kind)network->loss}, 2,
                                  (bo_value[]){output, wanted});
     bo_graph_keep(r->graph, out->loss);
 }

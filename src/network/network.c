@@ -95,7 +95,7 @@ static bo_status build_from(bo_context *context, const char *where, const cJSON 
 {
     BO_TRY(bo_description_read(context, where, json, network));
     BO_TRY(keep_text(context, json, network));
-    BO_TRY(bo_weights_create(context, bo_backend_cpu(), &network->weights));
+    BO_TRY(bo_weights_create(context, &network->weights));
     BO_TRY(parametrize(context, where, json, network));
     return blame(context, where, declare(context, network));
 }
@@ -209,7 +209,7 @@ bo_network_info bo_network_describe(const bo_network *network)
                              .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
                              .reconstructs = network->target != BO_NO_LAYER,
                              .loss = bo_network_loss_name(network->loss),
-                             .parameters = bo_weights_numbers(network->weights, true),
+                             .parameters = bo_weights_parameters(network->weights, true),
                              .layers = network->count,
                              .width_multiplier = network->multiplier,
                              .parametrization = network->parametrization,

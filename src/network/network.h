@@ -74,7 +74,7 @@ typedef struct bo_network_graph_desc {
     size_t examples;            /* rows that are written: of a batch, or of the nodes that count */
     bool loss;                  /* targets -> loss */
     bool outputs;               /* what the network gives, examples x numbers */
-    bool gradients, checkpoint; /* see bo_graph_desc; need loss */
+    bool gradients, checkpoint; /* see bo_graph_compile_desc; need loss */
     bool bfloat16;              /* likewise */
     bool before;                /* outputs are what the last layer takes */
     bool hide;                  /* the masked layer hides without training too, by draws of its own: for evaluation */

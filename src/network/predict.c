@@ -67,7 +67,7 @@ static bo_status open_reading(bo_context *context, reading *r)
 /* Rows `first` …; past the last one it comes again, and nobody looks. */
 static bo_status read_block(bo_context *context, reading *r, size_t first)
 {
-    const bo_pass pass = {0};
+    const bo_graph_pass pass = {0};
     for (size_t i = 0; i < r->block; i++) {
         const size_t at = first + i < r->count ? first + i : r->count - 1;
         r->rows[i] = bo_examples_row(r->examples, r->part, at);

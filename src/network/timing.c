@@ -25,7 +25,7 @@ static bo_status measure(bo_context *context, const bo_network *network, bo_netw
                          const bo_network_desc *desc, size_t repeats, double *median)
 {
     double samples[MOST_REPEATS];
-    const bo_pass pass = {.training = true, .seed = desc->seed};
+    const bo_graph_pass pass = {.training = true, .seed = desc->seed};
     BO_TRY(bo_weights_allocate(context, network->weights, true));
     BO_TRY(bo_weights_init(context, network->weights, desc->seed));
     BO_TRY(bo_graph_allocate(context, graph->graph));

@@ -32,10 +32,10 @@ static bo_value project(const recorder *r, const char *suffix, bo_value x, const
 static bo_value give_log_gate(const recorder *r)
 {
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
-    bo_init bias = {.law = BO_INIT_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
+    bo_weight_init bias = {.law = BO_WEIGHT_LAW_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
     if (!width || !r->keys) return 0;
     if (!bo_attention_has(r->kind, BO_TRAIT_CHANNELS)) {
-        bo_linear_desc gate = {.out = heads, .bias = true, .role = BO_WEIGHT_VECTOR, .bias_init = bias};
+        bo_linear_desc gate = {.out = heads, .bias = true, .role = BO_WEIGHT_ROLE_VECTOR, .bias_init = bias};
         return bo_nn_unary(r->graph, project(r, ".g_proj", r->keys, &gate), BO_UNARY_LOG_SIGMOID, 1, 0);
     }
     bo_value low = project(r, ".gk_proj.0", r->keys, &(bo_linear_desc){.out = GATE_RANK});
@@ -48,20 +48,20 @@ static bo_value give_sigma(const recorder *r)
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_SIGMA)) return 0;
     return bo_nn_parameter(r->graph, r->prefix, ".sigma", 2, shape,
-                           (bo_init){.law = BO_INIT_NORMAL, .a = r->layer->sigma});
+                           (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = r->layer->sigma});
 }
 
 static bo_value map_matrix(const recorder *r, const char *suffix)
 {
     size_t shape[3] = {r->kind->key_heads, r->kind->rank, r->kind->dim};
     return bo_nn_parameter(r->graph, r->prefix, suffix, 3, shape,
-                           (bo_init){.law = BO_INIT_IDENTITY, .a = (double)r->kind->rank});
+                           (bo_weight_init){.law = BO_WEIGHT_LAW_IDENTITY, .a = (double)r->kind->rank});
 }
 
 static bo_value map_bias(const recorder *r, const char *suffix)
 {
     size_t shape[2] = {r->kind->key_heads, r->kind->rank};
-    return bo_nn_parameter(r->graph, r->prefix, suffix, 2, shape, (bo_init){0});
+    return bo_nn_parameter(r->graph, r->prefix, suffix, 2, shape, (bo_weight_init){0});
 }
 
 static bo_value give_m(const recorder *r)
@@ -88,14 +88,14 @@ static bo_value give_bias_k(const recorder *r)
 static bo_value give_mix(const recorder *r)
 {
     if (!bo_attention_has(r->kind, BO_TRAIT_MIX)) return 0;
-    bo_value log_mix = bo_nn_vector(r->graph, r->prefix, ".mix", r->kind->heads, (bo_init){0});
+    bo_value log_mix = bo_nn_vector(r->graph, r->prefix, ".mix", r->kind->heads, (bo_weight_init){0});
     return bo_nn_unary(r->graph, log_mix, BO_UNARY_EXP, 1, 0);
 }
 
 static bo_value give_beta(const recorder *r)
 {
     if (!bo_attention_has(r->kind, BO_TRAIT_BETA) || !r->keys) return 0;
-    bo_linear_desc desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_VECTOR};
+    bo_linear_desc desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_ROLE_VECTOR};
     return bo_nn_unary(r->graph, project(r, ".b_proj", r->keys, &desc), BO_UNARY_SIGMOID, 1, 0);
 }
 
@@ -104,7 +104,7 @@ static bo_value give_log_decay(const recorder *r)
 {
     if (r->kind->gate != BO_GATE_FIXED) return 0;
     int last = 4 + (int)bo_min(r->kind->key_heads, 8);
-    bo_init init = {.law = BO_INIT_SPREAD, .a = log(ldexp(1, 5) - 1), .b = log(ldexp(1, last) - 1)};
+    bo_weight_init init = {.law = BO_WEIGHT_LAW_SPREAD, .a = log(ldexp(1, 5) - 1), .b = log(ldexp(1, last) - 1)};
     bo_value decay = bo_nn_vector(r->graph, r->prefix, ".decay", r->kind->key_heads, init);
     return bo_nn_unary(r->graph, decay, BO_UNARY_LOG_SIGMOID, 1, 0);
 }
@@ -115,7 +115,7 @@ static bo_value give_lambda(const recorder *r)
     const double least = 0.25;
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_LAMBDA)) return 0;
-    bo_init init = {.law = BO_INIT_NORMAL, .a = log(expm1(1 - least))};
+    bo_weight_init init = {.law = BO_WEIGHT_LAW_NORMAL, .a = log(expm1(1 - least))};
     bo_value raw = bo_nn_parameter(r->graph, r->prefix, ".lambda", 2, shape, init);
     return bo_nn_unary(r->graph, raw, BO_UNARY_SOFTPLUS, 1, least);
 }
@@ -125,10 +125,16 @@ static const struct {
     bo_attention_given bit;
     bo_value (*give)(const recorder *r);
 } further[] = {
-    {BO_GIVEN_LOG_GATE, give_log_gate}, {BO_GIVEN_SIGMA, give_sigma}, {BO_GIVEN_M, give_m},
-    {BO_GIVEN_MIX, give_mix},           {BO_GIVEN_BETA, give_beta},   {BO_GIVEN_LOG_DECAY, give_log_decay},
-    {BO_GIVEN_LAMBDA, give_lambda},     {BO_GIVEN_M_K, give_m_k},     {BO_GIVEN_BIAS, give_bias},
-    {BO_GIVEN_BIAS_K, give_bias_k},
+    {BO_ATTENTION_GIVEN_LOG_GATE, give_log_gate},
+    {BO_ATTENTION_GIVEN_SIGMA, give_sigma},
+    {BO_ATTENTION_GIVEN_M, give_m},
+    {BO_ATTENTION_GIVEN_MIX, give_mix},
+    {BO_ATTENTION_GIVEN_BETA, give_beta},
+    {BO_ATTENTION_GIVEN_LOG_DECAY, give_log_decay},
+    {BO_ATTENTION_GIVEN_LAMBDA, give_lambda},
+    {BO_ATTENTION_GIVEN_M_K, give_m_k},
+    {BO_ATTENTION_GIVEN_BIAS, give_bias},
+    {BO_ATTENTION_GIVEN_BIAS_K, give_bias_k},
 };
 
 /* ---- q and k ------------------------------------------------------------------------------------------------------ */
@@ -151,8 +157,9 @@ static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_valu
     if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBORS) return x;
     bo_rope_attributes rope = {.dim = r->kind->dim,
                                .base = layer->rope_base,
-                               .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_HALVES : BO_ROPE_NEIGHBORS};
-    return bo_graph_one(r->graph, BO_OP_ROPE, &rope, 2, (bo_value[]){x, positions});
+                               .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_LAYOUT_HALVES
+                                                                               : BO_ROPE_LAYOUT_NEIGHBORS};
+    return bo_graph_one(r->graph, BO_OPERATION_ROPE, &rope, 2, (bo_value[]){x, positions});
 }
 
 /* k and v, and q with them where one x makes all three. */
@@ -195,7 +202,7 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
             attributes.given |= further[i].bit;
             count++;
         }
-    return bo_graph_one(graph, BO_OP_ATTENTION, &attributes, count, inputs);
+    return bo_graph_one(graph, BO_OPERATION_ATTENTION, &attributes, count, inputs);
 }
 
 bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,

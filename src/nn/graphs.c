@@ -1,29 +1,19 @@
 /* Layers on graphs, and those that move or disturb numbers. */
 #include "internal.h"
 
-bo_value bo_nn_reshape(bo_graph *graph, bo_value x, size_t columns)
-{
-    if (bo_graph_columns(graph, x) == columns) return x;
-    return bo_graph_one(graph, BO_OP_RESHAPE, &(bo_reshape_attributes){.columns = columns}, 1, &x);
-}
-
-bo_value bo_nn_concat(bo_graph *graph, size_t count, const bo_value *values)
-{
-    return count == 1 ? values[0] : bo_graph_one(graph, BO_OP_CONCAT, NULL, count, values);
-}
-
 bo_value bo_nn_noise(bo_graph *graph, bo_value x, bo_noise_kind kind, double amount, uint64_t stream)
 {
     bo_noise_attributes attributes = {.kind = kind, .amount = amount, .stream = stream};
     if (amount == 0) return x;
-    return bo_graph_one(graph, BO_OP_NOISE, &attributes, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_NOISE, &attributes, 1, &x);
 }
 
 bo_value bo_nn_aggregate(bo_graph *graph, bo_value x, const bo_edges *edges, const bo_aggregate_layer *desc)
 {
     bo_aggregate_attributes attributes = {.kind = desc->kind, .dropout = desc->edge_dropout, .stream = desc->stream};
     bo_value nodes = bo_nn_noise(graph, x, BO_NOISE_ROWS, desc->node_dropout, desc->stream + 1);
-    return bo_graph_one(graph, BO_OP_AGGREGATE, &attributes, 3, (bo_value[]){nodes, edges->first, edges->neighbors});
+    return bo_graph_one(graph, BO_OPERATION_AGGREGATE, &attributes, 3,
+                        (bo_value[]){nodes, edges->first, edges->neighbors});
 }
 
 /* tanh(W_2 s) is made once for every node and not once for every edge: it does not know for whom it is. */

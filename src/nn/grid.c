@@ -7,35 +7,39 @@
 
 bo_windows bo_nn_windows(bo_image image, size_t kernel, size_t stride, size_t padding)
 {
-    return (bo_windows){.size = {image.height, image.width},
-                        .kernel = {kernel, kernel},
-                        .stride = {stride, stride},
-                        .before = {padding, padding},
-                        .after = {padding, padding}};
+    const bo_axis_windows axis = {.kernel = kernel, .stride = stride, .before = padding, .after = padding};
+    bo_windows windows = {.height = axis, .width = axis};
+    windows.height.size = image.height;
+    windows.width.size = image.width;
+    return windows;
+}
+
+static bo_axis_windows same(size_t size, size_t kernel, size_t stride)
+{
+    bo_axis_windows w = {.size = size, .kernel = kernel ? kernel : 1, .stride = stride ? stride : 1};
+    size_t count = (size + w.stride - 1) / w.stride;
+    size_t reach = count ? (count - 1) * w.stride + w.kernel : 0;
+    size_t around = reach > size ? reach - size : 0;
+    w.before = around / 2, w.after = around - around / 2;
+    return w;
 }
 
 bo_windows bo_nn_windows_same(bo_image image, const size_t kernel[2], const size_t stride[2])
 {
-    bo_windows given = {
-        .size = {image.height, image.width}, .kernel = {kernel[0], kernel[1]}, .stride = {stride[0], stride[1]}};
-    bo_windows w = bo_windows_resolve(&given);
-    for (size_t i = 0; i < 2; i++) {
-        size_t count = (w.size[i] + w.stride[i] - 1) / w.stride[i];
-        size_t reach = count ? (count - 1) * w.stride[i] + w.kernel[i] : 0;
-        size_t around = reach > w.size[i] ? reach - w.size[i] : 0;
-        w.before[i] = around / 2, w.after[i] = around - around / 2;
-    }
-    return w;
+    return (bo_windows){.height = same(image.height, kernel[0], stride[0]),
+                        .width = same(image.width, kernel[1], stride[1])};
 }
 
 bo_windows bo_nn_windows_all(bo_image image)
 {
-    return (bo_windows){.size = {image.height, image.width}, .kernel = {image.height, image.width}};
+    return (bo_windows){.height = {.size = image.height, .kernel = image.height},
+                        .width = {.size = image.width, .kernel = image.width}};
 }
 
 bo_image bo_nn_image_after(const bo_windows *windows)
 {
-    bo_image after = {bo_windows_count(windows, 0), bo_windows_count(windows, 1)};
+    const bo_grid grid = bo_grid_of(windows);
+    bo_image after = {bo_grid_count(&grid, 0), bo_grid_count(&grid, 1)};
     return after.height && after.width ? after : (bo_image){0};
 }
 
@@ -44,18 +48,18 @@ bo_image bo_nn_image_after(const bo_windows *windows)
 /* A kernel for each channel by itself is a vector to optimizers: there is no matrix in it. */
 static bo_value kernel(bo_graph *graph, const char *prefix, size_t in, const bo_convolution_layer *desc)
 {
-    bo_windows windows = bo_windows_resolve(&desc->windows);
+    bo_grid windows = bo_grid_of(&desc->windows);
     size_t fan = windows.kernel[0] * windows.kernel[1] * in;
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    bo_weight w = {.name = name.text,
-                   .rows = desc->out,
-                   .columns = fan,
-                   .rank = 4,
-                   .shape = {desc->out, windows.kernel[0], windows.kernel[1], in},
-                   .role = in == 1 && desc->groups > 1 ? BO_WEIGHT_VECTOR : BO_WEIGHT_MATRIX,
-                   .init = desc->init};
-    if (w.init.law == BO_INIT_ZERO && w.init.a != 1)
-        w.init = (bo_init){.law = BO_INIT_NORMAL, .b = sqrt((desc->relu ? 2.0 : 1.0) / (double)fan)};
+    bo_weight_desc w = {.name = name.text,
+                        .rows = desc->out,
+                        .columns = fan,
+                        .rank = 4,
+                        .shape = (size_t[]){desc->out, windows.kernel[0], windows.kernel[1], in},
+                        .role = in == 1 && desc->groups > 1 ? BO_WEIGHT_ROLE_VECTOR : BO_WEIGHT_ROLE_MATRIX,
+                        .init = desc->init};
+    if (w.init.law == BO_WEIGHT_LAW_AUTO)
+        w.init = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = sqrt((desc->relu ? 2.0 : 1.0) / (double)fan)};
     if (bo_weights_rules(bo_graph_weights(graph))->kind == BO_PARAMETRIZATION_UNIT) bo_nn_take_scale_out(&w, fan);
     return bo_graph_weight(graph, &w);
 }
@@ -69,35 +73,35 @@ bo_value bo_nn_convolution(bo_graph *graph, const char *prefix, bo_value x, cons
     bo_value inputs[3] = {x, kernel(graph, prefix, in, desc)};
     const bo_weight *weight = bo_graph_weight_of(graph, inputs[1]);
     if (weight) attributes.scale = weight->scale;
-    if (desc->bias) inputs[2] = bo_nn_vector(graph, prefix, ".bias", desc->out, (bo_init){0});
-    return bo_graph_one(graph, BO_OP_CONVOLUTION, &attributes, desc->bias ? 3 : 2, inputs);
+    if (desc->bias) inputs[2] = bo_nn_vector(graph, prefix, ".bias", desc->out, (bo_weight_init){0});
+    return bo_graph_one(graph, BO_OPERATION_CONVOLUTION, &attributes, desc->bias ? 3 : 2, inputs);
 }
 
 bo_value bo_nn_pool(bo_graph *graph, bo_value x, bo_pool_kind kind, const bo_windows *windows)
 {
     bo_pool_attributes attributes = {.windows = *windows, .kind = kind};
-    return bo_graph_one(graph, BO_OP_POOL, &attributes, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_POOL, &attributes, 1, &x);
 }
 
 /* What training moves: a weight, so that files have it, that no gradient reaches. */
-static bo_value kept(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_init_law law)
+static bo_value kept(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_law law)
 {
     bo_nn_name name = bo_nn_join(prefix, suffix);
-    return bo_graph_weight(graph, &(bo_weight){.name = name.text,
-                                               .rank = 1,
-                                               .shape = {count},
-                                               .role = BO_WEIGHT_VECTOR,
-                                               .init = {.law = law},
-                                               .frozen = true});
+    return bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
+                                                    .rank = 1,
+                                                    .shape = (size_t[]){count},
+                                                    .role = BO_WEIGHT_ROLE_VECTOR,
+                                                    .init = {.law = law},
+                                                    .frozen = true});
 }
 
 bo_value bo_nn_batch_norm(bo_graph *graph, const char *prefix, bo_value x, double epsilon, double momentum)
 {
     size_t columns = bo_graph_columns(graph, x);
     bo_batch_norm_attributes attributes = {.epsilon = epsilon, .momentum = momentum};
-    bo_value inputs[] = {x, bo_nn_vector(graph, prefix, ".weight", columns, (bo_init){.law = BO_INIT_ONE}),
-                         bo_nn_vector(graph, prefix, ".bias", columns, (bo_init){0}),
-                         kept(graph, prefix, ".running_mean", columns, BO_INIT_ZERO),
-                         kept(graph, prefix, ".running_var", columns, BO_INIT_ONE)};
-    return bo_graph_one(graph, BO_OP_BATCH_NORM, &attributes, 5, inputs);
+    bo_value inputs[] = {x, bo_nn_vector(graph, prefix, ".weight", columns, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE}),
+                         bo_nn_vector(graph, prefix, ".bias", columns, (bo_weight_init){0}),
+                         kept(graph, prefix, ".running_mean", columns, BO_WEIGHT_LAW_ZERO),
+                         kept(graph, prefix, ".running_var", columns, BO_WEIGHT_LAW_ONE)};
+    return bo_graph_one(graph, BO_OPERATION_BATCH_NORM, &attributes, 5, inputs);
 }

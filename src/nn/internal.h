@@ -13,7 +13,7 @@ static inline uint64_t bo_nn_stream(size_t layer, size_t which)
 
 /* At unit scale the factor that keeps numbers of size 1 so, 1/√in, stands in front of the weight instead of in it; of the
  * head 1/in (2407.17465, Table 2). */
-void bo_nn_take_scale_out(bo_weight *w, size_t in);
+void bo_nn_take_scale_out(bo_weight_desc *w, size_t in);
 /* What keeps f(x) of size 1 for x ~ N(0, 1) at unit scale, 1 / √E f(x)²; else 1. */
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
 /* The projection back to the residual's width, with dropout, added to the residual. It begins at zero, so that a layer

@@ -36,24 +36,23 @@ BO_NAMED(lora_init, bo_lora_init, lora_init_names)
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
 bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
-                         bo_init init)
+                         bo_weight_init init)
 {
     bo_nn_name name = bo_nn_join(prefix, suffix);
-    bo_weight desc = {.name = name.text, .rank = rank, .role = BO_WEIGHT_VECTOR, .init = init};
-    for (size_t i = 0; i < rank; i++) desc.shape[i] = shape[i];
+    bo_weight_desc desc = {
+        .name = name.text, .rank = rank, .shape = shape, .role = BO_WEIGHT_ROLE_VECTOR, .init = init};
     return bo_graph_weight(graph, &desc);
 }
 
-bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_init init)
+bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_init init)
 {
     return bo_nn_parameter(graph, prefix, suffix, 1, &count, init);
 }
 
-/* The zero value of a linear layer's init is its own default. */
-static bo_init matrix_init(bo_init wanted, size_t in)
+static bo_weight_init matrix_init(bo_weight_init wanted, size_t in)
 {
-    if (wanted.law != BO_INIT_ZERO || wanted.a == 1) return wanted;
-    return (bo_init){.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)in)};
+    if (wanted.law != BO_WEIGHT_LAW_AUTO) return wanted;
+    return (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)in)};
 }
 
 static const bo_rules *rules_of(const bo_graph *graph)
@@ -61,11 +60,11 @@ static const bo_rules *rules_of(const bo_graph *graph)
     return bo_weights_rules(bo_graph_weights(graph));
 }
 
-void bo_nn_take_scale_out(bo_weight *w, size_t in)
+void bo_nn_take_scale_out(bo_weight_desc *w, size_t in)
 {
     double root = sqrt((double)in);
-    w->scale = 1 / (w->role == BO_WEIGHT_HEAD ? (double)in : root);
-    if (w->init.law != BO_INIT_NORMAL) return;
+    w->scale = 1 / (w->role == BO_WEIGHT_ROLE_HEAD ? (double)in : root);
+    if (w->init.law != BO_WEIGHT_LAW_NORMAL) return;
     w->init.a *= root;
     w->init.b *= root;
 }
@@ -73,11 +72,11 @@ void bo_nn_take_scale_out(bo_weight *w, size_t in)
 static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_linear_desc *desc)
 {
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    bo_weight w = {.name = name.text,
-                   .rank = 2,
-                   .shape = {desc->out, in},
-                   .role = desc->role,
-                   .init = matrix_init(desc->init, in)};
+    bo_weight_desc w = {.name = name.text,
+                        .rank = 2,
+                        .shape = (size_t[]){desc->out, in},
+                        .role = desc->role,
+                        .init = matrix_init(desc->init, in)};
     if (rules_of(graph)->kind == BO_PARAMETRIZATION_UNIT) bo_nn_take_scale_out(&w, in);
     return bo_graph_weight(graph, &w);
 }
@@ -87,13 +86,13 @@ static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_
 static bo_value rounded(bo_graph *graph, bo_value x, bo_small_float value, bo_small_float gradient)
 {
     bo_round_attributes attributes = {.value = value, .gradient = gradient};
-    return bo_graph_one(graph, BO_OP_ROUND, &attributes, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_ROUND, &attributes, 1, &x);
 }
 
 static bo_value add_residual(bo_graph *graph, bo_value y, bo_value residual, double keep)
 {
     if (keep != 0 && keep != 1) residual = bo_nn_unary(graph, residual, BO_UNARY_IDENTITY, keep, 0);
-    return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){residual, y});
+    return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){residual, y});
 }
 
 /* What stands in front of a weight: the parametrization's and the layer's. */
@@ -110,20 +109,22 @@ void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count
     bool float8 = rules_of(graph)->float8, fused = descs[0].residual != 0 && !float8;
     bo_linear_attributes attributes = {
         .weights = count, .bias = descs[0].bias, .residual = fused, .keep = descs[0].keep};
-    bo_value inputs[BO_OP_INPUTS] = {float8 ? rounded(graph, x, BO_SMALL_E4M3, BO_SMALL_NONE) : x};
+    bo_value inputs[BO_OP_INPUTS] = {float8 ? rounded(graph, x, BO_SMALL_FLOAT_E4M3, BO_SMALL_FLOAT_NONE) : x};
     size_t given = 1, in = bo_graph_columns(graph, x);
     bo_nn_name names[4];
     for (size_t i = 0; i < count; i++) {
         names[i] = bo_nn_join(prefix, suffixes[i]);
         bo_value weight = matrix(graph, names[i].text, in, &descs[i]);
         attributes.scale = scale_of(graph, weight, &descs[i]);
-        inputs[given++] = float8 ? rounded(graph, weight, BO_SMALL_E4M3, BO_SMALL_NONE) : weight;
+        inputs[given++] = float8 ? rounded(graph, weight, BO_SMALL_FLOAT_E4M3, BO_SMALL_FLOAT_NONE) : weight;
     }
     for (size_t i = 0; attributes.bias && i < count; i++)
         inputs[given++] = bo_nn_vector(graph, names[i].text, ".bias", descs[i].out, descs[i].bias_init);
     if (fused) inputs[given++] = descs[0].residual;
-    bo_graph_apply(graph, BO_OP_LINEAR, &attributes, given, inputs, out);
-    for (size_t i = 0; float8 && i < count; i++) out[i] = rounded(graph, out[i], BO_SMALL_NONE, BO_SMALL_E5M2);
+    bo_value first = bo_graph_one(graph, BO_OPERATION_LINEAR, &attributes, given, inputs);
+    for (size_t i = 0; i < count; i++) out[i] = bo_graph_output(graph, first, i);
+    for (size_t i = 0; float8 && i < count; i++)
+        out[i] = rounded(graph, out[i], BO_SMALL_FLOAT_NONE, BO_SMALL_FLOAT_E5M2);
     if (float8 && descs[0].residual) out[0] = add_residual(graph, out[0], descs[0].residual, descs[0].keep);
     for (size_t i = 0; i < count; i++)
         out[i] = bo_nn_adapted(graph, names[i].text, descs[i].role, attributes.scale, x, out[i]);
@@ -145,7 +146,7 @@ static void balance(bo_graph *graph, bo_linear_desc *desc)
     double all = rules->branches ? (double)rules->branches : 2, branch = (double)bo_graph_branch(graph);
     if (rules->kind != BO_PARAMETRIZATION_UNIT) return;
     double tau = 1 / sqrt(all / 2 + branch);
-    desc->init = (bo_init){0};
+    desc->init = (bo_weight_init){0};
     desc->keep = 1 / sqrt(1 + tau * tau);
     desc->factor = tau * desc->keep;
 }
@@ -160,7 +161,7 @@ bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double f
                        double dropout, uint64_t stream)
 {
     bo_linear_desc desc = {
-        .out = bo_graph_columns(graph, residual), .bias = bias, .factor = 1, .init = {.law = BO_INIT_ZERO, .a = 1}};
+        .out = bo_graph_columns(graph, residual), .bias = bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};
     balance(graph, &desc);
     desc.factor *= factor;
     if (dropout == 0) {
@@ -195,33 +196,33 @@ bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, s
                          double deviation)
 {
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    bo_value table = bo_graph_weight(graph, &(bo_weight){.name = name.text,
-                                                         .rank = 2,
-                                                         .shape = {vocab, width},
-                                                         .role = BO_WEIGHT_EMBEDDING,
-                                                         .init = {.law = BO_INIT_NORMAL, .b = deviation}});
-    return bo_graph_one(graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){tokens, table});
+    bo_value table = bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
+                                                              .rank = 2,
+                                                              .shape = (size_t[]){vocab, width},
+                                                              .role = BO_WEIGHT_ROLE_EMBEDDING,
+                                                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = deviation}});
+    return bo_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){tokens, table});
 }
 
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc)
 {
     bool layer = desc->kind == BO_NORM_LAYER;
-    bo_init gain = {.law = BO_INIT_ONE};
-    if (desc->gain != 0) gain = (bo_init){.law = BO_INIT_NORMAL, .a = desc->gain};
+    bo_weight_init gain = {.law = BO_WEIGHT_LAW_ONE};
+    if (desc->gain != 0) gain = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = desc->gain};
     bo_value inputs[3] = {x, bo_nn_vector(graph, prefix, ".weight", desc->width, gain)};
-    if (layer) inputs[2] = bo_nn_vector(graph, prefix, ".bias", desc->width, (bo_init){0});
-    bo_norm_attributes attributes = {.kind = layer ? BO_NORMALIZE_LAYER : BO_NORMALIZE_RMS,
+    if (layer) inputs[2] = bo_nn_vector(graph, prefix, ".bias", desc->width, (bo_weight_init){0});
+    bo_norm_attributes attributes = {.kind = layer ? BO_NORM_LAYER : BO_NORM_RMS,
                                      .width = desc->width,
                                      .epsilon = desc->epsilon,
                                      .gain = true,
                                      .bias = layer};
-    return bo_graph_one(graph, BO_OP_NORM, &attributes, layer ? 3 : 2, inputs);
+    return bo_graph_one(graph, BO_OPERATION_NORM, &attributes, layer ? 3 : 2, inputs);
 }
 
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream)
 {
     if (rate == 0) return x;
-    return bo_graph_one(graph, BO_OP_DROPOUT, &(bo_dropout_attributes){.rate = rate, .stream = stream}, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_DROPOUT, &(bo_dropout_attributes){.rate = rate, .stream = stream}, 1, &x);
 }
 
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
@@ -232,24 +233,19 @@ bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_val
     bo_value inputs[3] = {x, positions};
     bo_nn_name name = bo_nn_join(prefix, ".weight");
     if (learned)
-        inputs[2] = bo_graph_weight(graph, &(bo_weight){.name = name.text,
-                                                        .rank = 2,
-                                                        .shape = {context, bo_graph_columns(graph, x)},
-                                                        .role = BO_WEIGHT_EMBEDDING,
-                                                        .init = {.law = BO_INIT_NORMAL, .b = 0.02}});
+        inputs[2] = bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
+                                                             .rank = 2,
+                                                             .shape = (size_t[]){context, bo_graph_columns(graph, x)},
+                                                             .role = BO_WEIGHT_ROLE_EMBEDDING,
+                                                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.02}});
     bo_position_attributes attributes = {learned ? BO_POSITION_LEARNED : BO_POSITION_SINUSOIDAL};
-    return bo_graph_one(graph, BO_OP_POSITION, &attributes, learned ? 3 : 2, inputs);
-}
-
-bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor)
-{
-    return bo_nn_unary(graph, x, BO_UNARY_IDENTITY, factor, 0);
+    return bo_graph_one(graph, BO_OPERATION_POSITION, &attributes, learned ? 3 : 2, inputs);
 }
 
 bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset)
 {
     bo_unary_attributes attributes = {.function = function, .factor = factor, .offset = offset};
-    return bo_graph_one(graph, BO_OP_UNARY, &attributes, 1, &x);
+    return bo_graph_one(graph, BO_OPERATION_UNARY, &attributes, 1, &x);
 }
 
 /* ====================================================================================================================
@@ -257,9 +253,9 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 
 bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden)
 {
-    bo_value product = bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, (bo_value[]){u, v});
-    bo_value difference = bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){u, bo_nn_factor(graph, v, -1)});
-    bo_value all = bo_nn_concat(graph, 4, (bo_value[]){u, v, product, difference});
+    bo_value product = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){u, v});
+    bo_value difference = bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){u, bo_graph_scale(graph, v, -1)});
+    bo_value all = bo_graph_concat(graph, 4, (bo_value[]){u, v, product, difference});
     bo_value x = bo_nn_linear(graph, prefix, all, &(bo_linear_desc){.out = hidden, .bias = true});
     return bo_nn_unary(graph, x, BO_UNARY_GELU, bo_nn_unit_factor(graph, BO_UNARY_GELU), 0);
 }

@@ -45,7 +45,7 @@ static bool is_among(const char *targets, const char *layer)
 static bool is_target(const bo_lora *lora, const char *layer, bo_weight_role role)
 {
     if (lora->whole && is_among(lora->whole, layer)) return false;
-    if (strcmp(lora->targets, "all") == 0) return role == BO_WEIGHT_MATRIX;
+    if (strcmp(lora->targets, "all") == 0) return role == BO_WEIGHT_ROLE_MATRIX;
     return is_among(lora->targets, layer);
 }
 
@@ -58,7 +58,7 @@ bool bo_lora_is_whole(const bo_weights *weights, const bo_weight *weight)
     return is_among(whole, layer.text);
 }
 
-static bo_weight *part(bo_weights *weights, const bo_nn_name *layer, const char *suffix)
+static const bo_weight *part(const bo_weights *weights, const bo_nn_name *layer, const char *suffix)
 {
     return bo_weights_find(weights, bo_nn_join(layer->text, suffix).text);
 }
@@ -88,19 +88,19 @@ static bo_value factor(bo_graph *graph, const char *prefix, const char *suffix, 
                        double deviation)
 {
     bo_nn_name name = bo_nn_join(prefix, suffix);
-    return bo_graph_weight(graph, &(bo_weight){.name = name.text,
-                                               .rank = 2,
-                                               .shape = {rows, columns},
-                                               .role = BO_WEIGHT_VECTOR, /* thin: AdamW's */
-                                               .init = {.law = BO_INIT_NORMAL, .b = deviation}});
+    return bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
+                                                    .rank = 2,
+                                                    .shape = (size_t[]){rows, columns},
+                                                    .role = BO_WEIGHT_ROLE_VECTOR, /* thin: AdamW's */
+                                                    .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = deviation}});
 }
 
 /* y + s (x Aᵀ) Bᵀ. */
 static bo_value add(bo_graph *graph, bo_value x, bo_value a, bo_value b, double s, bo_value y)
 {
     const bo_linear_attributes down = {.weights = 1}, up = {.weights = 1, .residual = true, .scale = s};
-    const bo_value inner = bo_graph_one(graph, BO_OP_LINEAR, &down, 2, (bo_value[]){x, a});
-    return bo_graph_one(graph, BO_OP_LINEAR, &up, 3, (bo_value[]){inner, b, y});
+    const bo_value inner = bo_graph_one(graph, BO_OPERATION_LINEAR, &down, 2, (bo_value[]){x, a});
+    return bo_graph_one(graph, BO_OPERATION_LINEAR, &up, 3, (bo_value[]){inner, b, y});
 }
 
 bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role, double before, bo_value x, bo_value y)
@@ -166,9 +166,10 @@ bo_status bo_lora_check(bo_context *context, bo_weights *weights)
 void bo_lora_freeze(bo_weights *weights)
 {
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
-        bo_weight *weight = bo_weights_at(weights, i);
-        weight->frozen = !ends_with(weight->name, ".lora_A.weight") && !ends_with(weight->name, ".lora_B.weight") &&
-                         !bo_lora_is_whole(weights, weight);
+        const bo_weight *weight = bo_weights_at(weights, i);
+        const bool trained = ends_with(weight->name, ".lora_A.weight") || ends_with(weight->name, ".lora_B.weight") ||
+                             bo_lora_is_whole(weights, weight);
+        bo_weights_set_frozen(weights, i, !trained);
     }
 }
 
@@ -197,7 +198,7 @@ typedef struct parts {
 static bo_status read_parts(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *room,
                             parts *out)
 {
-    bo_weight *const from[] = {site->a, site->b, site->a0, site->b0, site->weight};
+    const bo_weight *const from[] = {site->a, site->b, site->a0, site->b0, site->weight};
     float **const to[] = {&out->a, &out->b, &out->a0, &out->b0, &out->w};
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         *to[i] = from[i] ? room : NULL;
@@ -225,7 +226,7 @@ static void add_product(const bo_lora *lora, const parts *p, size_t rows, size_t
         }
 }
 
-static bo_status merge_site(bo_context *context, bo_weights *adapted, const bo_lora_site *site, bo_weight *into)
+static bo_status merge_site(bo_context *context, bo_weights *adapted, const bo_lora_site *site, const bo_weight *into)
 {
     const bo_backend *backend = bo_weights_backend(adapted);
     const size_t all =

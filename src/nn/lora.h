@@ -19,7 +19,7 @@ struct bo_lora {
 
 /* W0, A and B of one layer, A0 and B0 (NULL: none), by the names P.weight, P.lora_A.weight, …, P.lora_A.first, … */
 typedef struct bo_lora_site {
-    bo_weight *weight, *a, *b, *a0, *b0;
+    const bo_weight *weight, *a, *b, *a0, *b0;
 } bo_lora_site;
 /* False: weight `index` of the set is none that has an adapter. */
 bool bo_lora_site_at(bo_weights *weights, size_t index, bo_lora_site *out);

@@ -19,20 +19,21 @@ static bo_value biases(bo_graph *graph, const char *prefix, const bo_recurrent_l
     bo_value parts[MOST_GATES];
     for (size_t i = 0; i < gates; i++) {
         bool forgets = desc->cell == BO_RECURRENCE_LSTM && i == FORGET;
-        bo_init init = {.law = forgets ? BO_INIT_ONE : BO_INIT_ZERO};
+        bo_weight_init init = {.law = forgets ? BO_WEIGHT_LAW_ONE : BO_WEIGHT_LAW_ZERO};
         parts[i] = bo_nn_vector(graph, prefix, suffixes[i], desc->size, init);
     }
-    return gates == 1 ? parts[0] : bo_nn_concat(graph, gates, parts);
+    return gates == 1 ? parts[0] : bo_graph_concat(graph, gates, parts);
 }
 
 static bo_value recurrent_matrix(bo_graph *graph, const char *prefix, const bo_recurrent_layer *desc)
 {
     bo_nn_name name = bo_nn_join(prefix, ".recurrent.weight");
     return bo_graph_weight(
-        graph, &(bo_weight){.name = name.text,
-                            .rank = 2,
-                            .shape = {bo_recurrent_gates(desc->cell) * desc->size, desc->size},
-                            .init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)(desc->size ? desc->size : 1))}});
+        graph,
+        &(bo_weight_desc){.name = name.text,
+                          .rank = 2,
+                          .shape = (size_t[]){bo_recurrent_gates(desc->cell) * desc->size, desc->size},
+                          .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)(desc->size ? desc->size : 1))}});
 }
 
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc)
@@ -45,7 +46,7 @@ bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const 
                                                         .source = desc->source}};
     bo_value inputs[3] = {bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x, &inward),
                           recurrent_matrix(graph, prefix, desc), biases(graph, prefix, desc)};
-    return bo_graph_one(graph, BO_OP_RECURRENT, &attributes, 3, inputs);
+    return bo_graph_one(graph, BO_OPERATION_RECURRENT, &attributes, 3, inputs);
 }
 
 /* Of a sequence. */
@@ -104,7 +105,7 @@ static bo_value finish(bo_graph *graph, const char *prefix, bo_value gate, bo_va
                        const bo_mixer_layer *desc)
 {
     bo_unary_attributes silu = {.function = BO_UNARY_SILU, .factor = bo_nn_unit_factor(graph, BO_UNARY_SILU)};
-    bo_value y = bo_graph_one(graph, BO_OP_GLU, &silu, 2, (bo_value[]){gate, mixed});
+    bo_value y = bo_graph_one(graph, BO_OPERATION_GLU, &silu, 2, (bo_value[]){gate, mixed});
     return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
                         bo_nn_stream(desc->layer, 0));
 }
@@ -132,9 +133,9 @@ static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *su
 {
     bo_mix_attributes attributes = {.sequences = sequences_of(desc, offset), .heads = desc->heads, .causal = true};
     size_t shape[3] = {desc->heads, desc->context, desc->context};
-    bo_init delays = {.law = BO_INIT_IDENTITY, .a = (double)desc->context, .b = apart};
+    bo_weight_init delays = {.law = BO_WEIGHT_LAW_IDENTITY, .a = (double)desc->context, .b = apart};
     bo_value matrix = bo_nn_parameter(graph, prefix, suffix, 3, shape, delays);
-    return bo_graph_one(graph, BO_OP_MIX, &attributes, 2, (bo_value[]){x, matrix});
+    return bo_graph_one(graph, BO_OPERATION_MIX, &attributes, 2, (bo_value[]){x, matrix});
 }
 
 static bo_value mlp_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
@@ -160,7 +161,7 @@ enum { DELAYS = 8 }; /* that channels begin with, one each */
 
 static bo_convolution_attributes convolution_of(const bo_mixer_layer *desc)
 {
-    return (bo_convolution_attributes){.windows = {.kernel = {1, desc->kernel}, .before = {0, desc->kernel - 1}},
+    return (bo_convolution_attributes){.windows = {.width = {.kernel = desc->kernel, .before = desc->kernel - 1}},
                                        .groups = desc->width,
                                        .sequences = sequences_of(desc, 0)};
 }
@@ -171,11 +172,11 @@ static bo_value convolution_mixer(bo_graph *graph, const char *prefix, bo_value 
     (void)positions;
     bo_convolution_attributes attributes = convolution_of(desc);
     size_t shape[2] = {desc->width, desc->kernel};
-    bo_init init = {.law = BO_INIT_DELAYS, .a = (double)(desc->kernel < DELAYS ? desc->kernel : DELAYS)};
+    bo_weight_init init = {.law = BO_WEIGHT_LAW_DELAYS, .a = (double)(desc->kernel < DELAYS ? desc->kernel : DELAYS)};
     bo_value parts[2] = {0};
     project(graph, prefix, x, desc, parts);
     bo_value kernel = bo_nn_parameter(graph, prefix, ".kernel", 2, shape, init);
-    bo_value mixed = bo_graph_one(graph, BO_OP_CONVOLUTION, &attributes, 2, (bo_value[]){parts[1], kernel});
+    bo_value mixed = bo_graph_one(graph, BO_OPERATION_CONVOLUTION, &attributes, 2, (bo_value[]){parts[1], kernel});
     return finish(graph, prefix, parts[0], mixed, residual, desc);
 }
 
@@ -236,7 +237,7 @@ static bo_value degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, 
     (void)positions; /* T knows the distance of tokens */
     bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_desc[]){inward, inward}, parts);
     parts[1] = bo_nn_systems(graph, prefix, parts[1], &systems);
-    bo_value y = bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, parts);
+    bo_value y = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
     y = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, y,
                    &(bo_norm_layer){.width = desc->width / heads, .epsilon = BO_NN_SOFT});
     return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
@@ -253,7 +254,7 @@ static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo
     if (desc->kind == BO_MIXER_DEGREE_4) {
         bo_linear_desc factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
         bo_value parts[2] = {out, bo_nn_linear(graph, bo_nn_join(prefix, ".f_proj").text, x, &factor)};
-        out = bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, parts);
+        out = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
     }
     return bo_nn_attended(graph, prefix, out, residual, &layer);
 }

@@ -29,9 +29,9 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
                                 const bo_mlp_layer *desc)
 {
     bo_features_attributes map = {desc->features};
-    bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_init){.law = BO_INIT_ONE});
-    bo_value scaled = bo_graph_one(graph, BO_OP_SCALE, NULL, 2, (bo_value[]){x, s});
-    bo_value z = bo_graph_one(graph, BO_OP_FEATURES, &map, 1, &scaled);
+    bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
+    bo_value scaled = bo_graph_one(graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){x, s});
+    bo_value z = bo_graph_one(graph, BO_OPERATION_FEATURES, &map, 1, &scaled);
     double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1, whatever its length */
     return bo_nn_readout(graph, bo_nn_join(prefix, ".down_proj").text, z, size, residual, desc->bias, desc->dropout,
                          bo_nn_stream(desc->layer, 1));
@@ -56,14 +56,14 @@ bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, c
     const bool between = desc->kind == BO_MLP_DEGREE_E;
     const size_t factors = between ? 3 : 2 + (size_t)(desc->kind - BO_MLP_DEGREE_2);
     bo_linear_desc inward = {.out = desc->hidden, .bias = desc->bias};
-    bo_product_attributes product = {{0}};
+    bo_product_attributes product = {0};
     bo_value parts[4] = {0};
     bo_nn_linears(graph, prefix, x, factors, suffixes, (bo_linear_desc[]){inward, inward, inward, inward}, parts);
     if (between) {
         parts[2] = bo_nn_unary(graph, parts[2], BO_UNARY_SOFTPLUS, 1, 0);
-        product.powers[2] = BO_NN_E - 2;
+        product.third = BO_NN_E - 2;
     }
-    bo_value y = bo_graph_one(graph, BO_OP_PRODUCT, &product, factors, parts);
+    bo_value y = bo_graph_one(graph, BO_OPERATION_PRODUCT, &product, factors, parts);
     return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), BO_NN_SOFT);
 }
 
@@ -80,15 +80,16 @@ static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_va
 {
     const size_t in = desc->hidden;
     bo_nn_name name = bo_nn_join(prefix, ".forms.weight");
-    bo_weight forms = {.name = name.text, .rank = 2, .shape = {bo_graph_columns(graph, residual), in * in}};
+    bo_weight_desc forms = {
+        .name = name.text, .rank = 2, .shape = (size_t[]){bo_graph_columns(graph, residual), in * in}};
     if (in != bo_graph_columns(graph, x)) {
         x = bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x,
                          &(bo_linear_desc){.out = in, .bias = desc->bias});
         x = norm(graph, prefix, x, in, desc->epsilon);
     }
-    bo_value y = bo_graph_one(graph, BO_OP_QUADRATIC, NULL, 2, (bo_value[]){x, bo_graph_weight(graph, &forms)});
+    bo_value y = bo_graph_one(graph, BO_OPERATION_QUADRATIC, NULL, 2, (bo_value[]){x, bo_graph_weight(graph, &forms)});
     y = bo_nn_dropout(graph, y, desc->dropout, bo_nn_stream(desc->layer, 1));
-    return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){residual, y});
+    return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){residual, y});
 }
 
 /* ====================================================================================================================
@@ -118,8 +119,8 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
     bo_value hidden, parts[2] = {0};
     if (desc->kind == BO_MLP_SWIGLU) { /* silu(x Gᵀ) ∘ x Uᵀ (2002.05202) */
         bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
-        hidden =
-            bo_graph_one(graph, BO_OP_GLU, &(bo_unary_attributes){.function = function, .factor = factor}, 2, parts);
+        hidden = bo_graph_one(graph, BO_OPERATION_GLU, &(bo_unary_attributes){.function = function, .factor = factor},
+                              2, parts);
     } else {
         bo_nn_linears(graph, prefix, x, 1, suffixes + 1, both, parts);
         hidden = bo_nn_unary(graph, parts[0], function, factor, 0);

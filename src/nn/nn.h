@@ -23,8 +23,8 @@ typedef struct bo_linear_desc {
     size_t out;
     bool bias;
     bo_weight_role role;
-    bo_init init; /* law ZERO and a = 1: zeros; the zero value: normal with deviation 1/√in */
-    bo_init bias_init;
+    bo_weight_init init; /* law ZERO and a = 1: zeros; the zero value: normal with deviation 1/√in */
+    bo_weight_init bias_init;
     bo_value residual; /* added to y; 0: none. Of one linear, not of several */
     double factor;     /* of x Wᵀ, beside what the parametrization puts there; 0: 1 */
     double keep;       /* of the residual; 0: 1 */
@@ -47,12 +47,11 @@ typedef struct bo_norm_layer {
 } bo_norm_layer;
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream); /* rate 0: x itself */
-bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor);                 /* factor x */
 /* A vector of weights, `prefix` + `suffix`, for AdamW. */
-bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_init init);
+bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_init init);
 /* Likewise with `rank` sizes. */
 bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
-                         bo_init init);
+                         bo_weight_init init);
 bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset);
 /* Learned (context rows) or sinusoidal positions added; for RoPE and none x itself. */
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
@@ -142,7 +141,7 @@ double bo_nn_unit_gamma(bo_kernel kernel, size_t width);
 
 /* State-space mixer (S4D, 2206.11893; gate and convolution as in 2312.00752): y = SSM(silu(conv(x W_u))) ∘ silu(x W_g),
  * projected and added to `residual`. `prefix`.in_proj, .gate_proj, .out_proj, .conv where there is a kernel, and the systems'
- * parameters: .log_step, .a, .w, .b, .c, .d, .p, .q as the kind has them (attributes.h). */
+ * parameters: .log_step, .a, .w, .b, .c, .d, .p, .q as the kind has them (operations.h). */
 typedef struct bo_ssm_layer {
     bo_ssm kind;
     bo_ssm_form form;
@@ -163,8 +162,6 @@ bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo
 
 /* ---- shapes and noise ------------------------------------------------------------------------------------------------ */
 
-bo_value bo_nn_reshape(bo_graph *graph, bo_value x, size_t columns);
-bo_value bo_nn_concat(bo_graph *graph, size_t count, const bo_value *values);
 /* In training only. amount 0: x itself. */
 bo_value bo_nn_noise(bo_graph *graph, bo_value x, bo_noise_kind kind, double amount, uint64_t stream);
 
@@ -187,11 +184,11 @@ bo_image bo_nn_image_after(const bo_windows *windows);
 
 /* y = W * x (+ b): `prefix`.weight (out x height x width of the kernel x channels of a group), `prefix`.bias. */
 typedef struct bo_convolution_layer {
-    bo_windows windows; /* size[1] 0: causal, within `sequences` (see bo_convolution_attributes) */
+    bo_windows windows; /* width.size 0: causal, within `sequences` (see bo_convolution_attributes) */
     size_t out, groups; /* groups 0: 1 */
     bool bias;
-    bool relu;    /* follows: deviation √(2 / fan in) instead of 1/√(fan in) (1502.01852) */
-    bo_init init; /* law ZERO and a = 1: zeros; the zero value: as above */
+    bool relu;           /* follows: deviation √(2 / fan in) instead of 1/√(fan in) (1502.01852) */
+    bo_weight_init init; /* law ZERO and a = 1: zeros; the zero value: as above */
     bo_sequences sequences;
 } bo_convolution_layer;
 bo_value bo_nn_convolution(bo_graph *graph, const char *prefix, bo_value x, const bo_convolution_layer *desc);

@@ -26,26 +26,26 @@ static bo_ssm_attributes attributes_of(const bo_ssm_layer *desc)
 
 /* `columns` numbers for each channel; 1: files have a vector. */
 static bo_value parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t channels, size_t columns,
-                          bo_init init)
+                          bo_weight_init init)
 {
     bo_nn_name name = bo_nn_join(prefix, suffix);
-    return bo_graph_weight(graph, &(bo_weight){.name = name.text,
-                                               .rank = columns == 1 ? 1 : 2,
-                                               .shape = {channels, columns},
-                                               .rows = channels,
-                                               .columns = columns,
-                                               .role = BO_WEIGHT_VECTOR,
-                                               .init = init});
+    return bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
+                                                    .rank = columns == 1 ? 1 : 2,
+                                                    .shape = (size_t[]){channels, columns},
+                                                    .rows = channels,
+                                                    .columns = columns,
+                                                    .role = BO_WEIGHT_ROLE_VECTOR,
+                                                    .init = init});
 }
 
-static bo_init normal(double mean, double deviation)
+static bo_weight_init normal(double mean, double deviation)
 {
-    return (bo_init){.law = BO_INIT_NORMAL, .a = mean, .b = deviation};
+    return (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = mean, .b = deviation};
 }
 
 static bo_value log_step(bo_graph *graph, const char *prefix, size_t channels)
 {
-    bo_init spread = {.law = BO_INIT_SPREAD, .a = log(FIRST_STEP), .b = log(LAST_STEP)};
+    bo_weight_init spread = {.law = BO_WEIGHT_LAW_SPREAD, .a = log(FIRST_STEP), .b = log(LAST_STEP)};
     return parameter(graph, prefix, ".log_step", channels, 1, spread);
 }
 
@@ -53,8 +53,8 @@ static bo_value log_step(bo_graph *graph, const char *prefix, size_t channels)
 static size_t modes(bo_graph *graph, const char *prefix, size_t channels, size_t size, bo_value *out)
 {
     const double pi = 3.14159265358979323846;
-    bo_init half = normal(log(expm1(0.5)), 0);
-    bo_init spread = {.law = BO_INIT_SPREAD, .a = 0, .b = pi * (double)(size - 1)};
+    bo_weight_init half = normal(log(expm1(0.5)), 0);
+    bo_weight_init spread = {.law = BO_WEIGHT_LAW_SPREAD, .a = 0, .b = pi * (double)(size - 1)};
     out[0] = parameter(graph, prefix, ".a", channels, size, half);
     out[1] = parameter(graph, prefix, ".w", channels, size, spread);
     return 2;
@@ -80,8 +80,8 @@ bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo
         }
         in[count++] = parameter(graph, prefix, ".c", channels, 2 * size, normal(0, sqrt(0.5)));
     }
-    in[count++] = parameter(graph, prefix, ".d", channels, 1, (bo_init){.law = BO_INIT_ONE});
-    return bo_graph_one(graph, BO_OP_SSM, &a, count, in);
+    in[count++] = parameter(graph, prefix, ".d", channels, 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
+    return bo_graph_one(graph, BO_OPERATION_SSM, &a, count, in);
 }
 
 /* ---- the layer -------------------------------------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo
 static bo_convolution_layer convolution_of(const bo_ssm_layer *desc)
 {
     bo_ssm_attributes a = attributes_of(desc);
-    bo_convolution_layer layer = {.windows = {.kernel = {1, desc->kernel}, .before = {0, desc->kernel - 1}},
+    bo_convolution_layer layer = {.windows = {.width = {.kernel = desc->kernel, .before = desc->kernel - 1}},
                                   .out = desc->channels,
                                   .groups = desc->channels,
                                   .bias = true,
@@ -116,7 +116,7 @@ bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value res
     bo_value parts[2] = {0};
     bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
     parts[1] = bo_nn_systems(graph, prefix, convolve(graph, prefix, parts[1], desc), desc);
-    bo_value y = bo_graph_one(graph, BO_OP_GLU, &gate, 2, parts);
+    bo_value y = bo_graph_one(graph, BO_OPERATION_GLU, &gate, 2, parts);
     return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
                         bo_nn_stream(desc->layer, 0));
 }

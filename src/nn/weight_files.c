@@ -49,7 +49,7 @@ static bo_status add_weight(bo_context *context, const bo_backend *backend, cons
     return backend->read(context, out->host + weight->offset, weight->data, tensor->bytes);
 }
 
-bo_status bo_package_weights(bo_context *context, bo_weights *weights, size_t maps, size_t more, bo_package *out)
+bo_status bo_package_weights(bo_context *context, const bo_weights *weights, size_t maps, size_t more, bo_package *out)
 {
     size_t count = bo_weights_count(weights), floats = bo_weights_floats(weights);
     out->tensors =
@@ -227,5 +227,51 @@ bo_status bo_attention_unpack(bo_context *context, const bo_tensors *file, const
         for (size_t h = 0; h < count; h++) bo_features_destroy(maps[h]);
     }
     bo_free(maps);
+    return status;
+}
+
+/* ---- a set of weights alone ----------------------------------------------------------------------------------------- */
+
+bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path)
+{
+    bo_package package = {0};
+    bo_status status = bo_weights_memory(weights)
+                           ? bo_package_weights(context, weights, 0, 0, &package)
+                           : bo_fail(context, BO_INVALID, "the weights have no memory yet: bo_weights_allocate first");
+    if (status == BO_OK)
+        status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
+    bo_package_free(&package);
+    return status;
+}
+
+/* Everything is looked at before anything is changed. */
+static bo_status take_weights(bo_context *context, bo_weights *weights, const bo_tensors *file)
+{
+    const size_t count = bo_weights_count(weights);
+    const bo_file_tensor *tensor;
+    for (size_t i = 0; i < count; i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        BO_TRY(bo_tensors_require(context, file, weight->name, BO_F32, weight->rank, weight->shape, &tensor));
+    }
+    if (bo_tensors_count(file) != count)
+        return bo_fail(context, BO_FORMAT, "%s: has %zu tensors, expected the %zu weights", bo_tensors_path(file),
+                       bo_tensors_count(file), count);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = bo_weights_at(weights, i)->name;
+        BO_TRY(bo_weights_set(context, weights, name, bo_tensors_find(file, name)->data));
+    }
+    return BO_OK;
+}
+
+bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path)
+{
+    bo_tensors *file;
+    if (!bo_weights_data(weights))
+        return bo_fail(context, BO_INVALID, "the weights %s",
+                       bo_weights_memory(weights) ? "are kept in fewer bits, for reading only"
+                                                  : "have no memory yet: bo_weights_allocate first");
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take_weights(context, weights, file);
+    bo_tensors_close(file);
     return status;
 }

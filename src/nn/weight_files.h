@@ -19,7 +19,7 @@ typedef struct bo_package {
 void bo_package_free(bo_package *package);
 
 /* All weights, with room for so many maps and so many more tensors (bo_package_add). */
-bo_status bo_package_weights(bo_context *context, bo_weights *weights, size_t maps, size_t more, bo_package *out);
+bo_status bo_package_weights(bo_context *context, const bo_weights *weights, size_t maps, size_t more, bo_package *out);
 /* One more, under a name of its own; its data must stay where it is. */
 bo_status bo_package_add(bo_context *context, bo_package *package, const char *name, const bo_file_tensor *tensor);
 /* A map, its tensors called prefix + "features.w", … */

@@ -128,12 +128,12 @@ static double rate_factor(const bo_optim_part *part)
 
 bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out)
 {
-    bool left = desc->kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_MATRIX;
+    bool left = desc->kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_ROLE_MATRIX;
     *out = (bo_optim_part){
         .weight = weight,
         .rule = left ? BO_OPTIMIZER_ADAMW : desc->kind,
         .rate = left ? desc->other_rate : desc->rate,
-        .decay = weight->role == BO_WEIGHT_VECTOR ? 0 : desc->decay,
+        .decay = weight->role == BO_WEIGHT_ROLE_VECTOR ? 0 : desc->decay,
     };
     double factor = rate_factor(out);
     out->rate *= factor;
@@ -473,6 +473,8 @@ static bo_status average(bo_context *context, const bo_optimizer *o)
 bo_status bo_optimizer_step(bo_context *context, bo_optimizer *o, double factor, double *norm)
 {
     BO_SPAN(context, "train", "optimizer step");
+    double unwanted;
+    if (!norm) norm = &unwanted;
     *norm = 0;
     if (o->swapped) return bo_fail(context, BO_INVALID, "a step while the averaged weights are in place");
     if (!(isfinite(factor) && factor >= 0))

@@ -3,20 +3,27 @@
 
 /* ---- gradients ----------------------------------------------------------------------------------------------------- */
 
-/* Forward over the nodes: does a change of a trained weight reach this tensor? */
+static bool has_trained_input(const bo_graph *graph, const bo_node *node)
+{
+    for (size_t i = 0; i < node->inputs; i++)
+        if (bo_graph_tensor_at(graph, node->in[i])->trained) return true;
+    return false;
+}
+
+/* Forward over the nodes: does a change of a trained weight, or of a value whose gradient is kept, reach this tensor? */
 static void mark_trained(bo_graph *graph)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
-        t->trained = t->origin == BO_ORIGIN_WEIGHT && !bo_weights_at(graph->weights, t->weight)->frozen;
+        t->trained =
+            t->gradient_kept || (t->origin == BO_ORIGIN_WEIGHT && !bo_weights_at(graph->weights, t->weight)->frozen);
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
-        bool any = false;
-        for (size_t i = 0; i < node->inputs; i++) any |= bo_graph_tensor_at(graph, node->in[i])->trained;
+        const bool any = has_trained_input(graph, node);
         for (size_t i = 0; i < node->outputs; i++) {
             bo_graph_tensor *out = bo_graph_tensor_at(graph, node->out[i]);
-            out->trained = any && out->element == BO_ELEMENT_FLOAT32;
+            out->trained |= any && out->element == BO_ELEMENT_FLOAT32;
         }
     }
 }
@@ -55,6 +62,7 @@ static bo_status mark_graded(bo_context *context, bo_graph *graph)
             const bo_graph_tensor *out = bo_graph_tensor_at(graph, node->out[i]);
             node->backward |= out->graded && out->trained;
         }
+        node->backward &= has_trained_input(graph, node);
         if (!node->backward) continue;
         if (!node->op->backward)
             return bo_fail(context, BO_UNSUPPORTED, "%s: %s has no gradient", bo_scope_of(graph, node), node->op->name);
@@ -148,6 +156,20 @@ static bo_status mark_again(bo_context *context, bo_graph *graph)
     return BO_OK;
 }
 
+static bo_status check_kept_gradients(bo_context *context, const bo_graph *graph)
+{
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
+        if (t->gradient_kept && !t->graded)
+            return bo_fail(context, BO_INVALID,
+                           "the gradient of value %u is to be kept, but the loss does not depend on it", v);
+        if (t->gradient_kept && t->origin == BO_ORIGIN_WEIGHT && bo_weights_at(graph->weights, t->weight)->frozen)
+            return bo_fail(context, BO_INVALID, "the gradient of weight %s is to be kept, but it is frozen",
+                           bo_weights_at(graph->weights, t->weight)->name);
+    }
+    return BO_OK;
+}
+
 bo_status bo_graph_analyze(bo_context *context, bo_graph *graph)
 {
     if (!graph->desc.gradients) return BO_OK;
@@ -156,6 +178,7 @@ bo_status bo_graph_analyze(bo_context *context, bo_graph *graph)
     BO_TRY(mark_graded(context, graph));
     if (!bo_graph_tensor_at(graph, graph->desc.loss)->trained)
         return bo_fail(context, BO_INVALID, "the loss depends on no weight that is trained: all are frozen");
+    BO_TRY(check_kept_gradients(context, graph));
     mark_late(graph);
     if (!graph->desc.checkpoint) return BO_OK;
     mark_outside(graph);

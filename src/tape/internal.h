@@ -20,8 +20,9 @@ typedef struct bo_graph_tensor {
     size_t weight; /* WEIGHT: its index in the set */
     uint32_t node; /* MADE: by whom */
     bool kept;     /* is there after a run */
+    bool gradient_kept;
 
-    bool trained;             /* its gradient reaches a weight that is not frozen */
+    bool trained;             /* its gradient reaches a weight that is not frozen, or is kept */
     bool graded;              /* … and the loss reaches it: somebody writes the gradient */
     bool read;                /* by some node */
     bool outside;             /* its segment may not forget it */
@@ -89,7 +90,7 @@ struct bo_graph {
     char error[BO_TAPE_ERROR];
 
     bool planned;
-    bo_graph_desc desc;
+    bo_graph_compile_desc desc;
     bo_list pieces, steps; /* bo_arena_piece, bo_step */
     uint32_t seed;         /* piece of the loss's gradient */
     size_t bytes;
@@ -147,6 +148,8 @@ static inline size_t bo_node_bytes(const bo_graph *graph, const bo_node *node)
 void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what);
 /* The call of a node without data: shapes only. */
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
+/* A node of this operation. `attributes` are taken over, also where it fails; NULL: there was no memory for them. */
+bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, size_t count, const bo_value *inputs);
 /* Repeats the context's error with the scope in front. */
 bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_node *node, bo_status status);
 

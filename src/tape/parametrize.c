@@ -17,8 +17,8 @@ static void compare(bo_weight *w, const bo_weight *b)
 {
     double rows = (double)w->rows / (double)b->rows, columns = (double)w->columns / (double)b->columns;
     bool vector = w->rank == 1;
-    w->in = vector ? 1 : w->role == BO_WEIGHT_EMBEDDING ? rows : columns;
-    w->out = vector ? rows * columns : w->role == BO_WEIGHT_EMBEDDING ? columns : rows;
+    w->in = vector ? 1 : w->role == BO_WEIGHT_ROLE_EMBEDDING ? rows : columns;
+    w->out = vector ? rows * columns : w->role == BO_WEIGHT_ROLE_EMBEDDING ? columns : rows;
 }
 
 /* Deviation σ, factor s in front of the weight and step η of each number with s σ ∝ 1/√in (1/in where the fan out does not
@@ -27,9 +27,9 @@ static void compare(bo_weight *w, const bo_weight *b)
 static void follow_base(bo_weight *w, const bo_weight *b)
 {
     compare(w, b);
-    if (w->role == BO_WEIGHT_HEAD) w->scale /= w->in;
+    if (w->role == BO_WEIGHT_ROLE_HEAD) w->scale /= w->in;
     double share = w->scale / b->scale, deviation = w->out == 1 ? 1 / w->in : 1 / sqrt(w->in);
-    if (w->init.law == BO_INIT_NORMAL) w->init.b = b->init.b * deviation / share;
+    if (w->init.law == BO_WEIGHT_LAW_NORMAL) w->init.b = b->init.b * deviation / share;
     w->rate = 1 / (w->in * share);
 }
 
@@ -38,9 +38,9 @@ static void follow_base(bo_weight *w, const bo_weight *b)
 static void unit_rate(const bo_rules *rules, bo_weight *w)
 {
     double base = or_one((double)rules->base_width), columns = (double)w->columns;
-    if (w->role == BO_WEIGHT_EMBEDDING)
+    if (w->role == BO_WEIGHT_ROLE_EMBEDDING)
         w->rate = base / sqrt(columns);
-    else if (w->rank > 1 && (w->role != BO_WEIGHT_VECTOR || w->scale != 1))
+    else if (w->rank > 1 && (w->role != BO_WEIGHT_ROLE_VECTOR || w->scale != 1))
         w->rate = base / (columns * w->scale);
 }
 

@@ -22,7 +22,7 @@ static void forget_plan(bo_graph *graph)
     }
 }
 
-static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo_graph_desc *desc)
+static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo_graph_compile_desc *desc)
 {
     if (!desc->loss && !desc->gradients) return BO_OK;
     if (!desc->loss || desc->loss >= graph->tensors.count)
@@ -48,10 +48,11 @@ static void count_operations(bo_context *context, bo_graph *graph)
     }
 }
 
-bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_desc *desc)
+bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc)
 {
     if (graph->status != BO_OK) return bo_fail(context, graph->status, "%s", graph->error);
     if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u did not end", graph->segment);
+    BO_TRY(bo_check_reserved(context, "bo_graph_compile_desc", desc->reserved));
     BO_TRY(check_loss(context, graph, desc));
     forget_plan(graph);
     graph->desc = *desc;

@@ -82,6 +82,17 @@ static bo_value remember(bo_graph *graph, bo_status status)
 
 #define REFUSE(...) remember(graph, bo_fail(graph->context, BO_INVALID, __VA_ARGS__))
 
+bo_value bo_graph_fail(bo_graph *graph, const char *format, ...)
+{
+    if (graph->status != BO_OK) return 0;
+    char text[BO_TAPE_ERROR];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return REFUSE("%s", text);
+}
+
 void bo_graph_scope(bo_graph *graph, const char *format, ...)
 {
     if (graph->status != BO_OK) return;
@@ -124,6 +135,8 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
 
 bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, size_t rows, size_t columns)
 {
+    if (graph->status == BO_OK && element != BO_ELEMENT_FLOAT32 && element != BO_ELEMENT_INT32)
+        return REFUSE("input %s has elements of number %d, expected float32 or int32", name, (int)element);
     bo_value value = add_tensor(
         graph, &(bo_graph_tensor){
                    .origin = BO_ORIGIN_INPUT, .element = element, .rows = rows, .columns = columns, .kept = true});
@@ -133,7 +146,7 @@ bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, s
     return copy ? value : remember(graph, BO_MEMORY);
 }
 
-bo_value bo_graph_weight(bo_graph *graph, const bo_weight *desc)
+bo_value bo_graph_weight(bo_graph *graph, const bo_weight_desc *desc)
 {
     size_t index;
     if (graph->status != BO_OK) return 0;
@@ -193,12 +206,31 @@ void bo_graph_keep(bo_graph *graph, bo_value value)
         REFUSE("value %u is to be kept, but the graph has values 1 to %zu", value, graph->tensors.count - 1);
 }
 
+void bo_graph_keep_gradient(bo_graph *graph, bo_value value)
+{
+    if (graph->status != BO_OK) return;
+    if (!is_value(graph, value))
+        REFUSE("the gradient of value %u is to be kept, but the graph has values 1 to %zu", value,
+               graph->tensors.count - 1);
+    else if (bo_graph_tensor_at(graph, value)->element != BO_ELEMENT_FLOAT32)
+        REFUSE("the gradient of value %u is to be kept, but it has none: its elements are not float32", value);
+    else
+        bo_graph_tensor_at(graph, value)->gradient_kept = true;
+}
+
+bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index)
+{
+    if (!is_value(graph, value) || bo_graph_tensor_at(graph, value)->origin != BO_ORIGIN_MADE) return 0;
+    const bo_node *node = bo_node_at(graph, bo_graph_tensor_at(graph, value)->node);
+    return index < node->outputs ? node->out[index] : 0;
+}
+
 /* ---- nodes --------------------------------------------------------------------------------------------------------- */
 
-static bo_operand operand_of(const bo_graph *graph, bo_value value)
+static bo_tensor operand_of(const bo_graph *graph, bo_value value)
 {
     const bo_graph_tensor *tensor = bo_graph_tensor_at(graph, value);
-    return (bo_operand){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
+    return (bo_tensor){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
 }
 
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call)
@@ -208,72 +240,95 @@ void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call)
     for (size_t i = 0; i < node->outputs; i++) call->out[i] = operand_of(graph, node->out[i]);
 }
 
-/* Is there such an operation, and are the inputs values of this graph? */
-static bool accept(bo_graph *graph, bo_op_kind kind, const void *attributes, size_t count, const bo_value *inputs)
+/* Are the inputs values of this graph? */
+static bool accept(bo_graph *graph, const char *name, size_t count, const bo_value *inputs)
 {
-    const bo_op *op = (unsigned)kind < BO_OP_COUNT ? graph->backend->ops[kind] : NULL;
-    if (!op)
-        REFUSE("operation %d is not one of backend %s", (int)kind, graph->backend->name);
-    else if (count > BO_OP_INPUTS)
-        REFUSE("%s: %zu inputs, expected at most %d", op->name, count, BO_OP_INPUTS);
-    else if (!attributes && op->attributes)
-        REFUSE("%s: the attributes are NULL", op->name);
+    if (count > BO_OP_INPUTS) REFUSE("%s: %zu inputs, expected at most %d", name, count, BO_OP_INPUTS);
     for (size_t i = 0; graph->status == BO_OK && i < count; i++)
         if (!is_value(graph, inputs[i]))
-            REFUSE("%s: input %zu is value %u, but the graph has values 1 to %zu", op->name, i, inputs[i],
+            REFUSE("%s: input %zu is value %u, but the graph has values 1 to %zu", name, i, inputs[i],
                    graph->tensors.count - 1);
     return graph->status == BO_OK;
 }
 
-/* Asks the operation for its outputs and gives them numbers. */
-static void make_outputs(bo_graph *graph, size_t index, bo_value *outputs)
+/* Asks the operation for its outputs and gives them numbers; the first of them. */
+static bo_value make_outputs(bo_graph *graph, size_t index)
 {
     bo_op_call call;
     bo_node *node = bo_node_at(graph, index);
     bo_node_call(graph, node, &call);
     bo_status status = node->op->shape(graph->context, &call);
-    if (status != BO_OK) remember(graph, status);
-    if (graph->status != BO_OK) return;
+    if (status != BO_OK) return remember(graph, status);
     assert(call.outputs >= 1 && call.outputs <= BO_OP_OUTPUTS);
     node->outputs = call.outputs;
     for (size_t i = 0; i < call.outputs; i++) {
-        const bo_operand *out = &call.out[i];
-        outputs[i] = node->out[i] = add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_MADE,
-                                                                         .element = out->element,
-                                                                         .rows = out->rows,
-                                                                         .columns = out->columns,
-                                                                         .node = (uint32_t)index});
+        const bo_tensor *out = &call.out[i];
+        node->out[i] = add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_MADE,
+                                                            .element = out->element,
+                                                            .rows = out->rows,
+                                                            .columns = out->columns,
+                                                            .node = (uint32_t)index});
     }
+    return graph->status == BO_OK ? node->out[0] : 0;
 }
 
-void bo_graph_apply(bo_graph *graph, bo_op_kind op, const void *attributes, size_t count, const bo_value *inputs,
-                    bo_value *outputs)
+bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, size_t count, const bo_value *inputs)
 {
-    outputs[0] = 0; /* how many more there are, only the operation knows */
-    if (graph->status != BO_OK || !accept(graph, op, attributes, count, inputs)) return;
-    size_t bytes = graph->backend->ops[op]->attributes;
-    void *copy = bo_alloc(graph->context, 1, bytes, "attributes of a node");
-    bo_node *node = copy ? bo_list_add(graph->context, &graph->nodes, sizeof *node, "nodes of a graph") : NULL;
+    bo_node *node = attributes && accept(graph, op->name, count, inputs)
+                        ? bo_list_add(graph->context, &graph->nodes, sizeof *node, "nodes of a graph")
+                        : NULL;
     if (!node) {
-        bo_free(copy);
-        remember(graph, BO_MEMORY);
-        return;
+        bo_free(attributes);
+        return remember(graph, BO_MEMORY); /* where nothing else was wrong */
     }
-    if (bytes) memcpy(copy, attributes, bytes);
-    *node = (bo_node){.op = graph->backend->ops[op],
-                      .attributes = copy,
+    *node = (bo_node){.op = op,
+                      .attributes = attributes,
                       .scope = (uint32_t)graph->scopes.count - 1,
                       .segment = graph->segment,
                       .inputs = count};
     for (size_t i = 0; i < count; i++) node->in[i] = inputs[i];
-    make_outputs(graph, graph->nodes.count - 1, outputs);
+    return make_outputs(graph, graph->nodes.count - 1);
 }
 
-bo_value bo_graph_one(bo_graph *graph, bo_op_kind op, const void *attributes, size_t count, const bo_value *inputs)
+/* NULL: the backend has none of that kind, and the graph says so. */
+static const bo_op *find_op(bo_graph *graph, bo_operation operation)
 {
-    bo_value outputs[BO_OP_OUTPUTS] = {0};
-    bo_graph_apply(graph, op, attributes, count, inputs, outputs);
-    return graph->status == BO_OK ? outputs[0] : 0;
+    const bo_op *op = (unsigned)operation < BO_OPERATION_COUNT ? graph->backend->ops[operation] : NULL;
+    if (!op && graph->status == BO_OK)
+        REFUSE("operation %d is not one of backend %s", (int)operation, graph->backend->name);
+    return graph->status == BO_OK ? op : NULL;
+}
+
+/* Bytes that this library does not know must be zero. */
+static bool is_zero(const void *bytes, size_t count)
+{
+    const char *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        if (at[i]) return false;
+    return true;
+}
+
+bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const void *attributes, size_t attributes_bytes,
+                        size_t count, const bo_value *inputs)
+{
+    const bo_op *op = find_op(graph, operation);
+    if (!op) return 0;
+    if (!attributes && attributes_bytes)
+        return REFUSE("%s: the attributes are NULL, but they have %zu bytes", op->name, attributes_bytes);
+    const size_t known = attributes_bytes < op->attributes ? attributes_bytes : op->attributes;
+    if (attributes && !is_zero((const char *)attributes + known, attributes_bytes - known))
+        return REFUSE("%s: attributes of %zu bytes have more than zeros behind the %zu that this version knows",
+                      op->name, attributes_bytes, op->attributes);
+    void *copy = bo_alloc(graph->context, 1, op->attributes, "attributes of a node");
+    if (copy && known) memcpy(copy, attributes, known);
+    return bo_graph_record(graph, op, copy, count, inputs);
+}
+
+bo_value bo_graph_one(bo_graph *graph, bo_operation operation, const void *attributes, size_t count,
+                      const bo_value *inputs)
+{
+    const bo_op *op = find_op(graph, operation);
+    return op ? bo_graph_apply(graph, operation, attributes, attributes ? op->attributes : 0, count, inputs) : 0;
 }
 
 void bo_graph_storable(const bo_graph *graph, bool *which)
@@ -297,10 +352,10 @@ void bo_graph_storable(const bo_graph *graph, bool *which)
 void bo_graph_segment_begin(bo_graph *graph)
 {
     if (graph->status != BO_OK) return;
-    if (graph->segment)
-        REFUSE("a segment begins within a segment");
+    if (graph->segment) REFUSE("a segment begins within a segment");
     /* its place among the segments, from 1 */
-    else graph->segment = ++graph->segments;
+    else
+        graph->segment = ++graph->segments;
 }
 
 void bo_graph_segment_end(bo_graph *graph)

@@ -32,7 +32,19 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
     return graph->backend->read(context, host, bo_arena_piece_at(graph, t->piece)->address, bo_graph_tensor_bytes(t));
 }
 
-void bo_graph_loss_scale(bo_graph *graph, float scale)
+bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host)
+{
+    bo_graph_tensor *t = NULL;
+    BO_TRY(find(context, graph, value, &t));
+    if (!t->gradient || !(t->gradient_kept || t->origin == BO_ORIGIN_WEIGHT))
+        return bo_fail(context, BO_INVALID, "value %u has no gradient after a run (%s)", value,
+                       graph->desc.gradients ? "bo_graph_keep_gradient before compiling"
+                                             : "compiled without gradients");
+    return graph->backend->read(context, host, bo_arena_piece_at(graph, t->gradient)->address,
+                                bo_graph_tensor_bytes(t));
+}
+
+void bo_graph_set_loss_scale(bo_graph *graph, float scale)
 {
     graph->loss_scale = scale;
 }
@@ -44,7 +56,7 @@ static void *address(const bo_graph *graph, uint32_t piece)
     return bo_arena_piece_at(graph, piece)->address; /* number 0 is NULL */
 }
 
-static void make_call(const bo_graph *graph, const bo_step *step, const bo_pass *pass, bo_op_call *call)
+static void make_call(const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass, bo_op_call *call)
 {
     const bo_node *node = bo_node_at(graph, step->node);
     bo_node_call(graph, node, call);
@@ -70,7 +82,7 @@ static bo_status run_move(bo_context *context, const bo_graph *graph, const bo_s
         context, BO_ELEMENT_BFLOAT16, 1, step->floats, address(graph, step->in[0]), address(graph, step->out[0]));
 }
 
-static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass,
+static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass,
                           const bo_calibrating *calibrating)
 {
     if (step->move) return run_move(context, graph, step);
@@ -158,7 +170,7 @@ static void end_operation(bo_context *context, const bo_graph *graph, const bo_s
 }
 
 /* With the times of the steps, for the trace or a profile. */
-static bo_status run_watched(bo_context *context, const bo_graph *graph, const bo_pass *pass,
+static bo_status run_watched(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating)
 {
     place at = {0};
@@ -177,10 +189,11 @@ static bo_status run_watched(bo_context *context, const bo_graph *graph, const b
     return status;
 }
 
-static bo_status run(bo_context *context, bo_graph *graph, const bo_pass *pass, const bo_calibrating *calibrating)
+static bo_status run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const bo_calibrating *calibrating)
 {
-    static const bo_pass plain = {0};
+    static const bo_graph_pass plain = {0};
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
     if (!pass) pass = &plain;
@@ -190,12 +203,12 @@ static bo_status run(bo_context *context, bo_graph *graph, const bo_pass *pass, 
     return BO_OK;
 }
 
-bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass)
+bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass)
 {
     return run(context, graph, pass, NULL);
 }
 
-bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_pass *pass,
+bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating)
 {
     return run(context, graph, pass, calibrating);
@@ -228,7 +241,7 @@ static bo_status blame_given(bo_context *context, const bo_graph *graph, const c
 }
 
 /* Forward of one step, and a look at what it made. */
-static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass,
+static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass,
                             const char **scope)
 {
     if (step->move) return run_move(context, graph, step);
@@ -246,9 +259,9 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     return BO_OK;
 }
 
-bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_pass *pass, const char **scope)
+bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope)
 {
-    static const bo_pass plain = {0};
+    static const bo_graph_pass plain = {0};
     *scope = NULL;
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
     BO_TRY(blame_given(context, graph, scope));

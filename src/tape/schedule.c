@@ -47,7 +47,7 @@ static bo_status add_given(bo_context *context, bo_graph *graph)
         if (t->origin == BO_ORIGIN_MADE) continue;
         bo_home home = t->origin == BO_ORIGIN_WEIGHT ? BO_HOME_WEIGHT : BO_HOME_ARENA;
         BO_TRY(add_always(context, graph, home, t, &t->piece));
-        if (t->graded) BO_TRY(add_always(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
+        if (t->graded && home == BO_HOME_WEIGHT) BO_TRY(add_always(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
     }
     if (!graph->desc.gradients) return BO_OK;
     bo_graph_tensor *loss = bo_graph_tensor_at(graph, graph->desc.loss);
@@ -132,18 +132,25 @@ static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index,
     return add_room(context, graph, node, step, gradients);
 }
 
+/* … to be read after the run. */
+static void keep_gradient(bo_graph *graph, const bo_graph_tensor *tensor)
+{
+    if (tensor->gradient_kept) bo_arena_piece_at(graph, tensor->gradient)->last = BO_NEVER;
+}
+
 /* A gradient that is dout itself takes its place over instead of a copy: nobody reads dout after this step. One input
  * at most, for others will add to it. */
 static void pass_gradient(bo_graph *graph, const bo_node *node, const bo_step *step)
 {
     bo_op_call call;
-    if (!node->op->passes || !step->dout[0]) return;
+    if (!node->op->passes || !step->dout[0] || bo_graph_tensor_at(graph, node->out[0])->gradient_kept) return;
     bo_node_call(graph, node, &call);
     unsigned passes = node->op->passes(&call);
     for (size_t i = 0; i < node->inputs; i++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, node->in[i]);
         if (!(passes >> i & 1) || !t->graded || t->gradient) continue;
         t->gradient = step->dout[0];
+        keep_gradient(graph, t);
         return;
     }
 }
@@ -157,6 +164,7 @@ static bo_status write_gradients(bo_context *context, bo_graph *graph, const bo_
         if (!t->graded || (t->gradient && t->gradient == step->dout[0])) continue;
         step->add[i] = t->gradient != 0;
         if (!t->gradient && !(t->gradient = add_piece(context, graph, bo_graph_tensor_bytes(t)))) return BO_MEMORY;
+        keep_gradient(graph, t);
         step->din[i] = use(graph, t->gradient);
     }
     return BO_OK;

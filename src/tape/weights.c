@@ -1,9 +1,18 @@
 /* The set of weights: names, shapes, and the two pieces of memory. */
 #include "weights.h"
 #include <assert.h>
+#include <fnmatch.h>
 #include <string.h>
 
 enum { GRAIN = 16 }; /* floats: every weight begins at a multiple */
+enum { MOST_RANK = 4 };
+
+/* A weight with its name and shape. */
+typedef struct owned_weight {
+    bo_weight weight; /* first: weights are freed by their address */
+    char *name;
+    size_t shape[MOST_RANK];
+} owned_weight;
 
 /* Invariant: `floats` is the end of the last weight, rounded up to the grain. Weights are allocated one by one, so that
  * their addresses stay. */
@@ -19,7 +28,12 @@ struct bo_weights {
     const bo_lora *lora;
 };
 
-bo_status bo_weights_create(bo_context *context, const bo_backend *backend, bo_weights **out)
+bo_status bo_weights_create(bo_context *context, bo_weights **out)
+{
+    return bo_weights_create_on(context, bo_backend_cpu(), out);
+}
+
+bo_status bo_weights_create_on(bo_context *context, const bo_backend *backend, bo_weights **out)
 {
     *out = bo_alloc(context, 1, sizeof **out, "a set of weights");
     if (!*out) return BO_MEMORY;
@@ -52,7 +66,7 @@ const bo_lora *bo_weights_lora(const bo_weights *weights)
 
 static void drop(bo_weight *weight)
 {
-    if (weight) bo_free(weight->name);
+    bo_free(((owned_weight *)weight)->name);
     bo_free(weight);
 }
 
@@ -70,28 +84,50 @@ void bo_weights_destroy(bo_weights *weights)
 
 /* ---- declaring ----------------------------------------------------------------------------------------------------- */
 
-/* Rows and columns from the shape, unless given: the last extent is the columns. */
-static bo_status settle_shape(bo_context *context, bo_weight *w)
+/* The product of the extents. */
+static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, size_t *out)
 {
-    size_t numbers = 1, given;
-    if (!w->name || !*w->name) return bo_fail(context, BO_INVALID, "a weight has no name");
-    if (w->rank < 1 || w->rank > 4)
-        return bo_fail(context, BO_INVALID, "weight %s: rank %zu, expected 1 to 4", w->name, w->rank);
-    for (size_t i = 0; i < w->rank; i++)
-        if (!w->shape[i] || __builtin_mul_overflow(numbers, w->shape[i], &numbers) || numbers >= (size_t)1 << 46)
-            return bo_fail(context, BO_INVALID, "weight %s: extent %zu of its shape is %zu, which cannot be%s", w->name,
-                           i, w->shape[i], w->shape[i] ? ": it would have 2^46 numbers or more" : "");
-    if (!w->rows && !w->columns) {
-        w->columns = w->shape[w->rank - 1];
-        w->rows = numbers / w->columns;
+    if (!desc->name || !*desc->name) return bo_fail(context, BO_INVALID, "a weight has no name");
+    if (desc->rank < 1 || desc->rank > MOST_RANK)
+        return bo_fail(context, BO_INVALID, "weight %s: rank %zu, expected 1 to %d", desc->name, desc->rank, MOST_RANK);
+    if (!desc->shape) return bo_fail(context, BO_INVALID, "weight %s: its shape is NULL", desc->name);
+    *out = 1;
+    for (size_t i = 0; i < desc->rank; i++)
+        if (!desc->shape[i] || __builtin_mul_overflow(*out, desc->shape[i], out) || *out >= (size_t)1 << 46)
+            return bo_fail(context, BO_INVALID, "weight %s: extent %zu of its shape is %zu, which cannot be%s",
+                           desc->name, i, desc->shape[i], desc->shape[i] ? ": it would have 2^46 numbers or more" : "");
+    return BO_OK;
+}
+
+/* Rows and columns from the shape where they are 0: the last extent is the columns. */
+static bo_status settle(bo_context *context, const bo_weight_desc *desc, bo_weight *out)
+{
+    size_t numbers = 0, given;
+    BO_TRY(bo_check_reserved(context, "bo_weight_desc", desc->reserved));
+    BO_TRY(count_numbers(context, desc, &numbers));
+    *out = (bo_weight){.name = desc->name,
+                       .rank = desc->rank,
+                       .shape = desc->shape,
+                       .rows = desc->rows,
+                       .columns = desc->columns,
+                       .role = desc->role,
+                       .init = desc->init,
+                       .frozen = desc->frozen,
+                       .scale = desc->scale};
+    if (!out->rows && !out->columns) {
+        out->columns = desc->shape[desc->rank - 1];
+        out->rows = numbers / out->columns;
     }
-    if (__builtin_mul_overflow(w->rows, w->columns, &given) || given != numbers)
-        return bo_fail(context, BO_INVALID, "weight %s: %zu x %zu, but its shape has %zu numbers", w->name, w->rows,
-                       w->columns, numbers);
-    if ((w->init.law == BO_INIT_IDENTITY || w->init.law == BO_INIT_DELAYS) &&
-        !(w->init.a >= 1 && w->init.a <= (double)numbers))
+    if (__builtin_mul_overflow(out->rows, out->columns, &given) || given != numbers)
+        return bo_fail(context, BO_INVALID, "weight %s: %zu x %zu, but its shape has %zu numbers", desc->name,
+                       out->rows, out->columns, numbers);
+    if ((unsigned)desc->role > BO_WEIGHT_ROLE_VECTOR || (unsigned)desc->init.law > BO_WEIGHT_LAW_ZERO)
+        return bo_fail(context, BO_INVALID, "weight %s: no role with number %d or no law with number %d", desc->name,
+                       (int)desc->role, (int)desc->init.law);
+    if ((desc->init.law == BO_WEIGHT_LAW_IDENTITY || desc->init.law == BO_WEIGHT_LAW_DELAYS) &&
+        !(desc->init.a >= 1 && desc->init.a <= (double)numbers))
         return bo_fail(context, BO_INVALID, "weight %s: blocks of %g rows of the identity, expected at least 1",
-                       w->name, w->init.a);
+                       desc->name, desc->init.a);
     return BO_OK;
 }
 
@@ -123,14 +159,18 @@ static bo_status make_room(bo_context *context, bo_weights *weights)
 static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *settled)
 {
     BO_TRY(make_room(context, weights));
-    bo_weight *added = bo_alloc(context, 1, sizeof *added, "a weight");
-    if (!added) return BO_MEMORY;
-    *added = *settled;
-    added->name = bo_strdup(context, settled->name);
-    if (!added->name) {
-        bo_free(added);
+    owned_weight *owned = bo_alloc(context, 1, sizeof *owned, "a weight");
+    if (!owned) return BO_MEMORY;
+    owned->name = bo_strdup(context, settled->name);
+    if (!owned->name) {
+        bo_free(owned);
         return BO_MEMORY;
     }
+    bo_weight *added = &owned->weight;
+    *added = *settled;
+    memcpy(owned->shape, settled->shape, settled->rank * sizeof *settled->shape);
+    added->name = owned->name;
+    added->shape = owned->shape;
     added->offset = weights->floats;
     weights->floats += (added->rows * added->columns + GRAIN - 1) / GRAIN * GRAIN;
     weights->at[weights->count++] = added;
@@ -140,12 +180,12 @@ static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *
     return BO_OK;
 }
 
-bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight *desc, size_t *index)
+bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight_desc *desc, size_t *index)
 {
-    bo_weight settled = *desc;
-    settled.data = settled.gradient = NULL;
-    settled.element = BO_ELEMENT_FLOAT32;
-    BO_TRY(settle_shape(context, &settled));
+    bo_weight settled;
+    size_t unwanted;
+    if (!index) index = &unwanted;
+    BO_TRY(settle(context, desc, &settled));
     if (find_index(weights, settled.name, index)) {
         const bo_weight *known = weights->at[*index];
         if (alike(known, &settled)) return BO_OK;
@@ -166,12 +206,12 @@ size_t bo_weights_count(const bo_weights *weights)
     return weights->count;
 }
 
-bo_weight *bo_weights_at(bo_weights *weights, size_t index)
+const bo_weight *bo_weights_at(const bo_weights *weights, size_t index)
 {
     return weights->at[index];
 }
 
-bo_weight *bo_weights_find(bo_weights *weights, const char *name)
+const bo_weight *bo_weights_find(const bo_weights *weights, const char *name)
 {
     size_t index;
     return find_index(weights, name, &index) ? weights->at[index] : NULL;
@@ -182,7 +222,7 @@ size_t bo_weights_floats(const bo_weights *weights)
     return weights->floats;
 }
 
-size_t bo_weights_numbers(const bo_weights *weights, bool trained)
+size_t bo_weights_parameters(const bo_weights *weights, bool trained)
 {
     size_t numbers = 0;
     for (size_t i = 0; i < weights->count; i++)
@@ -190,12 +230,12 @@ size_t bo_weights_numbers(const bo_weights *weights, bool trained)
     return numbers;
 }
 
-void *bo_weights_data(bo_weights *weights)
+void *bo_weights_data(const bo_weights *weights)
 {
     return weights->data;
 }
 
-void *bo_weights_gradients(bo_weights *weights)
+void *bo_weights_gradients(const bo_weights *weights)
 {
     return weights->gradients;
 }
@@ -203,6 +243,76 @@ void *bo_weights_gradients(bo_weights *weights)
 const bo_backend *bo_weights_backend(const bo_weights *weights)
 {
     return weights->backend;
+}
+
+/* ---- freezing ------------------------------------------------------------------------------------------------------ */
+
+void bo_weights_set_frozen(bo_weights *weights, size_t index, bool frozen)
+{
+    weights->at[index]->frozen = frozen;
+}
+
+/* A beginning of the name; with a star, the whole of it as in file names. */
+static bool fits(const char *pattern, const char *name)
+{
+    if (strpbrk(pattern, "*?[")) return fnmatch(pattern, name, 0) == 0;
+    return strncmp(name, pattern, strlen(pattern)) == 0;
+}
+
+bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char *pattern, bool frozen)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < weights->count; i++) {
+        if (!fits(pattern, weights->at[i]->name)) continue;
+        weights->at[i]->frozen = frozen;
+        found++;
+    }
+    if (found) return BO_OK;
+    return bo_fail(context, BO_INVALID, "freeze: no weight's name begins with or fits '%s'; the first is '%s'", pattern,
+                   weights->count ? weights->at[0]->name : "none");
+}
+
+/* ---- values by name ------------------------------------------------------------------------------------------------ */
+
+static bo_status find(bo_context *context, const bo_weights *weights, const char *name, const bo_weight **out)
+{
+    *out = name ? bo_weights_find(weights, name) : NULL;
+    if (!*out) return bo_fail(context, BO_INVALID, "there is no weight '%s'", name ? name : "NULL");
+    if (!(*out)->data)
+        return bo_fail(context, BO_INVALID, "weight %s has no memory yet: bo_weights_allocate first", name);
+    return BO_OK;
+}
+
+bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *out)
+{
+    const bo_weight *weight;
+    BO_TRY(find(context, weights, name, &weight));
+    return weights->backend->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
+}
+
+bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values)
+{
+    const bo_weight *weight;
+    BO_TRY(find(context, weights, name, &weight));
+    if (weight->element != BO_ELEMENT_FLOAT32)
+        return bo_fail(context, BO_INVALID, "weight '%s' is kept in fewer bits, for reading only", name);
+    return weights->backend->write(context, weight->data, values, weight->rows * weight->columns * sizeof *values);
+}
+
+bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out)
+{
+    const bo_weight *weight;
+    BO_TRY(find(context, weights, name, &weight));
+    if (!weight->gradient)
+        return bo_fail(context, BO_INVALID, "weight %s has no gradient: %s", name,
+                       weight->frozen ? "it is frozen" : "bo_weights_allocate with gradients first");
+    return weights->backend->read(context, out, weight->gradient, weight->rows * weight->columns * sizeof *out);
+}
+
+bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
+{
+    if (!weights->gradients) return BO_OK;
+    return weights->backend->zero(context, weights->gradients, weights->floats * sizeof(float));
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */

@@ -17,22 +17,23 @@ typedef struct drawing {
 /* Of a shape (…, n), columns are the last extent. */
 static double number_at(const drawing *d, size_t i)
 {
-    const bo_init *init = &d->weight->init;
+    const bo_weight_init *init = &d->weight->init;
     size_t columns = d->weight->shape[d->weight->rank - 1], row = i / columns, column = i % columns;
     bo_rng rng = d->rng;
     switch (init->law) {
-    case BO_INIT_ONE:
+    case BO_WEIGHT_LAW_ONE:
         return 1;
-    case BO_INIT_NORMAL:
+    case BO_WEIGHT_LAW_NORMAL:
         rng.next = i;
         return init->a + init->b * bo_rng_normal(&rng);
-    case BO_INIT_SPREAD:
+    case BO_WEIGHT_LAW_SPREAD:
         return columns == 1 ? init->a : init->a + (init->b - init->a) * (double)column / (double)(columns - 1);
-    case BO_INIT_IDENTITY:
+    case BO_WEIGHT_LAW_IDENTITY:
         return row % (size_t)init->a == column + (size_t)init->b * (row / (size_t)init->a);
-    case BO_INIT_DELAYS:
+    case BO_WEIGHT_LAW_DELAYS:
         return row % (size_t)init->a == columns - 1 - column;
-    case BO_INIT_ZERO:
+    case BO_WEIGHT_LAW_AUTO:
+    case BO_WEIGHT_LAW_ZERO:
     default:
         return 0;
     }

@@ -235,87 +235,35 @@ const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PAT
     return out;
 }
 
-/* ---- the optimizer's vectors -------------------------------------------------------------------------------------------- */
-
-/* Host copies of all vectors in one block, which `tensors` point into. */
-static bo_status read_states(bo_context *context, const bo_trainer *trainer, bo_file_tensor *tensors, float *block)
-{
-    const bo_backend *backend = bo_weights_backend(trainer->task->weights);
-    for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
-        const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
-        const size_t bytes = state.count * sizeof(float);
-        BO_TRY(backend->read(context, block, state.data, bytes));
-        tensors[i] = (bo_file_tensor){state.name, BO_F32, 1, {state.count}, block, bytes};
-        block += state.count;
-    }
-    return BO_OK;
-}
+/* ---- the optimizer ---------------------------------------------------------------------------------------------------- */
 
 static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer, const char *folder)
 {
-    const size_t count = bo_optimizer_states(trainer->optimizer);
-    size_t floats = 0;
-    char path[BO_TRAIN_PATH], done[24];
+    char path[BO_TRAIN_PATH];
     BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
-    for (size_t i = 0; i < count; i++) floats += bo_optimizer_state_at(trainer->optimizer, i).count;
-    snprintf(done, sizeof done, "%llu", (unsigned long long)bo_optimizer_steps(trainer->optimizer));
-    const bo_meta meta = {"steps", done};
-    bo_file_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimizer's vectors");
-    float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimizer's vectors");
-    bo_status status = tensors && block ? read_states(context, trainer, tensors, block) : BO_MEMORY;
-    if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, &meta, 1);
-    bo_free(block);
-    bo_free(tensors);
-    return status;
+    return bo_optimizer_save(context, trainer->optimizer, path);
 }
 
-static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_tensors *file)
+static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const char *path)
 {
-    const bo_backend *backend = bo_weights_backend(trainer->task->weights);
-    for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
-        const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
-        const bo_file_tensor *tensor;
-        BO_TRY(bo_tensors_require(context, file, state.name, BO_F32, 1, &state.count, &tensor));
-        if (!bo_context_kernels(context)->finite(state.count, tensor->data))
-            return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite",
-                           bo_tensors_path(file), state.name);
-        BO_TRY(backend->write(context, state.data, tensor->data, tensor->bytes));
-    }
-    return BO_OK;
-}
-
-static bo_status take_steps(bo_context *context, bo_trainer *trainer, const bo_tensors *file)
-{
-    const char *done = bo_tensors_meta(file, "steps");
-    char expected[24];
-    snprintf(expected, sizeof expected, "%llu", (unsigned long long)trainer->now.step);
-    if (!done || strcmp(done, expected) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: 'steps': expected %s, found %.40s", bo_tensors_path(file), expected,
-                       done ? done : "none");
-    bo_optimizer_set_steps(trainer->optimizer, trainer->now.step);
-    return BO_OK;
+    BO_TRY(bo_optimizer_load(context, trainer->optimizer, path));
+    const uint64_t done = bo_optimizer_steps(trainer->optimizer);
+    if (done == trainer->now.step) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: 'steps': expected %llu, found %llu", path,
+                   (unsigned long long)trainer->now.step, (unsigned long long)done);
 }
 
 /* As write_files left them: the average in the weights' place, the weights in the average's. */
-static bo_status take_all(bo_context *context, bo_trainer *trainer, const char *folder, const bo_tensors *file)
-{
-    BO_TRY(take_steps(context, trainer, file));
-    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = trainer->task->methods->read(context, trainer->task, folder);
-    if (status == BO_OK) status = take_states(context, trainer, file);
-    const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
-    return status == BO_OK ? back : status;
-}
-
 static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     char path[BO_TRAIN_PATH];
-    bo_tensors *file;
     BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
-    BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take_all(context, trainer, folder, file);
-    bo_tensors_close(file);
-    return status;
+    bo_optimizer_set_steps(trainer->optimizer, trainer->now.step);
+    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
+    bo_status status = trainer->task->methods->read(context, trainer->task, folder);
+    if (status == BO_OK) status = take_optimizer(context, trainer, path);
+    const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
+    return status == BO_OK ? back : status;
 }
 
 /* ---- what others see of a run ------------------------------------------------------------------------------------------- */

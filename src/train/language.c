@@ -93,7 +93,7 @@ static void close_graph(bo_train_task *task)
     own->batch = (language_batch){0};
 }
 
-static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass)
+static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
 {
     const language_task *own = (const language_task *)task;
     const language_batch *batch = &own->batch;

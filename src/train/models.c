@@ -58,7 +58,7 @@ static bo_status create_all(bo_context *context, const bo_train_task *task, uint
  * rank, so that all have the same frequencies. */
 static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo_calibration *const *calibrations)
 {
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     const bo_calibrating calibrating = {calibrations, task->desc->model->attentions};
     const bo_train_place first = {.step = step, .count = task->desc->micro_batch};
     BO_TRY(task->methods->load(context, task, &first, &pass));

@@ -78,7 +78,7 @@ static void close_graph(bo_train_task *task)
     own->rows = NULL;
 }
 
-static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass)
+static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
 {
     network_task *own = (network_task *)task;
     const bo_trainer_desc *desc = task->desc;

@@ -20,17 +20,17 @@ static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
 }
 
 /* Writes this rank's micro-batch `piece` of step now.step into the graph. */
-static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_pass *pass)
+static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_graph_pass *pass)
 {
     BO_SPAN(context, "train", "batch");
     const size_t micro = trainer->desc.micro_batch, rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
     const bo_train_place place = {.step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro};
     bo_train_task *task = trainer->task;
-    *pass = (bo_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
+    *pass = (bo_graph_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
     task->weight = 1;
     BO_TRY(task->methods->load(context, task, &place, pass));
-    bo_graph_loss_scale(task->graph,
-                        (float)(task->weight / (double)(trainer->pieces * bo_train_ranks(&trainer->desc))));
+    bo_graph_set_loss_scale(task->graph,
+                            (float)(task->weight / (double)(trainer->pieces * bo_train_ranks(&trainer->desc))));
     return BO_OK;
 }
 
@@ -46,7 +46,7 @@ static bo_status named(bo_context *context, const bo_trainer *trainer, const cha
 }
 
 /* The part of the model where it began; else the words of the operation that refused its inputs, or of the loss. */
-static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_pass *pass, const char *words)
+static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_graph_pass *pass, const char *words)
 {
     char what[512];
     const char *scope = NULL;
@@ -60,7 +60,7 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_p
 
 static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t piece, double *loss)
 {
-    bo_pass pass;
+    bo_graph_pass pass;
     float value = 0;
     BO_TRY(load(context, trainer, piece, &pass));
     const bo_status status = bo_graph_run(context, trainer->task->graph, &pass);
@@ -76,10 +76,9 @@ static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double 
 {
     bo_train_task *task = trainer->task;
     bo_weights *weights = task->weights;
-    const bo_backend *backend = bo_weights_backend(weights);
     *loss = 0;
     if (task->methods->prepare) BO_TRY(task->methods->prepare(context, task, trainer->now.step));
-    BO_TRY(backend->zero(context, bo_weights_gradients(weights), bo_weights_floats(weights) * sizeof(float)));
+    BO_TRY(bo_weights_zero_gradients(context, weights));
     for (size_t piece = 0; piece < trainer->pieces; piece++) BO_TRY(add_gradients(context, trainer, piece, loss));
     return BO_OK;
 }

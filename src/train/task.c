@@ -1,6 +1,5 @@
 /* Tasks: which one a descriptor names, and weights that it does not train. */
 #include <assert.h>
-#include <fnmatch.h>
 #include <string.h>
 #include "task.h"
 
@@ -8,27 +7,6 @@
  * Weights that are not trained, by name. */
 
 enum { PATTERN = 256 };
-
-/* A beginning of the name; with a star, the whole of it as in file names. */
-static bool fits(const char *pattern, const char *name)
-{
-    if (strpbrk(pattern, "*?[")) return fnmatch(pattern, name, 0) == 0;
-    return strncmp(name, pattern, strlen(pattern)) == 0;
-}
-
-static bo_status freeze_one(bo_context *context, bo_weights *weights, const char *pattern)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < bo_weights_count(weights); i++) {
-        bo_weight *weight = bo_weights_at(weights, i);
-        if (!fits(pattern, weight->name)) continue;
-        weight->frozen = true;
-        found++;
-    }
-    if (found) return BO_OK;
-    return bo_fail(context, BO_INVALID, "freeze: no weight's name begins with or fits '%s'; the first is '%s'", pattern,
-                   bo_weights_at(weights, 0)->name);
-}
 
 static bo_status freeze_all(bo_context *context, bo_weights *weights, const char *list)
 {
@@ -38,10 +16,10 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
         if (length >= sizeof pattern) return bo_fail(context, BO_INVALID, "freeze: a name of %zu letters", length);
         memcpy(pattern, at, length);
         pattern[length] = 0;
-        if (length) BO_TRY(freeze_one(context, weights, pattern));
+        if (length) BO_TRY(bo_weights_freeze(context, weights, pattern, true));
         at += length + (at[length] == ',');
     }
-    if (bo_weights_numbers(weights, true) == 0)
+    if (bo_weights_parameters(weights, true) == 0)
         return bo_fail(context, BO_INVALID, "freeze: '%s' leaves nothing to train", list);
     return BO_OK;
 }
@@ -59,7 +37,7 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
 static void thaw(bo_train_task *task)
 {
     for (size_t i = 0; task->frozen && i < bo_weights_count(task->weights); i++)
-        bo_weights_at(task->weights, i)->frozen = task->frozen[i];
+        bo_weights_set_frozen(task->weights, i, task->frozen[i]);
     bo_free(task->frozen);
     task->frozen = NULL;
 }

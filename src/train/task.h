@@ -41,7 +41,7 @@ typedef struct bo_train_methods {
     bo_status (*open)(bo_context *context, bo_train_task *task, size_t micro_batch);
     void (*close)(bo_train_task *task);
     /* Writes the items into the graph. *pass comes with `training` and `seed`; lengths and the like are the task's. */
-    bo_status (*load)(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass);
+    bo_status (*load)(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass);
     /* Before the gradients of a step, on every rank alike; NULL: nothing is to be done. */
     bo_status (*prepare)(bo_context *context, bo_train_task *task, uint64_t step);
     /* Of the held-out data; called where `evaluates`. */

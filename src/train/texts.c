@@ -260,7 +260,7 @@ static bo_status weigh_step(bo_context *context, texts_task *own, uint64_t step)
     return BO_OK;
 }
 
-static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass)
+static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass)
 {
     texts_task *own = (texts_task *)task;
     const bo_trainer_desc *desc = task->desc;

@@ -96,8 +96,8 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
     const bo_trainer_desc *desc = task->desc;
     bo_weights *weights = task->weights;
     BO_TRY(bo_train_freeze(context, task));
-    out->parameters = bo_weights_numbers(weights, false);
-    out->trained = bo_weights_numbers(weights, true);
+    out->parameters = bo_weights_parameters(weights, false);
+    out->trained = bo_weights_parameters(weights, true);
     out->micro_batch = desc->micro_batch ? desc->micro_batch : default_micro_batch(task);
     out->model_bytes = out->gradient_bytes = bo_weights_floats(weights) * sizeof(float);
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);

@@ -97,9 +97,8 @@ static bo_status walk_step(bo_context *context, const walk *k, size_t step)
     bo_weights *weights = k->model->weights;
     float loss;
     double norm;
-    BO_TRY(bo_weights_backend(weights)->zero(context, bo_weights_gradients(weights),
-                                             bo_weights_floats(weights) * sizeof(float)));
-    BO_TRY(bo_graph_run(context, k->graph.graph, &(bo_pass){.training = true, .seed = step}));
+    BO_TRY(bo_weights_zero_gradients(context, weights));
+    BO_TRY(bo_graph_run(context, k->graph.graph, &(bo_graph_pass){.training = true, .seed = step}));
     BO_TRY(bo_graph_read(context, k->graph.graph, k->graph.loss, &loss));
     k->out->loss[step * k->out->widths + k->which] = (double)loss;
     return step < k->desc->steps ? bo_optimizer_step(context, k->optimizer, 1, &norm) : BO_OK;
@@ -107,7 +106,7 @@ static bo_status walk_step(bo_context *context, const walk *k, size_t step)
 
 static bool is_matrix(const bo_weight *weight)
 {
-    return weight->rank == 2 && (weight->role == BO_WEIGHT_MATRIX || weight->role == BO_WEIGHT_HEAD);
+    return weight->rank == 2 && (weight->role == BO_WEIGHT_ROLE_MATRIX || weight->role == BO_WEIGHT_ROLE_HEAD);
 }
 
 static bo_status take_norms(bo_context *context, const walk *k, bool after)

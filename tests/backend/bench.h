@@ -111,13 +111,13 @@ static inline bench bench_make(bo_context *context, const bo_op *op, const op_ca
     b.call.attributes = c->attributes, b.call.inputs = plain->inputs, b.call.pass = &c->pass;
     for (size_t k = 0; k < plain->inputs; k++) {
         const plain_tensor *p = &plain->in[k];
-        b.call.in[k] = (bo_operand){.element = p->element, .rows = p->rows, .columns = p->columns};
+        b.call.in[k] = (bo_tensor){.element = p->element, .rows = p->rows, .columns = p->columns};
     }
     bench_try(&b, op->shape(context, &b.call), "shape");
     if (b.call.outputs != plain->outputs)
         fail_msg("%s: shape finds %zu outputs, there are %zu", c->name, b.call.outputs, plain->outputs);
     for (size_t o = 0; o < plain->outputs; o++) {
-        const bo_operand *found = &b.call.out[o];
+        const bo_tensor *found = &b.call.out[o];
         const plain_tensor *p = &plain->out[o];
         if (found->rows != p->rows || found->columns != p->columns || found->element != BO_ELEMENT_FLOAT32)
             fail_msg("%s: shape finds output %zu to be %zu x %zu, it is %zu x %zu floats", c->name, o, found->rows,

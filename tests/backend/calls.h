@@ -5,7 +5,7 @@
 #include "testing.h"
 #include "backend/backend.h"
 
-static const bo_pass no_pass = {0};
+static const bo_graph_pass no_pass = {0};
 
 static inline float *test_floats(size_t count, float value)
 {
@@ -31,7 +31,7 @@ typedef struct test_call {
 
 static inline void test_input(test_call *t, void *data, bo_element element, size_t rows, size_t columns)
 {
-    t->call.in[t->call.inputs++] = (bo_operand){data, element, rows, columns};
+    t->call.in[t->call.inputs++] = (bo_tensor){data, element, rows, columns};
 }
 
 /* Garbage (NaN) with a guard behind it; bytes stand before it. */
@@ -54,7 +54,7 @@ static inline void test_leave(void *room)
     free((char *)room - TEST_GUARD);
 }
 
-static inline test_call test_begin(bo_op_kind kind, const void *attributes)
+static inline test_call test_begin(bo_operation kind, const void *attributes)
 {
     test_call t = {.op = bo_backend_cpu()->ops[kind]};
     assert_non_null(t.op);

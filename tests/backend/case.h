@@ -29,11 +29,11 @@ typedef struct op_input {
 
 typedef struct op_case {
     const char *name;
-    bo_op_kind op;
+    bo_operation op;
     const void *attributes;
     size_t inputs;
     op_input in[BO_OP_INPUTS];
-    bo_pass pass;
+    bo_graph_pass pass;
     bool exact;       /* outputs are those of the oracle rounded to float, bit by bit */
     bool large;       /* too large to differentiate by every number: random directions and some numbers only */
     double step;      /* of differences; 0: 1e-3 */

@@ -14,15 +14,13 @@ enum { CASE_SIZES = sizeof case_sizes / sizeof *case_sizes };
 
 static inline void cases_embed(op_visitor visit, void *user)
 {
-    static const bo_embed_attributes attributes = {0};
     static const op_law laws[] = {LAW_BELOW, LAW_FEW, LAW_PLACES};
     char name[128];
     for (size_t n = 0; n < CASE_SIZES; n++)
         for (size_t law = 0; law < 3; law++) {
             size_t rows = case_sizes[n][0], width = case_sizes[n][1], table = law == 2 ? rows : 1 + n;
             op_case c = {.name = CASE_NAME("embed %zu of %zu rows of %zu, law %zu", rows, table, width, law),
-                         .op = BO_OP_EMBED,
-                         .attributes = &attributes,
+                         .op = BO_OPERATION_EMBED,
                          .inputs = 2,
                          .in = {{.law = laws[law], .rows = rows, .columns = 1, .a = law == 2 ? 0 : (double)table},
                                 {.rows = table, .columns = width}},
@@ -32,8 +30,7 @@ static inline void cases_embed(op_visitor visit, void *user)
         }
     for (size_t law = 0; law < 2; law++) { /* a row that many tokens name, and more tokens than one block has */
         op_case c = {.name = CASE_NAME("embed, large, law %zu", law),
-                     .op = BO_OP_EMBED,
-                     .attributes = &attributes,
+                     .op = BO_OPERATION_EMBED,
                      .inputs = 2,
                      .in = {{.law = laws[law], .rows = 333, .columns = 1, .a = 40}, {.rows = 40, .columns = 71}},
                      .exact = true,
@@ -51,7 +48,7 @@ static inline void cases_position(op_visitor visit, void *user)
             bo_position_attributes attributes = {BO_POSITION_SINUSOIDAL};
             size_t rows = case_sizes[n][0], width = case_sizes[n][1];
             op_case c = {.name = CASE_NAME("sinusoids of %zu x %zu from %.0f", rows, width, firsts[f]),
-                         .op = BO_OP_POSITION,
+                         .op = BO_OPERATION_POSITION,
                          .attributes = &attributes,
                          .inputs = 2,
                          .in = {{.rows = rows, .columns = width, .a = 0.3},
@@ -69,7 +66,7 @@ static inline void cases_position(op_visitor visit, void *user)
     for (int kind = 0; kind < 2; kind++) {
         bo_position_attributes attributes = {kind ? BO_POSITION_SINUSOIDAL : BO_POSITION_LEARNED};
         op_case c = {.name = CASE_NAME("positions, large, kind %d", kind),
-                     .op = BO_OP_POSITION,
+                     .op = BO_OPERATION_POSITION,
                      .attributes = &attributes,
                      .inputs = kind ? 2 : 3,
                      .in = {{.rows = 701, .columns = 24},
@@ -94,11 +91,11 @@ static inline void cases_rope(op_visitor visit, void *user)
         for (size_t f = 0; f < 8; f++) {
             const size_t *s = shapes[n];
             bo_rope_attributes attributes = {.dim = s[2], .rotated = s[3], .base = n % 3 == 1 ? 500000 : 0};
-            attributes.layout = f % 2 ? BO_ROPE_NEIGHBORS : BO_ROPE_HALVES;
+            attributes.layout = f % 2 ? BO_ROPE_LAYOUT_NEIGHBORS : BO_ROPE_LAYOUT_HALVES;
             op_case c = {
                 .name = CASE_NAME("rope layout %zu of %zu x %zu heads of %zu, %zu turn, from %.0f", f % 2, s[0], s[1],
                                   s[2], s[3], firsts[f / 2]),
-                .op = BO_OP_ROPE,
+                .op = BO_OPERATION_ROPE,
                 .attributes = &attributes,
                 .inputs = 2,
                 .in = {{.rows = s[0], .columns = s[1] * s[2]},
@@ -109,7 +106,7 @@ static inline void cases_rope(op_visitor visit, void *user)
     for (int layout = 0; layout < 2; layout++) {
         bo_rope_attributes attributes = {.dim = 22, .rotated = 20, .layout = (bo_rope_layout)layout};
         op_case c = {.name = CASE_NAME("rope, large, layout %d", layout),
-                     .op = BO_OP_ROPE,
+                     .op = BO_OPERATION_ROPE,
                      .attributes = &attributes,
                      .inputs = 2,
                      .in = {{.rows = 515, .columns = 66}, {.law = LAW_BELOW, .rows = 515, .columns = 1, .a = 70000}},
@@ -125,7 +122,7 @@ static inline void cases_rope(op_visitor visit, void *user)
 /* Inputs of a norm: x, then what the attributes say. */
 static inline void case_norm(op_visitor visit, void *user, op_case c, bo_norm_attributes a)
 {
-    c.op = BO_OP_NORM, c.attributes = &a, c.inputs = 1;
+    c.op = BO_OPERATION_NORM, c.attributes = &a, c.inputs = 1;
     if (a.gain) c.in[c.inputs++] = (op_input){.rows = 1, .columns = a.width, .a = 0.5, .b = 1};
     if (a.bias) c.in[c.inputs++] = (op_input){.rows = 1, .columns = a.width, .a = 0.7};
     visit(user, &c);
@@ -139,7 +136,7 @@ static inline void cases_norm(op_visitor visit, void *user)
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         for (unsigned bits = 0; bits < 8; bits++) {
             const size_t *s = shapes[n];
-            bo_norm_attributes a = {.kind = bits & 4 ? BO_NORMALIZE_LAYER : BO_NORMALIZE_RMS, .width = s[2]};
+            bo_norm_attributes a = {.kind = bits & 4 ? BO_NORM_LAYER : BO_NORM_RMS, .width = s[2]};
             a.epsilon = n % 2 ? 1e-5 : 1e-6, a.gain = bits & 1, a.bias = bits & 2;
             op_case c = {.name = CASE_NAME("norm %u of %zu x %zu groups of %zu", bits, s[0], s[1], s[2]),
                          .in = {{.rows = s[0], .columns = s[1] * s[2], .b = n == 3 ? 2 : 0}},
@@ -148,8 +145,7 @@ static inline void cases_norm(op_visitor visit, void *user)
             case_norm(visit, user, c, a);
         }
     for (unsigned kind = 0; kind < 2; kind++) {
-        bo_norm_attributes a = {
-            .kind = (bo_normalization)kind, .width = 12, .epsilon = 1e-2, .gain = true, .bias = true};
+        bo_norm_attributes a = {.kind = (bo_norm)kind, .width = 12, .epsilon = 1e-2, .gain = true, .bias = true};
         op_case c = {.name = CASE_NAME("norm %u, epsilon counts", kind), .in = {{.rows = 6, .columns = 24, .a = 0.1}}};
         c.step = 1e-4;
         case_norm(visit, user, c, a);
@@ -181,7 +177,7 @@ static inline void cases_unary(op_visitor visit, void *user)
         bo_unary_attributes larger = {.function = (bo_unary)f, .factor = 1.5};
         bo_unary_attributes moved = {.function = (bo_unary)f, .factor = 1, .offset = -2.5};
         const bo_unary_attributes *all[] = {&plain, &scaled, &larger, &moved};
-        op_case c = {.op = BO_OP_UNARY, .inputs = 1, .seed = f};
+        op_case c = {.op = BO_OPERATION_UNARY, .inputs = 1, .seed = f};
         for (size_t n = 0; n < CASE_SIZES; n++) {
             c.name = CASE_NAME("function %zu of %zu x %zu", f, case_sizes[n][0], case_sizes[n][1]);
             c.attributes = all[n % 4];
@@ -209,7 +205,7 @@ static inline void cases_glu(op_visitor visit, void *user)
     for (size_t f = 0; f < BO_UNARY_COUNT; f++) {
         bo_unary_attributes plain = {.function = (bo_unary)f};
         bo_unary_attributes scaled = {.function = (bo_unary)f, .factor = 1.7};
-        op_case c = {.op = BO_OP_GLU, .inputs = 2, .seed = f};
+        op_case c = {.op = BO_OPERATION_GLU, .inputs = 2, .seed = f};
         for (size_t n = 0; n < CASE_SIZES; n++) {
             c.name = CASE_NAME("gate %zu of %zu x %zu", f, case_sizes[n][0], case_sizes[n][1]);
             c.attributes = n % 2 ? &scaled : &plain;
@@ -236,7 +232,7 @@ static inline void cases_add(op_visitor visit, void *user)
     for (size_t n = 0; n <= CASE_SIZES; n++) {
         size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 211, columns = n < CASE_SIZES ? case_sizes[n][1] : 97;
         op_case c = {.name = CASE_NAME("add %zu x %zu", rows, columns),
-                     .op = BO_OP_ADD,
+                     .op = BO_OPERATION_ADD,
                      .inputs = 2,
                      .in = {{.rows = rows, .columns = columns}, {.rows = rows, .columns = columns, .a = 3}},
                      .exact = true,
@@ -256,7 +252,7 @@ static inline void cases_dropout(op_visitor visit, void *user)
             size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 163, columns = n < CASE_SIZES ? case_sizes[n][1] : 109;
             op_case c = {.name = CASE_NAME("dropout %g of %zu x %zu%s", rates[r / 2], rows, columns,
                                            r % 2 ? "" : ", not training"),
-                         .op = BO_OP_DROPOUT,
+                         .op = BO_OPERATION_DROPOUT,
                          .attributes = &attributes,
                          .inputs = 1,
                          .in = {{.law = LAW_AWAY, .rows = rows, .columns = columns}},
@@ -294,7 +290,7 @@ static inline void cases_loss(op_visitor visit, void *user)
                 size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 151,
                        columns = n < CASE_SIZES ? case_sizes[n][1] : 113;
                 op_case c = {.name = CASE_NAME("%s of %zu x %zu", laws[kind][law].name, rows, columns),
-                             .op = BO_OP_LOSS,
+                             .op = BO_OPERATION_LOSS,
                              .attributes = &attributes,
                              .inputs = 2,
                              .in = {{laws[kind][law].p, rows, columns, laws[kind][law].a, laws[kind][law].b},

@@ -41,7 +41,7 @@ static inline plain_tensor attention_tensor(const trial *t, trial_array which)
 
 static inline plain_op attention_plain(const trial *t, const bo_attention_attributes *attributes)
 {
-    plain_op op = {.kind = BO_OP_ATTENTION, .attributes = attributes, .inputs = 3, .outputs = 1};
+    plain_op op = {.kind = BO_OPERATION_ATTENTION, .attributes = attributes, .inputs = 3, .outputs = 1};
     for (unsigned bits = attributes->given; bits; bits >>= 1) op.inputs += bits & 1;
     for (size_t k = 0; k < op.inputs; k++) op.in[k] = attention_tensor(t, attention_input(t, k));
     op.out[0] = attention_tensor(t, OUT);
@@ -73,7 +73,7 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
 /* A trial with tokens first is a case. `lengths`: told by the pass instead of the attributes. */
 static inline void attention_check(harness *h, const trial_desc *desc, bool lengths)
 {
-    const bo_op *op = h->backend->ops[BO_OP_ATTENTION];
+    const bo_op *op = h->backend->ops[BO_OPERATION_ATTENTION];
     if (!op) return; /* test_ops_all.c's to find */
     trial t = trial_make(h->contexts[1], desc);
     bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};
@@ -81,7 +81,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     attributes.key_tokens = desc->shape.lengths ? 0 : desc->shape.key_tokens;
     attributes.cross = desc->across;
     attributes.most_sequences = lengths ? desc->shape.sequences + 1 : 0;
-    op_case c = {.name = desc->name, .op = BO_OP_ATTENTION, .attributes = &attributes, .seed = desc->seed};
+    op_case c = {.name = desc->name, .op = BO_OPERATION_ATTENTION, .attributes = &attributes, .seed = desc->seed};
     if (lengths) c.pass.sequences = desc->shape.sequences, c.pass.lengths = t.queries;
     if (lengths && desc->across) c.pass.source_lengths = t.keys;
     plain_op plain = attention_plain(&t, &attributes);

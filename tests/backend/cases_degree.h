@@ -13,7 +13,7 @@ static inline void cases_scale(op_visitor visit, void *user)
         for (size_t by = 0; by < 3; by++) {
             size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 233, columns = n < CASE_SIZES ? case_sizes[n][1] : 131;
             op_case c = {.name = CASE_NAME("scale %zu x %zu by %s", rows, columns, words[by]),
-                         .op = BO_OP_SCALE,
+                         .op = BO_OPERATION_SCALE,
                          .inputs = 2,
                          .in = {{.rows = rows, .columns = columns},
                                 {.rows = by == 2 ? rows : 1, .columns = by == 1 ? columns : 1, .b = 0.5}},
@@ -26,13 +26,8 @@ static inline void cases_scale(op_visitor visit, void *user)
 /* One to four factors, as they are and in powers; numbers near 0 and of either sign. */
 static inline void cases_product(op_visitor visit, void *user)
 {
-    static const bo_product_attributes powers[] = {{{0}},
-                                                   {{1, 0, 1, 1}},
-                                                   {
-                                                       {1, 1, 0.71828},
-                                                   },
-                                                   {{0.71828, 2, 0.5, 3}},
-                                                   {{1, 0.25, 1, 1.5}}};
+    static const bo_product_attributes powers[] = {
+        {0, 0, 0, 0}, {1, 0, 1, 1}, {1, 1, 0.71828, 0}, {0.71828, 2, 0.5, 3}, {1, 0.25, 1, 1.5}};
     char name[128];
     for (size_t n = 0; n <= CASE_SIZES; n++)
         for (size_t p = 0; p < sizeof powers / sizeof *powers; p++)
@@ -40,7 +35,7 @@ static inline void cases_product(op_visitor visit, void *user)
                 size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 157,
                        columns = n < CASE_SIZES ? case_sizes[n][1] : 127;
                 op_case c = {.name = CASE_NAME("product of %zu, powers %zu, %zu x %zu", factors, p, rows, columns),
-                             .op = BO_OP_PRODUCT,
+                             .op = BO_OPERATION_PRODUCT,
                              .attributes = &powers[p],
                              .inputs = factors,
                              .large = n == CASE_SIZES,
@@ -65,7 +60,7 @@ static inline void case_features(op_visitor visit, void *user, bo_context *conte
     op_case c = {.name =
                      CASE_NAME("features %s of %s, draw %s, %zu x %zu to %zu", bo_function_name(made->function),
                                bo_kernel_name(made->kernel), bo_draw_name(made->draw), rows, made->dim, made->features),
-                 .op = BO_OP_FEATURES,
+                 .op = BO_OPERATION_FEATURES,
                  .attributes = &attributes,
                  .inputs = 1,
                  .in = {{.law = LAW_AWAY, .rows = rows, .columns = desc->dim, .a = 0.5}},
@@ -120,7 +115,7 @@ static inline void cases_quadratic(op_visitor visit, void *user)
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++) {
         const size_t *s = shapes[n];
         op_case c = {.name = CASE_NAME("quadratic %zu x %zu to %zu", s[0], s[1], s[2]),
-                     .op = BO_OP_QUADRATIC,
+                     .op = BO_OPERATION_QUADRATIC,
                      .inputs = 2,
                      .in = {{.rows = s[0], .columns = s[1]}, {.rows = s[2], .columns = s[1] * s[1], .a = 0.5}},
                      .large = s[0] > 40,

@@ -11,7 +11,7 @@ static inline void cases_reshape(op_visitor visit, void *user)
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++) {
         bo_reshape_attributes attributes = {.columns = shapes[n][2]};
         op_case c = {.name = CASE_NAME("%zu x %zu in rows of %zu", shapes[n][0], shapes[n][1], shapes[n][2]),
-                     .op = BO_OP_RESHAPE,
+                     .op = BO_OPERATION_RESHAPE,
                      .attributes = &attributes,
                      .inputs = 1,
                      .in = {{.rows = shapes[n][0], .columns = shapes[n][1]}},
@@ -28,7 +28,7 @@ static inline void cases_concat(op_visitor visit, void *user)
         for (size_t inputs = 1; inputs <= 4; inputs++) {
             op_case c = {.name = CASE_NAME("concat %zu of %zu rows, %zu columns and more", inputs, case_sizes[n][0],
                                            case_sizes[n][1]),
-                         .op = BO_OP_CONCAT,
+                         .op = BO_OPERATION_CONCAT,
                          .inputs = inputs,
                          .exact = true,
                          .seed = n};
@@ -52,7 +52,7 @@ static inline void cases_aggregate(op_visitor visit, void *user)
                 bo_aggregate_attributes attributes = {.kind = (bo_aggregate_kind)kind, .dropout = training ? 0 : 0.5};
                 op_case c = {.name = CASE_NAME("%s over %zu edges of %zu nodes into %zu, %zu columns", kinds[kind],
                                                graphs[n].edges, graphs[n].nodes, graphs[n].targets, graphs[n].columns),
-                             .op = BO_OP_AGGREGATE,
+                             .op = BO_OPERATION_AGGREGATE,
                              .attributes = &attributes,
                              .inputs = 3,
                              .in = {{.rows = graphs[n].nodes, .columns = graphs[n].columns},
@@ -78,7 +78,7 @@ static inline void cases_noise(op_visitor visit, void *user)
                 size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 1031, columns = n < CASE_SIZES ? case_sizes[n][1] : 9;
                 op_case c = {.name = CASE_NAME("noise %s %g of %zu x %zu%s", kinds[kind], amounts[i / 2], rows, columns,
                                                i % 2 ? "" : ", not training"),
-                             .op = BO_OP_NOISE,
+                             .op = BO_OPERATION_NOISE,
                              .attributes = &attributes,
                              .inputs = 1,
                              .in = {{.law = LAW_AWAY, .rows = rows, .columns = columns}},

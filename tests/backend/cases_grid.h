@@ -15,12 +15,10 @@ typedef struct grid_case {
 
 static inline bo_windows grid_windows(const grid_case *g)
 {
-    bo_windows w;
-    for (size_t i = 0; i < 2; i++) {
-        w.size[i] = g->size[i], w.kernel[i] = g->kernel[i], w.stride[i] = g->stride[i];
-        w.before[i] = g->before[i], w.after[i] = g->after[i];
-    }
-    return w;
+    bo_axis_windows axes[2];
+    for (size_t i = 0; i < 2; i++)
+        axes[i] = (bo_axis_windows){g->size[i], g->kernel[i], g->stride[i], g->before[i], g->after[i]};
+    return (bo_windows){axes[0], axes[1]};
 }
 
 static inline void case_convolution(op_visitor visit, void *user, const grid_case *g, op_case c,
@@ -28,7 +26,7 @@ static inline void case_convolution(op_visitor visit, void *user, const grid_cas
 {
     size_t taps = plain_or_one(g->kernel[0]) * plain_or_one(g->kernel[1]), in = g->in / plain_or_one(g->groups);
     a.windows = grid_windows(g), a.groups = g->groups, a.bias = g->bias;
-    c.op = BO_OP_CONVOLUTION, c.attributes = &a, c.inputs = g->bias ? 3 : 2, c.large = g->large;
+    c.op = BO_OPERATION_CONVOLUTION, c.attributes = &a, c.inputs = g->bias ? 3 : 2, c.large = g->large;
     if (!c.in[0].rows) c.in[0].rows = g->images * g->size[0] * g->size[1];
     c.in[0].columns = g->in;
     c.in[1] = (op_input){.rows = g->out, .columns = taps * in, .a = 0.6};
@@ -98,7 +96,7 @@ static inline void cases_causal_convolution(op_visitor visit, void *user)
             op_case c = {.name = CASE_NAME("causal convolution %zu, way %zu", n, how), .in = {{.rows = 9}}, .seed = n};
             bo_convolution_attributes a = {.sequences = {.tokens = how == 1 ? 3 : 0, .most_sequences = 4}};
             grid_case g = cases[n];
-            if (how >= 2) c.pass = (bo_pass){.sequences = 4, .lengths = how == 2 ? lengths : long_lengths};
+            if (how >= 2) c.pass = (bo_graph_pass){.sequences = 4, .lengths = how == 2 ? lengths : long_lengths};
             if (how == 3) c.in[0].rows = 903, g.large = true;
             case_convolution(visit, user, &g, c, a);
         }
@@ -124,7 +122,7 @@ static inline void cases_pool(op_visitor visit, void *user)
             const grid_case *g = &cases[n];
             bo_pool_attributes a = {.windows = grid_windows(g), .kind = (bo_pool_kind)kind};
             op_case c = {.name = CASE_NAME("pool %d, case %zu", kind, n),
-                         .op = BO_OP_POOL,
+                         .op = BO_OPERATION_POOL,
                          .attributes = &a,
                          .inputs = 1,
                          /* so far apart that a step of differences does not change which is largest */
@@ -147,7 +145,7 @@ static inline void cases_batch_norm(op_visitor visit, void *user)
             size_t rows = shapes[n][0], columns = shapes[n][1];
             bo_batch_norm_attributes a = {.epsilon = n % 2 ? 0 : 1e-3, .momentum = n % 3 ? 0 : 0.3};
             op_case c = {.name = CASE_NAME("batch norm of %zu x %zu, training %u", rows, columns, training),
-                         .op = BO_OP_BATCH_NORM,
+                         .op = BO_OPERATION_BATCH_NORM,
                          .attributes = &a,
                          .inputs = 5,
                          .in = {{.rows = rows, .columns = columns, .b = n == 2 ? 3 : 0.5},

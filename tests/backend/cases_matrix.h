@@ -8,7 +8,7 @@
 static inline void case_linear(op_visitor visit, void *user, op_case c, bo_linear_attributes a, size_t rows, size_t in,
                                size_t out)
 {
-    c.op = BO_OP_LINEAR, c.attributes = &a, c.inputs = 1;
+    c.op = BO_OPERATION_LINEAR, c.attributes = &a, c.inputs = 1;
     c.in[0] = (op_input){.rows = rows, .columns = in};
     for (size_t i = 0; i < a.weights; i++) c.in[c.inputs++] = (op_input){.rows = out + i * 3, .columns = in, .a = 0.5};
     for (size_t i = 0; a.bias && i < a.weights; i++)
@@ -49,7 +49,7 @@ static inline op_case case_cross_entropy(const char *name, const bo_cross_entrop
                                          size_t width, size_t vocab, op_law targets)
 {
     return (op_case){.name = name,
-                     .op = BO_OP_CROSS_ENTROPY,
+                     .op = BO_OPERATION_CROSS_ENTROPY,
                      .attributes = a,
                      .inputs = 3,
                      .in = {{.rows = rows, .columns = width},

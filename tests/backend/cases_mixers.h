@@ -21,7 +21,7 @@ static inline size_t case_length_sum(size_t i, size_t *sequences)
 static inline op_case case_recurrent(const bo_recurrent_attributes *a, size_t rows, size_t size)
 {
     size_t columns = bo_recurrent_gates(a->cell) * size;
-    return (op_case){.op = BO_OP_RECURRENT,
+    return (op_case){.op = BO_OPERATION_RECURRENT,
                      .attributes = a,
                      .inputs = 3,
                      .in = {{.rows = rows, .columns = columns},
@@ -52,7 +52,7 @@ static inline void cases_recurrent(op_visitor visit, void *user)
             a.sequences = (bo_sequences){.most_sequences = 12};
             op_case c = case_recurrent(&a, rows, 3);
             c.name = CASE_NAME("recurrent cell %d, lengths %zu", cell, i), c.large = true, c.seed = i;
-            c.pass = (bo_pass){.sequences = sequences, .lengths = case_lengths[i]};
+            c.pass = (bo_graph_pass){.sequences = sequences, .lengths = case_lengths[i]};
             visit(user, &c);
         }
         a.sequences = (bo_sequences){.tokens = 4};
@@ -66,7 +66,7 @@ static inline void cases_recurrent(op_visitor visit, void *user)
 
 static inline op_case case_mix(const bo_mix_attributes *a, size_t rows, size_t columns, size_t most)
 {
-    return (op_case){.op = BO_OP_MIX,
+    return (op_case){.op = BO_OPERATION_MIX,
                      .attributes = a,
                      .inputs = 2,
                      .in = {{.rows = rows, .columns = columns}, {.rows = a->heads * most, .columns = most}}};
@@ -95,7 +95,7 @@ static inline void cases_mix(op_visitor visit, void *user)
             a.sequences = (bo_sequences){.most_sequences = 12}, a.heads = 2;
             op_case c = case_mix(&a, rows, 6, 5);
             c.name = CASE_NAME("mix, causal %d, lengths %zu", causal, i), c.large = i > 0, c.seed = i;
-            c.pass = (bo_pass){.sequences = sequences, .lengths = case_lengths[i]};
+            c.pass = (bo_graph_pass){.sequences = sequences, .lengths = case_lengths[i]};
             visit(user, &c);
         }
     }

@@ -9,14 +9,14 @@ static inline void cases_round(op_visitor visit, void *user)
     static const double sizes[] = {1, 1e-3, 1e-5, 300, 40000}; /* where formats are normal, subnormal, at their end */
     char name[128];
     for (size_t n = 0; n <= CASE_SIZES; n++)
-        for (size_t kind = 0; kind < BO_SMALL_COUNT; kind++)
+        for (size_t kind = 0; kind < BO_SMALL_FLOAT_COUNT; kind++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 bo_round_attributes attributes = {.value = (bo_small_float)kind};
                 size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 163,
                        columns = n < CASE_SIZES ? case_sizes[n][1] : 109;
                 op_case c = {.name =
                                  CASE_NAME("round %zu x %zu of size %g to format %zu", rows, columns, sizes[s], kind),
-                             .op = BO_OP_ROUND,
+                             .op = BO_OPERATION_ROUND,
                              .attributes = &attributes,
                              .inputs = 1,
                              .in = {{.rows = rows, .columns = columns, .a = sizes[s]}},

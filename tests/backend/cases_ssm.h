@@ -7,7 +7,7 @@
 /* x and the parameters of a kind; slow and fast systems side by side. */
 static inline op_case case_ssm(const bo_ssm_attributes *a, size_t rows, size_t channels)
 {
-    op_case c = {.op = BO_OP_SSM, .attributes = a, .inputs = 2};
+    op_case c = {.op = BO_OPERATION_SSM, .attributes = a, .inputs = 2};
     size_t rank = a->rank ? a->rank : 1, n = a->size;
     c.in[0] = (op_input){.rows = rows, .columns = channels};
     c.in[1] = (op_input){.law = LAW_UNIFORM, .rows = channels, .columns = 1, .a = -5, .b = 0.5};
@@ -56,7 +56,7 @@ static inline void cases_ssm(op_visitor visit, void *user)
                 op_case c = case_ssm(&a, rows, 5);
                 c.name = CASE_NAME("ssm %s, form %zu, lengths %zu", bo_ssm_name(a.kind), form, i);
                 c.large = i > 0, c.seed = i;
-                c.pass = (bo_pass){.sequences = 3, .lengths = lengths[i]};
+                c.pass = (bo_graph_pass){.sequences = 3, .lengths = lengths[i]};
                 visit(user, &c);
             }
         }

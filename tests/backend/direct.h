@@ -40,9 +40,9 @@ static inline float *direct_floats(size_t count, uint64_t stream)
     return x;
 }
 
-static inline bo_operand direct_operand(size_t rows, size_t columns, uint64_t stream)
+static inline bo_tensor direct_operand(size_t rows, size_t columns, uint64_t stream)
 {
-    return (bo_operand){direct_floats(rows * columns, stream), BO_ELEMENT_FLOAT32, rows, columns};
+    return (bo_tensor){direct_floats(rows * columns, stream), BO_ELEMENT_FLOAT32, rows, columns};
 }
 
 /* Forward, or backward, with scratch of the size asked for and no allocation granted. */

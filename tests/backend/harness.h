@@ -185,7 +185,7 @@ static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c
 {
     size_t count = c->in[0].rows * c->in[0].columns;
     double *mask = plain_zeros(count);
-    bool added = c->op == BO_OP_NOISE && ((const bo_noise_attributes *)c->attributes)->kind == BO_NOISE_NORMAL;
+    bool added = c->op == BO_OPERATION_NOISE && ((const bo_noise_attributes *)c->attributes)->kind == BO_NOISE_NORMAL;
     op_case probe = *c;
     probe.in[0].law = LAW_UNIFORM, probe.in[0].a = probe.in[0].b = added ? 0 : 1;
     plain_op plain = op_make(&probe);
@@ -208,7 +208,7 @@ static inline void harness_check(void *user, const op_case *c)
     harness *h = user;
     const bo_op *op = h->backend->ops[c->op];
     if (!op) return;
-    bool draws = (c->op == BO_OP_DROPOUT || c->op == BO_OP_NOISE) && c->pass.training;
+    bool draws = (c->op == BO_OPERATION_DROPOUT || c->op == BO_OPERATION_NOISE) && c->pass.training;
     double *mask = draws ? harness_mask(h, op, c) : NULL;
     plain_op plain = op_make(c);
     op_truth t = truth_make(c, mask);

@@ -18,13 +18,13 @@ typedef struct plain_tensor {
 /* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number (NULL: all
  * 1). The rest is attention's: its own noise too (tests/attention/oracle_features.h), 0: none. */
 typedef struct plain_op {
-    bo_op_kind kind;
+    bo_operation kind;
     const void *attributes;
     size_t inputs, outputs;
     plain_tensor in[BO_OP_INPUTS], out[BO_OP_OUTPUTS];
     const double *mask;
     bo_context *context;
-    const bo_pass *pass;
+    const bo_graph_pass *pass;
     double noise;
     uint64_t seed;
     bool smooth; /* asked for differences: steps count as what they lie along */
@@ -88,8 +88,6 @@ static inline double plain_function(bo_unary function, double x)
         return exp(x);
     case BO_UNARY_IDENTITY:
         return x;
-    case BO_UNARY_COUNT:
-        break;
     }
     fail_msg("function %d is not known to the oracle", (int)function);
     return NAN;
@@ -194,7 +192,7 @@ static inline void plain_norm_group(const bo_norm_attributes *a, const double *x
                                     const double *bias, double *y)
 {
     double mean = 0, square = 0;
-    for (size_t c = 0; a->kind == BO_NORMALIZE_LAYER && c < a->width; c++) mean += x[c] / (double)a->width;
+    for (size_t c = 0; a->kind == BO_NORM_LAYER && c < a->width; c++) mean += x[c] / (double)a->width;
     for (size_t c = 0; c < a->width; c++) square += (x[c] - mean) * (x[c] - mean) / (double)a->width;
     for (size_t c = 0; c < a->width; c++)
         y[c] = (x[c] - mean) / sqrt(square + a->epsilon) * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);
@@ -212,8 +210,8 @@ static inline void plain_norm(plain_op *op)
 static inline void plain_rope_pair(const bo_rope_attributes *a, size_t i, double angle, const double *x, double *y)
 {
     size_t rotated = a->rotated ? a->rotated : a->dim;
-    size_t first = a->layout == BO_ROPE_HALVES ? i : 2 * i;
-    size_t second = a->layout == BO_ROPE_HALVES ? i + rotated / 2 : 2 * i + 1;
+    size_t first = a->layout == BO_ROPE_LAYOUT_HALVES ? i : 2 * i;
+    size_t second = a->layout == BO_ROPE_LAYOUT_HALVES ? i + rotated / 2 : 2 * i + 1;
     y[first] = x[first] * cos(angle) - x[second] * sin(angle);
     y[second] = x[first] * sin(angle) + x[second] * cos(angle);
 }
@@ -284,7 +282,6 @@ static inline double plain_loss_of(bo_loss_kind kind, double p, double t)
     case BO_LOSS_KIND_BCE:
         return t * plain_softplus(-p) + (1 - t) * plain_softplus(p);
     case BO_LOSS_KIND_KL:
-    case BO_LOSS_KIND_COUNT:
         break;
     }
     fail_msg("loss %d is not known to the oracle", (int)kind);
@@ -350,41 +347,41 @@ typedef struct plain_known {
 } plain_known;
 
 /* A line an operation; attention has an oracle of its own. */
-static inline const plain_known *plain_known_of(bo_op_kind kind)
+static inline const plain_known *plain_known_of(bo_operation kind)
 {
-    static const plain_known all[BO_OP_COUNT] = {
-        [BO_OP_EMBED] = {plain_embed, plain_shape_embed},
-        [BO_OP_POSITION] = {plain_position, NULL},
-        [BO_OP_LINEAR] = {plain_linear, plain_shape_linear},
-        [BO_OP_NORM] = {plain_norm, NULL},
-        [BO_OP_DROPOUT] = {plain_dropout, NULL},
-        [BO_OP_ROPE] = {plain_rope, NULL},
-        [BO_OP_UNARY] = {plain_unary, NULL},
-        [BO_OP_GLU] = {plain_glu, NULL},
-        [BO_OP_ADD] = {plain_add, NULL},
-        [BO_OP_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
-        [BO_OP_LOSS] = {plain_loss, plain_shape_loss},
-        [BO_OP_RECURRENT] = {plain_recurrent, plain_shape_recurrent},
-        [BO_OP_MIX] = {plain_mix, NULL},
-        [BO_OP_SSM] = {plain_ssm, NULL},
-        [BO_OP_ROUND] = {plain_round, NULL},
-        [BO_OP_RESHAPE] = {plain_reshape, plain_shape_reshape},
-        [BO_OP_CONCAT] = {plain_concat, plain_shape_concat},
-        [BO_OP_AGGREGATE] = {plain_aggregate, plain_shape_aggregate},
-        [BO_OP_NOISE] = {plain_noise, NULL},
-        [BO_OP_SCALE] = {plain_scale, NULL},
-        [BO_OP_PRODUCT] = {plain_product, NULL},
-        [BO_OP_FEATURES] = {plain_features, plain_shape_features},
-        [BO_OP_QUADRATIC] = {plain_quadratic, plain_shape_quadratic},
-        [BO_OP_CONVOLUTION] = {plain_convolution, plain_shape_convolution},
-        [BO_OP_POOL] = {plain_pool, plain_shape_pool},
-        [BO_OP_BATCH_NORM] = {plain_batch_norm, NULL},
+    static const plain_known all[BO_OPERATION_COUNT] = {
+        [BO_OPERATION_EMBED] = {plain_embed, plain_shape_embed},
+        [BO_OPERATION_POSITION] = {plain_position, NULL},
+        [BO_OPERATION_LINEAR] = {plain_linear, plain_shape_linear},
+        [BO_OPERATION_NORM] = {plain_norm, NULL},
+        [BO_OPERATION_DROPOUT] = {plain_dropout, NULL},
+        [BO_OPERATION_ROPE] = {plain_rope, NULL},
+        [BO_OPERATION_UNARY] = {plain_unary, NULL},
+        [BO_OPERATION_GLU] = {plain_glu, NULL},
+        [BO_OPERATION_ADD] = {plain_add, NULL},
+        [BO_OPERATION_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
+        [BO_OPERATION_LOSS] = {plain_loss, plain_shape_loss},
+        [BO_OPERATION_RECURRENT] = {plain_recurrent, plain_shape_recurrent},
+        [BO_OPERATION_MIX] = {plain_mix, NULL},
+        [BO_OPERATION_SSM] = {plain_ssm, NULL},
+        [BO_OPERATION_ROUND] = {plain_round, NULL},
+        [BO_OPERATION_RESHAPE] = {plain_reshape, plain_shape_reshape},
+        [BO_OPERATION_CONCAT] = {plain_concat, plain_shape_concat},
+        [BO_OPERATION_AGGREGATE] = {plain_aggregate, plain_shape_aggregate},
+        [BO_OPERATION_NOISE] = {plain_noise, NULL},
+        [BO_OPERATION_SCALE] = {plain_scale, NULL},
+        [BO_OPERATION_PRODUCT] = {plain_product, NULL},
+        [BO_OPERATION_FEATURES] = {plain_features, plain_shape_features},
+        [BO_OPERATION_QUADRATIC] = {plain_quadratic, plain_shape_quadratic},
+        [BO_OPERATION_CONVOLUTION] = {plain_convolution, plain_shape_convolution},
+        [BO_OPERATION_POOL] = {plain_pool, plain_shape_pool},
+        [BO_OPERATION_BATCH_NORM] = {plain_batch_norm, NULL},
     };
     return &all[kind];
 }
 
 /* NULL: this oracle does not know it. */
-static inline plain_forward_fn plain_forward_of(bo_op_kind kind)
+static inline plain_forward_fn plain_forward_of(bo_operation kind)
 {
     return plain_known_of(kind)->forward;
 }

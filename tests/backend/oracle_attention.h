@@ -68,11 +68,11 @@ static inline double *plain_queries(const plain_head *h)
 /* A gate per token (GLA: and channel): as given, or one for all; NULL: none. */
 static inline double *plain_gates(const plain_head *h)
 {
-    const plain_tensor *given = plain_given(h->op, BO_GIVEN_LOG_GATE);
+    const plain_tensor *given = plain_given(h->op, BO_ATTENTION_GIVEN_LOG_GATE);
     size_t width = trial_width(h->d, LOG_GATE);
     if (given) return plain_cut(h, given, h->key_head * width, width);
     if (h->d->gate != BO_GATE_FIXED) return NULL;
-    const double *decay = plain_part(h, BO_GIVEN_LOG_DECAY);
+    const double *decay = plain_part(h, BO_ATTENTION_GIVEN_LOG_DECAY);
     double *gates = plain_zeros(h->keys);
     for (size_t i = 0; i < h->keys; i++) gates[i] = decay ? decay[0] : log1p(-pow(2, -5 - (double)(h->key_head % 8)));
     return gates;
@@ -96,9 +96,10 @@ static inline void plain_ask_weights(const plain_head *h)
                      .asks = a->cross,
                      .noise = plain_head_noise(h)};
     o.q = h->q, o.k = h->k, o.v = h->v, o.log_gate = h->log_gate, o.out = h->out;
-    o.sigma = plain_part(h, BO_GIVEN_SIGMA), o.m = plain_part(h, BO_GIVEN_M), o.mix = plain_part(h, BO_GIVEN_MIX);
-    o.bias = plain_part(h, BO_GIVEN_BIAS), o.m_k = plain_part(h, BO_GIVEN_M_K);
-    o.bias_k = plain_part(h, BO_GIVEN_BIAS_K);
+    o.sigma = plain_part(h, BO_ATTENTION_GIVEN_SIGMA), o.m = plain_part(h, BO_ATTENTION_GIVEN_M),
+    o.mix = plain_part(h, BO_ATTENTION_GIVEN_MIX);
+    o.bias = plain_part(h, BO_ATTENTION_GIVEN_BIAS), o.m_k = plain_part(h, BO_ATTENTION_GIVEN_M_K);
+    o.bias_k = plain_part(h, BO_ATTENTION_GIVEN_BIAS_K);
     oracle_compute(&o);
 }
 
@@ -107,14 +108,14 @@ static inline void plain_ask_memory(const plain_head *h)
     const bo_attention_attributes *a = h->op->attributes;
     memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->keys, .asks = a->cross};
     m.q = h->q, m.k = h->k, m.v = h->v, m.log_gate = h->log_gate, m.beta = h->beta, m.out = h->out;
-    m.lambda = plain_part(h, BO_GIVEN_LAMBDA), m.noise = plain_head_noise(h), m.residual = h->d->tolerance;
+    m.lambda = plain_part(h, BO_ATTENTION_GIVEN_LAMBDA), m.noise = plain_head_noise(h), m.residual = h->d->tolerance;
     memory_compute(&m);
 }
 
 static inline void plain_ask_head(plain_head *h)
 {
     size_t dim = h->d->dim, value = h->d->value_dim, width = h->d->heads * value;
-    const plain_tensor *beta = plain_given(h->op, BO_GIVEN_BETA);
+    const plain_tensor *beta = plain_given(h->op, BO_ATTENTION_GIVEN_BETA);
     h->q = plain_queries(h), h->k = plain_cut(h, &h->op->in[1], h->key_head * dim, dim);
     h->v = plain_cut(h, &h->op->in[2], h->key_head * value, value);
     h->log_gate = plain_gates(h), h->beta = beta ? plain_cut(h, beta, h->key_head, 1) : NULL;

@@ -14,10 +14,11 @@ static inline void plain_scale(plain_op *op)
 static inline void plain_product(plain_op *op)
 {
     const bo_product_attributes *a = op->attributes;
+    const double powers[] = {a->first, a->second, a->third, a->fourth};
     for (size_t i = 0; i < plain_count(&op->in[0]); i++) {
         op->out[0].x[i] = 1;
         for (size_t k = 0; k < op->inputs; k++) {
-            double x = op->in[k].x[i], power = a->powers[k];
+            double x = op->in[k].x[i], power = powers[k];
             op->out[0].x[i] *= power == 0 || power == 1 ? x : pow(fabs(x), power);
         }
     }

@@ -8,17 +8,23 @@ static inline size_t plain_or_one(size_t x)
     return x ? x : 1;
 }
 
+static inline const bo_axis_windows *plain_axis(const bo_windows *w, size_t axis)
+{
+    return axis ? &w->width : &w->height;
+}
+
 static inline size_t plain_windows(const bo_windows *w, size_t axis)
 {
-    size_t padded = w->before[axis] + w->size[axis] + w->after[axis];
-    return (padded - plain_or_one(w->kernel[axis])) / plain_or_one(w->stride[axis]) + 1;
+    const bo_axis_windows *a = plain_axis(w, axis);
+    return (a->before + a->size + a->after - plain_or_one(a->kernel)) / plain_or_one(a->stride) + 1;
 }
 
 /* Where tap `tap` of window `window` is along an axis; -1: not in the image. */
 static inline ptrdiff_t plain_tap(const bo_windows *w, size_t axis, size_t window, size_t tap)
 {
-    ptrdiff_t at = (ptrdiff_t)(window * plain_or_one(w->stride[axis]) + tap) - (ptrdiff_t)w->before[axis];
-    return at < (ptrdiff_t)w->size[axis] ? at : -1;
+    const bo_axis_windows *a = plain_axis(w, axis);
+    ptrdiff_t at = (ptrdiff_t)(window * plain_or_one(a->stride) + tap) - (ptrdiff_t)a->before;
+    return at < (ptrdiff_t)a->size ? at : -1;
 }
 
 /* One image whose first row in x and y these are. */
@@ -26,7 +32,7 @@ static inline void plain_convolve(plain_op *op, const bo_windows *w, size_t from
 {
     const bo_convolution_attributes *a = op->attributes;
     size_t groups = plain_or_one(a->groups), in = op->in[0].columns / groups, all = op->out[0].columns;
-    size_t high = plain_or_one(w->kernel[0]), wide = plain_or_one(w->kernel[1]), width = plain_windows(w, 1);
+    size_t high = plain_or_one(w->height.kernel), wide = plain_or_one(w->width.kernel), width = plain_windows(w, 1);
     for (size_t place = 0; place < plain_windows(w, 0) * width; place++)
         for (size_t o = 0; o < all; o++) {
             double sum = 0;
@@ -34,7 +40,7 @@ static inline void plain_convolve(plain_op *op, const bo_windows *w, size_t from
                 for (size_t v = 0; v < wide; v++) {
                     ptrdiff_t y = plain_tap(w, 0, place / width, u), x = plain_tap(w, 1, place % width, v);
                     if (y < 0 || x < 0) continue;
-                    size_t row = from + (size_t)y * w->size[1] + (size_t)x, first = o / (all / groups) * in;
+                    size_t row = from + (size_t)y * w->width.size + (size_t)x, first = o / (all / groups) * in;
                     for (size_t c = 0; c < in; c++)
                         sum += plain_at(&op->in[1], o, (u * wide + v) * in + c) * plain_at(&op->in[0], row, first + c);
                 }
@@ -48,20 +54,20 @@ static inline void plain_convolution(plain_op *op)
     const bo_convolution_attributes *a = op->attributes;
     bo_windows w = a->windows;
     const size_t *lengths = plain_lengths(op, a->sequences.source);
-    w.size[0] = plain_or_one(w.size[0]);
+    w.height.size = plain_or_one(w.height.size);
     for (size_t from = 0, to = 0, s = 0; from < op->in[0].rows; s++) {
-        if (!a->windows.size[1])
-            w.size[1] = lengths ? lengths[s] : a->sequences.tokens ? a->sequences.tokens : op->in[0].rows;
-        if (!w.size[1]) continue;
+        if (!a->windows.width.size)
+            w.width.size = lengths ? lengths[s] : a->sequences.tokens ? a->sequences.tokens : op->in[0].rows;
+        if (!w.width.size) continue;
         plain_convolve(op, &w, from, to);
-        from += w.size[0] * w.size[1], to += plain_windows(&w, 0) * plain_windows(&w, 1);
+        from += w.height.size * w.width.size, to += plain_windows(&w, 0) * plain_windows(&w, 1);
     }
 }
 
 static inline size_t plain_window_rows(const bo_windows *w, size_t rows)
 {
-    if (!w->size[1]) return rows;
-    return rows / (w->size[0] * w->size[1]) * plain_windows(w, 0) * plain_windows(w, 1);
+    if (!w->width.size) return rows;
+    return rows / (w->height.size * w->width.size) * plain_windows(w, 0) * plain_windows(w, 1);
 }
 
 static inline void plain_shape_convolution(plain_op *op)
@@ -78,11 +84,12 @@ static inline double plain_pooled(const plain_op *op, size_t place, size_t chann
     const bo_windows *w = &a->windows;
     size_t high = plain_windows(w, 0), wide = plain_windows(w, 1), image = place / (high * wide), count = 0;
     double largest = -INFINITY, sum = 0;
-    for (size_t u = 0; u < plain_or_one(w->kernel[0]); u++)
-        for (size_t v = 0; v < plain_or_one(w->kernel[1]); v++) {
+    for (size_t u = 0; u < plain_or_one(w->height.kernel); u++)
+        for (size_t v = 0; v < plain_or_one(w->width.kernel); v++) {
             ptrdiff_t y = plain_tap(w, 0, place / wide % high, u), x = plain_tap(w, 1, place % wide, v);
             if (y < 0 || x < 0) continue;
-            double value = plain_at(&op->in[0], (image * w->size[0] + (size_t)y) * w->size[1] + (size_t)x, channel);
+            double value =
+                plain_at(&op->in[0], (image * w->height.size + (size_t)y) * w->width.size + (size_t)x, channel);
             largest = fmax(largest, value), sum += value, count++;
         }
     return a->kind == BO_POOL_MEAN ? sum / (double)count : largest;

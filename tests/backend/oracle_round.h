@@ -10,15 +10,16 @@ typedef struct plain_format {
 
 static inline plain_format plain_format_of(bo_small_float kind)
 {
-    static const plain_format all[BO_SMALL_COUNT] = {
-        [BO_SMALL_E4M3] = {3, -6, 448}, [BO_SMALL_E5M2] = {2, -14, 57344}, [BO_SMALL_BF16] = {7, -126, 0x1.FEp127}};
+    static const plain_format all[BO_SMALL_FLOAT_COUNT] = {[BO_SMALL_FLOAT_E4M3] = {3, -6, 448},
+                                                           [BO_SMALL_FLOAT_E5M2] = {2, -14, 57344},
+                                                           [BO_SMALL_FLOAT_BF16] = {7, -126, 0x1.FEp127}};
     return all[kind];
 }
 
 /* nearbyint breaks ties to even. */
 static inline double plain_rounded(bo_small_float kind, double x)
 {
-    if (kind == BO_SMALL_NONE || x == 0 || isnan(x)) return x;
+    if (kind == BO_SMALL_FLOAT_NONE || x == 0 || isnan(x)) return x;
     plain_format f = plain_format_of(kind);
     int exponent;
     frexp(x, &exponent); /* |x| in [2^(exponent - 1), 2^exponent) */

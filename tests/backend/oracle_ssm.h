@@ -1,4 +1,4 @@
-/* The oracle of state-space systems: matrices as attributes.h has them, and a plain recurrence. Part of oracle.h. */
+/* The oracle of state-space systems: matrices as operations.h has them, and a plain recurrence. Part of oracle.h. */
 #ifndef BO_TEST_BACKEND_ORACLE_SSM_H
 #define BO_TEST_BACKEND_ORACLE_SSM_H
 

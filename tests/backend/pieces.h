@@ -80,7 +80,7 @@ static inline void pieces_again(const pieces *p, bench *b)
 static inline void pieces_run(pieces *p, const size_t *lengths)
 {
     op_case c = *p->c;
-    c.pass = (bo_pass){.sequences = PIECES_SEQUENCES, .lengths = lengths, .states = p->states};
+    c.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = lengths, .states = p->states};
     plain_op op = pieces_take(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(p->h->contexts[0], p->h->backend->ops[c.op], &c, &op, &nothing, 0xFF);
@@ -98,7 +98,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
 static inline void pieces_check(harness *h, const op_case *c, size_t bytes, size_t offset)
 {
     op_case whole = *c;
-    whole.pass = (bo_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
+    whole.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
     pieces p = {
         .h = h, .c = &whole, .whole = op_make(&whole), .truth = truth_make(&whole, NULL), .bytes = offset + bytes};
     for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* the other layers' are NULL */

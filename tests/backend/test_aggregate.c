@@ -19,9 +19,9 @@ static sparse sparse_make(void)
     return s;
 }
 
-static test_call sparse_call(sparse *s, const bo_aggregate_attributes *attributes, const bo_pass *pass)
+static test_call sparse_call(sparse *s, const bo_aggregate_attributes *attributes, const bo_graph_pass *pass)
 {
-    test_call t = test_begin(BO_OP_AGGREGATE, attributes);
+    test_call t = test_begin(BO_OPERATION_AGGREGATE, attributes);
     t.call.pass = pass;
     test_input(&t, s->x, BO_ELEMENT_FLOAT32, NODES, NODES);
     test_input(&t, s->first, BO_ELEMENT_INT32, NODES + 1, 1);
@@ -36,7 +36,7 @@ static void drops_edges(void **state)
     bo_context *context = test_context(2);
     sparse s = sparse_make();
     bo_aggregate_attributes attributes = {.kind = BO_AGGREGATE_SUM, .dropout = 0.25, .stream = 9};
-    bo_pass pass = {.training = true, .seed = 5}, other = {.training = true, .seed = 6};
+    bo_graph_pass pass = {.training = true, .seed = 5}, other = {.training = true, .seed = 6};
     test_call t = sparse_call(&s, &attributes, &pass), u = sparse_call(&s, &attributes, &other);
     test_forward(context, &t, false);
     test_forward(context, &u, false);
@@ -58,7 +58,7 @@ static void backward_drops_the_same(void **state)
     for (size_t kind = 0; kind < BO_AGGREGATE_MAX; kind++) {
         sparse s = sparse_make();
         bo_aggregate_attributes attributes = {.kind = (bo_aggregate_kind)kind, .dropout = 0.6, .stream = 1};
-        bo_pass pass = {.training = true, .seed = 11};
+        bo_graph_pass pass = {.training = true, .seed = 11};
         float *dy = test_normals(NODES * NODES, 4);
         test_call t = sparse_call(&s, &attributes, &pass);
         test_forward(context, &t, true);

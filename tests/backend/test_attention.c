@@ -90,9 +90,9 @@ static void subject_drop(subject *s)
     for (size_t preset_ = 0; (name = bo_attention_preset_name(preset_)); preset_++)
 
 /* The operation over rows first … first + rows - 1. */
-static test_call call_of(const subject *s, size_t first, size_t rows, const bo_pass *pass)
+static test_call call_of(const subject *s, size_t first, size_t rows, const bo_graph_pass *pass)
 {
-    test_call t = test_begin(BO_OP_ATTENTION, &s->attributes);
+    test_call t = test_begin(BO_OPERATION_ATTENTION, &s->attributes);
     t.call.pass = pass;
     for (size_t i = 0; i < s->inputs; i++) {
         size_t skip = s->by_token[i] ? first * s->width[i] : 0;
@@ -120,7 +120,7 @@ static void packed_is_each_alone(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    const bo_pass pass = {.sequences = SEQUENCES, .lengths = lengths};
+    const bo_graph_pass pass = {.sequences = SEQUENCES, .lengths = lengths};
     FOR_EACH_PRESET(name)
     {
         subject s = subject_make(context, name);
@@ -163,7 +163,7 @@ static void tokens_are_lengths(void **state)
     (void)state;
     bo_context *context = test_context(2);
     const size_t halves[] = {ROWS / 2, ROWS / 2};
-    const bo_pass pass = {.sequences = 2, .lengths = halves};
+    const bo_graph_pass pass = {.sequences = 2, .lengths = halves};
     subject s = subject_make(context, "rfa-gate");
     s.attributes.tokens = ROWS / 2;
     test_call plain = call_of(&s, 0, ROWS, &no_pass), packed = call_of(&s, 0, ROWS, &pass);
@@ -187,7 +187,7 @@ static void states_continue(void **state)
         void *memory = test_room(bo_attention_state_bytes(s.attention));
         void *states[] = {NULL, memory}; /* of layer 1 */
         s.attributes.layer = 1;
-        const bo_pass pass = {.sequences = 1, .states = states};
+        const bo_graph_pass pass = {.sequences = 1, .states = states};
         assert_ok(context, bo_attention_state_init(context, s.attention, memory));
         test_call all = call_of(&s, 0, ROWS, &no_pass);
         test_forward(context, &all, false);
@@ -237,7 +237,7 @@ static void any_split_fits(void **state)
                 size_t split[MOST], most = round % 3 == 0 ? MOST : 3, saved, scratch, tape;
                 size_t count = random_lengths(&rng, most, split);
                 s.attributes.most_sequences = most;
-                const bo_pass pass = {.sequences = count, .lengths = split};
+                const bo_graph_pass pass = {.sequences = count, .lengths = split};
                 bo_attention_shape shape = {.sequences = count, .lengths = split, .layout = BO_LAYOUT_TOKENS_FIRST};
                 test_call t = call_of(&s, 0, ROWS, &pass);
                 assert_ok(context, t.op->sizes(context, &t.call, true, &saved, &scratch));
@@ -350,7 +350,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
     const size_t many[] = {ROWS - 1, 1, 0}, few[] = {ROWS - 2, 1}, long_ones[] = {1, ROWS},
                  huge[] = {SIZE_MAX, ROWS + 1};
     const struct {
-        bo_pass pass;
+        bo_graph_pass pass;
         const char *words;
     } cases[] = {{{.sequences = 3, .lengths = many}, "planned were 2"},
                  {{.sequences = 2, .lengths = few}, "belong to no sequence"},

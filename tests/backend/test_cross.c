@@ -50,11 +50,11 @@ static void give(test_call *c, const trial *t, trial_array which, size_t rows)
 }
 
 /* Some rows of queries; where they only ask, with parameters alone. */
-static test_call call_of(const subject *s, const bo_attention_attributes *attributes, const bo_pass *pass, float *q,
-                         size_t rows)
+static test_call call_of(const subject *s, const bo_attention_attributes *attributes, const bo_graph_pass *pass,
+                         float *q, size_t rows)
 {
     const trial *t = &s->t;
-    test_call c = test_begin(BO_OP_ATTENTION, attributes);
+    test_call c = test_begin(BO_OPERATION_ATTENTION, attributes);
     c.call.pass = pass;
     test_input(&c, q, BO_ELEMENT_FLOAT32, rows, t->d->heads * t->d->dim);
     if (!attributes->ask) give(&c, t, K, t->keys_total), give(&c, t, V, t->keys_total);
@@ -69,13 +69,13 @@ static bo_attention_attributes asking(const subject *s)
 {
     bo_attention_attributes a = s->attributes;
     a.ask = true;
-    a.given &= ~(unsigned)(BO_GIVEN_LOG_GATE | BO_GIVEN_BETA);
+    a.given &= ~(unsigned)(BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA);
     return a;
 }
 
-static bo_pass pass_of(const subject *s, const size_t *lengths)
+static bo_graph_pass pass_of(const subject *s, const size_t *lengths)
 {
-    return (bo_pass){.sequences = SEQUENCES, .lengths = lengths, .source_lengths = keys, .states = s->states};
+    return (bo_graph_pass){.sequences = SEQUENCES, .lengths = lengths, .source_lengths = keys, .states = s->states};
 }
 
 /* The source is read while one row a sequence asks, as a decoder's first token would. */
@@ -83,7 +83,7 @@ static void read_source(bo_context *context, const subject *s)
 {
     size_t width = s->t.d->heads * s->t.d->dim;
     float *q = test_normals(SEQUENCES * width, 8);
-    const bo_pass pass = pass_of(s, ones);
+    const bo_graph_pass pass = pass_of(s, ones);
     test_call c = call_of(s, &s->attributes, &pass, q, SEQUENCES);
     test_forward(context, &c, false);
     for (size_t i = 0; i < SEQUENCES; i++)
@@ -105,7 +105,7 @@ static void assert_alike(const subject *s, size_t count, const float *found, con
 static void ask_several(bo_context *context, const subject *s, const float *expected)
 {
     const bo_attention_attributes ask = asking(s);
-    const bo_pass pass = pass_of(s, queries);
+    const bo_graph_pass pass = pass_of(s, queries);
     test_call c = call_of(s, &ask, &pass, s->t.array[Q], s->t.queries_total);
     test_forward(context, &c, false);
     assert_alike(s, s->t.count[OUT], test_out(&c), expected);
@@ -116,7 +116,7 @@ static void ask_several(bo_context *context, const subject *s, const float *expe
 static void ask_one_by_one(bo_context *context, const subject *s, const float *expected)
 {
     const bo_attention_attributes ask = asking(s);
-    const bo_pass pass = pass_of(s, ones);
+    const bo_graph_pass pass = pass_of(s, ones);
     size_t width = s->t.d->heads * s->t.d->dim, values = s->t.d->heads * s->t.d->value_dim;
     float *q = test_floats(SEQUENCES * width, 0);
     for (size_t token = 0; token < 4; token++) {
@@ -143,7 +143,7 @@ static void lanes_share_a_state(bo_context *context, const subject *s, const flo
     void *states[LANES];
     static const size_t one_each[LANES] = {1, 1, 1};
     for (size_t i = 0; i < LANES; i++) states[i] = s->states[LAYER * SEQUENCES + SEQUENCES - 1];
-    const bo_pass pass = {.sequences = LANES, .lengths = one_each, .states = states};
+    const bo_graph_pass pass = {.sequences = LANES, .lengths = one_each, .states = states};
     size_t first = s->t.query_start[SEQUENCES - 1], width = s->t.d->heads * s->t.d->dim;
     test_call c = call_of(s, &ask, &pass, s->t.array[Q] + first * width, LANES);
     test_forward(context, &c, false);
@@ -154,7 +154,7 @@ static void lanes_share_a_state(bo_context *context, const subject *s, const flo
 
 static void check(bo_context *context, subject *s)
 {
-    const bo_pass pass = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys};
+    const bo_graph_pass pass = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys};
     test_call whole = call_of(s, &s->attributes, &pass, s->t.array[Q], s->t.queries_total);
     test_forward(context, &whole, false);
     read_source(context, s);
@@ -196,7 +196,7 @@ static void data_is_seen(void **state)
     bo_calibration *seen[LAYERS] = {0};
     for (int causal = 0; causal < 2; causal++) {
         assert_true(subject_make(context, "favor#", causal, &s));
-        bo_pass pass = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys};
+        bo_graph_pass pass = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys};
         assert_ok(context, bo_calibration_create(context, s.t.attention, 0, &seen[LAYER]));
         test_call before = call_of(&s, &s.attributes, &pass, s.t.array[Q], s.t.queries_total), after = before;
         const bo_calibrating calibrating = {seen, (bo_attention *[LAYERS]){[LAYER] = s.t.attention}};
@@ -214,7 +214,7 @@ static void data_is_seen(void **state)
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refuse(bo_context *context, const subject *s, const bo_attention_attributes *a, const bo_pass *pass,
+static void refuse(bo_context *context, const subject *s, const bo_attention_attributes *a, const bo_graph_pass *pass,
                    const char *words)
 {
     test_call c = call_of(s, a, pass, s->t.array[Q], s->t.queries_total);
@@ -230,11 +230,11 @@ static void contradictions_are_refused(void **state)
     bo_context *context = test_context(1);
     subject s;
     assert_true(subject_make(context, "rfa-gate", true, &s));
-    const bo_pass both = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys},
-                  of_stream = {.sequences = SEQUENCES, .lengths = queries},
-                  of_source = {.sequences = SEQUENCES, .source_lengths = keys};
+    const bo_graph_pass both = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = keys},
+                        of_stream = {.sequences = SEQUENCES, .lengths = queries},
+                        of_source = {.sequences = SEQUENCES, .source_lengths = keys};
     static const size_t short_keys[SEQUENCES] = {9, 0, 39};
-    const bo_pass short_source = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = short_keys};
+    const bo_graph_pass short_source = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = short_keys};
     bo_attention_attributes a = s.attributes, ask = asking(&s);
     refuse(context, &s, &ask, &both, "needs states that have read a source");
     refuse(context, &s, &a, &of_stream, "lengths of the stream, but none of the source");
@@ -248,7 +248,7 @@ static void contradictions_are_refused(void **state)
     refuse(context, &s, &a, &both, "not the source's");
     ask.cross = false;
     refuse(context, &s, &ask, &both, "only cross attention asks");
-    ask = asking(&s), ask.given |= BO_GIVEN_LOG_GATE;
+    ask = asking(&s), ask.given |= BO_ATTENTION_GIVEN_LOG_GATE;
     refuse(context, &s, &ask, &both, "log_gate");
     subject_drop(&s);
     bo_context_destroy(context);
@@ -261,7 +261,7 @@ static void states_have_no_gradients(void **state)
     bo_context *context = test_context(1);
     subject s;
     assert_true(subject_make(context, "gla", true, &s));
-    const bo_pass pass = pass_of(&s, queries);
+    const bo_graph_pass pass = pass_of(&s, queries);
     bo_attention_attributes ask = asking(&s);
     float dout = 0, din = 0;
     for (int asks = 0; asks < 2; asks++) {

@@ -28,7 +28,7 @@ static void prepare(run *r, const problem *p)
     call->inputs = 3, call->outputs = 2;
     call->in[0] = direct_operand(p->rows, p->width, 1);
     call->in[1] = direct_operand(p->vocabulary, p->width, 2);
-    call->in[2] = (bo_operand){direct_floats(p->rows, 3), BO_ELEMENT_INT32, p->rows, 1};
+    call->in[2] = (bo_tensor){direct_floats(p->rows, 3), BO_ELEMENT_INT32, p->rows, 1};
     float *x = call->in[0].data;
     for (size_t i = 0; i < p->rows * p->width; i++) x[i] *= (float)p->size;
     int32_t *targets = call->in[2].data;
@@ -166,9 +166,9 @@ static void scratch_is_bounded(void **state)
     bo_context *context = direct_context(2, NULL, &purse);
     bo_cross_entropy_attributes attributes = {0};
     bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 2};
-    call.in[0] = (bo_operand){NULL, BO_ELEMENT_FLOAT32, 1 << 16, 384};
-    call.in[1] = (bo_operand){NULL, BO_ELEMENT_FLOAT32, 8192, 384};
-    call.in[2] = (bo_operand){NULL, BO_ELEMENT_INT32, 1 << 16, 1};
+    call.in[0] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, 1 << 16, 384};
+    call.in[1] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, 8192, 384};
+    call.in[2] = (bo_tensor){NULL, BO_ELEMENT_INT32, 1 << 16, 1};
     size_t saved, scratch;
     assert_ok(context, bo_cpu_cross_entropy.sizes(context, &call, true, &saved, &scratch));
     assert_true(scratch < (size_t)32 << 20);

@@ -7,12 +7,12 @@ static double *mask_of(harness *h, double rate, uint64_t seed, uint64_t stream, 
 {
     bo_dropout_attributes attributes = {.rate = rate, .stream = stream};
     op_case c = {.name = "dropout",
-                 .op = BO_OP_DROPOUT,
+                 .op = BO_OPERATION_DROPOUT,
                  .attributes = &attributes,
                  .inputs = 1,
                  .in = {{.rows = rows, .columns = COLUMNS}},
                  .pass = {.training = true, .seed = seed}};
-    return harness_mask(h, h->backend->ops[BO_OP_DROPOUT], &c);
+    return harness_mask(h, h->backend->ops[BO_OPERATION_DROPOUT], &c);
 }
 
 /* Correlation of what two masks drop, `shift` places apart, in deviations of what independent masks have. */

@@ -14,15 +14,15 @@ typedef struct stream {
     bo_context *context;
     direct_purse purse;
     bo_convolution_attributes attributes;
-    bo_operand weight, bias;
+    bo_tensor weight, bias;
     size_t out;
 } stream;
 
-static void convolve(stream *s, const bo_pass *pass, size_t rows, float *x, float *y)
+static void convolve(stream *s, const bo_graph_pass *pass, size_t rows, float *x, float *y)
 {
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_CONVOLUTION];
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_CONVOLUTION];
     bo_op_call call = {.attributes = &s->attributes, .inputs = 3, .pass = pass};
-    call.in[0] = (bo_operand){x, BO_ELEMENT_FLOAT32, rows, CHANNELS};
+    call.in[0] = (bo_tensor){x, BO_ELEMENT_FLOAT32, rows, CHANNELS};
     call.in[1] = s->weight, call.in[2] = s->bias;
     assert_ok(s->context, op->shape(s->context, &call));
     call.out[0].data = y;
@@ -50,7 +50,7 @@ static void run_pieces(stream *s, const float *x, float *y)
         for (size_t q = 0; q < SEQUENCES; q++)
             for (size_t t = 0; t < pieces[p][q]; t++, rows++)
                 memcpy(from + rows * CHANNELS, x + row_of(q, done[q] + t) * CHANNELS, CHANNELS * sizeof *x);
-        bo_pass pass = {.sequences = SEQUENCES, .lengths = pieces[p], .states = (void *const *)memory};
+        bo_graph_pass pass = {.sequences = SEQUENCES, .lengths = pieces[p], .states = (void *const *)memory};
         convolve(s, &pass, rows, from, to);
         rows = 0;
         for (size_t q = 0; q < SEQUENCES; q++)
@@ -70,16 +70,16 @@ static void pieces_are_the_whole(void **state)
     for (size_t groups = 1; groups <= CHANNELS; groups += CHANNELS - 1) {
         stream s = {.out = groups == 1 ? 3 : CHANNELS};
         s.context = direct_context(2, NULL, &s.purse);
-        s.attributes =
-            (bo_convolution_attributes){.windows = {.size = {1, 0}, .kernel = {1, KERNEL}, .before = {0, KERNEL - 1}},
-                                        .groups = groups,
-                                        .bias = true,
-                                        .sequences = {.most_sequences = SEQUENCES, .layer = LAYER, .offset = OFFSET}};
+        s.attributes = (bo_convolution_attributes){
+            .windows = {.height = {.size = 1, .kernel = 1}, .width = {.kernel = KERNEL, .before = KERNEL - 1}},
+            .groups = groups,
+            .bias = true,
+            .sequences = {.most_sequences = SEQUENCES, .layer = LAYER, .offset = OFFSET}};
         s.weight = direct_operand(s.out, KERNEL * CHANNELS / groups, 1), s.bias = direct_operand(1, s.out, 2);
         size_t lengths[SEQUENCES] = {0}, rows = row_of(SEQUENCES, 0);
         for (size_t q = 0; q < SEQUENCES; q++) lengths[q] = row_of(q + 1, 0) - row_of(q, 0);
         float *x = direct_floats(rows * CHANNELS, 3), whole[MOST * CHANNELS], found[MOST * CHANNELS];
-        convolve(&s, &(bo_pass){.sequences = SEQUENCES, .lengths = lengths}, rows, x, whole);
+        convolve(&s, &(bo_graph_pass){.sequences = SEQUENCES, .lengths = lengths}, rows, x, whole);
         run_pieces(&s, x, found);
         /* sums of at most 21 terms of size about 1, rounded in another order */
         for (size_t i = 0; i < rows * s.out; i++) assert_close(found[i], whole[i], 21 * 0x1p-23 * 8);
@@ -92,8 +92,9 @@ static void passes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_CONVOLUTION];
-    bo_convolution_attributes a = {.windows = {.kernel = {1, 2}, .before = {0, 1}}, .sequences = {.most_sequences = 2}};
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_CONVOLUTION];
+    bo_convolution_attributes a = {.windows = {.height = {.kernel = 1}, .width = {.kernel = 2, .before = 1}},
+                                   .sequences = {.most_sequences = 2}};
     static const size_t few[] = {1, 2}, many[] = {3, 2}, three[] = {1, 1, 2};
     static const struct {
         size_t count;
@@ -103,9 +104,9 @@ static void passes_that_do_not_fit_are_refused(void **state)
                  {2, many, "convolution: sequence 1 of the pass has 2 tokens, but of its 4 rows 1 are left"},
                  {3, three, "convolution: the pass has 3 sequences, planned were 2 at most"}};
     for (size_t i = 0; i < 3; i++) {
-        bo_pass pass = {.sequences = cases[i].count, .lengths = cases[i].lengths};
+        bo_graph_pass pass = {.sequences = cases[i].count, .lengths = cases[i].lengths};
         bo_op_call call = {.attributes = &a, .inputs = 2, .pass = &pass};
-        call.in[0] = (bo_operand){.rows = 4, .columns = 1}, call.in[1] = (bo_operand){.rows = 1, .columns = 2};
+        call.in[0] = (bo_tensor){.rows = 4, .columns = 1}, call.in[1] = (bo_tensor){.rows = 1, .columns = 2};
         assert_ok(context, op->shape(context, &call));
         assert_int_equal(op->forward(context, &call), BO_INVALID);
         assert_non_null(strstr(bo_context_error(context), cases[i].words));
@@ -120,12 +121,12 @@ static void ties_go_to_the_first(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_POOL];
-    bo_pool_attributes a = {.windows = {.size = {2, 3}, .kernel = {2, 2}}};
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_POOL];
+    bo_pool_attributes a = {.windows = {.height = {.size = 2, .kernel = 2}, .width = {.size = 3, .kernel = 2}}};
     float x[6] = {1, 5, 5, 1, 5, NAN}, y[2], dy[2] = {3, 4}, dx[6];
     int32_t chosen[2];
-    bo_op_call call = {.attributes = &a, .inputs = 1, .pass = &(bo_pass){0}, .saved = chosen};
-    call.in[0] = (bo_operand){x, BO_ELEMENT_FLOAT32, 6, 1};
+    bo_op_call call = {.attributes = &a, .inputs = 1, .pass = &(bo_graph_pass){0}, .saved = chosen};
+    call.in[0] = (bo_tensor){x, BO_ELEMENT_FLOAT32, 6, 1};
     assert_ok(context, op->shape(context, &call));
     call.out[0].data = y;
     assert_ok(context, op->forward(context, &call));
@@ -148,12 +149,12 @@ typedef struct norm {
 
 static bo_status normalize(norm *n, size_t rows, bool training, bool again)
 {
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_BATCH_NORM];
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_BATCH_NORM];
     bo_op_call call = {.attributes = &n->attributes, .inputs = 5, .again = again};
     float *const data[] = {n->x, n->gain, n->bias, n->mean, n->variance};
     size_t saved, scratch;
-    for (size_t i = 0; i < 5; i++) call.in[i] = (bo_operand){data[i], BO_ELEMENT_FLOAT32, i ? 1 : rows, COLUMNS};
-    call.pass = &(bo_pass){.training = training};
+    for (size_t i = 0; i < 5; i++) call.in[i] = (bo_tensor){data[i], BO_ELEMENT_FLOAT32, i ? 1 : rows, COLUMNS};
+    call.pass = &(bo_graph_pass){.training = training};
     assert_ok(n->context, op->shape(n->context, &call));
     assert_ok(n->context, op->sizes(n->context, &call, false, &saved, &scratch));
     call.out[0].data = n->y, call.scratch = malloc(scratch);

@@ -9,7 +9,7 @@ static void refused(const char *words, shape_of shape, const void *attributes, s
 {
     bo_context *context = test_context(1);
     bo_op_call call = {.attributes = attributes, .inputs = count};
-    for (size_t i = 0; i < count; i++) call.in[i] = (bo_operand){.rows = sizes[i][0], .columns = sizes[i][1]};
+    for (size_t i = 0; i < count; i++) call.in[i] = (bo_tensor){.rows = sizes[i][0], .columns = sizes[i][1]};
     assert_fails(context, BO_INVALID, words, shape(context, &call));
     bo_context_destroy(context);
 }
@@ -38,10 +38,10 @@ static void numbers_beyond_float(void **state)
         refused("deviation", bo_shape_noise, &noise, 1, two);
         const bo_unary_attributes unary = {.offset = bad[i]};
         refused("expected", bo_shape_unary, &unary, 1, two);
-        const bo_product_attributes product = {{1, bad[i]}};
+        const bo_product_attributes product = {.first = 1, .second = bad[i]};
         refused("the power of factor 2", bo_shape_product, &product, 2, two);
     }
-    const bo_product_attributes tiny = {{1e-46}}; /* which as a float is 0, and that means 1 */
+    const bo_product_attributes tiny = {.first = 1e-46}; /* which as a float is 0, and that means 1 */
     refused("the power of factor 1", bo_shape_product, &tiny, 1, two);
 }
 

@@ -59,7 +59,7 @@ static void clear(run *r)
     for (size_t i = 0; i < r->call.outputs; i++) free(r->call.out[i].data), free(r->dy[i]);
 }
 
-static const float *floats(const bo_operand *operand)
+static const float *floats(const bo_tensor *operand)
 {
     return operand->data;
 }

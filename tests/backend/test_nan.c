@@ -4,7 +4,7 @@
 enum { ROWS = 3, COLUMNS = 40, WORDS = 70 };
 
 typedef struct nan_case {
-    bo_op_kind op;
+    bo_operation op;
     const void *attributes;
     size_t inputs; /* alike, but for the matrices and integers that an operation wants instead */
 } nan_case;
@@ -23,8 +23,8 @@ static void check(bo_context *context, const nan_case *c, float bad, size_t plac
     float *data[3];
     test_call t = test_begin(c->op, c->attributes);
     for (size_t i = 0; i < c->inputs; i++) {
-        bool matrix = i == 1 && (c->op == BO_OP_LINEAR || c->op == BO_OP_CROSS_ENTROPY);
-        bool integer = (i == 1 && c->op == BO_OP_ROPE) || (i == 2 && c->op == BO_OP_CROSS_ENTROPY);
+        bool matrix = i == 1 && (c->op == BO_OPERATION_LINEAR || c->op == BO_OPERATION_CROSS_ENTROPY);
+        bool integer = (i == 1 && c->op == BO_OPERATION_ROPE) || (i == 2 && c->op == BO_OPERATION_CROSS_ENTROPY);
         data[i] = test_normals((size_t)WORDS * COLUMNS, i);
         if (i == 0) data[i][place] = bad;
         if (integer)
@@ -44,27 +44,36 @@ static void nothing_is_hidden(void **state)
     bo_context *context = test_context(2);
     static const bo_linear_attributes linear = {.weights = 1};
     static const bo_norm_attributes rms = {.width = COLUMNS, .epsilon = 1e-6},
-                                    layer = {.kind = BO_NORMALIZE_LAYER, .width = COLUMNS, .epsilon = 1e-6};
+                                    layer = {.kind = BO_NORM_LAYER, .width = COLUMNS, .epsilon = 1e-6};
     static const bo_rope_attributes rope = {.dim = COLUMNS};
     static const bo_dropout_attributes dropout = {.rate = 0.5};
     static const bo_unary_attributes silu = {.function = BO_UNARY_SILU}, relu2 = {.function = BO_UNARY_RELU2};
     static const bo_cross_entropy_attributes entropy = {0};
     static const bo_loss_attributes losses[] = {
         {BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_L1}, {BO_LOSS_KIND_BCE}, {BO_LOSS_KIND_KL}};
-    static const bo_product_attributes powers = {{0.7, 1}};
+    static const bo_product_attributes powers = {.first = 0.7, .second = 1};
     bo_features *maps[2];
     for (size_t i = 0; i < 2; i++) {
         bo_features_desc desc = {.kernel = i ? BO_KERNEL_ARCCOS : BO_KERNEL_RBF, .dim = COLUMNS, .features = 64};
         assert_ok(context, bo_features_create(context, &desc, &maps[i]));
     }
     const bo_features_attributes waves = {maps[0]}, corners = {maps[1]};
-    const nan_case cases[] = {
-        {BO_OP_LINEAR, &linear, 2},   {BO_OP_NORM, &rms, 1},        {BO_OP_NORM, &layer, 1},
-        {BO_OP_ROPE, &rope, 2},       {BO_OP_DROPOUT, &dropout, 1}, {BO_OP_UNARY, &relu2, 1},
-        {BO_OP_GLU, &silu, 2},        {BO_OP_ADD, NULL, 2},         {BO_OP_CROSS_ENTROPY, &entropy, 3},
-        {BO_OP_LOSS, &losses[0], 2},  {BO_OP_LOSS, &losses[1], 2},  {BO_OP_LOSS, &losses[2], 2},
-        {BO_OP_LOSS, &losses[3], 2},  {BO_OP_PRODUCT, &powers, 2},  {BO_OP_FEATURES, &waves, 1},
-        {BO_OP_FEATURES, &corners, 1}};
+    const nan_case cases[] = {{BO_OPERATION_LINEAR, &linear, 2},
+                              {BO_OPERATION_NORM, &rms, 1},
+                              {BO_OPERATION_NORM, &layer, 1},
+                              {BO_OPERATION_ROPE, &rope, 2},
+                              {BO_OPERATION_DROPOUT, &dropout, 1},
+                              {BO_OPERATION_UNARY, &relu2, 1},
+                              {BO_OPERATION_GLU, &silu, 2},
+                              {BO_OPERATION_ADD, NULL, 2},
+                              {BO_OPERATION_CROSS_ENTROPY, &entropy, 3},
+                              {BO_OPERATION_LOSS, &losses[0], 2},
+                              {BO_OPERATION_LOSS, &losses[1], 2},
+                              {BO_OPERATION_LOSS, &losses[2], 2},
+                              {BO_OPERATION_LOSS, &losses[3], 2},
+                              {BO_OPERATION_PRODUCT, &powers, 2},
+                              {BO_OPERATION_FEATURES, &waves, 1},
+                              {BO_OPERATION_FEATURES, &corners, 1}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (size_t place = 0; place < ROWS * COLUMNS; place += 13) {
             check(context, &cases[c], NAN, place);

@@ -10,19 +10,19 @@ static void counts_operations(void **state)
 {
     (void)state;
     const bo_op *const *ops = bo_backend_cpu()->ops;
-    if (!ops[BO_OP_LINEAR] || !ops[BO_OP_CROSS_ENTROPY]) skip(); /* test_ops_all.c's to find */
+    if (!ops[BO_OPERATION_LINEAR] || !ops[BO_OPERATION_CROSS_ENTROPY]) skip(); /* test_ops_all.c's to find */
     bo_context *context = test_context(1);
     bo_linear_attributes linear = {.weights = 2};
     bo_op_call call = {.attributes = &linear, .inputs = 3, .in = {{.rows = 7, .columns = 5}}};
-    call.in[1] = (bo_operand){.rows = 11, .columns = 5}, call.in[2] = (bo_operand){.rows = 3, .columns = 5};
-    assert_ok(context, ops[BO_OP_LINEAR]->shape(context, &call));
-    assert_close(ops[BO_OP_LINEAR]->operations(context, &call), 2 * 7 * 5 * (11 + 3), 0);
+    call.in[1] = (bo_tensor){.rows = 11, .columns = 5}, call.in[2] = (bo_tensor){.rows = 3, .columns = 5};
+    assert_ok(context, ops[BO_OPERATION_LINEAR]->shape(context, &call));
+    assert_close(ops[BO_OPERATION_LINEAR]->operations(context, &call), 2 * 7 * 5 * (11 + 3), 0);
     bo_cross_entropy_attributes plain = {0};
     call = (bo_op_call){.attributes = &plain, .inputs = 3, .in = {{.rows = 7, .columns = 5}}};
-    call.in[1] = (bo_operand){.rows = 13, .columns = 5};
-    call.in[2] = (bo_operand){.element = BO_ELEMENT_INT32, .rows = 7, .columns = 1};
-    assert_ok(context, ops[BO_OP_CROSS_ENTROPY]->shape(context, &call));
-    assert_close(ops[BO_OP_CROSS_ENTROPY]->operations(context, &call), 2 * 7 * 5 * 13, 0);
+    call.in[1] = (bo_tensor){.rows = 13, .columns = 5};
+    call.in[2] = (bo_tensor){.element = BO_ELEMENT_INT32, .rows = 7, .columns = 1};
+    assert_ok(context, ops[BO_OPERATION_CROSS_ENTROPY]->shape(context, &call));
+    assert_close(ops[BO_OPERATION_CROSS_ENTROPY]->operations(context, &call), 2 * 7 * 5 * 13, 0);
     bo_context_destroy(context);
 }
 

@@ -40,7 +40,7 @@ static void mix_in_long_pieces(void **state)
     (void)state;
     enum { TOKENS = 75, WIDTH = 3 };
     static const size_t cuts[] = {5, 50, 20};
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_MIX];
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_MIX];
     bo_context *context = test_context(2);
     const bo_mix_attributes a = {.causal = true};
     static float x[TOKENS * WIDTH], w[TOKENS * TOKENS], whole[TOKENS * WIDTH], parts[TOKENS * WIDTH];
@@ -48,11 +48,11 @@ static void mix_in_long_pieces(void **state)
     for (size_t i = 0; i < TOKENS * WIDTH; i++) x[i] = (float)bo_rng_normal(&rng);
     for (size_t i = 0; i < TOKENS * TOKENS; i++) w[i] = (float)bo_rng_normal(&rng);
     void *memory = bo_alloc(context, bo_mix_state_bytes(WIDTH, TOKENS), 1, "a memory");
-    const bo_pass anew = {0}, goes_on = {.sequences = 1, .states = &memory};
+    const bo_graph_pass anew = {0}, goes_on = {.sequences = 1, .states = &memory};
     bo_op_call call = {.attributes = &a, .inputs = 2, .outputs = 1, .pass = &anew};
-    call.in[0] = (bo_operand){.data = x, .rows = TOKENS, .columns = WIDTH};
-    call.in[1] = (bo_operand){.data = w, .rows = TOKENS, .columns = TOKENS};
-    call.out[0] = (bo_operand){.data = whole, .rows = TOKENS, .columns = WIDTH};
+    call.in[0] = (bo_tensor){.data = x, .rows = TOKENS, .columns = WIDTH};
+    call.in[1] = (bo_tensor){.data = w, .rows = TOKENS, .columns = TOKENS};
+    call.out[0] = (bo_tensor){.data = whole, .rows = TOKENS, .columns = WIDTH};
     assert_ok(context, op->forward(context, &call));
     call.pass = &goes_on;
     for (size_t i = 0, done = 0; i < sizeof cuts / sizeof *cuts; done += cuts[i++]) {
@@ -70,16 +70,16 @@ static void mix_in_long_pieces(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_MIX];
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_MIX];
     bo_context *context = test_context(1);
     bo_mix_attributes a = {.causal = true, .sequences = {.most_sequences = 2}};
     float x[6 * 2] = {0}, w[4 * 4] = {0}, y[6 * 2],
                 *memory = bo_alloc(context, bo_mix_state_bytes(2, 4), 1, "a memory");
     size_t lengths[2] = {5, 1};
     void *states[2] = {memory, memory};
-    bo_pass pass = {.sequences = 2, .lengths = lengths};
+    bo_graph_pass pass = {.sequences = 2, .lengths = lengths};
     bo_op_call call = {.attributes = &a, .inputs = 2, .pass = &pass, .in = {{.rows = 6, .columns = 2}}};
-    call.in[1] = (bo_operand){.rows = 4, .columns = 4};
+    call.in[1] = (bo_tensor){.rows = 4, .columns = 4};
     assert_ok(context, op->shape(context, &call));
     call.in[0].data = x, call.in[1].data = w, call.out[0].data = y;
     assert_fails(context, BO_INVALID, "for 4 tokens of a sequence, found 5", op->forward(context, &call));

@@ -19,14 +19,14 @@ static double decode(bo_small_float kind, unsigned code)
 static float through(bo_small_float kind, float x, bool gradient)
 {
     bo_context *context = test_context(1);
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_ROUND];
-    bo_round_attributes attributes = {.value = gradient ? BO_SMALL_NONE : kind,
-                                      .gradient = gradient ? kind : BO_SMALL_NONE};
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_ROUND];
+    bo_round_attributes attributes = {.value = gradient ? BO_SMALL_FLOAT_NONE : kind,
+                                      .gradient = gradient ? kind : BO_SMALL_FLOAT_NONE};
     float y = 0;
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     bo_op_call call = {.attributes = &attributes, .inputs = 1, .outputs = 1, .in = {{&x, .rows = 1, .columns = 1}}};
     call.pass = &pass;
-    call.out[0] = (bo_operand){&y, .rows = 1, .columns = 1};
+    call.out[0] = (bo_tensor){&y, .rows = 1, .columns = 1};
     if (gradient) call.dout[0] = &x, call.din[0] = &y;
     assert_ok(context, (gradient ? op->backward : op->forward)(context, &call));
     bo_context_destroy(context);
@@ -45,7 +45,7 @@ static void expect(bo_small_float kind, double x, double expected)
 static void every_code_point(void **state)
 {
     (void)state;
-    for (bo_small_float kind = BO_SMALL_E4M3; kind <= BO_SMALL_E5M2; kind++) {
+    for (bo_small_float kind = BO_SMALL_FLOAT_E4M3; kind <= BO_SMALL_FLOAT_E5M2; kind++) {
         size_t numbers = 0;
         for (unsigned code = 0; code < 0x80; code++) {
             double x = decode(kind, code), next = decode(kind, code + 1);
@@ -60,25 +60,25 @@ static void every_code_point(void **state)
             expect(kind, middle * (1 + 0x1p-20), next);
             expect(kind, middle * (1 - 0x1p-20), x);
         }
-        assert_int_equal(numbers, kind == BO_SMALL_E4M3 ? 127 : 124); /* one NaN; infinity and three NaN */
+        assert_int_equal(numbers, kind == BO_SMALL_FLOAT_E4M3 ? 127 : 124); /* one NaN; infinity and three NaN */
     }
 }
 
 static void ends_of_the_formats(void **state)
 {
     (void)state;
-    expect(BO_SMALL_E4M3, 1e9, 448);
-    expect(BO_SMALL_E4M3, -465, -448);
-    expect(BO_SMALL_E4M3, (double)INFINITY, 448);
-    expect(BO_SMALL_E5M2, 61441, 57344);
-    expect(BO_SMALL_E5M2, -(double)INFINITY, -57344);
-    expect(BO_SMALL_BF16, (double)FLT_MAX, 0x1.FEp127);
-    expect(BO_SMALL_BF16, 0x1p-133, 0x1p-133); /* its least; half of it is a tie */
-    expect(BO_SMALL_BF16, 0x1p-134, 0);
-    expect(BO_SMALL_BF16, 0x1.8p-134, 0x1p-133);
-    expect(BO_SMALL_E4M3, 0x1p-10, 0);
-    expect(BO_SMALL_E5M2, 0x1.8p-17, 0x1p-16);
-    for (bo_small_float kind = BO_SMALL_NONE; kind < BO_SMALL_COUNT; kind++) {
+    expect(BO_SMALL_FLOAT_E4M3, 1e9, 448);
+    expect(BO_SMALL_FLOAT_E4M3, -465, -448);
+    expect(BO_SMALL_FLOAT_E4M3, (double)INFINITY, 448);
+    expect(BO_SMALL_FLOAT_E5M2, 61441, 57344);
+    expect(BO_SMALL_FLOAT_E5M2, -(double)INFINITY, -57344);
+    expect(BO_SMALL_FLOAT_BF16, (double)FLT_MAX, 0x1.FEp127);
+    expect(BO_SMALL_FLOAT_BF16, 0x1p-133, 0x1p-133); /* its least; half of it is a tie */
+    expect(BO_SMALL_FLOAT_BF16, 0x1p-134, 0);
+    expect(BO_SMALL_FLOAT_BF16, 0x1.8p-134, 0x1p-133);
+    expect(BO_SMALL_FLOAT_E4M3, 0x1p-10, 0);
+    expect(BO_SMALL_FLOAT_E5M2, 0x1.8p-17, 0x1p-16);
+    for (bo_small_float kind = BO_SMALL_FLOAT_NONE; kind <= BO_SMALL_FLOAT_BF16; kind++) {
         assert_true(isnan(through(kind, NAN, false)));
         assert_true(isnan(through(kind, -NAN, true)));
         assert_true(signbit(through(kind, -0.0f, false)));
@@ -89,9 +89,9 @@ static void refuses_other_formats(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_round_attributes attributes = {.gradient = BO_SMALL_COUNT};
+    bo_round_attributes attributes = {.gradient = (bo_small_float)BO_SMALL_FLOAT_COUNT};
     bo_op_call call = {.attributes = &attributes, .inputs = 1, .in = {{.rows = 2, .columns = 3}}};
-    const bo_op *op = bo_backend_cpu()->ops[BO_OP_ROUND];
+    const bo_op *op = bo_backend_cpu()->ops[BO_OPERATION_ROUND];
     assert_int_equal(op->shape(context, &call), BO_INVALID);
     assert_non_null(strstr(bo_context_error(context), "round: formats 0 and 4, expected 0 to 3"));
     bo_context_destroy(context);

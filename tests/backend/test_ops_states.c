@@ -65,11 +65,11 @@ static void compare(const pieced *p, const size_t *lengths, const float *found)
 
 static void run_piece(pieced *p, const size_t *lengths)
 {
-    op_case c = {.name = p->t->desc.name, .op = BO_OP_ATTENTION, .attributes = &p->attributes};
-    c.pass = (bo_pass){.sequences = SEQUENCES, .lengths = lengths, .states = p->states};
+    op_case c = {.name = p->t->desc.name, .op = BO_OPERATION_ATTENTION, .attributes = &p->attributes};
+    c.pass = (bo_graph_pass){.sequences = SEQUENCES, .lengths = lengths, .states = p->states};
     plain_op op = cut(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
-    bench b = bench_make(p->h->contexts[0], p->h->backend->ops[BO_OP_ATTENTION], &c, &op, &nothing, 0xFF);
+    bench b = bench_make(p->h->contexts[0], p->h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
     b.counted = &p->h->counted;
     bench_forward(&b, false);
     compare(p, lengths, (const float *)b.out[0].data);
@@ -89,7 +89,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
     trial t = trial_make(h->contexts[1], &desc);
     pieced p = {.h = h, .t = &t, .attributes = {.attention = t.attention, .given = attention_bits(&t), .layer = LAYER}};
     p.attributes.most_sequences = SEQUENCES;
-    op_case c = {.name = preset, .op = BO_OP_ATTENTION, .attributes = &p.attributes};
+    op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &p.attributes};
     plain_op whole = attention_plain(&t, &p.attributes);
     op_truth truth = attention_truth(&c, &t, &whole);
     p.whole = &whole, p.truth = &truth;
@@ -119,10 +119,10 @@ static void run_calibrated(harness *h, const trial *t, bo_attention *attention, 
                            bool again, float *out)
 {
     bo_attention_attributes attributes = {.attention = attention, .given = attention_bits(t), .layer = LAYER};
-    op_case c = {.name = t->desc.name, .op = BO_OP_ATTENTION, .attributes = &attributes};
+    op_case c = {.name = t->desc.name, .op = BO_OPERATION_ATTENTION, .attributes = &attributes};
     plain_op op = attention_plain(t, &attributes);
     op_truth nothing = truth_begin(&c, &op);
-    bench b = bench_make(h->contexts[0], h->backend->ops[BO_OP_ATTENTION], &c, &op, &nothing, 0xFF);
+    bench b = bench_make(h->contexts[0], h->backend->ops[BO_OPERATION_ATTENTION], &c, &op, &nothing, 0xFF);
     const bo_calibrating calibrating = {calibrations, (bo_attention *[LAYERS]){[LAYER] = attention}};
     b.call.again = again;
     for (size_t k = 0; k < b.call.inputs; k++) b.call.in[k].data = b.in[k].data;

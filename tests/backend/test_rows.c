@@ -21,38 +21,38 @@ typedef struct arrays {
 static test_call operation(const arrays *a, size_t which)
 {
     static const bo_norm_attributes rms = {.width = COLUMNS, .epsilon = 1e-6, .gain = true},
-                                    heads = {.kind = BO_NORMALIZE_LAYER, .width = 32, .gain = true, .bias = true};
+                                    heads = {.kind = BO_NORM_LAYER, .width = 32, .gain = true, .bias = true};
     static const bo_rope_attributes rope = {.dim = 64, .rotated = 48};
     static const bo_position_attributes learned = {BO_POSITION_LEARNED}, waves = {BO_POSITION_SINUSOIDAL};
     static const bo_unary_attributes gelu = {.factor = 0.5};
-    static const bo_embed_attributes embed = {0};
     static const bo_loss_attributes losses[] = {{BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_KL}};
     static const bo_dropout_attributes dropout = {.rate = 0.3};
-    static const bo_pass training = {.training = true, .seed = 5};
+    static const bo_graph_pass training = {.training = true, .seed = 5};
     const struct {
-        bo_op_kind kind;
+        bo_operation kind;
         const void *attributes;
-    } list[] = {{BO_OP_EMBED, &embed}, {BO_OP_POSITION, &learned}, {BO_OP_POSITION, &waves}, {BO_OP_NORM, &rms},
-                {BO_OP_NORM, &heads},  {BO_OP_ROPE, &rope},        {BO_OP_UNARY, &gelu},     {BO_OP_GLU, &gelu},
-                {BO_OP_ADD, NULL},     {BO_OP_LOSS, &losses[0]},   {BO_OP_LOSS, &losses[1]}, {BO_OP_DROPOUT, &dropout}};
+    } list[] = {{BO_OPERATION_EMBED, NULL},      {BO_OPERATION_POSITION, &learned}, {BO_OPERATION_POSITION, &waves},
+                {BO_OPERATION_NORM, &rms},       {BO_OPERATION_NORM, &heads},       {BO_OPERATION_ROPE, &rope},
+                {BO_OPERATION_UNARY, &gelu},     {BO_OPERATION_GLU, &gelu},         {BO_OPERATION_ADD, NULL},
+                {BO_OPERATION_LOSS, &losses[0]}, {BO_OPERATION_LOSS, &losses[1]},   {BO_OPERATION_DROPOUT, &dropout}};
     if (which >= sizeof list / sizeof *list) return (test_call){0};
     test_call t = test_begin(list[which].kind, list[which].attributes);
     t.call.pass = &training;
-    if (list[which].kind != BO_OP_EMBED) test_input(&t, a->x, BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
+    if (list[which].kind != BO_OPERATION_EMBED) test_input(&t, a->x, BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
     switch (list[which].kind) {
-    case BO_OP_EMBED:
-    case BO_OP_POSITION:
-    case BO_OP_ROPE:
+    case BO_OPERATION_EMBED:
+    case BO_OPERATION_POSITION:
+    case BO_OPERATION_ROPE:
         test_input(&t, a->index, BO_ELEMENT_INT32, ROWS, 1);
         if (which < 2) test_input(&t, a->table, BO_ELEMENT_FLOAT32, TABLE, COLUMNS);
         break;
-    case BO_OP_NORM:
+    case BO_OPERATION_NORM:
         for (size_t i = 0; i < (which == 3 ? 1 : 2); i++)
             test_input(&t, a->gain, BO_ELEMENT_FLOAT32, 1, which == 3 ? COLUMNS : 32);
         break;
-    case BO_OP_GLU:
-    case BO_OP_ADD:
-    case BO_OP_LOSS:
+    case BO_OPERATION_GLU:
+    case BO_OPERATION_ADD:
+    case BO_OPERATION_LOSS:
         test_input(&t, a->y, BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
         break;
     default:
@@ -103,7 +103,7 @@ static void angles_of_far_positions(void **state)
     for (size_t layout = 0; layout < 2; layout++) {
         bo_rope_attributes a = {.dim = DIM, .base = 500000, .layout = (bo_rope_layout)layout};
         for (size_t i = 0; i < FAR * DIM; i++) x[i] = layout ? i % 2 == 0 : i % DIM < DIM / 2;
-        test_call t = test_begin(BO_OP_ROPE, &a);
+        test_call t = test_begin(BO_OPERATION_ROPE, &a);
         test_input(&t, x, BO_ELEMENT_FLOAT32, FAR, DIM);
         test_input(&t, positions, BO_ELEMENT_INT32, FAR, 1);
         test_forward(context, &t, false);
@@ -128,16 +128,16 @@ static void norms_of_large_and_small(void **state)
     bo_context *context = test_context(1);
     float *x = test_normals(COLUMNS, 8), scaled[COLUMNS];
     const struct {
-        bo_normalization kind;
+        bo_norm kind;
         float scale, shift, tolerance;
-    } cases[] = {{BO_NORMALIZE_RMS, 0x1p100f, 0, 1e-6f},
-                 {BO_NORMALIZE_RMS, 0x1p-60f, 0, 1e-6f},
-                 {BO_NORMALIZE_LAYER, 0x1p100f, 0, 1e-5f},
-                 {BO_NORMALIZE_LAYER, 1, 4096, 2e-3f}}; /* x + 4096 is rounded to 2^-12 */
+    } cases[] = {{BO_NORM_RMS, 0x1p100f, 0, 1e-6f},
+                 {BO_NORM_RMS, 0x1p-60f, 0, 1e-6f},
+                 {BO_NORM_LAYER, 0x1p100f, 0, 1e-5f},
+                 {BO_NORM_LAYER, 1, 4096, 2e-3f}}; /* x + 4096 is rounded to 2^-12 */
     for (size_t c = 0; c < 4; c++) {
         bo_norm_attributes a = {.kind = cases[c].kind, .width = COLUMNS};
         for (size_t i = 0; i < COLUMNS; i++) scaled[i] = x[i] * cases[c].scale + cases[c].shift;
-        test_call plain = test_begin(BO_OP_NORM, &a), far = test_begin(BO_OP_NORM, &a);
+        test_call plain = test_begin(BO_OPERATION_NORM, &a), far = test_begin(BO_OPERATION_NORM, &a);
         test_input(&plain, x, BO_ELEMENT_FLOAT32, 1, COLUMNS);
         test_input(&far, scaled, BO_ELEMENT_FLOAT32, 1, COLUMNS);
         test_forward(context, &plain, false);
@@ -159,7 +159,7 @@ static void losses_of_certain_predictions(void **state)
     const float cases[][3] = {{200, 1, 0}, {-200, 0, 0}, {200, 0, 200}, {-200, 1, 200}, {0, 0.5f, 0.693147180f}};
     for (size_t c = 0; c < 5; c++) {
         float p = cases[c][0], target = cases[c][1];
-        test_call t = test_begin(BO_OP_LOSS, &a);
+        test_call t = test_begin(BO_OPERATION_LOSS, &a);
         test_input(&t, &p, BO_ELEMENT_FLOAT32, 1, 1);
         test_input(&t, &target, BO_ELEMENT_FLOAT32, 1, 1);
         test_forward(context, &t, true);
@@ -179,7 +179,7 @@ static void divergence_from_what_is_ruled_out(void **state)
     bo_loss_attributes a = {BO_LOSS_KIND_KL};
     float p[4] = {0, 0, -INFINITY, 0}, target[4] = {0, 0, -INFINITY, -INFINITY};
     const double third = 1.0 / 3, expected[4] = {third - 0.5, third - 0.5, 0, third};
-    test_call t = test_begin(BO_OP_LOSS, &a);
+    test_call t = test_begin(BO_OPERATION_LOSS, &a);
     test_input(&t, p, BO_ELEMENT_FLOAT32, 1, 4);
     test_input(&t, target, BO_ELEMENT_FLOAT32, 1, 4);
     test_forward(context, &t, true);
@@ -201,9 +201,8 @@ static void refuses_indices_that_do_not_exist(void **state)
     bo_context *context = test_context(1);
     int32_t index[2] = {1, 0};
     float table[6] = {1, 2, 3, 4, 5, 6}, x[4] = {0};
-    bo_embed_attributes embed = {0};
     bo_position_attributes learned = {BO_POSITION_LEARNED};
-    test_call e = test_begin(BO_OP_EMBED, &embed), p = test_begin(BO_OP_POSITION, &learned);
+    test_call e = test_begin(BO_OPERATION_EMBED, NULL), p = test_begin(BO_OPERATION_POSITION, &learned);
     test_input(&p, x, BO_ELEMENT_FLOAT32, 2, 2);
     for (test_call *t = &e; t; t = t == &e ? &p : NULL) {
         test_input(t, index, BO_ELEMENT_INT32, 2, 1);

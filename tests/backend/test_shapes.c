@@ -8,7 +8,7 @@ typedef struct shape_case {
     shape_of shape;
     const char *words; /* of the refusal; NULL: it fits */
     const void *attributes;
-    bo_operand in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
+    bo_tensor in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
 } shape_case;
 
 #define LIST(...)                                                                                                      \
@@ -32,7 +32,7 @@ typedef struct shape_case {
         .element = BO_ELEMENT_INT32, .rows = (r), .columns = (c)                                                       \
     }
 
-static size_t how_many(size_t room, const bo_operand *operands)
+static size_t how_many(size_t room, const bo_tensor *operands)
 {
     size_t count = 0;
     while (count < room && operands[count].rows) count++;
@@ -70,15 +70,12 @@ static void tables_and_positions(void **state)
     static const bo_rope_attributes rope = {.dim = 4}, narrow = {.dim = 3}, uneven = {.dim = 6, .rotated = 3},
                                     wide = {.dim = 4, .rotated = 6}, below = {.dim = 4, .base = -1},
                                     tiny = {.dim = 4, .base = 1e-300}, other = {.dim = 4, .layout = 5};
-    static const bo_embed_attributes embed = {0};
     const shape_case cases[] = {
-        FITS(bo_shape_embed, &embed, LIST(INTEGERS(5, 1), FLOATS(9, 3)), LIST(FLOATS(5, 3))),
-        REFUSED("embed: the column of indices is 5 x 1 floats", bo_shape_embed, &embed,
-                LIST(FLOATS(5, 1), FLOATS(9, 3))),
-        REFUSED("is 5 x 2 integers, expected 5 x 1 integers", bo_shape_embed, &embed,
-                LIST(INTEGERS(5, 2), FLOATS(9, 3))),
-        REFUSED("embed: 1 inputs, expected 2", bo_shape_embed, &embed, LIST(INTEGERS(5, 1))),
-        REFUSED("the table is 9 x 3 integers", bo_shape_embed, &embed, LIST(INTEGERS(5, 1), INTEGERS(9, 3))),
+        FITS(bo_shape_embed, NULL, LIST(INTEGERS(5, 1), FLOATS(9, 3)), LIST(FLOATS(5, 3))),
+        REFUSED("embed: the column of indices is 5 x 1 floats", bo_shape_embed, NULL, LIST(FLOATS(5, 1), FLOATS(9, 3))),
+        REFUSED("is 5 x 2 integers, expected 5 x 1 integers", bo_shape_embed, NULL, LIST(INTEGERS(5, 2), FLOATS(9, 3))),
+        REFUSED("embed: 1 inputs, expected 2", bo_shape_embed, NULL, LIST(INTEGERS(5, 1))),
+        REFUSED("the table is 9 x 3 integers", bo_shape_embed, NULL, LIST(INTEGERS(5, 1), INTEGERS(9, 3))),
         FITS(bo_shape_position, &waves, LIST(FLOATS(5, 3), INTEGERS(5, 1)), LIST(FLOATS(5, 3))),
         FITS(bo_shape_position, &learned, LIST(FLOATS(5, 3), INTEGERS(5, 1), FLOATS(7, 3)), LIST(FLOATS(5, 3))),
         REFUSED("expected 3", bo_shape_position, &learned, LIST(FLOATS(5, 3), INTEGERS(5, 1))),
@@ -175,7 +172,7 @@ static void element_by_element(void **state)
 static void products_and_features(void **state)
 {
     (void)state;
-    static const bo_product_attributes plain = {{0}}, below = {{1, -1}}, endless = {{INFINITY}};
+    static const bo_product_attributes plain = {0}, below = {.first = 1, .second = -1}, endless = {.first = INFINITY};
     bo_context *context = test_context(1);
     bo_features *map;
     assert_ok(context, bo_features_create(context, &(bo_features_desc){.dim = 3, .features = 8}, &map));
@@ -249,22 +246,28 @@ static void grids(void **state)
 {
     (void)state;
     static const bo_convolution_attributes
-        three = {.windows = {.size = {4, 5}, .kernel = {3, 3}, .stride = {2, 0}, .before = {1, 1}, .after = {1, 1}}},
-        pair = {.windows = {.size = {1, 6}}, .groups = 2, .bias = true},
-        tall = {.windows = {.size = {4, 5}, .kernel = {6, 3}, .before = {1, 0}}},
-        vast = {.windows = {.size = {4, 5}, .before = {0, (size_t)1 << 40}}},
-        wide = {.windows = {.size = {4, 5}, .before = {1 << 16, 1 << 16}}},
-        endless_kernel = {.windows = {.kernel = {1, (size_t)1 << 62}, .before = {0, ((size_t)1 << 62) - 1}}},
-        flat = {.windows = {.size = {0, 5}}},
-        causal = {.windows = {.kernel = {1, 3}, .before = {0, 2}}, .sequences = {.tokens = 5}},
-        ahead = {.windows = {.kernel = {1, 3}, .before = {0, 1}, .after = {0, 1}}},
-        high = {.windows = {.kernel = {2, 3}, .before = {0, 2}}},
-        leaps = {.windows = {.kernel = {1, 3}, .stride = {1, 2}, .before = {0, 2}}},
-        endless = {.scale = INFINITY, .windows = {.size = {1, 1}}};
-    static const bo_pool_attributes halves = {.windows = {.size = {4, 6}, .kernel = {2, 2}, .stride = {2, 2}}},
-                                    empty = {.windows = {.size = {4, 6}, .kernel = {2, 2}, .before = {2, 0}}},
-                                    other = {.kind = 5, .windows = {.size = {4, 6}}},
-                                    large = {.windows = {.size = {4, 6}, .kernel = {2, 7}}};
+        three = {.windows = {.height = {.size = 4, .kernel = 3, .stride = 2, .before = 1, .after = 1},
+                             .width = {.size = 5, .kernel = 3, .before = 1, .after = 1}}},
+        pair = {.windows = {.height = {.size = 1}, .width = {.size = 6}}, .groups = 2, .bias = true},
+        tall = {.windows = {.height = {.size = 4, .kernel = 6, .before = 1}, .width = {.size = 5, .kernel = 3}}},
+        vast = {.windows = {.height = {.size = 4}, .width = {.size = 5, .before = (size_t)1 << 40}}},
+        wide = {.windows = {.height = {.size = 4, .before = 1 << 16}, .width = {.size = 5, .before = 1 << 16}}},
+        endless_kernel = {.windows = {.height = {.kernel = 1},
+                                      .width = {.kernel = (size_t)1 << 62, .before = ((size_t)1 << 62) - 1}}},
+        flat = {.windows = {.width = {.size = 5}}},
+        causal = {.windows = {.height = {.kernel = 1}, .width = {.kernel = 3, .before = 2}},
+                  .sequences = {.tokens = 5}},
+        ahead = {.windows = {.height = {.kernel = 1}, .width = {.kernel = 3, .before = 1, .after = 1}}},
+        high = {.windows = {.height = {.kernel = 2}, .width = {.kernel = 3, .before = 2}}},
+        leaps = {.windows = {.height = {.kernel = 1, .stride = 1}, .width = {.kernel = 3, .stride = 2, .before = 2}}},
+        endless = {.scale = INFINITY, .windows = {.height = {.size = 1}, .width = {.size = 1}}};
+    static const bo_pool_attributes halves = {.windows = {.height = {.size = 4, .kernel = 2, .stride = 2},
+                                                          .width = {.size = 6, .kernel = 2, .stride = 2}}},
+                                    empty = {.windows = {.height = {.size = 4, .kernel = 2, .before = 2},
+                                                         .width = {.size = 6, .kernel = 2}}},
+                                    other = {.kind = 5, .windows = {.height = {.size = 4}, .width = {.size = 6}}},
+                                    large = {.windows = {.height = {.size = 4, .kernel = 2},
+                                                         .width = {.size = 6, .kernel = 7}}};
     static const bo_batch_norm_attributes usual = {0}, below = {.epsilon = -1}, fast = {.momentum = 1.5};
 #define ROW FLOATS(1, 3)
     const shape_case cases[] = {
@@ -358,12 +361,14 @@ static void attentions(void **state)
     bo_attention *exact = make(context, "exact"), *gated = make(context, "rfa-gate"), *gla = make(context, "gla"),
                  *delta = make(context, "gated-delta");
     const bo_attention_attributes plain = {.attention = exact}, none = {0}, split = {.attention = exact, .tokens = 4},
-                                  too_much = {.attention = exact, .given = BO_GIVEN_SIGMA},
+                                  too_much = {.attention = exact, .given = BO_ATTENTION_GIVEN_SIGMA},
                                   unknown = {.attention = exact, .given = 1 << 10}, ungated = {.attention = gated},
-                                  gate = {.attention = gated, .given = BO_GIVEN_LOG_GATE},
-                                  sigma = {.attention = gated, .given = BO_GIVEN_LOG_GATE | BO_GIVEN_SIGMA},
-                                  wide = {.attention = gla, .given = BO_GIVEN_LOG_GATE},
-                                  beta = {.attention = delta, .given = BO_GIVEN_LOG_GATE | BO_GIVEN_BETA};
+                                  gate = {.attention = gated, .given = BO_ATTENTION_GIVEN_LOG_GATE},
+                                  sigma = {.attention = gated,
+                                           .given = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_SIGMA},
+                                  wide = {.attention = gla, .given = BO_ATTENTION_GIVEN_LOG_GATE},
+                                  beta = {.attention = delta,
+                                          .given = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA};
 #define QKV FLOATS(6, 12), FLOATS(6, 6), FLOATS(6, 10)
     const shape_case cases[] = {
         FITS(bo_shape_attention, &plain, LIST(QKV), LIST(FLOATS(6, 20))),

@@ -14,7 +14,7 @@ typedef struct twins {
     const void *of_stream, *of_source;
 } twins;
 
-static test_call call_of(const op_case *c, const plain_op *op, const void *attributes, const bo_pass *pass,
+static test_call call_of(const op_case *c, const plain_op *op, const void *attributes, const bo_graph_pass *pass,
                          float *data[BO_OP_INPUTS])
 {
     test_call t = test_begin(c->op, attributes);
@@ -39,8 +39,9 @@ static void check(bo_context *context, const op_case *c, const plain_op *op, twi
     void *states[2 * SEQUENCES];
     float *data[BO_OP_INPUTS];
     for (size_t s = 0; s < 2 * SEQUENCES; s++) states[s] = (void *)(uintptr_t)8;
-    const bo_pass alone = {.sequences = SEQUENCES, .lengths = source};
-    const bo_pass beside = {.sequences = SEQUENCES, .lengths = stream, .source_lengths = source, .states = states};
+    const bo_graph_pass alone = {.sequences = SEQUENCES, .lengths = source};
+    const bo_graph_pass beside = {
+        .sequences = SEQUENCES, .lengths = stream, .source_lengths = source, .states = states};
     for (size_t k = 0; k < op->inputs; k++) {
         data[k] = test_floats(plain_count(&op->in[k]), 0);
         for (size_t i = 0; i < plain_count(&op->in[k]); i++) data[k][i] = (float)op->in[k].x[i];
@@ -87,10 +88,12 @@ static void mixers_go_by_the_source(void **state)
             b.sequences = there;
             check_case(context, case_ssm(&a, ROWS, 5), "ssm", (twins){&a, &b});
         }
-    bo_convolution_attributes a = {.windows = {.kernel = {1, 4}, .before = {0, 3}}, .groups = 3, .sequences = here},
+    bo_convolution_attributes a = {.windows = {.height = {.kernel = 1}, .width = {.kernel = 4, .before = 3}},
+                                   .groups = 3,
+                                   .sequences = here},
                               b = a;
     b.sequences = there;
-    op_case c = {.op = BO_OP_CONVOLUTION, .attributes = &a, .inputs = 2};
+    op_case c = {.op = BO_OPERATION_CONVOLUTION, .attributes = &a, .inputs = 2};
     c.in[0] = (op_input){.rows = ROWS, .columns = 3}, c.in[1] = (op_input){.rows = 3, .columns = 4};
     check_case(context, c, "causal convolution", (twins){&a, &b});
     bo_context_destroy(context);
@@ -110,7 +113,7 @@ static void attention_goes_by_the_source(void **state)
             .attention = t.attention, .given = attention_bits(&t), .most_sequences = SEQUENCES};
         bo_attention_attributes b = a;
         b.source = true, b.layer = 1;
-        op_case c = {.name = preset, .op = BO_OP_ATTENTION, .attributes = &a};
+        op_case c = {.name = preset, .op = BO_OPERATION_ATTENTION, .attributes = &a};
         plain_op op = attention_plain(&t, &a);
         check(context, &c, &op, (twins){&a, &b});
         op_drop(&op);
@@ -124,7 +127,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
     (void)state;
     bo_context *context = test_context(1);
     static const size_t few[] = {5, 1};
-    const bo_pass pass = {.sequences = 2, .lengths = stream, .source_lengths = few};
+    const bo_graph_pass pass = {.sequences = 2, .lengths = stream, .source_lengths = few};
     bo_recurrent_attributes a = {{.most_sequences = 2, .source = true}, BO_RECURRENCE_GRU};
     op_case c = case_recurrent(&a, ROWS, 2);
     plain_op op = op_make(&c);

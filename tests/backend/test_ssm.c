@@ -12,7 +12,7 @@ typedef struct subject {
 
 static subject subject_make(const op_case *c)
 {
-    subject s = {.plain = op_make(c), .t = test_begin(BO_OP_SSM, c->attributes)};
+    subject s = {.plain = op_make(c), .t = test_begin(BO_OPERATION_SSM, c->attributes)};
     for (size_t k = 0; k < c->inputs; k++) {
         size_t count = plain_count(&s.plain.in[k]);
         s.in[k] = test_floats(count, 0);
@@ -62,9 +62,9 @@ static void forms_agree(void **state)
     bo_context *context = test_context(2);
     for (size_t kind = 0; kind < BO_SSM_COUNT; kind++)
         for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-            bo_ssm_attributes a[2] = {{.kind = (bo_ssm)kind, .size = 8, .rank = 2, .form = BO_SSM_RECURRENT}};
+            bo_ssm_attributes a[2] = {{.kind = (bo_ssm)kind, .size = 8, .rank = 2, .form = BO_SSM_FORM_RECURRENT}};
             a[0].sequences.tokens = tokens[i];
-            a[1] = a[0], a[1].form = BO_SSM_CONVOLUTION;
+            a[1] = a[0], a[1].form = BO_SSM_FORM_CONVOLUTION;
             size_t rows = 3 * tokens[i];
             op_case c[2] = {case_ssm(&a[0], rows, 18), case_ssm(&a[1], rows, 18)};
             subject s[2] = {subject_make(&c[0]), subject_make(&c[1])};
@@ -122,7 +122,7 @@ static void nothing_grows(void **state)
     for (size_t i = 0; i < 4 * 3 * BO_SSM_COUNT * 2; i++) {
         if ((i / 6 + i / 24) % 2) continue; /* half of them are enough */
         bo_ssm_attributes a = {.kind = (bo_ssm)(i % BO_SSM_COUNT), .size = SIZE, .sequences.tokens = TOKENS};
-        a.form = i / BO_SSM_COUNT % 2 ? BO_SSM_CONVOLUTION : BO_SSM_RECURRENT;
+        a.form = i / BO_SSM_COUNT % 2 ? BO_SSM_FORM_CONVOLUTION : BO_SSM_FORM_RECURRENT;
         op_case c = case_ssm(&a, TOKENS, WIDE);
         size_t p = a.kind == BO_SSM_CLOSED ? 2 : 4;
         if (a.kind != BO_SSM_DIAGONAL) c.in[p].a = sizes[i / 6 % 4] > 0 ? sizes[i / 6 % 4] : 1e-30;
@@ -177,7 +177,7 @@ static void kernels_generate(void **state)
     (void)state;
     enum { TOKENS = 512, WIDE = 2 };
     bo_context *context = test_context(1);
-    bo_ssm_attributes a = {.kind = BO_SSM_LOW_RANK, .form = BO_SSM_CONVOLUTION, .size = 5};
+    bo_ssm_attributes a = {.kind = BO_SSM_LOW_RANK, .form = BO_SSM_FORM_CONVOLUTION, .size = 5};
     op_case c = case_ssm(&a, TOKENS, WIDE);
     c.in[1].a = -1, c.in[1].b = 0;
     subject s = subject_make(&c);
@@ -206,11 +206,11 @@ static void refusals(void **state)
     bo_context *context = test_context(1);
     enum { PLANNED = 40, LONGER = 79 }; /* so long that a scan with gradients would keep a state on the way */
     bo_ssm_attributes a = {
-        .form = BO_SSM_CONVOLUTION, .size = 2, .sequences = {.tokens = PLANNED, .most_sequences = 2}};
+        .form = BO_SSM_FORM_CONVOLUTION, .size = 2, .sequences = {.tokens = PLANNED, .most_sequences = 2}};
     op_case c = case_ssm(&a, LONGER + 1, 3);
     subject s = subject_make(&c);
     size_t lengths[2] = {LONGER, 1};
-    bo_pass pass = {.sequences = 2, .lengths = lengths};
+    bo_graph_pass pass = {.sequences = 2, .lengths = lengths};
     s.t.call.pass = &pass;
     test_forward(context, &s.t, true); /* longer than planned: token by token */
     s.t.call.dout[0] = s.in[0], s.t.call.din[0] = s.t.call.out[0].data;
@@ -236,7 +236,7 @@ static void again_leaves_no_trace(void **state)
     size_t bytes = bo_ssm_state_bytes(&a, 3);
     float *memory = bo_alloc(context, bytes, 1, "a state"), *before = bo_alloc(context, bytes, 1, "a state");
     void *states[1] = {memory};
-    bo_pass pass = {.sequences = 1, .states = states};
+    bo_graph_pass pass = {.sequences = 1, .states = states};
     for (size_t i = 0; i < bytes / sizeof *memory; i++) memory[i] = before[i] = (float)i;
     for (size_t again = 0; again < 2; again++) {
         subject s = subject_make(&c);

@@ -16,9 +16,9 @@ static const shape shapes[] = {{1, 1, 1},    {1, 64, 70},    {2, 63, 5},   {8, 1
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* A matrix as it is kept; *stands_for: the floats that it stands for. */
-static bo_operand stored(bo_context *context, bo_element element, size_t rows, size_t columns, float **stands_for)
+static bo_tensor stored(bo_context *context, bo_element element, size_t rows, size_t columns, float **stands_for)
 {
-    bo_operand kept = {.element = element, .rows = rows, .columns = columns};
+    bo_tensor kept = {.element = element, .rows = rows, .columns = columns};
     float *w = *stands_for = direct_floats(rows * columns, 3);
     kept.data = aligned_alloc(64, (bo_element_bytes(element, rows, columns) + 63) / 64 * 64);
     assert_ok(context, bo_backend_cpu()->narrow(context, element, rows, columns, w, kept.data));
@@ -153,9 +153,8 @@ static void embed_looks_them_up(void **state)
     int32_t indices[] = {4, 0, 4, 9, 1};
     for (size_t e = 0; e < 2; e++) {
         float *w;
-        bo_embed_attributes attributes = {0};
-        bo_op_call call = {.attributes = &attributes, .inputs = 2, .outputs = 1};
-        call.in[0] = (bo_operand){indices, BO_ELEMENT_INT32, 5, 1};
+        bo_op_call call = {.inputs = 2, .outputs = 1};
+        call.in[0] = (bo_tensor){indices, BO_ELEMENT_INT32, 5, 1};
         call.in[1] = stored(context, elements[e], 10, 83, &w);
         assert_ok(context, bo_cpu_embed.shape(context, &call));
         call.out[0] = direct_operand(5, 83, 2);
@@ -202,7 +201,7 @@ static void cross_entropy_takes_them(void **state)
         bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 2};
         call.in[0] = direct_operand(s->rows, s->in, 1);
         call.in[1] = stored(context, elements[i % 2], s->out, s->in, &w);
-        call.in[2] = (bo_operand){targets, BO_ELEMENT_INT32, s->rows, 1};
+        call.in[2] = (bo_tensor){targets, BO_ELEMENT_INT32, s->rows, 1};
         assert_ok(context, bo_cpu_cross_entropy.shape(context, &call));
         call.out[0] = direct_operand(1, 1, 2), call.out[1] = direct_operand(s->rows, 1, 2);
         assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &call, false));
@@ -222,7 +221,7 @@ static void others_refuse_them(void **state)
     bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 1};
     call.in[0] = direct_operand(2, 8, 1);
     call.in[1] = stored(context, BO_ELEMENT_INT8, 3, 8, &w);
-    call.in[2] = (bo_operand){call.in[1].data, BO_ELEMENT_INT8, 1, 3};
+    call.in[2] = (bo_tensor){call.in[1].data, BO_ELEMENT_INT8, 1, 3};
     assert_fails(context, BO_INVALID, "the bias is 1 x 3 int8, expected 1 x 3 floats",
                  bo_cpu_linear.shape(context, &call));
     bo_op_call swapped = {.attributes = &(bo_unary_attributes){0}, .inputs = 1, .outputs = 1};

@@ -39,7 +39,7 @@ static inline size_t count_other(const bo_model *a, const bo_model *b)
 static inline void move_adapters(bo_model *model)
 {
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
-        bo_weight *weight = bo_weights_at(model->weights, i);
+        const bo_weight *weight = bo_weights_at(model->weights, i);
         bo_rng rng = bo_rng_make(8, i);
         float *values = weight->data;
         for (size_t j = 0; !weight->frozen && j < numbers_of(weight); j++)

@@ -14,10 +14,10 @@ enum { GRADIENT_WINDOW = 7, GRADIENT_SLACK = 12, GRADIENT_DIRECTIONS = 2 };
 typedef struct reading {
     size_t rows;
     int32_t tokens[CONTEXT], targets[CONTEXT], positions[CONTEXT];
-    bo_pass pass;
+    bo_graph_pass pass;
 } reading;
 
-static inline reading reading_make(size_t rows, const bo_pass *pass)
+static inline reading reading_make(size_t rows, const bo_graph_pass *pass)
 {
     reading r = {.rows = rows, .pass = *pass};
     int32_t ids[CONTEXT + 1];

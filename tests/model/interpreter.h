@@ -13,7 +13,7 @@
 typedef struct interpreter {
     bo_context *context;
     const bo_graph *graph;
-    const bo_pass *pass;
+    const bo_graph_pass *pass;
     double **weights;      /* by their index in the set */
     plain_tensor *tensors; /* by bo_value; those of weights are the weights' */
     double **masks;        /* by node: what dropout and noise draw; NULL: nothing */
@@ -27,7 +27,7 @@ static inline size_t weight_numbers(const bo_weight *weight)
 }
 
 /* Weights as they are; inputs are written by interpreter_index. */
-static inline interpreter interpreter_make(bo_context *context, const bo_graph *graph, const bo_pass *pass)
+static inline interpreter interpreter_make(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass)
 {
     interpreter in = {.context = context, .graph = graph, .pass = pass};
     size_t weights = bo_weights_count(graph->weights);
@@ -67,12 +67,12 @@ static inline void interpreter_index(interpreter *in, bo_value value, const int3
     if (value) memcpy(in->tensors[value].index, index, plain_count(&in->tensors[value]) * sizeof *index);
 }
 
-static inline bo_op_kind interpreter_kind(const interpreter *in, const bo_op *op)
+static inline bo_operation interpreter_kind(const interpreter *in, const bo_op *op)
 {
-    for (size_t kind = 0; kind < BO_OP_COUNT; kind++)
-        if (in->graph->backend->ops[kind] == op) return (bo_op_kind)kind;
+    for (size_t kind = 0; kind < BO_OPERATION_COUNT; kind++)
+        if (in->graph->backend->ops[kind] == op) return (bo_operation)kind;
     fail_msg("%s is no operation of the backend", op->name);
-    return BO_OP_COUNT;
+    return (bo_operation)BO_OPERATION_COUNT;
 }
 
 /* Deviation `noise`, uniform, a function of seed, node and place: a mixer of bits (splitmix64). */
@@ -99,7 +99,7 @@ static inline void interpreter_node(const interpreter *in, size_t number)
                    .seed = in->seed};
     for (size_t i = 0; i < node->inputs; i++) op.in[i] = in->tensors[node->in[i]];
     for (size_t i = 0; i < node->outputs; i++) op.out[i] = in->tensors[node->out[i]];
-    if (op.kind == BO_OP_ATTENTION)
+    if (op.kind == BO_OPERATION_ATTENTION)
         plain_attention(&op);
     else
         plain_forward_of(op.kind)(&op);

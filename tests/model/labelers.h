@@ -57,7 +57,7 @@ static inline bo_text_pack *labeled_pack(bo_context *context, const bo_texts *te
 }
 
 static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *model, const bo_text_pack *pack,
-                                           bo_model_graph_desc desc, bo_pass *pass)
+                                           bo_model_graph_desc desc, bo_graph_pass *pass)
 {
     bo_model_graph g;
     desc.rows = pack->stream.rows, desc.most_sequences = pack->most_sequences, desc.examples = pack->most;
@@ -71,7 +71,7 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
 static inline void calibrate_labeler(bo_context *context, bo_model *model, const bo_text_pack *pack)
 {
     bo_calibration *seen[LAYERS] = {0};
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     const bo_calibrating calibrating = {seen, model->attentions};
     if (!wants_calibration(model)) return;
     bo_model_graph g = labeler_graph(context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);

@@ -13,7 +13,7 @@ static void losses_of(bo_context *context, bo_model *model, const reading *r, fl
 }
 
 /* A token that is another one: losses of other sequences and of places before it keep their bits, its own does not. */
-static void check_causality(bo_context *context, const char *preset, bo_model *model, const bo_pass *pass)
+static void check_causality(bo_context *context, const char *preset, bo_model *model, const bo_graph_pass *pass)
 {
     reading r = reading_make(ROWS, pass);
     float before[ROWS], after[ROWS];
@@ -44,8 +44,8 @@ static void nothing_comes_before_its_cause(void **state)
     for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = test_desc(preset);
         bo_model *model = test_model(context, &desc, NULL);
-        check_causality(context, preset, model, &(bo_pass){0});
-        check_causality(context, preset, model, &(bo_pass){.sequences = 3, .lengths = lengths});
+        check_causality(context, preset, model, &(bo_graph_pass){0});
+        check_causality(context, preset, model, &(bo_graph_pass){.sequences = 3, .lengths = lengths});
         bo_model_destroy(model);
     }
     bo_context_destroy(context);
@@ -65,7 +65,7 @@ static double *interpreted(const interpreter *in, bo_value losses)
 
 static void check_session(bo_context *context, const char *preset, bo_model *model, const size_t *pieces)
 {
-    reading r = reading_make(CONTEXT, &(bo_pass){.sequences = 1, .lengths = (const size_t[]){CONTEXT}});
+    reading r = reading_make(CONTEXT, &(bo_graph_pass){.sequences = 1, .lengths = (const size_t[]){CONTEXT}});
     bo_model_graph g = graph_make(context, model, &r, false, false);
     interpreter in = interpreter_of(context, &g, &r);
     double *truth = interpreted(&in, g.losses), worst = 0;

@@ -75,7 +75,7 @@ static void test_packs_change_nothing(void **state)
 /* Example 0 in a graph that reads it whole. */
 static void read_whole(const setting *s, const bo_model *model, const bo_texts *texts, float *out)
 {
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     double sum = 0;
     bo_text_pack *pack = labeled_pack(s->context, texts, 2 * LONG, 1, 1);
     bo_model_graph g = labeler_graph(s->context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);

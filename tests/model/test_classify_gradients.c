@@ -73,7 +73,7 @@ static void labeled_drop(labeled *l)
     bo_context_destroy(l->context);
 }
 
-static bo_model_graph graph_of(const labeled *l, bool checkpoint, bo_pass *pass)
+static bo_model_graph graph_of(const labeled *l, bool checkpoint, bo_graph_pass *pass)
 {
     bo_model_graph_desc desc = {.loss = true, .gradients = true, .checkpoint = checkpoint, .smoothing = 0.1};
     assert_ok(l->context, bo_weights_allocate(l->context, l->model->weights, true));
@@ -105,7 +105,7 @@ static void write_inputs(interpreter *in, const bo_model_graph *g, const labeled
 static void check(size_t index)
 {
     labeled l = labeled_make(index, 2, 0);
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     float loss, losses[MOST];
     bo_model_graph g = graph_of(&l, false, &pass);
     clear_gradients(l.model);
@@ -133,7 +133,7 @@ static void of_several_kinds(void **state)
 
 static float *gradients_with(const labeled *l, bool checkpoint)
 {
-    bo_pass pass = {.training = true, .seed = 5};
+    bo_graph_pass pass = {.training = true, .seed = 5};
     size_t bytes = bo_weights_floats(l->model->weights) * sizeof(float);
     bo_model_graph g = graph_of(l, checkpoint, &pass);
     float *found = malloc(bytes);

@@ -17,7 +17,7 @@ static bo_model_desc small_desc(bo_mlp mlp)
 static void check_gradients(bo_context *context, const char *name, const bo_model_desc *desc)
 {
     bo_model *model = test_model(context, desc, NULL);
-    reading r = reading_make(2 * GRADIENT_WINDOW, &(bo_pass){0});
+    reading r = reading_make(2 * GRADIENT_WINDOW, &(bo_graph_pass){0});
     float *gradients = gradients_of(context, model, &r, false), *again = gradients_of(context, model, &r, true);
     judge_gradients(context, name, model, &r, gradients);
     assert_memory_equal(gradients, again, bo_weights_floats(model->weights) * sizeof *again);

@@ -16,7 +16,7 @@ static bo_model_desc small_desc(bo_context *context, const char *preset)
     return desc;
 }
 
-static void check(bo_context *context, const char *name, const bo_model_desc *desc, const bo_pass *pass)
+static void check(bo_context *context, const char *name, const bo_model_desc *desc, const bo_graph_pass *pass)
 {
     bo_model *model = test_model(context, desc, NULL);
     reading r = reading_make(ROWS, pass);
@@ -33,7 +33,7 @@ static void of_every_attention(void **state)
     const char *preset;
     for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = small_desc(context, preset);
-        check(context, preset, &desc, &(bo_pass){0});
+        check(context, preset, &desc, &(bo_graph_pass){0});
     }
     bo_context_destroy(context);
 }
@@ -51,7 +51,7 @@ static void of_every_part(void **state)
         desc.norm = (bo_norm)(i / 2 % 2), desc.untied = i % 3 == 0, desc.bias = i / 3 % 2;
         desc.heads = 2, desc.key_heads = i % 4 == 3 ? 1 : 0;
         snprintf(name, sizeof name, "parts %u", i);
-        check(context, name, &desc, &(bo_pass){.sequences = i % 3 ? 0 : 4, .lengths = i % 3 ? NULL : lengths});
+        check(context, name, &desc, &(bo_graph_pass){.sequences = i % 3 ? 0 : 4, .lengths = i % 3 ? NULL : lengths});
     }
     bo_context_destroy(context);
 }
@@ -65,7 +65,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
         bo_model_desc desc = small_desc(contexts[0], preset);
         desc.dropout = 0.2;
         bo_model *model = test_model(contexts[0], &desc, NULL);
-        reading r = reading_make(ROWS, &(bo_pass){.training = true, .seed = 3});
+        reading r = reading_make(ROWS, &(bo_graph_pass){.training = true, .seed = 3});
         float *first = gradients_of(contexts[0], model, &r, false);
         for (size_t n = 0; n < 3; n++) {
             float *other = gradients_of(contexts[n % 2], model, &r, n > 0);
@@ -90,7 +90,7 @@ static void micro_batches_add_up(void **state)
     bo_context *context = test_context(2);
     bo_model_desc desc = small_desc(context, "rfa-gate");
     bo_model *model = test_model(context, &desc, NULL);
-    reading all = reading_make(4 * GRADIENT_WINDOW, &(bo_pass){0});
+    reading all = reading_make(4 * GRADIENT_WINDOW, &(bo_graph_pass){0});
     for (size_t i = 0; i < all.rows; i++)
         all.targets[i] = i % GRADIENT_WINDOW == 2 ? -1 : all.tokens[(i + 3) % all.rows];
     float *whole = gradients_of(context, model, &all, false);
@@ -99,7 +99,7 @@ static void micro_batches_add_up(void **state)
     reading one = all;
     one.rows = GRADIENT_WINDOW;
     bo_model_graph g = graph_make(context, model, &one, true, false);
-    bo_graph_loss_scale(g.graph, 0.25f);
+    bo_graph_set_loss_scale(g.graph, 0.25f);
     for (size_t i = 0; i < 4; i++) {
         assert_ok(context, bo_graph_write(context, g.graph, g.tokens, all.tokens + i * GRADIENT_WINDOW));
         assert_ok(context, bo_graph_write(context, g.graph, g.targets, all.targets + i * GRADIENT_WINDOW));

@@ -9,7 +9,7 @@
 /* TARGET_ROWS x WORDS logits of the pack. */
 static float *whole_logits(bo_context *context, const bo_model *model, const pack *p)
 {
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     float *logits = malloc(TARGET_ROWS * WORDS * sizeof *logits);
     bo_model_graph_desc desc = {.logits = true, .chosen = TARGET_ROWS};
     bo_model_graph g = pack_graph(context, model, p, &desc, &pass);

@@ -116,7 +116,7 @@ static void gradients_of_a_and_b(void **state)
         const bo_lora_desc lora = lora_of(init ? BO_LORA_INIT_RANDOM : BO_LORA_INIT_ZERO, NULL);
         assert_ok(context, bo_model_adapt(context, model, &lora));
         move_adapters(model);
-        const reading r = reading_make(ROWS, &(bo_pass){0});
+        const reading r = reading_make(ROWS, &(bo_graph_pass){0});
         float *gradients = gradients_of(context, model, &r, init);
         bo_model_graph g = graph_make(context, model, &r, true, false);
         interpreter in = interpreter_of(context, &g, &r);

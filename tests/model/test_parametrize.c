@@ -101,10 +101,12 @@ static void unit_scale(void **state)
         for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
             const bo_weight *w = bo_weights_at(model->weights, i);
             if (w->rank != 2) continue;
-            assert_int_equal(w->init.law, BO_INIT_NORMAL);
+            assert_int_equal(w->init.law, BO_WEIGHT_LAW_NORMAL);
             assert_close(w->init.b, 1, 1e-9);
             double in = (double)w->columns;
-            double scale = w->role == BO_WEIGHT_EMBEDDING ? 1 : w->role == BO_WEIGHT_HEAD ? 1 / in : 1 / sqrt(in);
+            double scale = w->role == BO_WEIGHT_ROLE_EMBEDDING ? 1
+                           : w->role == BO_WEIGHT_ROLE_HEAD    ? 1 / in
+                                                               : 1 / sqrt(in);
             assert_close(w->scale, scale, 1e-12);
         }
         assert_int_equal(bo_model_activations(model), 2 + 2 * LAYERS);
@@ -202,7 +204,7 @@ static double alive(bo_context *context, const bo_model_desc *desc)
     trial_loss(context, &t);
     for (size_t i = 0; i < bo_weights_count(t.model->weights); i++) {
         const bo_weight *w = bo_weights_at(t.model->weights, i);
-        if (w->role != BO_WEIGHT_MATRIX) continue;
+        if (w->role != BO_WEIGHT_ROLE_MATRIX) continue;
         for (size_t j = 0; j < w->rows * w->columns; j++) some += ((const float *)w->gradient)[j] != 0;
         all += w->rows * w->columns;
     }

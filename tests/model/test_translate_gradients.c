@@ -33,7 +33,8 @@ static bo_model_desc case_desc(size_t index)
     return desc;
 }
 
-static bo_model_graph graph_of(bo_context *context, bo_model *model, const pack *p, bool checkpoint, bo_pass *pass)
+static bo_model_graph graph_of(bo_context *context, bo_model *model, const pack *p, bool checkpoint,
+                               bo_graph_pass *pass)
 {
     bo_model_graph_desc desc = {.loss = true, .gradients = true, .checkpoint = checkpoint, .smoothing = 0.1};
     assert_ok(context, bo_weights_allocate(context, model->weights, true));
@@ -60,7 +61,7 @@ static void write_inputs(interpreter *in, const bo_model_graph *g, const pack *p
 static void check(bo_context *context, size_t index)
 {
     pack p;
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     char name[64];
     float loss;
     pack_make(&p);
@@ -92,7 +93,7 @@ static void of_several_kinds(void **state)
 
 static float *gradients_with(bo_context *context, bo_model *model, const pack *p, bool checkpoint)
 {
-    bo_pass pass = {.training = true, .seed = 5};
+    bo_graph_pass pass = {.training = true, .seed = 5};
     size_t bytes = bo_weights_floats(model->weights) * sizeof(float);
     bo_model_graph g = graph_of(context, model, p, checkpoint, &pass);
     float *found = malloc(bytes);

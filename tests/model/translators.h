@@ -56,7 +56,7 @@ static inline void pack_make(pack *p)
 }
 
 static inline bo_model_graph pack_graph(bo_context *context, const bo_model *model, const pack *p,
-                                        const bo_model_graph_desc *desc, bo_pass *pass)
+                                        const bo_model_graph_desc *desc, bo_graph_pass *pass)
 {
     bo_model_graph g;
     bo_model_graph_desc d = *desc;
@@ -72,7 +72,7 @@ static inline void calibrate_translator(bo_context *context, bo_model *model, co
 {
     size_t places = bo_model_place(&model->desc, BO_MODEL_PART_END);
     bo_calibration **seen = calloc(places, sizeof *seen);
-    bo_pass pass = {0};
+    bo_graph_pass pass = {0};
     const bo_calibrating calibrating = {seen, model->attentions};
     bo_model_graph g = pack_graph(context, model, p, &(bo_model_graph_desc){.loss = true}, &pass);
     for (size_t i = 0; i < places; i++) {

@@ -39,44 +39,46 @@ static void give_inputs(bo_context *context, const bo_network_graph *g, interpre
 }
 
 /* What a node of dropout or noise draws: itself, of ones or zeros. */
-static double *mask_of(bo_context *context, const bo_node *node, bo_op_kind kind, const bo_graph *graph,
-                       const bo_pass *pass)
+static double *mask_of(bo_context *context, const bo_node *node, bo_operation kind, const bo_graph *graph,
+                       const bo_graph_pass *pass)
 {
     const bo_graph_tensor *in = bo_graph_tensor_at(graph, node->in[0]);
     const size_t count = in->rows * in->columns;
     const bo_noise_attributes *noise = node->attributes;
     const bo_dropout_attributes *dropout = node->attributes;
-    const bool added = kind == BO_OP_NOISE && noise->kind == BO_NOISE_NORMAL;
+    const bool added = kind == BO_OPERATION_NOISE && noise->kind == BO_NOISE_NORMAL;
     float *host = malloc(count * sizeof *host);
     double *mask = plain_zeros(count);
     bo_weights *none;
     bo_graph *single;
-    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &none));
+    assert_ok(context, bo_weights_create(context, &none));
     assert_ok(context, bo_graph_create(context, none, &single));
     const bo_value x = bo_graph_input(single, "x", BO_ELEMENT_FLOAT32, in->rows, in->columns);
     const bo_value y = bo_graph_one(single, kind, node->attributes, 1, &x);
     bo_graph_keep(single, y);
-    assert_ok(context, bo_graph_plan(context, single, &(bo_graph_desc){0}));
+    assert_ok(context, bo_graph_compile(context, single, &(bo_graph_compile_desc){0}));
     assert_ok(context, bo_weights_allocate(context, none, false));
     assert_ok(context, bo_graph_allocate(context, single));
     for (size_t i = 0; i < count; i++) host[i] = added ? 0 : 1;
     assert_ok(context, bo_graph_write(context, single, x, host));
     assert_ok(context, bo_graph_run(context, single, pass));
     assert_ok(context, bo_graph_read(context, single, y, host));
-    for (size_t i = 0; i < count; i++) mask[i] = (double)host[i] * (kind == BO_OP_DROPOUT ? 1 - dropout->rate : 1);
+    for (size_t i = 0; i < count; i++)
+        mask[i] = (double)host[i] * (kind == BO_OPERATION_DROPOUT ? 1 - dropout->rate : 1);
     bo_graph_destroy(single);
     bo_weights_destroy(none);
     free(host);
     return mask;
 }
 
-static void give_masks(bo_context *context, const bo_network_graph *g, const bo_pass *pass, interpreter *in)
+static void give_masks(bo_context *context, const bo_network_graph *g, const bo_graph_pass *pass, interpreter *in)
 {
     in->masks = calloc(g->graph->nodes.count, sizeof *in->masks);
     for (size_t i = 0; i < g->graph->nodes.count; i++) {
         const bo_node *node = bo_node_at(g->graph, i);
-        const bo_op_kind kind = interpreter_kind(in, node->op);
-        if (kind == BO_OP_DROPOUT || kind == BO_OP_NOISE) in->masks[i] = mask_of(context, node, kind, g->graph, pass);
+        const bo_operation kind = interpreter_kind(in, node->op);
+        if (kind == BO_OPERATION_DROPOUT || kind == BO_OPERATION_NOISE)
+            in->masks[i] = mask_of(context, node, kind, g->graph, pass);
     }
 }
 
@@ -128,7 +130,7 @@ static void stir(bo_network *network)
 
 static void check(bo_context *context, const char *name, const char *model, const bo_examples *examples, double width)
 {
-    const bo_pass pass = {.training = true, .seed = 5};
+    const bo_graph_pass pass = {.training = true, .seed = 5};
     const bo_network_desc desc = {.model = model, .examples = examples, .width_multiplier = width, .seed = 7};
     bo_network *network;
     assert_ok(context, bo_network_create(context, &desc, &network));

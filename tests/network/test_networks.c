@@ -192,7 +192,7 @@ static void test_readout(void **state)
     assert_ok(context, bo_network_solve(context, network, m->examples, lambda));
     const double least = ridge_objective(context, network, m, lambda);
     assert_true(least < before);
-    bo_weight *weight = bo_weights_find(network->weights, "out.weight");
+    const bo_weight *weight = bo_weights_find(network->weights, "out.weight");
     float *values = weight->data;
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.readout", 0));
     for (size_t line = 0; line < 4; line++) {

@@ -15,16 +15,16 @@ typedef struct network {
 static network build(void)
 {
     network n = {.context = test_context(1)};
-    assert_ok(n.context, bo_weights_create(n.context, bo_backend_cpu(), &n.weights));
+    assert_ok(n.context, bo_weights_create(n.context, &n.weights));
     assert_ok(n.context, bo_graph_create(n.context, n.weights, &n.graph));
     n.x = bo_graph_input(n.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
     bo_graph_scope(n.graph, "squares");
-    bo_value y =
-        bo_graph_one(n.graph, BO_OP_GLU, &(bo_unary_attributes){.function = BO_UNARY_RELU2}, 2, (bo_value[]){n.x, n.x});
+    bo_value y = bo_graph_one(n.graph, BO_OPERATION_GLU, &(bo_unary_attributes){.function = BO_UNARY_RELU2}, 2,
+                              (bo_value[]){n.x, n.x});
     bo_graph_scope(n.graph, "normalized");
     y = bo_nn_batch_norm(n.graph, "norm", y, 0, 0.5);
     bo_graph_keep(n.graph, y);
-    assert_ok(n.context, bo_graph_plan(n.context, n.graph, &(bo_graph_desc){0}));
+    assert_ok(n.context, bo_graph_compile(n.context, n.graph, &(bo_graph_compile_desc){0}));
     assert_ok(n.context, bo_weights_allocate(n.context, n.weights, false));
     assert_ok(n.context, bo_weights_init(n.context, n.weights, 1));
     assert_ok(n.context, bo_graph_allocate(n.context, n.graph));
@@ -36,7 +36,7 @@ static void run(network *n, float largest)
     float x[ROWS * COLUMNS];
     for (size_t i = 0; i < ROWS * COLUMNS; i++) x[i] = largest * (float)(i + 1) / (ROWS * COLUMNS);
     assert_ok(n->context, bo_graph_write(n->context, n->graph, n->x, x));
-    assert_ok(n->context, bo_graph_run(n->context, n->graph, &(bo_pass){.training = true}));
+    assert_ok(n->context, bo_graph_run(n->context, n->graph, &(bo_graph_pass){.training = true}));
 }
 
 static void end(network *n)
@@ -58,7 +58,7 @@ static void the_cause_and_not_what_it_spoilt(void **state)
     const char *scope;
     run(&n, 1e20f);
     assert_false(isfinite(kept_mean(&n)[COLUMNS - 1]));
-    assert_ok(n.context, bo_graph_blame(n.context, n.graph, &(bo_pass){.training = true}, &scope));
+    assert_ok(n.context, bo_graph_blame(n.context, n.graph, &(bo_graph_pass){.training = true}, &scope));
     assert_string_equal(scope, "squares");
     end(&n);
 }
@@ -71,7 +71,7 @@ static void looking_moves_nothing(void **state)
     run(&n, 2);
     float mean[COLUMNS];
     memcpy(mean, kept_mean(&n), sizeof mean);
-    assert_ok(n.context, bo_graph_blame(n.context, n.graph, &(bo_pass){.training = true}, &scope));
+    assert_ok(n.context, bo_graph_blame(n.context, n.graph, &(bo_graph_pass){.training = true}, &scope));
     assert_null(scope);
     assert_memory_equal(mean, kept_mean(&n), sizeof mean);
     end(&n);

@@ -24,7 +24,7 @@ static void windows_have_sizes(void **state)
             size_t kernels[] = {kernel, 3}, strides[] = {stride, 1};
             bo_windows same = bo_nn_windows_same(image, kernels, strides);
             assert_image(same, (7 + stride - 1) / stride, 10);
-            assert_true(same.after[0] == same.before[0] || same.after[0] == same.before[0] + 1);
+            assert_true(same.height.after == same.height.before || same.height.after == same.height.before + 1);
         }
 }
 
@@ -42,7 +42,7 @@ static void build(network *n, bool checkpoint)
 {
     const size_t two[] = {2, 2};
     *n = (network){.context = test_context(2)};
-    assert_ok(n->context, bo_weights_create(n->context, bo_backend_cpu(), &n->weights));
+    assert_ok(n->context, bo_weights_create(n->context, &n->weights));
     assert_ok(n->context, bo_graph_create(n->context, n->weights, &n->graph));
     bo_graph *g = n->graph;
     n->x = bo_graph_input(g, "x", BO_ELEMENT_FLOAT32, PIXELS, CHANNELS);
@@ -52,7 +52,7 @@ static void build(network *n, bool checkpoint)
     bo_graph_segment_begin(g);
     bo_value h = bo_nn_convolution(g, "conv1", n->x, &first);
     h = bo_nn_batch_norm(g, "norm", h, 0, 0.5);
-    h = bo_graph_one(g, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &h);
+    h = bo_graph_one(g, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &h);
     bo_graph_segment_end(g);
     bo_windows halves = bo_nn_windows(bo_nn_image_after(&first.windows), 2, 2, 0);
     h = bo_nn_pool(g, h, BO_POOL_MAX, &halves);
@@ -63,9 +63,9 @@ static void build(network *n, bool checkpoint)
     h = bo_nn_convolution(g, "conv2", h, &second);
     bo_windows all = bo_nn_windows_all(bo_nn_image_after(&second.windows));
     h = bo_nn_pool(g, h, BO_POOL_MEAN, &all);
-    bo_value loss = bo_graph_one(g, BO_OP_LOSS, &(bo_loss_attributes){0}, 2, (bo_value[]){h, n->y});
-    bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
-    assert_ok(n->context, bo_graph_plan(n->context, g, &desc));
+    bo_value loss = bo_graph_one(g, BO_OPERATION_LOSS, &(bo_loss_attributes){0}, 2, (bo_value[]){h, n->y});
+    bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
+    assert_ok(n->context, bo_graph_compile(n->context, g, &desc));
     assert_ok(n->context, bo_weights_allocate(n->context, n->weights, true));
     assert_ok(n->context, bo_weights_init(n->context, n->weights, 7));
     assert_ok(n->context, bo_graph_allocate(n->context, g));
@@ -79,7 +79,7 @@ static void run(network *n, bool training)
     for (size_t i = 0; i < IMAGES * 2 * OUT; i++) y[i] = 1;
     assert_ok(n->context, bo_graph_write(n->context, n->graph, n->x, x));
     assert_ok(n->context, bo_graph_write(n->context, n->graph, n->y, y));
-    assert_ok(n->context, bo_graph_run(n->context, n->graph, &(bo_pass){.training = training}));
+    assert_ok(n->context, bo_graph_run(n->context, n->graph, &(bo_graph_pass){.training = training}));
 }
 
 static void drop(network *n)
@@ -149,13 +149,13 @@ static void refusals_name_the_layer(void **state)
 {
     (void)state;
     network n = {.context = test_context(1)};
-    assert_ok(n.context, bo_weights_create(n.context, bo_backend_cpu(), &n.weights));
+    assert_ok(n.context, bo_weights_create(n.context, &n.weights));
     assert_ok(n.context, bo_graph_create(n.context, n.weights, &n.graph));
     bo_value x = bo_graph_input(n.graph, "x", BO_ELEMENT_FLOAT32, 12, 3);
     bo_graph_scope(n.graph, "layer 2 (conv)");
     bo_convolution_layer desc = {.windows = bo_nn_windows((bo_image){3, 4}, 5, 1, 0), .out = 4};
     bo_nn_convolution(n.graph, "conv", x, &desc);
-    assert_int_equal(bo_graph_plan(n.context, n.graph, &(bo_graph_desc){0}), BO_INVALID);
+    assert_int_equal(bo_graph_compile(n.context, n.graph, &(bo_graph_compile_desc){0}), BO_INVALID);
     assert_non_null(strstr(bo_context_error(n.context), "layer 2 (conv)"));
     assert_non_null(strstr(bo_context_error(n.context), "the kernel's height is 5, expected at most 3"));
     drop(&n);

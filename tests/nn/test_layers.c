@@ -42,7 +42,7 @@ static void open_bench(bench *b)
 {
     bo_rng rng = bo_rng_make(1, 2);
     b->context = test_context(1);
-    assert_ok(b->context, bo_weights_create(b->context, bo_backend_cpu(), &b->weights));
+    assert_ok(b->context, bo_weights_create(b->context, &b->weights));
     assert_ok(b->context, bo_graph_create(b->context, b->weights, &b->graph));
     b->x = bo_graph_input(b->graph, "x", BO_ELEMENT_FLOAT32, ROWS, WIDTH);
     b->residual = bo_graph_input(b->graph, "residual", BO_ELEMENT_FLOAT32, ROWS, WIDTH);
@@ -59,11 +59,11 @@ static void close_bench(bench *b)
 }
 
 /* Random weights everywhere, then a run. */
-static void run(bench *b, bo_value out, const bo_pass *pass, float *result)
+static void run(bench *b, bo_value out, const bo_graph_pass *pass, float *result)
 {
     static const int32_t positions[ROWS] = {0, 1, 2, 3, 4};
     bo_graph_keep(b->graph, out);
-    assert_ok(b->context, bo_graph_plan(b->context, b->graph, &(bo_graph_desc){0}));
+    assert_ok(b->context, bo_graph_compile(b->context, b->graph, &(bo_graph_compile_desc){0}));
     assert_ok(b->context, bo_weights_allocate(b->context, b->weights, false));
     for (size_t i = 0; i < bo_weights_count(b->weights); i++) {
         const bo_weight *w = bo_weights_at(b->weights, i);
@@ -118,7 +118,7 @@ static void check_mlp(bo_mlp kind, bool bias, double dropout)
     float found[ROWS * WIDTH];
     open_bench(&b);
     bo_mlp_layer desc = {.kind = kind, .hidden = HIDDEN, .bias = bias, .dropout = dropout};
-    run(&b, bo_nn_mlp(b.graph, "mlp", b.x, b.residual, &desc), &(bo_pass){0}, found);
+    run(&b, bo_nn_mlp(b.graph, "mlp", b.x, b.residual, &desc), &(bo_graph_pass){0}, found);
     for (size_t r = 0; r < ROWS; r++) {
         double x[WIDTH], hidden[HIDDEN];
         for (size_t i = 0; i < WIDTH; i++) x[i] = (double)b.input[r * WIDTH + i];
@@ -182,7 +182,7 @@ static void check_attention(size_t which)
                                .sigma = 1,
                                .gate_first = 1,
                                .gate_last = 5};
-    run(&b, bo_nn_attention(b.graph, "a", b.x, b.residual, b.positions, &desc), &(bo_pass){0}, found);
+    run(&b, bo_nn_attention(b.graph, "a", b.x, b.residual, b.positions, &desc), &(bo_graph_pass){0}, found);
     for (size_t i = 0; i < bo_weights_count(b.weights); i++) {
         const char *name = bo_weights_at(b.weights, i)->name;
         if (strstr(name, "q_proj") || strstr(name, "k_proj") == name + 2 || strstr(name, "v_proj") ||
@@ -218,9 +218,9 @@ static void test_roles(void **unused)
     static const struct {
         const char *name;
         bo_weight_role role;
-    } expected[] = {{"embed.weight", BO_WEIGHT_EMBEDDING}, {"places.weight", BO_WEIGHT_EMBEDDING},
-                    {"norm.weight", BO_WEIGHT_VECTOR},     {"norm.bias", BO_WEIGHT_VECTOR},
-                    {"linear.weight", BO_WEIGHT_MATRIX},   {"linear.bias", BO_WEIGHT_VECTOR}};
+    } expected[] = {{"embed.weight", BO_WEIGHT_ROLE_EMBEDDING}, {"places.weight", BO_WEIGHT_ROLE_EMBEDDING},
+                    {"norm.weight", BO_WEIGHT_ROLE_VECTOR},     {"norm.bias", BO_WEIGHT_ROLE_VECTOR},
+                    {"linear.weight", BO_WEIGHT_ROLE_MATRIX},   {"linear.bias", BO_WEIGHT_ROLE_VECTOR}};
     assert_int_equal(bo_weights_count(b.weights), sizeof expected / sizeof *expected);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         assert_string_equal(bo_weights_at(b.weights, i)->name, expected[i].name);

@@ -30,7 +30,7 @@ static bench record(bo_context *context, bo_weights *weights, const bo_ssm_layer
     b.residual = bo_graph_input(b.graph, "residual", BO_ELEMENT_FLOAT32, rows, WIDTH);
     b.y = bo_nn_ssm(b.graph, "mixer", b.x, b.residual, layer);
     bo_graph_keep(b.graph, b.y);
-    assert_ok(context, bo_graph_plan(context, b.graph, &(bo_graph_desc){0}));
+    assert_ok(context, bo_graph_compile(context, b.graph, &(bo_graph_compile_desc){0}));
     return b;
 }
 
@@ -41,7 +41,8 @@ static void run(bo_context *context, bench *b, const float *x, void *state, floa
     assert_ok(context, bo_graph_allocate(context, b->graph));
     assert_ok(context, bo_graph_write(context, b->graph, b->x, x));
     assert_ok(context, bo_graph_write(context, b->graph, b->residual, nothing));
-    assert_ok(context, bo_graph_run(context, b->graph, &(bo_pass){.sequences = 1, .states = state ? states : NULL}));
+    assert_ok(context,
+              bo_graph_run(context, b->graph, &(bo_graph_pass){.sequences = 1, .states = state ? states : NULL}));
     assert_ok(context, bo_graph_read(context, b->graph, b->y, y));
 }
 
@@ -54,7 +55,7 @@ static void fill(float *x, size_t count, double size, uint64_t stream)
 /* Weights as they begin, but for the output projection, which would begin at 0. */
 static void begin(bo_context *context, bo_weights *weights)
 {
-    bo_weight *out = bo_weights_find(weights, "mixer.out_proj.weight");
+    const bo_weight *out = bo_weights_find(weights, "mixer.out_proj.weight");
     assert_ok(context, bo_weights_allocate(context, weights, false));
     assert_ok(context, bo_weights_init(context, weights, 7));
     fill(out->data, out->rows * out->columns, 0.5, 99);
@@ -80,7 +81,7 @@ static void weights_begin(void **state)
     for (int kind = 0; kind < BO_SSM_COUNT; kind++) {
         bo_weights *weights = NULL;
         bo_ssm_layer layer = layer_of((bo_ssm)kind, KERNEL);
-        assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+        assert_ok(context, bo_weights_create(context, &weights));
         bench b = record(context, weights, &layer, TOKENS);
         begin(context, weights);
         const float *steps = weight(weights, "log_step", CHANNELS, 1);
@@ -145,7 +146,7 @@ static void values_are_the_formula(void **state)
         double expected[TOKENS * WIDTH] = {0};
         float x[TOKENS * WIDTH], found[TOKENS * WIDTH];
         fill(x, TOKENS * WIDTH, 1, 1);
-        assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+        assert_ok(context, bo_weights_create(context, &weights));
         bench b = record(context, weights, &layer, TOKENS);
         begin(context, weights);
         for (size_t c = 0; c < CHANNELS; c++) {
@@ -189,7 +190,7 @@ static void pieces_are_the_whole(void **state)
         unsigned char *memory = calloc(bytes + 64, 1);
         memset(memory + bytes, 0x5a, 64);
         fill(x, TOKENS * WIDTH, 1, 1);
-        assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+        assert_ok(context, bo_weights_create(context, &weights));
         bench all = record(context, weights, &layer, TOKENS), one = record(context, weights, &layer, 1);
         begin(context, weights);
         run(context, &all, x, NULL, whole);

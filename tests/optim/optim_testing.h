@@ -7,24 +7,24 @@
 
 enum { TEST_WEIGHTS = 7 };
 
-static const bo_weight test_weights_list[TEST_WEIGHTS] = {
-    {.name = "embed", .rows = 30, .columns = 8, .role = BO_WEIGHT_EMBEDDING},
-    {.name = "wide", .rows = 8, .columns = 24, .role = BO_WEIGHT_MATRIX},
-    {.name = "tall", .rows = 24, .columns = 8, .role = BO_WEIGHT_MATRIX},
-    {.name = "frozen", .rows = 8, .columns = 8, .role = BO_WEIGHT_MATRIX, .frozen = true},
-    {.name = "square", .rows = 8, .columns = 8, .role = BO_WEIGHT_MATRIX},
-    {.name = "gain", .rows = 1, .columns = 8, .role = BO_WEIGHT_VECTOR},
-    {.name = "head", .rows = 30, .columns = 8, .role = BO_WEIGHT_HEAD},
+static const bo_weight_desc test_weights_list[TEST_WEIGHTS] = {
+    {.name = "embed", .rows = 30, .columns = 8, .role = BO_WEIGHT_ROLE_EMBEDDING},
+    {.name = "wide", .rows = 8, .columns = 24, .role = BO_WEIGHT_ROLE_MATRIX},
+    {.name = "tall", .rows = 24, .columns = 8, .role = BO_WEIGHT_ROLE_MATRIX},
+    {.name = "frozen", .rows = 8, .columns = 8, .role = BO_WEIGHT_ROLE_MATRIX, .frozen = true},
+    {.name = "square", .rows = 8, .columns = 8, .role = BO_WEIGHT_ROLE_MATRIX},
+    {.name = "gain", .rows = 1, .columns = 8, .role = BO_WEIGHT_ROLE_VECTOR},
+    {.name = "head", .rows = 30, .columns = 8, .role = BO_WEIGHT_ROLE_HEAD},
 };
 
 static inline bo_status test_weights_try(bo_context *context, bo_weights **out)
 {
-    bo_status status = bo_weights_create(context, bo_backend_cpu(), out);
+    bo_status status = bo_weights_create(context, out);
     for (size_t i = 0; i < TEST_WEIGHTS && status == BO_OK; i++) {
-        bo_weight desc = test_weights_list[i];
+        bo_weight_desc desc = test_weights_list[i];
         size_t index;
-        desc.rank = 2, desc.shape[0] = desc.rows, desc.shape[1] = desc.columns;
-        desc.init = (bo_init){BO_INIT_NORMAL, 0, 1};
+        desc.rank = 2, desc.shape = (size_t[]){desc.rows, desc.columns};
+        desc.init = (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1};
         status = bo_weights_declare(context, *out, &desc, &index);
     }
     if (status == BO_OK) status = bo_weights_allocate(context, *out, true);
@@ -48,7 +48,7 @@ static inline size_t test_count(const bo_weight *weight)
 static inline void test_gradients(bo_weights *weights, uint64_t step, double size)
 {
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
-        bo_weight *weight = bo_weights_at(weights, i);
+        const bo_weight *weight = bo_weights_at(weights, i);
         if (weight->frozen) continue;
         bo_rng rng = bo_rng_make(step, 100 + i);
         float *g = weight->gradient;

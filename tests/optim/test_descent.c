@@ -37,8 +37,8 @@ static double descend(bo_context *context, problem *p, const bo_optimizer_desc *
     bo_weights *weights;
     bo_optimizer *optimizer;
     size_t index;
-    bo_weight weight = {.name = "w", .rows = OUT, .columns = IN, .rank = 2, .shape = {OUT, IN}};
-    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+    bo_weight_desc weight = {.name = "w", .rows = OUT, .columns = IN, .rank = 2, .shape = (size_t[]){OUT, IN}};
+    assert_ok(context, bo_weights_create(context, &weights));
     assert_ok(context, bo_weights_declare(context, weights, &weight, &index));
     assert_ok(context, bo_weights_allocate(context, weights, true));
     assert_ok(context, bo_optimizer_create(context, desc, weights, &optimizer));

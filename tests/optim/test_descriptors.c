@@ -91,7 +91,7 @@ static void test_refusals(void **state)
     assert_fails(context, BO_INVALID, "factor", bo_optimizer_step(context, optimizer, -1, &norm));
     assert_fails(context, BO_INVALID, "factor", bo_optimizer_step(context, optimizer, NAN, &norm));
     bo_optimizer_destroy(optimizer);
-    for (size_t i = 0; i < bo_weights_count(weights); i++) bo_weights_at(weights, i)->frozen = true;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) bo_weights_set_frozen(weights, i, true);
     assert_fails(context, BO_INVALID, "no weight to train",
                  bo_optimizer_create(context, &(bo_optimizer_desc){0}, weights, &optimizer));
     bo_weights_destroy(weights);
@@ -106,8 +106,8 @@ static void test_no_gradients(void **state)
     bo_weights *weights;
     bo_optimizer *optimizer;
     size_t index;
-    bo_weight desc = {.name = "alone", .rows = 2, .columns = 3, .rank = 2, .shape = {2, 3}};
-    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+    bo_weight_desc desc = {.name = "alone", .rows = 2, .columns = 3, .rank = 2, .shape = (size_t[]){2, 3}};
+    assert_ok(context, bo_weights_create(context, &weights));
     assert_ok(context, bo_weights_declare(context, weights, &desc, &index));
     assert_true(bo_optimizer_bytes(context, &(bo_optimizer_desc){0}, weights) > 0);
     assert_ok(context, bo_weights_allocate(context, weights, false));

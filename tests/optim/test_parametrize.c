@@ -4,7 +4,7 @@
 
 /* A weight at width 32 and at the base width 8, and what the maximal-update parametrization makes of it: with m = 4. */
 typedef struct expectation {
-    bo_weight weight;
+    bo_weight_desc weight;
     size_t base[2];
     double deviation, scale; /* multiples of the base's */
     double adamw, sgd, linf; /* multiples of the rate */
@@ -14,42 +14,71 @@ typedef struct expectation {
 #define ROOT2 1.4142135623730951
 
 static const expectation expected[] = {
-    {{.name = "embed", .rank = 2, .shape = {30, 32}, .role = BO_WEIGHT_EMBEDDING}, {30, 8}, 1, 1, 1, 4, 1, 0},
-    {{.name = "square", .rank = 2, .shape = {32, 32}}, {8, 8}, 0.5, 1, 0.25, 1, 0.0625, 1},
-    {{.name = "up", .rank = 2, .shape = {128, 32}}, {32, 8}, 0.5, 1, 0.25, 1, 0.0625, 2},
-    {{.name = "down", .rank = 2, .shape = {32, 128}}, {8, 32}, 0.5, 1, 0.25, 1, 0.0625, 1},
+    {{.name = "embed", .rank = 2, .shape = (size_t[]){30, 32}, .role = BO_WEIGHT_ROLE_EMBEDDING},
+     {30, 8},
+     1,
+     1,
+     1,
+     4,
+     1,
+     0},
+    {{.name = "square", .rank = 2, .shape = (size_t[]){32, 32}}, {8, 8}, 0.5, 1, 0.25, 1, 0.0625, 1},
+    {{.name = "up", .rank = 2, .shape = (size_t[]){128, 32}}, {32, 8}, 0.5, 1, 0.25, 1, 0.0625, 2},
+    {{.name = "down", .rank = 2, .shape = (size_t[]){32, 128}}, {8, 32}, 0.5, 1, 0.25, 1, 0.0625, 1},
     /* a fan out that stays: a gate's low rank. Twice as tall as wide in the base: √2, times √(1/4) */
-    {{.name = "narrow", .rank = 2, .shape = {16, 32}}, {16, 8}, 0.25, 1, 0.25, 0.25, 0.0625, ROOT2 / 2},
+    {{.name = "narrow", .rank = 2, .shape = (size_t[]){16, 32}}, {16, 8}, 0.25, 1, 0.25, 0.25, 0.0625, ROOT2 / 2},
     /* a fan in that stays: pixels */
-    {{.name = "input", .rank = 2, .shape = {32, 9}}, {8, 9}, 1, 1, 1, 4, 1, 2},
-    {{.name = "gate", .rank = 2, .shape = {4, 32}, .role = BO_WEIGHT_VECTOR}, {1, 8}, 0.5, 1, 0.25, 1, 0.0625, 0},
-    {{.name = "forms", .rank = 2, .shape = {32, 1024}}, {8, 64}, 0.25, 1, 0.0625, 0.25, 0.00390625, 0.5},
-    {{.name = "sigma", .rank = 2, .shape = {4, 8}, .role = BO_WEIGHT_VECTOR}, {1, 8}, 1, 1, 1, 4, 1, 0},
-    {{.name = "m", .rank = 3, .shape = {4, 8, 8}, .role = BO_WEIGHT_VECTOR}, {8, 8}, 1, 1, 1, 4, 1, 0},
-    {{.name = "gain", .rank = 1, .shape = {32}, .role = BO_WEIGHT_VECTOR}, {1, 8}, 1, 1, 1, 4, 1, 0},
-    {{.name = "head", .rank = 2, .shape = {30, 32}, .role = BO_WEIGHT_HEAD}, {30, 8}, 1, 0.25, 1, 4, 1, 0},
-    {{.name = "class", .rank = 2, .shape = {1, 32}, .role = BO_WEIGHT_HEAD}, {1, 8}, 1, 0.25, 1, 4, 1, 0},
+    {{.name = "input", .rank = 2, .shape = (size_t[]){32, 9}}, {8, 9}, 1, 1, 1, 4, 1, 2},
+    {{.name = "gate", .rank = 2, .shape = (size_t[]){4, 32}, .role = BO_WEIGHT_ROLE_VECTOR},
+     {1, 8},
+     0.5,
+     1,
+     0.25,
+     1,
+     0.0625,
+     0},
+    {{.name = "forms", .rank = 2, .shape = (size_t[]){32, 1024}}, {8, 64}, 0.25, 1, 0.0625, 0.25, 0.00390625, 0.5},
+    {{.name = "sigma", .rank = 2, .shape = (size_t[]){4, 8}, .role = BO_WEIGHT_ROLE_VECTOR}, {1, 8}, 1, 1, 1, 4, 1, 0},
+    {{.name = "m", .rank = 3, .shape = (size_t[]){4, 8, 8}, .role = BO_WEIGHT_ROLE_VECTOR}, {8, 8}, 1, 1, 1, 4, 1, 0},
+    {{.name = "gain", .rank = 1, .shape = (size_t[]){32}, .role = BO_WEIGHT_ROLE_VECTOR}, {1, 8}, 1, 1, 1, 4, 1, 0},
+    {{.name = "head", .rank = 2, .shape = (size_t[]){30, 32}, .role = BO_WEIGHT_ROLE_HEAD},
+     {30, 8},
+     1,
+     0.25,
+     1,
+     4,
+     1,
+     0},
+    {{.name = "class", .rank = 2, .shape = (size_t[]){1, 32}, .role = BO_WEIGHT_ROLE_HEAD},
+     {1, 8},
+     1,
+     0.25,
+     1,
+     4,
+     1,
+     0},
 };
 enum { EXPECTED = sizeof expected / sizeof *expected };
 
-static void declare(bo_context *context, bo_weights *weights, bo_weight desc)
+static void declare(bo_context *context, bo_weights *weights, bo_weight_desc desc)
 {
     size_t index;
-    desc.init = (bo_init){.law = BO_INIT_NORMAL, .a = 0.5, .b = 0.3};
+    desc.init = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = 0.5, .b = 0.3};
     assert_ok(context, bo_weights_declare(context, weights, &desc, &index));
 }
 
 static bo_weights *make(bo_context *context, bo_rules rules)
 {
     bo_weights *weights;
-    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+    assert_ok(context, bo_weights_create(context, &weights));
     if (rules.kind == BO_PARAMETRIZATION_MUP) {
-        assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &rules.base));
+        assert_ok(context, bo_weights_create(context, &rules.base));
         for (size_t i = 0; i < EXPECTED; i++) {
-            bo_weight base = expected[i].weight;
-            if (base.rank == 3) base.shape[0] = 1;
-            if (base.rank == 2) base.shape[0] = expected[i].base[0], base.shape[1] = expected[i].base[1];
-            if (base.rank == 1) base.shape[0] = expected[i].base[1];
+            bo_weight_desc base = expected[i].weight;
+            size_t shape[] = {expected[i].base[0], expected[i].base[1], 0};
+            if (base.rank == 3) shape[0] = 1, shape[1] = base.shape[1], shape[2] = base.shape[2];
+            if (base.rank == 1) shape[0] = expected[i].base[1];
+            base.shape = shape;
             declare(context, rules.base, base);
         }
     }
@@ -92,7 +121,7 @@ static void follows_the_table(void **state)
             expect(w->name, "Muon's factor", bo_optim_part_shape_factor(&(bo_optimizer_desc){0}, &muon), e->muon);
         for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) { /* decay is of the width no function */
             bo_optim_part part = part_of(kind, w);
-            expect(w->name, "decay", part.rate * part.decay, w->role == BO_WEIGHT_VECTOR ? 0 : 0.125);
+            expect(w->name, "decay", part.rate * part.decay, w->role == BO_WEIGHT_ROLE_VECTOR ? 0 : 0.125);
         }
     }
     bo_weights_destroy(weights);
@@ -122,19 +151,21 @@ static void unit_rates(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_weights *weights;
-    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+    assert_ok(context, bo_weights_create(context, &weights));
     bo_weights_set_rules(weights, &(bo_rules){.kind = BO_PARAMETRIZATION_UNIT, .base_width = 8});
     const struct {
-        bo_weight weight;
+        bo_weight_desc weight;
         double rate, muon;
     } list[] = {
-        {{.name = "scaled", .rank = 2, .shape = {64, 16}, .scale = 0.25}, 2, 2 / 0.25}, /* 8 / √16; √(64/16) / s */
-        {{.name = "plain", .rank = 2, .shape = {16, 16}}, 0.5, 1},                      /* 8 / 16 */
-        {{.name = "embed", .rank = 2, .shape = {30, 16}, .role = BO_WEIGHT_EMBEDDING}, 2, 0},
-        {{.name = "head", .rank = 2, .shape = {30, 16}, .role = BO_WEIGHT_HEAD, .scale = 0.0625}, 8, 0},
-        {{.name = "sigma", .rank = 2, .shape = {4, 4}, .role = BO_WEIGHT_VECTOR}, 1, 0},
-        {{.name = "gate", .rank = 2, .shape = {4, 16}, .role = BO_WEIGHT_VECTOR, .scale = 0.25}, 2, 0},
-        {{.name = "gain", .rank = 1, .shape = {16}, .role = BO_WEIGHT_VECTOR}, 1, 0},
+        {{.name = "scaled", .rank = 2, .shape = (size_t[]){64, 16}, .scale = 0.25},
+         2,
+         2 / 0.25},                                                          /* 8 / √16; √(64/16) / s */
+        {{.name = "plain", .rank = 2, .shape = (size_t[]){16, 16}}, 0.5, 1}, /* 8 / 16 */
+        {{.name = "embed", .rank = 2, .shape = (size_t[]){30, 16}, .role = BO_WEIGHT_ROLE_EMBEDDING}, 2, 0},
+        {{.name = "head", .rank = 2, .shape = (size_t[]){30, 16}, .role = BO_WEIGHT_ROLE_HEAD, .scale = 0.0625}, 8, 0},
+        {{.name = "sigma", .rank = 2, .shape = (size_t[]){4, 4}, .role = BO_WEIGHT_ROLE_VECTOR}, 1, 0},
+        {{.name = "gate", .rank = 2, .shape = (size_t[]){4, 16}, .role = BO_WEIGHT_ROLE_VECTOR, .scale = 0.25}, 2, 0},
+        {{.name = "gain", .rank = 1, .shape = (size_t[]){16}, .role = BO_WEIGHT_ROLE_VECTOR}, 1, 0},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         declare(context, weights, list[i].weight);
@@ -165,14 +196,14 @@ static void gradient_scale_is_undone(void **state)
     for (int scaled = 0; scaled < 2; scaled++) {
         bo_weights *weights;
         bo_optimizer *optimizer;
-        assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+        assert_ok(context, bo_weights_create(context, &weights));
         bo_weights_set_rules(weights, &(bo_rules){.gradient_scale = scaled ? 1024 : 0});
-        declare(context, weights, (bo_weight){.name = "w", .rank = 2, .shape = {2, 3}});
+        declare(context, weights, (bo_weight_desc){.name = "w", .rank = 2, .shape = (size_t[]){2, 3}});
         assert_ok(context, bo_weights_allocate(context, weights, true));
         assert_ok(context, bo_weights_init(context, weights, 1));
         assert_ok(context,
                   bo_optimizer_create(context, &(bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD}, weights, &optimizer));
-        bo_weight *w = bo_weights_at(weights, 0);
+        const bo_weight *w = bo_weights_at(weights, 0);
         for (int i = 0; i < 6; i++) ((float *)w->gradient)[i] = (float)(i + 1) * (scaled ? 1024 : 1);
         assert_ok(context, bo_optimizer_step(context, optimizer, 1, &norms[scaled]));
         memcpy(after[scaled], w->data, sizeof after[0]);

@@ -113,7 +113,7 @@ static void reference_step(bo_optimizer_kind kind, bo_weights *weights, referenc
         size_t n = test_count(weight);
         double *g = malloc(n * sizeof *g), *u = malloc(n * sizeof *u), rate = rates[kind] * factor;
         for (size_t j = 0; j < n; j++) g[j] = scale * (double)((const float *)weight->gradient)[j];
-        bool left = kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_MATRIX;
+        bool left = kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_ROLE_MATRIX;
         if (left) rate = rates[BO_OPTIMIZER_ADAMW] * factor;
         if (left || kind == BO_OPTIMIZER_ADAMW)
             adamw(n, t, g, refs[i].m, refs[i].v, u);
@@ -121,7 +121,7 @@ static void reference_step(bo_optimizer_kind kind, bo_weights *weights, referenc
             muon(weight, g, refs[i].m, u);
         else
             plain(kind, n, g, refs[i].m, u);
-        double own = weight->role == BO_WEIGHT_VECTOR ? 0 : decay;
+        double own = weight->role == BO_WEIGHT_ROLE_VECTOR ? 0 : decay;
         for (size_t j = 0; j < n; j++) refs[i].w[j] = (1 - rate * own) * refs[i].w[j] - rate * u[j];
         free(g), free(u);
     }

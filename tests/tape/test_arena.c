@@ -34,7 +34,7 @@ static void check_apart(const bo_graph *graph)
 
 static size_t planned(transformer *t, bool gradients, bool checkpoint, double excess)
 {
-    transformer_plan(t, (bo_graph_desc){.gradients = gradients, .checkpoint = checkpoint});
+    transformer_plan(t, (bo_graph_compile_desc){.gradients = gradients, .checkpoint = checkpoint});
     size_t least = least_bytes(t->graph), bytes = bo_graph_bytes(t->graph);
     check_apart(t->graph);
     if (bytes < least || (double)bytes > (double)least * (1 + excess))
@@ -102,7 +102,7 @@ static void waiting_values_take_half(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 4; i++) {
         transformer t = transformer_make(context, bo_backend_cpu(), &descs[i / 2]);
-        bo_graph_desc desc = {.gradients = true, .checkpoint = i % 2};
+        bo_graph_compile_desc desc = {.gradients = true, .checkpoint = i % 2};
         double all = (double)planned(&t, true, desc.checkpoint, 0.05);
         desc.bfloat16 = true;
         transformer_plan(&t, desc);

@@ -13,7 +13,7 @@ typedef struct fixture {
 static fixture begin(void)
 {
     fixture f = {.context = test_context(1)};
-    assert_ok(f.context, bo_weights_create(f.context, toy_backend(), &f.weights));
+    assert_ok(f.context, bo_weights_create_on(f.context, toy_backend(), &f.weights));
     assert_ok(f.context, bo_graph_create(f.context, f.weights, &f.graph));
     return f;
 }
@@ -28,10 +28,10 @@ static void end(fixture *f)
 
 static bo_value weight(fixture *f, const char *name)
 {
-    return bo_graph_weight(f->graph, &(bo_weight){.name = (char *)name,
-                                                  .rank = 2,
-                                                  .shape = {ROWS, COLUMNS},
-                                                  .init = {.law = BO_INIT_NORMAL, .b = 0.5}});
+    return bo_graph_weight(f->graph, &(bo_weight_desc){.name = name,
+                                                       .rank = 2,
+                                                       .shape = (size_t[]){ROWS, COLUMNS},
+                                                       .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.5}});
 }
 
 static bo_value one(fixture *f, int op, bo_value a, bo_value b)
@@ -41,8 +41,8 @@ static bo_value one(fixture *f, int op, bo_value a, bo_value b)
 
 static void make_ready(fixture *f, bo_value loss, bool checkpoint)
 {
-    bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
-    assert_ok(f->context, bo_graph_plan(f->context, f->graph, &desc));
+    bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
+    assert_ok(f->context, bo_graph_compile(f->context, f->graph, &desc));
     assert_ok(f->context, bo_weights_allocate(f->context, f->weights, true));
     assert_ok(f->context, bo_weights_init(f->context, f->weights, 1));
     assert_ok(f->context, bo_graph_allocate(f->context, f->graph));
@@ -58,7 +58,7 @@ static void fan_out_adds_up(void **state)
     bo_value w = weight(&f, "w"), product = one(&f, TOY_PRODUCT, w, one(&f, TOY_SINE, w, 0));
     bo_value loss = one(&f, TOY_SUM, one(&f, TOY_ADD, product, w), 0);
     make_ready(&f, loss, false);
-    bo_graph_loss_scale(f.graph, 0.25f);
+    bo_graph_set_loss_scale(f.graph, 0.25f);
     for (int pass = 0; pass < 4; pass++) assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
     const float *x = bo_weights_at(f.weights, 0)->data, *d = bo_weights_at(f.weights, 0)->gradient;
     double sum = 0;
@@ -79,8 +79,8 @@ static void only_what_is_needed_runs(void **state)
     (void)state;
     fixture f = begin();
     bo_value w = weight(&f, "w"), x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
-    bo_value frozen =
-        bo_graph_weight(f.graph, &(bo_weight){.name = "frozen", .rank = 2, .shape = {ROWS, COLUMNS}, .frozen = true});
+    bo_value frozen = bo_graph_weight(
+        f.graph, &(bo_weight_desc){.name = "frozen", .rank = 2, .shape = (size_t[]){ROWS, COLUMNS}, .frozen = true});
     bo_value constant = one(&f, TOY_SINE, one(&f, TOY_ADD, x, frozen), 0);  /* forward only */
     bo_value unseen = one(&f, TOY_SINE, w, 0);                              /* forward only */
     bo_value loss = one(&f, TOY_SUM, one(&f, TOY_PRODUCT, constant, w), 0); /* both; the sum in backward alone */
@@ -157,8 +157,8 @@ static void plans_follow_one_another(void **state)
     assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &first));
     size_t bytes = bo_graph_bytes(f.graph);
     float *gradient = bo_weights_at(f.weights, 0)->gradient, before = gradient[1];
-    bo_graph_desc forward = {.loss = loss};
-    assert_ok(f.context, bo_graph_plan(f.context, f.graph, &forward));
+    bo_graph_compile_desc forward = {.loss = loss};
+    assert_ok(f.context, bo_graph_compile(f.context, f.graph, &forward));
     assert_ok(f.context, bo_graph_allocate(f.context, f.graph));
     assert_true(bo_graph_bytes(f.graph) < bytes);
     assert_int_equal(f.graph->seed, 0);
@@ -187,8 +187,8 @@ static void refused(const char *words, bo_value (*wrong)(fixture *f))
     bo_value value = wrong(&f);
     bo_graph_scope(f.graph, "later");
     assert_int_equal(one(&f, TOY_SINE, w, 0) != 0, f.graph->status == BO_OK); /* nothing works after an error */
-    bo_graph_desc desc = {.loss = value, .gradients = true};
-    assert_fails(f.context, BO_INVALID, words, bo_graph_plan(f.context, f.graph, &desc));
+    bo_graph_compile_desc desc = {.loss = value, .gradients = true};
+    assert_fails(f.context, BO_INVALID, words, bo_graph_compile(f.context, f.graph, &desc));
     assert_fails(f.context, BO_INVALID, "plan", bo_graph_allocate(f.context, f.graph));
     end(&f);
 }
@@ -210,7 +210,7 @@ static bo_value no_value(fixture *f)
 
 static bo_value wrong_operation(fixture *f)
 {
-    return one(f, BO_OP_ATTENTION, 1, 0);
+    return one(f, BO_OPERATION_ATTENTION, 1, 0);
 }
 
 static bo_value nested(fixture *f)
@@ -271,7 +271,7 @@ static bo_value enormous_input(fixture *f)
 
 static bo_value weight_of_another_shape(fixture *f)
 {
-    return bo_graph_weight(f->graph, &(bo_weight){.name = "w", .rank = 1, .shape = {7}});
+    return bo_graph_weight(f->graph, &(bo_weight_desc){.name = "w", .rank = 1, .shape = (size_t[]){7}});
 }
 
 static void wrong_graphs_are_refused(void **state)
@@ -299,11 +299,11 @@ static void wrong_use_is_refused(void **state)
     (void)state;
     fixture f = begin();
     bo_value w = weight(&f, "w"), y = one(&f, TOY_SINE, w, 0), loss = one(&f, TOY_SUM, y, 0);
-    bo_graph_desc desc = {.loss = loss, .gradients = true};
+    bo_graph_compile_desc desc = {.loss = loss, .gradients = true};
     float numbers_of_w[SIZE];
     const char *scope;
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
-    assert_ok(f.context, bo_graph_plan(f.context, f.graph, &desc));
+    assert_ok(f.context, bo_graph_compile(f.context, f.graph, &desc));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_blame(f.context, f.graph, NULL, &scope));
     assert_fails(f.context, BO_INVALID, "allocate", bo_graph_read(f.context, f.graph, loss, numbers_of_w));
@@ -377,13 +377,13 @@ static void blame_finds_the_first(void **state)
 static bo_status live(bo_context *context, counting *c, size_t *allocated_by_runs)
 {
     fixture f = {.context = context};
-    bo_status status = bo_weights_create(context, toy_backend(), &f.weights);
+    bo_status status = bo_weights_create_on(context, toy_backend(), &f.weights);
     if (status == BO_OK) status = bo_graph_create(context, f.weights, &f.graph);
     if (status == BO_OK) {
         bo_value x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS), loss = layers(&f, 5);
         (void)x;
-        bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = true};
-        status = bo_graph_plan(context, f.graph, &desc);
+        bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = true};
+        status = bo_graph_compile(context, f.graph, &desc);
     }
     if (status == BO_OK) status = bo_weights_allocate(context, f.weights, true);
     if (status == BO_OK) status = bo_weights_init(context, f.weights, 1);

@@ -15,11 +15,13 @@ typedef struct fixture {
 static fixture begin(void)
 {
     fixture f = {.context = test_context(2)};
-    assert_int_equal(bo_weights_create(f.context, bo_backend_cpu(), &f.weights), BO_OK);
+    assert_int_equal(bo_weights_create(f.context, &f.weights), BO_OK);
     assert_int_equal(bo_graph_create(f.context, f.weights, &f.graph), BO_OK);
-    bo_init init = {.law = BO_INIT_NORMAL, .b = 1};
-    f.x = bo_graph_weight(f.graph, &(bo_weight){.name = "x", .rank = 2, .shape = {ROWS, WIDTH}, .init = init});
-    f.head = bo_graph_weight(f.graph, &(bo_weight){.name = "head", .rank = 2, .shape = {WORDS, WIDTH}, .init = init});
+    bo_weight_init init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1};
+    f.x = bo_graph_weight(f.graph,
+                          &(bo_weight_desc){.name = "x", .rank = 2, .shape = (size_t[]){ROWS, WIDTH}, .init = init});
+    f.head = bo_graph_weight(
+        f.graph, &(bo_weight_desc){.name = "head", .rank = 2, .shape = (size_t[]){WORDS, WIDTH}, .init = init});
     f.targets = bo_graph_input(f.graph, "targets", BO_ELEMENT_INT32, ROWS, 1);
     return f;
 }
@@ -27,10 +29,10 @@ static fixture begin(void)
 /* The loss, and the gradient of x. */
 static float run(fixture *f, bo_value loss, bool checkpoint, float *gradient)
 {
-    bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
+    bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
     const int32_t targets[ROWS] = {0, 6, -1, 3, 3};
     float value;
-    assert_int_equal(bo_graph_plan(f->context, f->graph, &desc), BO_OK);
+    assert_int_equal(bo_graph_compile(f->context, f->graph, &desc), BO_OK);
     assert_int_equal(bo_weights_allocate(f->context, f->weights, true), BO_OK);
     assert_int_equal(bo_weights_init(f->context, f->weights, 1), BO_OK);
     assert_int_equal(bo_graph_allocate(f->context, f->graph), BO_OK);
@@ -46,7 +48,7 @@ static float run(fixture *f, bo_value loss, bool checkpoint, float *gradient)
 
 static bo_value entropy(fixture *f)
 {
-    return bo_graph_one(f->graph, BO_OP_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3,
+    return bo_graph_one(f->graph, BO_OPERATION_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3,
                         (bo_value[]){f->x, f->head, f->targets});
 }
 
@@ -54,7 +56,7 @@ static bo_value half_of_entropy(fixture *f)
 {
     bo_unary_attributes half = {.function = BO_UNARY_IDENTITY, .factor = 0.5};
     bo_graph_segment_begin(f->graph);
-    bo_value term = bo_graph_one(f->graph, BO_OP_UNARY, &half, 1, (bo_value[]){entropy(f)});
+    bo_value term = bo_graph_one(f->graph, BO_OPERATION_UNARY, &half, 1, (bo_value[]){entropy(f)});
     bo_graph_segment_end(f->graph);
     return term;
 }
@@ -69,7 +71,7 @@ static void a_loss_may_be_a_term(void **state)
     for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
         f = begin();
         bo_value terms[2] = {half_of_entropy(&f), half_of_entropy(&f)};
-        float found = run(&f, bo_graph_one(f.graph, BO_OP_ADD, NULL, 2, terms), checkpoint, summed);
+        float found = run(&f, bo_graph_one(f.graph, BO_OPERATION_ADD, NULL, 2, terms), checkpoint, summed);
         assert_float_equal(found, expected, 1e-6f);
         for (size_t i = 0; i < ROWS * WIDTH; i++) assert_float_equal(summed[i], alone[i], 1e-6f);
     }

@@ -102,21 +102,22 @@ static bo_value record(bo_graph *graph, const trial *t, bo_value *input)
     for (size_t w = 0; w < WEIGHTS; w++) {
         snprintf(name, sizeof name, "w%zu", w);
         at[w] = bo_graph_weight(
-            graph, &(bo_weight){.name = name, .rank = 2, .shape = {ROWS, COLUMNS}, .frozen = t->frozen[w]});
+            graph,
+            &(bo_weight_desc){.name = name, .rank = 2, .shape = (size_t[]){ROWS, COLUMNS}, .frozen = t->frozen[w]});
     }
     at[WEIGHTS] = *input = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
     size_t segment = 0;
     for (size_t n = 0; n < NODES; n++) {
         const toy_node *node = &t->nodes[n];
         bool two = node->op == TOY_ADD || node->op == TOY_PRODUCT;
-        bo_value out[BO_OP_OUTPUTS];
         if (node->segment != segment && segment) bo_graph_segment_end(graph);
         if (node->segment != segment && node->segment) bo_graph_segment_begin(graph);
         segment = node->segment;
         bo_graph_scope(graph, "node %zu", n);
-        bo_graph_apply(graph, node->op, NULL, two ? 2 : 1, (bo_value[]){at[node->inputs[0]], at[node->inputs[1]]}, out);
-        at[node->outputs[0]] = out[0];
-        if (node->op == TOY_SIGMOID) at[node->outputs[1]] = out[1];
+        bo_value first =
+            bo_graph_one(graph, node->op, NULL, two ? 2 : 1, (bo_value[]){at[node->inputs[0]], at[node->inputs[1]]});
+        at[node->outputs[0]] = first;
+        if (node->op == TOY_SIGMOID) at[node->outputs[1]] = bo_graph_output(graph, first, 1);
     }
     if (segment) bo_graph_segment_end(graph);
     return at[t->values - 1];
@@ -139,11 +140,12 @@ static outcome run(bo_context *context, const trial *t, manner how)
     bo_graph *graph;
     bo_value input;
     float x[SIZE];
-    assert_ok(context, bo_weights_create(context, toy_backend(), &weights));
+    assert_ok(context, bo_weights_create_on(context, toy_backend(), &weights));
     assert_ok(context, bo_graph_create(context, weights, &graph));
     bo_value loss = record(graph, t, &input);
-    bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
-    bo_status status = bo_graph_plan(context, graph, &desc);
+    bo_graph_compile_desc desc = {
+        .loss = loss, .gradients = true, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
+    bo_status status = bo_graph_compile(context, graph, &desc);
     out.trained = status == BO_OK || !strstr(bo_context_error(context), "depends on no weight");
     if (out.trained) {
         assert_ok(context, status);

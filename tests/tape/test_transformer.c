@@ -10,12 +10,12 @@
     static bo_status forward_##kind(bo_context *context, const bo_op_call *call)                                       \
     {                                                                                                                  \
         BO_TRY(before_call(context, call));                                                                            \
-        return bo_backend_cpu()->ops[BO_OP_##kind]->forward(context, call);                                            \
+        return bo_backend_cpu()->ops[BO_OPERATION_##kind]->forward(context, call);                                     \
     }                                                                                                                  \
     static bo_status backward_##kind(bo_context *context, const bo_op_call *call)                                      \
     {                                                                                                                  \
         BO_TRY(before_call(context, call));                                                                            \
-        return bo_backend_cpu()->ops[BO_OP_##kind]->backward(context, call);                                           \
+        return bo_backend_cpu()->ops[BO_OPERATION_##kind]->backward(context, call);                                    \
     }
 WATCHED(EMBED)
 WATCHED(LINEAR)
@@ -31,22 +31,22 @@ WATCHED(CROSS_ENTROPY)
 static const bo_backend *watched_backend(bool passes)
 {
     static const struct {
-        bo_op_kind kind;
+        bo_operation kind;
         bo_status (*forward)(bo_context *, const bo_op_call *), (*backward)(bo_context *, const bo_op_call *);
-    } watchers[] = {{BO_OP_EMBED, forward_EMBED, backward_EMBED},
-                    {BO_OP_LINEAR, forward_LINEAR, backward_LINEAR},
-                    {BO_OP_NORM, forward_NORM, backward_NORM},
-                    {BO_OP_DROPOUT, forward_DROPOUT, backward_DROPOUT},
-                    {BO_OP_ROPE, forward_ROPE, backward_ROPE},
-                    {BO_OP_ATTENTION, forward_ATTENTION, backward_ATTENTION},
-                    {BO_OP_UNARY, forward_UNARY, backward_UNARY},
-                    {BO_OP_GLU, forward_GLU, backward_GLU},
-                    {BO_OP_CROSS_ENTROPY, forward_CROSS_ENTROPY, backward_CROSS_ENTROPY}};
-    static bo_op ops[BO_OP_COUNT];
-    static const bo_op *table[BO_OP_COUNT];
+    } watchers[] = {{BO_OPERATION_EMBED, forward_EMBED, backward_EMBED},
+                    {BO_OPERATION_LINEAR, forward_LINEAR, backward_LINEAR},
+                    {BO_OPERATION_NORM, forward_NORM, backward_NORM},
+                    {BO_OPERATION_DROPOUT, forward_DROPOUT, backward_DROPOUT},
+                    {BO_OPERATION_ROPE, forward_ROPE, backward_ROPE},
+                    {BO_OPERATION_ATTENTION, forward_ATTENTION, backward_ATTENTION},
+                    {BO_OPERATION_UNARY, forward_UNARY, backward_UNARY},
+                    {BO_OPERATION_GLU, forward_GLU, backward_GLU},
+                    {BO_OPERATION_CROSS_ENTROPY, forward_CROSS_ENTROPY, backward_CROSS_ENTROPY}};
+    static bo_op ops[BO_OPERATION_COUNT];
+    static const bo_op *table[BO_OPERATION_COUNT];
     static bo_backend backend;
     for (size_t i = 0; i < sizeof watchers / sizeof *watchers; i++) {
-        bo_op_kind kind = watchers[i].kind;
+        bo_operation kind = watchers[i].kind;
         ops[kind] = *bo_backend_cpu()->ops[kind];
         ops[kind].forward = watchers[i].forward;
         ops[kind].backward = watchers[i].backward;
@@ -85,7 +85,7 @@ static void write_inputs(transformer *t)
     assert_ok(t->context, bo_graph_write(t->context, t->graph, t->positions, positions));
 }
 
-static void make_ready(transformer *t, bo_graph_desc desc)
+static void make_ready(transformer *t, bo_graph_compile_desc desc)
 {
     transformer_plan(t, desc);
     assert_ok(t->context, bo_weights_allocate(t->context, t->weights, true));
@@ -104,8 +104,8 @@ static outcome run(const transformer_desc *desc, manner how)
     outcome out;
     bo_context *context = test_context(how.threads);
     transformer t = transformer_make(context, watched_backend(!how.copied), desc);
-    bo_pass pass = {.training = true, .seed = 11};
-    bo_graph_desc plan = {.gradients = how.gradients, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
+    bo_graph_pass pass = {.training = true, .seed = 11};
+    bo_graph_compile_desc plan = {.gradients = how.gradients, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
     make_ready(&t, plan);
     watch_begin(how.poisoned ? t.graph : NULL);
     assert_ok(context, bo_graph_run(context, t.graph, &pass));
@@ -207,8 +207,8 @@ static void the_gradient_is_one(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < DESCS; i++) {
         transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
-        make_ready(&t, (bo_graph_desc){.gradients = true, .checkpoint = true});
-        bo_pass pass = {.training = true, .seed = 11};
+        make_ready(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
+        bo_graph_pass pass = {.training = true, .seed = 11};
         assert_ok(context, bo_graph_run(context, t.graph, &pass));
         size_t floats = bo_weights_floats(t.weights);
         float *w = bo_weights_data(t.weights), *start = calloc(floats, sizeof *w), *g = calloc(floats, sizeof *g);
@@ -239,8 +239,8 @@ static void runs_allocate_nothing(void **state)
         counting c = {0};
         bo_context *context = counting_context(&c, 1);
         transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
-        bo_pass pass = {.training = true, .seed = 3};
-        make_ready(&t, (bo_graph_desc){.gradients = true, .checkpoint = true});
+        bo_graph_pass pass = {.training = true, .seed = 3};
+        make_ready(&t, (bo_graph_compile_desc){.gradients = true, .checkpoint = true});
         size_t before = c.calls;
         for (int n = 0; n < 2; n++) assert_ok(context, bo_graph_run(context, t.graph, &pass));
         if (c.calls != before) fail_msg("%s: %zu allocations in a run", descs[i].attention, c.calls - before);

@@ -2,14 +2,27 @@
 #include "tape/weights.h"
 #include "../base/counting.h"
 
-static const bo_weight some[] = {
-    {.name = "embed", .rank = 2, .shape = {100, 33}, .init = {BO_INIT_NORMAL, 0.5, 2}, .role = BO_WEIGHT_EMBEDDING},
-    {.name = "gain", .rank = 1, .shape = {5}, .init = {BO_INIT_ONE, 0, 0}, .role = BO_WEIGHT_VECTOR},
-    {.name = "m", .rank = 3, .shape = {2, 3, 4}, .rows = 1, .columns = 24, .init = {BO_INIT_IDENTITY, 3, 1}},
-    {.name = "bias", .rank = 1, .shape = {9}, .init = {BO_INIT_SPREAD, 1, 5}, .frozen = true},
-    {.name = "nothing", .rank = 4, .shape = {2, 2, 2, 2}},
-    {.name = "large", .rank = 2, .shape = {1100, 1000}, .init = {BO_INIT_NORMAL, 0, 1}},
-    {.name = "delays", .rank = 2, .shape = {5, 3}, .init = {BO_INIT_DELAYS, 2, 0}},
+static const bo_weight_desc some[] = {
+    {.name = "embed",
+     .rank = 2,
+     .shape = (size_t[]){100, 33},
+     .init = {BO_WEIGHT_LAW_NORMAL, 0.5, 2},
+     .role = BO_WEIGHT_ROLE_EMBEDDING},
+    {.name = "gain",
+     .rank = 1,
+     .shape = (size_t[]){5},
+     .init = {BO_WEIGHT_LAW_ONE, 0, 0},
+     .role = BO_WEIGHT_ROLE_VECTOR},
+    {.name = "m",
+     .rank = 3,
+     .shape = (size_t[]){2, 3, 4},
+     .rows = 1,
+     .columns = 24,
+     .init = {BO_WEIGHT_LAW_IDENTITY, 3, 1}},
+    {.name = "bias", .rank = 1, .shape = (size_t[]){9}, .init = {BO_WEIGHT_LAW_SPREAD, 1, 5}, .frozen = true},
+    {.name = "nothing", .rank = 4, .shape = (size_t[]){2, 2, 2, 2}},
+    {.name = "large", .rank = 2, .shape = (size_t[]){1100, 1000}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}},
+    {.name = "delays", .rank = 2, .shape = (size_t[]){5, 3}, .init = {BO_WEIGHT_LAW_DELAYS, 2, 0}},
 };
 enum { COUNT = sizeof some / sizeof *some };
 
@@ -17,7 +30,7 @@ static bo_weights *declare_some(bo_context *context)
 {
     bo_weights *weights;
     size_t index;
-    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+    assert_ok(context, bo_weights_create(context, &weights));
     for (size_t i = 0; i < COUNT; i++) {
         assert_ok(context, bo_weights_declare(context, weights, &some[i], &index));
         assert_int_equal(index, i);
@@ -48,8 +61,8 @@ static void they_lie_in_one_piece(void **state)
         numbers += w->rows * w->columns;
     }
     assert_true(bo_weights_floats(weights) >= end && bo_weights_floats(weights) < end + 16);
-    assert_int_equal(bo_weights_numbers(weights, false), numbers);
-    assert_int_equal(bo_weights_numbers(weights, true), numbers - 9);
+    assert_int_equal(bo_weights_parameters(weights, false), numbers);
+    assert_int_equal(bo_weights_parameters(weights, true), numbers - 9);
     assert_int_equal(bo_weights_find(weights, "nothing")->rows, 8);
     bo_weights_destroy(weights);
     bo_context_destroy(context);
@@ -89,10 +102,10 @@ static void numbers_depend_on_seed_name_and_place(void **state)
     (void)state;
     bo_context *one = test_context(1), *four = test_context(4);
     bo_weights *weights = declare_some(one), *alone;
-    bo_weight other = some[5];
+    bo_weight_desc other = some[5];
     size_t index, bytes = 1100 * 1000 * sizeof(float);
     other.name = "large too";
-    assert_ok(four, bo_weights_create(four, bo_backend_cpu(), &alone));
+    assert_ok(four, bo_weights_create(four, &alone));
     assert_ok(four, bo_weights_declare(four, alone, &other, &index));
     assert_ok(four, bo_weights_declare(four, alone, &some[5], &index));
     assert_ok(one, bo_weights_allocate(one, weights, false));
@@ -119,27 +132,29 @@ static void wrong_weights_are_refused(void **state)
     bo_context *context = test_context(1);
     bo_weights *weights = declare_some(context);
     size_t index;
-    static const struct {
+    const struct {
         const char *words;
-        bo_weight weight;
+        bo_weight_desc weight;
     } wrong[] = {
-        {"a weight has no name", {.rank = 1, .shape = {3}}},
+        {"a weight has no name", {.rank = 1, .shape = (size_t[]){3}}},
         {"weight x: rank 0", {.name = "x"}},
         {"weight x: rank 5", {.name = "x", .rank = 5}},
-        {"weight x: extent 1 of its shape is 0", {.name = "x", .rank = 2, .shape = {3, 0}}},
-        {"which cannot be: it would have 2^46", {.name = "x", .rank = 2, .shape = {SIZE_MAX / 2, 4}}},
-        {"weight x: 2 x 3, but its shape has 7", {.name = "x", .rank = 1, .shape = {7}, .rows = 2, .columns = 3}},
-        {"blocks of 0 rows", {.name = "x", .rank = 2, .shape = {3, 3}, .init = {.law = BO_INIT_IDENTITY}}},
+        {"weight x: extent 1 of its shape is 0", {.name = "x", .rank = 2, .shape = (size_t[]){3, 0}}},
+        {"which cannot be: it would have 2^46", {.name = "x", .rank = 2, .shape = (size_t[]){SIZE_MAX / 2, 4}}},
+        {"weight x: 2 x 3, but its shape has 7",
+         {.name = "x", .rank = 1, .shape = (size_t[]){7}, .rows = 2, .columns = 3}},
+        {"blocks of 0 rows",
+         {.name = "x", .rank = 2, .shape = (size_t[]){3, 3}, .init = {.law = BO_WEIGHT_LAW_IDENTITY}}},
         {"weight gain is 1 x 5 already and is declared again as 1 x 6",
-         {.name = "gain", .rank = 1, .shape = {6}, .role = BO_WEIGHT_VECTOR}},
-        {"with another role", {.name = "gain", .rank = 1, .shape = {5}}},
+         {.name = "gain", .rank = 1, .shape = (size_t[]){6}, .role = BO_WEIGHT_ROLE_VECTOR}},
+        {"with another role", {.name = "gain", .rank = 1, .shape = (size_t[]){5}}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_fails(context, BO_INVALID, wrong[i].words,
                      bo_weights_declare(context, weights, &wrong[i].weight, &index));
     assert_fails(context, BO_INVALID, "no memory yet", bo_weights_init(context, weights, 1));
     assert_ok(context, bo_weights_allocate(context, weights, false));
-    bo_weight late = {.name = "late", .rank = 1, .shape = {3}};
+    bo_weight_desc late = {.name = "late", .rank = 1, .shape = (size_t[]){3}};
     assert_fails(context, BO_INVALID, "takes no more", bo_weights_declare(context, weights, &late, &index));
     assert_int_equal(bo_weights_count(weights), COUNT);
     bo_weights_destroy(weights);
@@ -151,10 +166,10 @@ static bo_status live(bo_context *context)
     bo_weights *weights = NULL;
     size_t index;
     char name[16];
-    bo_status status = bo_weights_create(context, bo_backend_cpu(), &weights);
+    bo_status status = bo_weights_create(context, &weights);
     for (size_t i = 0; status == BO_OK && i < 40; i++) {
         snprintf(name, sizeof name, "w%zu", i);
-        bo_weight weight = {.name = name, .rank = 2, .shape = {3, 4}};
+        bo_weight_desc weight = {.name = name, .rank = 2, .shape = (size_t[]){3, 4}};
         status = bo_weights_declare(context, weights, &weight, &index);
     }
     if (status == BO_OK) status = bo_weights_allocate(context, weights, true);

@@ -6,7 +6,7 @@
 #include "watch.h"
 #include "backend/shapes.h"
 
-static size_t numbers(const bo_operand *operand)
+static size_t numbers(const bo_tensor *operand)
 {
     return operand->rows * operand->columns;
 }
@@ -143,7 +143,7 @@ static bo_status toy_sum_shape(bo_context *context, bo_op_call *call)
 {
     (void)context;
     call->outputs = 1;
-    call->out[0] = (bo_operand){.rows = 1, .columns = 1};
+    call->out[0] = (bo_tensor){.rows = 1, .columns = 1};
     return BO_OK;
 }
 
@@ -173,11 +173,11 @@ static bo_status toy_sum_backward(bo_context *context, const bo_op_call *call)
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
 
 enum {
-    TOY_ADD = BO_OP_ADD,
-    TOY_PRODUCT = BO_OP_GLU,
-    TOY_SINE = BO_OP_UNARY,
-    TOY_SIGMOID = BO_OP_NORM,
-    TOY_SUM = BO_OP_LOSS
+    TOY_ADD = BO_OPERATION_ADD,
+    TOY_PRODUCT = BO_OPERATION_GLU,
+    TOY_SINE = BO_OPERATION_UNARY,
+    TOY_SIGMOID = BO_OPERATION_NORM,
+    TOY_SUM = BO_OPERATION_LOSS
 };
 
 static double toy_operations(bo_context *context, const bo_op_call *call)
@@ -214,11 +214,11 @@ static const bo_op toy_sum_op = {.name = "sum",
                                  .sizes = toy_no_sizes,
                                  .forward = toy_sum,
                                  .backward = toy_sum_backward};
-static const bo_op *const toy_ops[BO_OP_COUNT] = {[TOY_ADD] = &toy_add_op,
-                                                  [TOY_PRODUCT] = &toy_product_op,
-                                                  [TOY_SINE] = &toy_sine_op,
-                                                  [TOY_SIGMOID] = &toy_sigmoid_op,
-                                                  [TOY_SUM] = &toy_sum_op};
+static const bo_op *const toy_ops[BO_OPERATION_COUNT] = {[TOY_ADD] = &toy_add_op,
+                                                         [TOY_PRODUCT] = &toy_product_op,
+                                                         [TOY_SINE] = &toy_sine_op,
+                                                         [TOY_SIGMOID] = &toy_sigmoid_op,
+                                                         [TOY_SUM] = &toy_sum_op};
 
 /* The CPU's memory, other operations. */
 static const bo_backend *toy_backend(void)

@@ -25,20 +25,23 @@ static bo_value transformer_weight(transformer *t, size_t layer, const char *nam
 {
     char full[64];
     snprintf(full, sizeof full, "layer %zu %s", layer, name);
-    bo_init init = {.law = rows == 1 ? BO_INIT_ONE : BO_INIT_NORMAL, .b = 1 / sqrt((double)columns)};
-    return bo_graph_weight(t->graph, &(bo_weight){.name = full, .rank = 2, .shape = {rows, columns}, .init = init});
+    bo_weight_init init = {.law = rows == 1 ? BO_WEIGHT_LAW_ONE : BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)columns)};
+    return bo_graph_weight(
+        t->graph, &(bo_weight_desc){.name = full, .rank = 2, .shape = (size_t[]){rows, columns}, .init = init});
 }
 
 static bo_value transformer_norm(transformer *t, size_t layer, const char *name, bo_value x)
 {
     size_t width = t->desc->width;
-    return bo_graph_one(t->graph, BO_OP_NORM, &(bo_norm_attributes){.width = width, .epsilon = 1e-5, .gain = true}, 2,
+    return bo_graph_one(t->graph, BO_OPERATION_NORM,
+                        &(bo_norm_attributes){.width = width, .epsilon = 1e-5, .gain = true}, 2,
                         (bo_value[]){x, transformer_weight(t, layer, name, 1, width)});
 }
 
 static bo_value transformer_linear(transformer *t, size_t layer, const char *name, bo_value x, size_t out, bo_value to)
 {
-    return bo_graph_one(t->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1, .residual = to != 0}, to ? 3 : 2,
+    return bo_graph_one(t->graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1, .residual = to != 0},
+                        to ? 3 : 2,
                         (bo_value[]){x, transformer_weight(t, layer, name, out, bo_graph_columns(t->graph, x)), to});
 }
 
@@ -46,25 +49,26 @@ static bo_value transformer_attention(transformer *t, size_t l, bo_value x, bo_v
 {
     const transformer_desc *d = t->desc;
     size_t width = d->width;
-    bo_value qkv[BO_OP_OUTPUTS], inputs[4];
+    bo_value qkv[3], inputs[4];
     bool gate = !strcmp(d->attention, "rfa-gate");
-    bo_graph_apply(t->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 3}, 4,
-                   (bo_value[]){x, transformer_weight(t, l, "q", width, width),
-                                transformer_weight(t, l, "k", width, width),
-                                transformer_weight(t, l, "v", width, width)},
-                   qkv);
+    qkv[0] = bo_graph_one(t->graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 3}, 4,
+                          (bo_value[]){x, transformer_weight(t, l, "q", width, width),
+                                       transformer_weight(t, l, "k", width, width),
+                                       transformer_weight(t, l, "v", width, width)});
+    for (size_t i = 1; i < 3; i++) qkv[i] = bo_graph_output(t->graph, qkv[0], i);
     for (size_t i = 0; i < 2; i++)
-        inputs[i] = bo_graph_one(t->graph, BO_OP_ROPE, &(bo_rope_attributes){.dim = width / d->heads}, 2,
+        inputs[i] = bo_graph_one(t->graph, BO_OPERATION_ROPE, &(bo_rope_attributes){.dim = width / d->heads}, 2,
                                  (bo_value[]){qkv[i], t->positions});
     inputs[2] = qkv[2];
     if (gate)
-        inputs[3] = bo_graph_one(t->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_LOG_SIGMOID}, 1,
-                                 (bo_value[]){transformer_linear(t, l, "gate", x, d->heads, 0)});
+        inputs[3] = bo_graph_one(t->graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = BO_UNARY_LOG_SIGMOID},
+                                 1, (bo_value[]){transformer_linear(t, l, "gate", x, d->heads, 0)});
     bo_attention_attributes attributes = {
-        .attention = t->attention, .layer = l, .tokens = d->tokens, .given = gate ? BO_GIVEN_LOG_GATE : 0};
-    bo_value mixed = bo_graph_one(t->graph, BO_OP_ATTENTION, &attributes, 3 + gate, inputs);
+        .attention = t->attention, .layer = l, .tokens = d->tokens, .given = gate ? BO_ATTENTION_GIVEN_LOG_GATE : 0};
+    bo_value mixed = bo_graph_one(t->graph, BO_OPERATION_ATTENTION, &attributes, 3 + gate, inputs);
     if (d->dropout > 0)
-        mixed = bo_graph_one(t->graph, BO_OP_DROPOUT, &(bo_dropout_attributes){d->dropout, l}, 1, (bo_value[]){mixed});
+        mixed = bo_graph_one(t->graph, BO_OPERATION_DROPOUT, &(bo_dropout_attributes){d->dropout, l}, 1,
+                             (bo_value[]){mixed});
     return transformer_linear(t, l, "o", mixed, width, residual);
 }
 
@@ -73,10 +77,10 @@ static bo_value transformer_mlp(transformer *t, size_t l, bo_value x, bo_value r
     size_t hidden = 4 * t->desc->width;
     bo_value up = transformer_linear(t, l, "up", x, hidden, 0);
     if (t->desc->gated_mlp)
-        up = bo_graph_one(t->graph, BO_OP_GLU, &(bo_unary_attributes){.function = BO_UNARY_SILU}, 2,
+        up = bo_graph_one(t->graph, BO_OPERATION_GLU, &(bo_unary_attributes){.function = BO_UNARY_SILU}, 2,
                           (bo_value[]){transformer_linear(t, l, "gate of the mlp", x, hidden, 0), up});
     else
-        up = bo_graph_one(t->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU2}, 1, &up);
+        up = bo_graph_one(t->graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU2}, 1, &up);
     return transformer_linear(t, l, "down", up, t->desc->width, residual);
 }
 
@@ -88,7 +92,7 @@ static void transformer_record(transformer *t)
     t->targets = bo_graph_input(t->graph, "targets", BO_ELEMENT_INT32, rows, 1);
     t->positions = bo_graph_input(t->graph, "positions", BO_ELEMENT_INT32, rows, 1);
     bo_value table = transformer_weight(t, 0, "table", d->vocab, d->width);
-    bo_value x = bo_graph_one(t->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){t->tokens, table});
+    bo_value x = bo_graph_one(t->graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){t->tokens, table});
     for (size_t l = 0; l < d->layers; l++) {
         bo_graph_segment_begin(t->graph);
         bo_graph_scope(t->graph, "layer %zu attention", l);
@@ -99,7 +103,7 @@ static void transformer_record(transformer *t)
     }
     bo_graph_scope(t->graph, "head");
     x = transformer_norm(t, d->layers, "norm", x);
-    t->loss = bo_graph_one(t->graph, BO_OP_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3,
+    t->loss = bo_graph_one(t->graph, BO_OPERATION_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3,
                            (bo_value[]){x, table, t->targets});
 }
 
@@ -113,7 +117,7 @@ static transformer transformer_make(bo_context *context, const bo_backend *backe
                                    .features = {.features = 32, .seed = 1}};
     assert_true(bo_attention_preset(desc->attention, &attention));
     assert_ok(context, bo_attention_create(context, &attention, &t.attention));
-    assert_ok(context, bo_weights_create(context, backend, &t.weights));
+    assert_ok(context, bo_weights_create_on(context, backend, &t.weights));
     assert_ok(context, bo_graph_create(context, t.weights, &t.graph));
     transformer_record(&t);
     return t;
@@ -127,10 +131,10 @@ static void transformer_drop(transformer *t)
 }
 
 /* The loss is filled in. */
-static void transformer_plan(transformer *t, bo_graph_desc desc)
+static void transformer_plan(transformer *t, bo_graph_compile_desc desc)
 {
     desc.loss = t->loss;
-    assert_ok(t->context, bo_graph_plan(t->context, t->graph, &desc));
+    assert_ok(t->context, bo_graph_compile(t->context, t->graph, &desc));
 }
 
 #endif

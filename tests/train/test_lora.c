@@ -9,7 +9,7 @@ static void shake(bo_weights *weights)
         const bo_weight *weight = bo_weights_at(weights, i);
         bo_rng rng = bo_rng_make(4, i);
         float *values = weight->data;
-        for (size_t j = 0; weight->role == BO_WEIGHT_MATRIX && j < weight->rows * weight->columns; j++)
+        for (size_t j = 0; weight->role == BO_WEIGHT_ROLE_MATRIX && j < weight->rows * weight->columns; j++)
             values[j] += (float)(0.1 * bo_rng_normal(&rng));
     }
 }
@@ -43,7 +43,7 @@ static void moves_adapters_alone(void **state)
         bo_training_cost plan;
         double first = 0, loss = 0;
         assert_ok(r->context, bo_trainer_estimate(r->context, &desc, &plan));
-        assert_int_equal(plan.trained, bo_weights_numbers(model->weights, true));
+        assert_int_equal(plan.trained, bo_weights_parameters(model->weights, true));
         assert_true(plan.trained < plan.parameters / 2);
         assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
         for (int i = 0; i < 12; i++) {

@@ -139,7 +139,7 @@ static void nan_is_named(void **state)
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     for (int i = 0; i < 3; i++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
     assert_ok(r->context, bo_trainer_checkpoint(r->context, trainer));
-    bo_weight *weight = bo_weights_find(model->weights, "model.layers.1.mlp.up_proj.weight");
+    const bo_weight *weight = bo_weights_find(model->weights, "model.layers.1.mlp.up_proj.weight");
     assert_non_null(weight);
     ((float *)weight->data)[5] = NAN;
     assert_fails(r->context, BO_NUMERIC, "step 4: ", bo_trainer_step(r->context, trainer, &loss));

@@ -86,9 +86,9 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
     const bo_attention_attributes *a = call->attributes;
     bo_attention_inputs in = {.q = call->in[0].data};
     if (!a->ask) in.k = call->in[1].data, in.v = call->in[2].data;
-    const float **const places[BO_GIVEN_COUNT] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
-                                                  &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
-    for (size_t bit = 0, input = first_given(call); bit < BO_GIVEN_COUNT; bit++)
+    const float **const places[BO_ATTENTION_GIVEN_COUNT] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
+                                                            &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
+    for (size_t bit = 0, input = first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *places[bit] = call->in[input++].data;
     return in;
 }
@@ -110,8 +110,8 @@ static float *target(const bo_op_call *call, const bo_attention_room *room, size
 
 float **bo_attention_gradient_place(bo_attention_gradients *g, size_t bit)
 {
-    float **const places[BO_GIVEN_COUNT] = {&g->log_gate,  &g->sigma,  &g->m,   &g->mix,  &g->beta,
-                                            &g->log_decay, &g->lambda, &g->m_k, &g->bias, &g->bias_k};
+    float **const places[BO_ATTENTION_GIVEN_COUNT] = {&g->log_gate,  &g->sigma,  &g->m,   &g->mix,  &g->beta,
+                                                      &g->log_decay, &g->lambda, &g->m_k, &g->bias, &g->bias_k};
     return places[bit];
 }
 
@@ -120,7 +120,7 @@ bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const b
     const bo_attention_attributes *a = call->attributes;
     bo_attention_gradients out = {.q = target(call, room, 0)};
     if (!a->ask) out.k = target(call, room, 1), out.v = target(call, room, 2);
-    for (size_t bit = 0, input = first_given(call); bit < BO_GIVEN_COUNT; bit++)
+    for (size_t bit = 0, input = first_given(call); bit < BO_ATTENTION_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *bo_attention_gradient_place(&out, bit) = target(call, room, input++);
     return out;
 }

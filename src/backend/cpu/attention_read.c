@@ -3,7 +3,9 @@
  * of the states in between. */
 #include "attention.h"
 
-enum { OF_TOKENS = BO_GIVEN_LOG_GATE | BO_GIVEN_BETA }; /* given that are no parameters: they belong to keys */
+enum {
+    OF_TOKENS = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA
+}; /* given that are no parameters: they belong to keys */
 
 /* What forward leaves for backward: the tapes of both calls and the states in between. */
 typedef struct keepsake {
@@ -36,7 +38,7 @@ static size_t parameter_floats(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     size_t floats = 0;
-    for (size_t bit = 0, input = 3; bit < BO_GIVEN_COUNT; bit++) {
+    for (size_t bit = 0, input = 3; bit < BO_ATTENTION_GIVEN_COUNT; bit++) {
         if (!(a->given >> bit & 1)) continue;
         if (!(OF_TOKENS >> bit & 1)) floats += bo_padded(bo_operand_floats(&call->in[input]));
         input++;
@@ -116,7 +118,7 @@ bo_status bo_attention_read(bo_context *context, const bo_op_call *call, const b
 static void beside(const bo_op_call *call, bo_attention_gradients *reading, float *room)
 {
     const bo_attention_attributes *a = call->attributes;
-    for (size_t bit = 0, input = 3; bit < BO_GIVEN_COUNT; bit++) {
+    for (size_t bit = 0, input = 3; bit < BO_ATTENTION_GIVEN_COUNT; bit++) {
         if (!(a->given >> bit & 1)) continue;
         float **place = bo_attention_gradient_place(reading, bit);
         size_t floats = bo_operand_floats(&call->in[input++]);
@@ -130,7 +132,7 @@ static void add_parameters(bo_context *context, const bo_op_call *call, bo_atten
                            bo_attention_gradients *to)
 {
     const bo_attention_attributes *a = call->attributes;
-    for (size_t bit = 0, input = 3; bit < BO_GIVEN_COUNT; bit++) {
+    for (size_t bit = 0, input = 3; bit < BO_ATTENTION_GIVEN_COUNT; bit++) {
         if (!(a->given >> bit & 1)) continue;
         size_t floats = bo_operand_floats(&call->in[input++]);
         float *more = *bo_attention_gradient_place(from, bit), *sum = *bo_attention_gradient_place(to, bit);

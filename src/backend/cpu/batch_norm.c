@@ -214,7 +214,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 }
 
 const bo_op bo_cpu_batch_norm = {
-    .name = "batch norm",
+    .name = "batch-norm",
     .attributes = sizeof(bo_batch_norm_attributes),
     .reads_inputs = 1 << X | 1 << GAIN,
     .shape = bo_shape_batch_norm,

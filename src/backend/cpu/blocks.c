@@ -54,7 +54,7 @@ void bo_hand_back(bo_context *context, const bo_op_call *call, size_t input)
     if (job.to) bo_parallel(context, bo_block_count(job.count, BO_BLOCK_FLOATS), hand_back_task, &job);
 }
 
-bo_status bo_indices_check(bo_context *context, const bo_operand *indices, size_t count, const char *op,
+bo_status bo_indices_check(bo_context *context, const bo_tensor *indices, size_t count, const char *op,
                            const char *what)
 {
     const int32_t *index = indices->data;

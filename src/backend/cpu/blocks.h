@@ -31,7 +31,7 @@ static inline size_t bo_block_rows(size_t columns)
     return columns < BO_BLOCK_FLOATS ? BO_BLOCK_FLOATS / (columns ? columns : 1) : 1;
 }
 
-static inline size_t bo_operand_floats(const bo_operand *operand)
+static inline size_t bo_operand_floats(const bo_tensor *operand)
 {
     return operand->rows * operand->columns;
 }
@@ -49,7 +49,7 @@ bool bo_backward_is_zero(const bo_op_call *call);
 void bo_hand_back(bo_context *context, const bo_op_call *call, size_t input);
 
 /* Every one of the indices (an operand of int32) is in [0, count), or BO_INVALID says which is not. `what` of `op`. */
-bo_status bo_indices_check(bo_context *context, const bo_operand *indices, size_t count, const char *op,
+bo_status bo_indices_check(bo_context *context, const bo_tensor *indices, size_t count, const char *op,
                            const char *what);
 
 /* bo_op.sizes of operations that need nothing. */

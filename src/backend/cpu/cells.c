@@ -1,4 +1,4 @@
-/* RNN, GRU and LSTM; formulas in attributes.h. */
+/* RNN, GRU and LSTM; formulas in operations.h. */
 #include "cells.h"
 
 /* z = U h + x + b for the first `count` gates. */

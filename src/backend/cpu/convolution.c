@@ -18,11 +18,11 @@
 static bool is_causal(const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
-    return !a->windows.size[1];
+    return !a->windows.width.size;
 }
 
 /* Kernels of one place see no images: all rows are one. */
-static bool is_place_by_place(const bo_windows *w)
+static bool is_place_by_place(const bo_grid *w)
 {
     for (size_t i = 0; i < 2; i++)
         if (w->kernel[i] != 1 || w->stride[i] != 1 || w->before[i] || w->after[i]) return false;
@@ -34,12 +34,12 @@ static bo_convolving whole_of(const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
     size_t rows = call->in[0].rows;
-    bo_convolving c = {.windows = bo_windows_resolve(&a->windows), .groups = a->groups ? a->groups : 1};
+    bo_convolving c = {.windows = bo_grid_of(&a->windows), .groups = a->groups ? a->groups : 1};
     size_t *size = c.windows.size;
     if (is_causal(call)) size[0] = 1, size[1] = a->sequences.tokens ? a->sequences.tokens : rows;
     if (is_place_by_place(&c.windows)) size[0] = 1, size[1] = rows;
     c.images = size[1] ? rows / (size[0] * size[1]) : 0;
-    for (size_t i = 0; i < 2; i++) c.places[i] = bo_windows_count(&c.windows, i);
+    for (size_t i = 0; i < 2; i++) c.places[i] = bo_grid_count(&c.windows, i);
     c.in = call->in[0].columns / c.groups, c.out = call->in[1].rows / c.groups;
     c.taps = c.windows.kernel[0] * c.windows.kernel[1];
     assert(c.taps && c.windows.stride[0] && c.windows.stride[1]);
@@ -221,7 +221,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
  * windows go forward. */
 static bo_correlation phase_of(const bo_convolving *c, size_t group, const size_t phase[2], const float *panels)
 {
-    const bo_windows *w = &c->windows;
+    const bo_grid *w = &c->windows;
     size_t in = c->groups * c->in;
     bo_correlation g = {.from = {.images = c->images, .channels = c->out, .pitch = c->groups * c->out}};
     g.panels = panels, g.columns = c->in, g.add = c->add;

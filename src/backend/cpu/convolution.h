@@ -2,13 +2,14 @@
 #ifndef BO_BACKEND_CPU_CONVOLUTION_H
 #define BO_BACKEND_CPU_CONVOLUTION_H
 
+#include "../shapes.h"
 #include "correlation.h"
 #include "sequences.h"
 
 /* A call, or the part of it that one sequence of a pass is. Addresses are NULL before there is memory. Invariant:
  * windows are resolved, and their size is that of every image. */
 typedef struct bo_convolving {
-    bo_windows windows;
+    bo_grid windows;
     size_t images, places[2];     /* of y in each image */
     size_t groups, in, out, taps; /* in, out: channels of one group; taps: places of the kernel */
     const float *x, *weight, *bias, *dy;

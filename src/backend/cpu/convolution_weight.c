@@ -115,7 +115,7 @@ static tile tile_at(const weight_job *job, size_t index)
 static const float *patch_of(const weight_job *job, const weight_target *target, const tile *t, size_t *row)
 {
     const bo_convolving *c = job->c;
-    const bo_windows *w = &c->windows;
+    const bo_grid *w = &c->windows;
     size_t extent[2];
     bo_images from = {.x = c->x + target->group * c->in, .images = c->images, .channels = c->in};
     from.size[0] = w->size[0], from.size[1] = w->size[1], from.pitch = c->groups * c->in;

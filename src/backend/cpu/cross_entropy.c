@@ -123,7 +123,7 @@ static bo_status count_targets(bo_context *context, const bo_op_call *call, size
 
 static void make_logits(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
 {
-    const bo_operand *weight = &call->in[1];
+    const bo_tensor *weight = &call->in[1];
     bo_gemm_product product = {.n = j->vocabulary, .tb = true, .b = weight->data, .ldb = j->width};
     product.stored = bo_stored_of(weight->element);
     product.c = j->logits, product.ldc = j->vocabulary;

@@ -33,7 +33,7 @@ static place place_of(size_t index, const size_t size[2])
 /* The row of x under tap (u, v) of the window of a place of y; NULL: zeros. */
 static const float *under(const bo_convolving *c, const place *p, size_t u, size_t v)
 {
-    const bo_windows *w = &c->windows;
+    const bo_grid *w = &c->windows;
     size_t y = p->y * w->stride[0] + u, x = p->x * w->stride[1] + v;
     if (c->memory && x < w->before[1]) return c->memory + x * c->groups;
     if (y < w->before[0] || x < w->before[1]) return NULL;

@@ -32,7 +32,6 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 
 const bo_op bo_cpu_embed = {
     .name = "embed",
-    .attributes = sizeof(bo_embed_attributes),
     .reads_inputs = 1 << 0,
     .stored_inputs = 1 << 1,
     .shape = bo_shape_embed,

@@ -14,7 +14,7 @@ enum { MOST_WEIGHTS = 4 };
 typedef struct linear {
     size_t rows, columns; /* of x */
     size_t weights;
-    const bo_operand *weight, *bias, *residual; /* weight and bias: the first of them; NULL: none */
+    const bo_tensor *weight, *bias, *residual; /* weight and bias: the first of them; NULL: none */
     size_t first_bias, place_of_residual;
     float scale, keep;
 } linear;

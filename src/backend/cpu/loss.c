@@ -14,7 +14,7 @@ typedef struct loss {
 static loss loss_of(const bo_op_call *call)
 {
     bo_loss_kind kind = ((const bo_loss_attributes *)call->attributes)->kind;
-    const bo_operand *p = &call->in[0];
+    const bo_tensor *p = &call->in[0];
     loss l = {.kind = kind, .p = p->data, .t = call->in[1].data};
     l.columns = kind == BO_LOSS_KIND_KL ? p->columns : 1;
     l.items = kind == BO_LOSS_KIND_KL ? p->rows : bo_operand_floats(p);

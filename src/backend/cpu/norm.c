@@ -26,7 +26,7 @@ static norm norm_of(const bo_op_call *call)
     n.gain = a->gain ? call->in[1].data : NULL;
     n.bias = a->bias ? call->in[1 + a->gain].data : NULL;
     n.rate = call->saved;
-    n.mean = n.rate && a->kind == BO_NORMALIZE_LAYER ? n.rate + n.groups : NULL;
+    n.mean = n.rate && a->kind == BO_NORM_LAYER ? n.rate + n.groups : NULL;
     return n;
 }
 
@@ -52,7 +52,7 @@ static float *gradient_of(const bo_op_call *call, size_t input)
 static void normalize(const norm *n, const bo_kernels *kernels, size_t group, const float *x, float *y)
 {
     float mean = 0;
-    if (n->attributes->kind == BO_NORMALIZE_LAYER) {
+    if (n->attributes->kind == BO_NORM_LAYER) {
         mean = (float)(kernels->sum(n->width, x) / (double)n->width);
         for (size_t j = 0; j < n->width; j++) y[j] = x[j] - mean;
         x = y;
@@ -184,7 +184,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 {
     (void)context;
     norm n = norm_of(call);
-    size_t numbers = n.attributes->kind == BO_NORMALIZE_LAYER ? 2 : 1;
+    size_t numbers = n.attributes->kind == BO_NORM_LAYER ? 2 : 1;
     *saved = gradients ? numbers * n.groups * sizeof(float) : 0;
     *scratch = has_sums(call) ? bo_block_count(n.groups, n.each) * 2 * n.width * sizeof(float) : 0;
     return BO_OK;

@@ -7,7 +7,7 @@
 
 /* A call as its tasks see it. */
 typedef struct pooling {
-    bo_windows windows;
+    bo_grid windows;
     bo_pool_kind kind;
     size_t images, places[2], channels;
     int32_t *chosen; /* saved: of each number of y the place of its image; NULL: none */
@@ -16,9 +16,9 @@ typedef struct pooling {
 static pooling pooling_of(const bo_op_call *call)
 {
     const bo_pool_attributes *a = call->attributes;
-    pooling p = {.windows = bo_windows_resolve(&a->windows), .kind = a->kind, .channels = call->in[0].columns};
+    pooling p = {.windows = bo_grid_of(&a->windows), .kind = a->kind, .channels = call->in[0].columns};
     p.images = call->in[0].rows / (p.windows.size[0] * p.windows.size[1]);
-    for (size_t i = 0; i < 2; i++) p.places[i] = bo_windows_count(&p.windows, i);
+    for (size_t i = 0; i < 2; i++) p.places[i] = bo_grid_count(&p.windows, i);
     p.chosen = call->saved;
     return p;
 }

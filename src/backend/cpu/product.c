@@ -5,12 +5,12 @@
 #include "activate.h"
 #include "../shapes.h"
 
-enum { MOST = sizeof((bo_product_attributes *)0)->powers / sizeof(double) };
+enum { MOST = BO_PRODUCT_FACTORS };
 
 /* The power of factor i; 0: it is a itself. */
 static float power_of(const bo_op_call *call, size_t i)
 {
-    double power = ((const bo_product_attributes *)call->attributes)->powers[i];
+    double power = bo_product_power(call->attributes, i);
     return power == 1 ? 0 : (float)power;
 }
 

@@ -14,7 +14,7 @@ static rope rope_of(const bo_op_call *call)
 {
     const bo_rope_attributes *a = call->attributes;
     rope r = {.dim = a->dim, .rotated = a->rotated ? a->rotated : a->dim, .columns = call->in[0].columns};
-    bool halves = a->layout == BO_ROPE_HALVES;
+    bool halves = a->layout == BO_ROPE_LAYOUT_HALVES;
     r.partner = halves ? r.rotated / 2 : 1;
     r.step = halves ? 1 : 2;
     return r;

@@ -12,10 +12,10 @@ typedef struct format {
     float least, most;
 } format;
 
-static const format formats[BO_SMALL_COUNT] = {
-    [BO_SMALL_E4M3] = {3, 0x1p-6f, 448},
-    [BO_SMALL_E5M2] = {2, 0x1p-14f, 57344},
-    [BO_SMALL_BF16] = {7, 0, 0x1.FEp127f}, /* float32's exponents: its small numbers are cut like all others */
+static const format formats[BO_SMALL_FLOAT_COUNT] = {
+    [BO_SMALL_FLOAT_E4M3] = {3, 0x1p-6f, 448},
+    [BO_SMALL_FLOAT_E5M2] = {2, 0x1p-14f, 57344},
+    [BO_SMALL_FLOAT_BF16] = {7, 0, 0x1.FEp127f}, /* float32's exponents: its small numbers are cut like all others */
 };
 
 /* Of a size at least f->least: the bits that go are rounded away, ties to an even last one; a carry goes into the exponent
@@ -41,7 +41,7 @@ static float round_one(const format *f, float x)
 
 static void round_all(bo_small_float kind, size_t count, const float *from, bool add, float *to)
 {
-    if (kind == BO_SMALL_NONE) {
+    if (kind == BO_SMALL_FLOAT_NONE) {
         for (size_t i = 0; i < count; i++) bo_put(&to[i], add, from[i]);
         return;
     }

@@ -96,7 +96,7 @@ static bool convolution_is_faster(const bo_ssm_view *view)
 /* By attributes and shapes alone, so that forward and backward agree. */
 static bool convolves(const bo_ssm_view *view)
 {
-    if (view->attributes->form != BO_SSM_AUTO) return view->attributes->form == BO_SSM_CONVOLUTION;
+    if (view->attributes->form != BO_SSM_FORM_AUTO) return view->attributes->form == BO_SSM_FORM_CONVOLUTION;
     return convolution_is_faster(view);
 }
 
@@ -124,10 +124,10 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bool states = bo_spans_remember(call, &view.attributes->sequences);
     bo_ssm_transition(context, &view, systems);
     bool whole = convolves(&view);
-    if (whole && !states && tokens <= planned_tokens(&view))
-        bo_ssm_convolve(context, &view, tokens, systems, room);
+    if (whole && !states && tokens <= planned_tokens(&view)) bo_ssm_convolve(context, &view, tokens, systems, room);
     /* for a convolution nothing is saved, see sizes */
-    else bo_ssm_scan(context, &view, !whole, systems, room);
+    else
+        bo_ssm_scan(context, &view, !whole, systems, room);
     return BO_OK;
 }
 

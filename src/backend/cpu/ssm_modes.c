@@ -86,7 +86,7 @@ static void modes_of(const bo_kernels *kernels, const float step[L], const float
 
 static const float *row(const bo_ssm_view *view, size_t input, size_t channel)
 {
-    const bo_operand *in = &view->call->in[input];
+    const bo_tensor *in = &view->call->in[input];
     return (const float *)in->data + channel * in->columns;
 }
 

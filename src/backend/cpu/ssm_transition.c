@@ -1,5 +1,5 @@
 /* From parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and back with gradients: in double, a channel at a time. Formulas
- * stand in attributes.h.
+ * stand in operations.h.
  *
  * Gradients of complex numbers are derivatives by the real part plus i times those by the imaginary one: of f(z), analytic,
  * dz = conj(f'(z)) df. */
@@ -71,7 +71,7 @@ typedef struct channel {
 
 static const float *row(const channel *c, size_t input)
 {
-    const bo_operand *in = &c->view->call->in[input];
+    const bo_tensor *in = &c->view->call->in[input];
     return (const float *)in->data + c->index * in->columns;
 }
 

@@ -1,0 +1,82 @@
+/* The state of an optimizer as a safetensors file: named vectors, and the number of steps. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../io/tensors.h"
+#include "../kernels/kernels.h"
+#include "internal.h"
+#include "optim.h"
+
+/* Host copies of all vectors in one block, which `tensors` point into. */
+static bo_status read_states(bo_context *context, const bo_optimizer *o, bo_file_tensor *tensors, float *block)
+{
+    for (size_t i = 0; i < bo_optimizer_states(o); i++) {
+        const bo_optimizer_state state = bo_optimizer_state_at(o, i);
+        const size_t bytes = state.count * sizeof(float);
+        BO_TRY(o->backend->read(context, block, state.data, bytes));
+        tensors[i] = (bo_file_tensor){state.name, BO_F32, 1, {state.count}, block, bytes};
+        block += state.count;
+    }
+    return BO_OK;
+}
+
+bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *o, const char *path)
+{
+    const size_t count = bo_optimizer_states(o);
+    size_t floats = 0;
+    char done[24];
+    for (size_t i = 0; i < count; i++) floats += bo_optimizer_state_at(o, i).count;
+    snprintf(done, sizeof done, "%llu", (unsigned long long)bo_optimizer_steps(o));
+    const bo_meta meta = {"steps", done};
+    bo_file_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimizer's vectors");
+    float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimizer's vectors");
+    bo_status status = tensors && block ? read_states(context, o, tensors, block) : BO_MEMORY;
+    if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, &meta, 1);
+    bo_free(block);
+    bo_free(tensors);
+    return status;
+}
+
+static bo_status find_state(bo_context *context, const bo_tensors *file, const bo_optimizer_state *state,
+                            const bo_file_tensor **out)
+{
+    BO_TRY(bo_tensors_require(context, file, state->name, BO_F32, 1, &state->count, out));
+    if (bo_context_kernels(context)->finite(state->count, (*out)->data)) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite", bo_tensors_path(file),
+                   state->name);
+}
+
+static bo_status read_steps(bo_context *context, const bo_tensors *file, uint64_t *out)
+{
+    const char *done = bo_tensors_meta(file, "steps");
+    if (!done || !*done || strlen(done) > 19 || strspn(done, "0123456789") != strlen(done))
+        return bo_fail(context, BO_FORMAT, "%s: 'steps': expected a whole number, found %.40s", bo_tensors_path(file),
+                       done ? done : "none");
+    *out = strtoull(done, NULL, 10);
+    return BO_OK;
+}
+
+/* Everything is looked at before anything is changed. */
+static bo_status take(bo_context *context, bo_optimizer *o, const bo_tensors *file)
+{
+    const bo_file_tensor *tensor;
+    uint64_t steps = 0;
+    BO_TRY(read_steps(context, file, &steps));
+    for (int look = 1; look >= 0; look--)
+        for (size_t i = 0; i < bo_optimizer_states(o); i++) {
+            const bo_optimizer_state state = bo_optimizer_state_at(o, i);
+            BO_TRY(find_state(context, file, &state, &tensor));
+            if (!look) BO_TRY(o->backend->write(context, state.data, tensor->data, tensor->bytes));
+        }
+    bo_optimizer_set_steps(o, steps);
+    return BO_OK;
+}
+
+bo_status bo_optimizer_load(bo_context *context, bo_optimizer *o, const char *path)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take(context, o, file);
+    bo_tensors_close(file);
+    return status;
+}

@@ -1,0 +1,174 @@
+/* Operations from outside the library: a bo_op that calls the functions of a bo_operation_desc on plain memory. */
+#include <math.h>
+#include <string.h>
+#include "internal.h"
+
+static const size_t most_bytes = (size_t)1 << 48; /* of what is saved or scratch, as of a tensor */
+
+/* A node's attributes: the operation, its descriptor and name, and behind them what was recorded with it. One block. */
+typedef struct custom {
+    bo_op op;
+    bo_operation_desc desc;
+    size_t bytes; /* of the recorded attributes; 0: none */
+} custom;
+
+static size_t attributes_offset(void)
+{
+    return bo_padded_bytes(sizeof(custom));
+}
+
+static const custom *custom_of(const bo_op_call *call)
+{
+    return call->attributes;
+}
+
+/* ---- the caller's side --------------------------------------------------------------------------------------------- */
+
+/* A call as its author sees it; the arrays are its memory. */
+typedef struct custom_call {
+    bo_operation_call call;
+    float *din[BO_OP_INPUTS];
+    const float *dout[BO_OP_OUTPUTS];
+} custom_call;
+
+static const bo_operation_call *open_call(const bo_op_call *call, bool backward, custom_call *out)
+{
+    const custom *c = custom_of(call);
+    out->call = (bo_operation_call){.user = c->desc.user,
+                                    .attributes = c->bytes ? (const char *)c + attributes_offset() : NULL,
+                                    .inputs = call->inputs,
+                                    .outputs = c->desc.outputs,
+                                    .in = call->in,
+                                    .out = call->out,
+                                    .saved = call->saved,
+                                    .scratch = call->scratch,
+                                    .pass = call->pass};
+    if (!backward) return &out->call;
+    for (size_t i = 0; i < BO_OP_INPUTS; i++) out->din[i] = call->din[i];
+    for (size_t i = 0; i < BO_OP_OUTPUTS; i++) out->dout[i] = call->dout[i];
+    out->call.din = out->din;
+    out->call.dout = out->dout;
+    return &out->call;
+}
+
+/* A function that fails without a word still gets a sentence. */
+static bo_status judge(bo_context *context, const custom *c, bo_status status)
+{
+    if (status == BO_OK) return BO_OK;
+    const char *said = bo_context_error(context);
+    return bo_fail(context, status, "%s: %s", c->op.name, *said ? said : bo_status_string(status));
+}
+
+/* ---- bo_op --------------------------------------------------------------------------------------------------------- */
+
+static bo_status custom_shape(bo_context *context, bo_op_call *call)
+{
+    const custom *c = custom_of(call);
+    custom_call room;
+    bo_tensor outputs[BO_OP_OUTPUTS] = {{0}};
+    if (c->desc.inputs && call->inputs != c->desc.inputs)
+        return bo_fail(context, BO_INVALID, "%s: %zu inputs, expected %zu", c->op.name, call->inputs, c->desc.inputs);
+    for (size_t i = 0; !c->desc.shape && i < c->desc.outputs; i++)
+        outputs[i] = (bo_tensor){.rows = call->in[0].rows, .columns = call->in[0].columns};
+    bo_context_forget_error(context);
+    if (c->desc.shape) BO_TRY(judge(context, c, c->desc.shape(context, open_call(call, false, &room), outputs)));
+    for (size_t i = 0; i < c->desc.outputs; i++) {
+        const bo_tensor *out = &outputs[i];
+        if (!out->rows || !out->columns || (out->element != BO_ELEMENT_FLOAT32 && out->element != BO_ELEMENT_INT32))
+            return bo_fail(
+                context, BO_INVALID,
+                "%s: its shape function makes output %zu %zu x %zu with element %d, expected at least 1 x 1 of "
+                "float32 or int32",
+                c->op.name, i, out->rows, out->columns, (int)out->element);
+        call->out[i] = (bo_tensor){.element = out->element, .rows = out->rows, .columns = out->columns};
+    }
+    call->outputs = c->desc.outputs;
+    return BO_OK;
+}
+
+static bo_status custom_sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved,
+                              size_t *scratch)
+{
+    const custom *c = custom_of(call);
+    custom_call room;
+    *saved = *scratch = 0;
+    if (!c->desc.sizes) return BO_OK;
+    bo_context_forget_error(context);
+    BO_TRY(judge(context, c, c->desc.sizes(context, open_call(call, false, &room), gradients, saved, scratch)));
+    if (*saved >= most_bytes || *scratch >= most_bytes)
+        return bo_fail(context, BO_INVALID, "%s: asks for %zu bytes saved and %zu of scratch, expected less than 2^48",
+                       c->op.name, *saved, *scratch);
+    if (!gradients) *saved = 0;
+    return BO_OK;
+}
+
+static bo_status custom_forward(bo_context *context, const bo_op_call *call)
+{
+    const custom *c = custom_of(call);
+    custom_call room;
+    bo_context_forget_error(context);
+    return judge(context, c, c->desc.forward(context, open_call(call, false, &room)));
+}
+
+/* Authors only ever add: what nobody has written yet begins at zero. */
+static bo_status custom_backward(bo_context *context, const bo_op_call *call)
+{
+    const custom *c = custom_of(call);
+    custom_call room;
+    for (size_t i = 0; i < call->inputs; i++)
+        if (call->din[i] && !call->add[i])
+            memset(call->din[i], 0, call->in[i].rows * call->in[i].columns * sizeof(float));
+    bo_context_forget_error(context);
+    return judge(context, c, c->desc.backward(context, open_call(call, true, &room)));
+}
+
+static double custom_operations(bo_context *context, const bo_op_call *call)
+{
+    const custom *c = custom_of(call);
+    custom_call room;
+    (void)context;
+    double count = c->desc.operations ? c->desc.operations(open_call(call, false, &room)) : 0;
+    return isfinite(count) && count > 0 ? count : 0;
+}
+
+/* ---- recording ----------------------------------------------------------------------------------------------------- */
+
+static const char *complaint(const bo_graph *graph, const bo_operation_desc *desc, const void *attributes, size_t bytes,
+                             size_t count)
+{
+    if (!desc || !desc->name || !*desc->name) return "an operation of one's own needs a name";
+    if (!desc->forward) return "it has no forward";
+    if (!graph->backend->plain) return "the backend's memory cannot be read by functions of the caller";
+    if (desc->inputs > BO_OP_INPUTS || count > BO_OP_INPUTS || !count) return "expected 1 to 16 inputs";
+    if (desc->outputs > BO_OP_OUTPUTS) return "expected at most 4 outputs";
+    if (!attributes && bytes) return "the attributes are NULL, but they have bytes";
+    if (bytes >= most_bytes) return "attributes of 2^48 bytes or more";
+    return NULL;
+}
+
+bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *desc, const void *attributes,
+                               size_t attributes_bytes, size_t count, const bo_value *inputs)
+{
+    const char *wrong = complaint(graph, desc, attributes, attributes_bytes, count);
+    if (wrong) return bo_graph_fail(graph, "%s: %s", desc && desc->name ? desc->name : "custom operation", wrong);
+    if (graph->status != BO_OK) return 0;
+    if (bo_check_reserved(graph->context, "bo_operation_desc", desc->reserved) != BO_OK)
+        return bo_graph_fail(graph, "%s: %s", desc->name, bo_context_error(graph->context));
+    const size_t name = strlen(desc->name) + 1, at = attributes_offset(), end = at + bo_padded_bytes(attributes_bytes);
+    custom *c = bo_alloc(graph->context, 1, end + name, "an operation of one's own");
+    if (!c) return bo_graph_record(graph, NULL, NULL, 0, NULL);
+    if (attributes_bytes) memcpy((char *)c + at, attributes, attributes_bytes);
+    memcpy((char *)c + end, desc->name, name);
+    c->desc = *desc;
+    c->desc.outputs = desc->outputs ? desc->outputs : 1;
+    c->bytes = attributes_bytes;
+    c->op = (bo_op){.name = (char *)c + end,
+                    .reads_inputs = ~desc->unread_inputs,
+                    .reads_outputs = ~desc->unread_outputs,
+                    .shape = custom_shape,
+                    .sizes = custom_sizes,
+                    .forward = custom_forward,
+                    .backward = desc->backward ? custom_backward : NULL,
+                    .operations = custom_operations};
+    return bo_graph_record(graph, &c->op, c, count, inputs);
+}
