@@ -15,6 +15,7 @@
 #include <bochner/metrics.h>
 #include <bochner/model.h>
 #include <bochner/network.h>
+#include <bochner/nn.h>
 #include <bochner/operations.h>
 #include <bochner/optim.h>
 #include <bochner/plan.h>

@@ -43,8 +43,11 @@
 extern "C" {
 #endif
 
-/* ====================================================================================================================
- * Weights: named matrices in one block of memory, their gradients in another. Graphs declare them while they are recorded; a
+/* ==== Advanced ===================================================================================================== */
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* Weights are named matrices in one block of memory, their gradients in another. Graphs declare them while they are recorded; a
  * second graph over the same set finds them by name. */
 
 typedef struct bo_weights bo_weights;
@@ -116,7 +119,7 @@ BO_API void bo_weights_destroy(bo_weights *weights); /* may be NULL */
 BO_API bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight_desc *desc,
                                     size_t *index);
 BO_API size_t bo_weights_count(const bo_weights *weights);
-BO_API const bo_weight *bo_weights_at(const bo_weights *weights, size_t index);       /* index < count */
+BO_API const bo_weight *bo_weights_at(const bo_weights *weights, size_t index);       /* NULL past the end */
 BO_API const bo_weight *bo_weights_find(const bo_weights *weights, const char *name); /* NULL: there is none */
 /* Numbers in all weights; trained: in those that are not frozen. */
 BO_API size_t bo_weights_parameters(const bo_weights *weights, bool trained);
@@ -144,8 +147,7 @@ BO_API bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *
 BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path);
 BO_API bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path);
 
-/* ====================================================================================================================
- * Recording. */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_graph bo_graph;
 typedef uint32_t bo_value; /* a tensor of a graph; 0: none */
@@ -198,8 +200,7 @@ BO_API void bo_graph_keep_gradient(bo_graph *graph, bo_value value);
  * error unless it has one, and returns 0. */
 BO_API bo_value bo_graph_fail(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
 
-/* ====================================================================================================================
- * Compiling and running. */
+/* ---- compiling and running --------------------------------------------------------------------------------------- */
 
 /* Zero means the default in every field. */
 typedef struct bo_graph_compile_desc {
@@ -235,10 +236,9 @@ BO_API bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_gra
  * or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
 BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
 
-/* ====================================================================================================================
- * Operations of one's own.
- *
- * A descriptor of functions on plain memory. They are called from the thread that calls bo_graph_compile or bo_graph_run, one
+/* ---- operations of one's own ------------------------------------------------------------------------------------- */
+
+/* A descriptor of functions on plain memory. They are called from the thread that calls bo_graph_compile or bo_graph_run, one
  * at a time; inside forward and backward, bo_context_parallel (base.h) shares work among the context's threads. They must not
  * allocate in forward or backward (ask for scratch), must give the same bits for the same inputs, and report errors by
  * `return bo_context_fail(context, BO_INVALID, "…")`: the message gets scope and name in front. */

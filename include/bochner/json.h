@@ -24,7 +24,7 @@ typedef struct bo_json {
     FILE *out;
     bool line; /* objects on one line too: JSON lines */
     int depth;
-    int left_out; /* levels open beyond BO_JSON_DEPTH */
+    int left_out;              /* levels open beyond BO_JSON_DEPTH */
     bool some[BO_JSON_DEPTH];  /* the level already has an item */
     bool array[BO_JSON_DEPTH]; /* the level is an array */
 } bo_json;

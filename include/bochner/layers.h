@@ -20,6 +20,7 @@ typedef enum bo_mlp {
     BO_MLP_DEGREE_4 = 8,
     BO_MLP_DEGREE_E = 9,   /* (W_1 x) ∘ (W_2 x) ∘ softplus(W_3 x)^(e - 2) */
     BO_MLP_QUADRATIC = 10, /* xᵀ W_o x for each output o */
+    BO_MLP_CUSTOM = 100,   /* a function of the caller's (bo_custom_layer of model.h) */
 } bo_mlp;
 /* What lets tokens of a sequence see each other. */
 typedef enum bo_mixer {

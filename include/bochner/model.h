@@ -17,6 +17,7 @@
 
 #include <bochner/attention.h>
 #include <bochner/layers.h>
+#include <bochner/nn.h>
 #include <bochner/text.h>
 
 #ifdef __cplusplus
@@ -52,6 +53,31 @@ BO_API bool bo_model_task_parse(const char *name, bo_model_task *out);
 BO_API bool bo_pooling_parse(const char *name, bo_pooling *out);
 BO_API bool bo_cross_parse(const char *name, bo_cross *out);
 
+/* ---- advanced: a layer of one's own within a model ------------------------------------------------------------------- */
+
+/* Where a layer is recorded. Library-owned, valid during the call. */
+typedef struct bo_custom_place {
+    void *user;                        /* the layer's */
+    const char *prefix;                /* of the names of its weights: "model.layers.3.mlp" */
+    size_t layer;                      /* 0, 1, … */
+    bo_value x;                        /* rows x width: the residual stream, normalized */
+    bo_value residual;                 /* rows x width: the residual stream itself */
+    uint64_t stream;                   /* of a dropout of its own */
+    const struct bo_model_desc *model; /* with defaults filled in: width, hidden, bias, dropout, … */
+} bo_custom_place;
+
+/* A layer between the mixers. `record` records it on the graph by graph.h and nn.h, each row of x by itself, with weights whose
+ * names begin with the prefix, and returns the new residual stream: bo_nn_output(graph, "….down", hidden, place->residual, …)
+ * adds to it. It is called once per layer and graph, with other numbers of rows each time, and at another width where the
+ * parametrization compares with a base model; it must record the same layer each time. Threads that share the model may call
+ * it at once. Errors: `return bo_graph_fail(graph, "…")`. */
+typedef struct bo_custom_layer {
+    const char *name; /* in config.json; names the layer to bo_model_load_custom. The model keeps a copy */
+    bo_value (*record)(bo_graph *graph, const bo_custom_place *place);
+    void *user;           /* must outlive the model */
+    uint64_t reserved[4]; /* zero */
+} bo_custom_layer;
+
 /* Zero means the default, except layers, width, heads and context. */
 typedef struct bo_model_desc {
     size_t layers, width, heads;
@@ -70,6 +96,7 @@ typedef struct bo_model_desc {
     size_t state_rank; /* columns of P; 0: 1 */
     size_t kernel;     /* tokens that a convolution sees; 0: 4 where it stands beside an SSM, alone 64 */
     bo_mlp mlp;
+    bo_custom_layer custom_mlp; /* CUSTOM: the layer. `hidden` is for it to read */
     /* RANDOM_FEATURES: any kernel, function and draw; dim and features are filled in (features: `hidden`), kernel 0 is
      * RBF; gamma 0: so that normalized x are at distance one; seed 0: from `seed`. */
     bo_features_desc mlp_features;
@@ -127,6 +154,10 @@ BO_API void bo_model_destroy(bo_model *model); /* NULL is fine */
 /* A folder; "best" and "last" checkpoints of a training folder are found by themselves (last, unless it names one). What
  * config.json promises and model.safetensors does not hold is BO_FORMAT, with tensor, shape expected and found. */
 BO_API bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out);
+/* Likewise a model with a layer of one's own (BO_MLP_CUSTOM): the one of `layers` with the name that config.json has. Models
+ * without load as well. bo_model_load refuses such a model, with the layer's name. */
+BO_API bo_status bo_model_load_custom(bo_context *context, const char *folder, const bo_custom_layer *layers,
+                                      size_t count, bo_model **out);
 /* config.json, model.safetensors, tokenizer.json: each appears whole or not at all, model.safetensors last. */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder);
 /* Takes from `from` what fits by name and shape; the rest stays as drawn. What is new and what is left out goes to the log

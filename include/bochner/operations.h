@@ -17,6 +17,8 @@
 extern "C" {
 #endif
 
+/* ==== Advanced ===================================================================================================== */
+
 /* ---- tensors ------------------------------------------------------------------------------------------------------- */
 
 /* What a tensor consists of. BFLOAT16 and INT8 are for matrices that are only read: weights of a model that is not trained. */

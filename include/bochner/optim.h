@@ -80,7 +80,9 @@ BO_API bool bo_schedule_kind_parse(const char *name, bo_schedule_kind *out);
 BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
 BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
 
-/* ---- advanced: weights of one's own ---------------------------------------------------------------------------------- */
+/* ==== Advanced ===================================================================================================== */
+
+/* ---- weights of one's own ---------------------------------------------------------------------------------------------- */
 
 /* BO_INVALID for what makes no sense: a floor outside [0, 1], … */
 BO_API bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule);

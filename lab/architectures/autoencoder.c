@@ -7,7 +7,7 @@
 
 static bo_value linear(bo_graph *graph, const char *name, bo_value x, size_t out)
 {
-    return bo_nn_linear(graph, name, x, &(bo_linear_desc){.out = out, .bias = true});
+    return bo_nn_linear(graph, name, x, &(bo_linear_layer){.out = out, .bias = true});
 }
 
 static bo_status open(lab_run *run, const lab_autoencoder_desc *desc, lab_autoencoder *out)

@@ -166,8 +166,11 @@ static const char *architecture_of(bo_model_task task)
 void bo_config_free(bo_config *config)
 {
     bo_labels_free(config->labels, config->desc.classes);
+    bo_free(config->custom);
     config->labels = NULL;
+    config->custom = NULL;
     config->desc.labels = NULL;
+    config->desc.custom_mlp.name = NULL;
 }
 
 /* ---- a task, out ----------------------------------------------------------------------------------------------------- */
@@ -316,14 +319,19 @@ static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "s
                                                "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
                                                "quadratic"};
 
+static const char custom_act[] = "custom";
+
 static const char *act_text(unsigned value)
 {
+    if (value == BO_MLP_CUSTOM) return custom_act;
     return value < BO_MLP_COUNT ? acts[value] : NULL;
 }
 
 static bool act_parse(const char *text, unsigned *out)
 {
-    return find(text, acts, BO_MLP_COUNT, out);
+    if (strcmp(text, custom_act) != 0) return find(text, acts, BO_MLP_COUNT, out);
+    *out = BO_MLP_CUSTOM;
+    return true;
 }
 
 static const char *const normalizers[BO_NORMALIZER_COUNT] = {"sum", "none"};
@@ -457,6 +465,10 @@ static void write_numbers(bo_json_text *text, const bo_model_desc *desc)
 static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
 {
     if (desc->degree_heads) write_more(text, degree_fields, COUNT(degree_fields), desc);
+    if (desc->mlp == BO_MLP_CUSTOM) {
+        bo_json_raw(text, ",\n  \"custom_mlp\": ");
+        bo_json_string(text, desc->custom_mlp.name);
+    }
     if (desc->mlp != BO_MLP_RANDOM_FEATURES) return;
     bo_json_raw(text, ",\n  \"mlp_features\": {");
     bo_config_fields_write(text, mlp_fields, COUNT(mlp_fields), desc, "    ");
@@ -548,6 +560,16 @@ static bo_status read_mlp(bo_context *context, const char *where, const cJSON *j
     return bo_config_fields_read(context, place, mlp_fields, COUNT(mlp_fields), true, NULL, features, out);
 }
 
+static bo_status read_custom(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "custom_mlp"));
+    if (!name || !*name)
+        return bo_fail(context, BO_FORMAT, "%s: \"custom_mlp\" should be the name of the custom layer", where);
+    out->custom = bo_strdup(context, name);
+    out->desc.custom_mlp.name = out->custom;
+    return out->custom ? BO_OK : BO_MEMORY;
+}
+
 static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_part part,
                                 bo_model_desc *out)
 {
@@ -579,6 +601,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_mixer(context, where, json, &out->desc));
     BO_TRY(read_numbers(context, where, json, &out->desc));
     BO_TRY(read_mlp(context, where, json, &out->desc));
+    if (out->desc.mlp == BO_MLP_CUSTOM) BO_TRY(read_custom(context, where, json, out));
     BO_TRY(read_task(context, where, json, out));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));

@@ -15,6 +15,7 @@ typedef struct bo_config {
     bool knows_tokenizer; /* it was made with one of this fingerprint */
     uint64_t tokenizer_fingerprint;
     char **labels; /* desc.labels are these; bo_config_free frees them */
+    char *custom;  /* desc.custom_mlp.name is this, likewise; its function is the caller's to give */
 } bo_config;
 
 /* Freed with bo_free. */

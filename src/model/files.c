@@ -237,6 +237,7 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const char *
 static double least_mlp(const bo_model_desc *d)
 {
     double matrix = (double)d->hidden * (double)d->width;
+    if (d->mlp == BO_MLP_CUSTOM) return 0;
     if (d->mlp == BO_MLP_QUADRATIC) return matrix * (double)d->hidden;
     return d->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
 }
@@ -302,8 +303,30 @@ static bo_status read_tensors(bo_context *context, bo_model *model, bo_family fa
     return status;
 }
 
+/* Layers of the caller's own, by name. */
+typedef struct custom_layers {
+    const bo_custom_layer *at;
+    size_t count;
+} custom_layers;
+
+/* The function that config.json can only name. */
+static bo_status find_custom(bo_context *context, const char *where, const custom_layers *layers, bo_custom_layer *out)
+{
+    const char *name = out->name;
+    for (size_t i = 0; i < layers->count; i++) {
+        if (!layers->at[i].name || strcmp(layers->at[i].name, name) != 0) continue;
+        *out = layers->at[i];
+        return BO_OK;
+    }
+    return bo_fail(
+        context, BO_UNSUPPORTED,
+        "%s: the MLP is the custom layer '%.60s', a function of the program that made the model: load it with "
+        "bo_model_load_custom and a bo_custom_layer of that name",
+        where, name);
+}
+
 static bo_status load(bo_context *context, const char *folder, const char *config_path, const char *weights_path,
-                      bo_model **out)
+                      const custom_layers *layers, bo_model **out)
 {
     bo_mapping text;
     bo_config config;
@@ -313,6 +336,7 @@ static bo_status load(bo_context *context, const char *folder, const char *confi
     BO_TRY(bo_mapping_open(context, config_path, &text));
     bo_status status = bo_config_read(context, config_path, text.data, text.size, &config);
     bo_mapping_close(&text);
+    if (status == BO_OK && config.custom) status = find_custom(context, config_path, layers, &config.desc.custom_mlp);
     if (status == BO_OK) status = load_tokenizer(context, folder, &config, &tokenizer);
     if (status == BO_OK)
         status = blame_file(context, bo_model_resolve(context, &config.desc, tokenizer, &resolved), config_path);
@@ -359,6 +383,12 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
 
 bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
 {
+    return bo_model_load_custom(context, folder, NULL, 0, out);
+}
+
+bo_status bo_model_load_custom(bo_context *context, const char *folder, const bo_custom_layer *layers, size_t count,
+                               bo_model **out)
+{
     BO_SPAN(context, "data", "load model");
     if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
     *out = NULL;
@@ -366,7 +396,8 @@ bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
     if (!bo_model_is_folder(folder) && holds(folder, "adapter_config.json")) return load_merged(context, folder, out);
     char *config = bo_model_path(context, folder, "config.json"),
          *weights = bo_model_path(context, folder, "model.safetensors");
-    bo_status status = config && weights ? load(context, folder, config, weights, out) : BO_MEMORY;
+    bo_status status =
+        config && weights ? load(context, folder, config, weights, &(custom_layers){layers, count}, out) : BO_MEMORY;
     bo_free(config);
     bo_free(weights);
     return status;

@@ -261,7 +261,7 @@ static bo_value summarize(const translating *r, bo_value encoded)
 static bo_value add_summary(const translating *r, bo_value summary, bo_value x)
 {
     bo_graph_scope(r->out->graph, "summary");
-    bo_linear_desc desc = {
+    bo_linear_layer desc = {
         .out = r->model->desc.width, .bias = r->model->desc.bias, .init = {.law = BO_WEIGHT_LAW_ZERO}, .residual = x};
     return bo_nn_linear(r->out->graph, "model.summary", summary, &desc);
 }

@@ -1,6 +1,8 @@
 /* What stands between the mixers: sizes of every kind, and the maps of random features, one per layer. */
+#include <string.h>
 #include "../base/rng.h"
 #include "../nn/nn.h"
+#include "../text/unicode.h"
 #include "internal.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
@@ -58,8 +60,23 @@ static bo_status resolve_features(bo_context *context, size_t most, bo_model_des
     return BO_OK;
 }
 
+/* Its name stands in a file and in messages. */
+static bo_status check_custom(bo_context *context, const bo_custom_layer *layer)
+{
+    enum { MOST_NAME = 63 };
+    BO_TRY(bo_check_reserved(context, "bo_custom_layer", layer->reserved));
+    if (!layer->name || !*layer->name || strlen(layer->name) > MOST_NAME ||
+        bo_utf8_has_control(layer->name, strlen(layer->name)))
+        REFUSE("custom_mlp needs a name of 1 to %d bytes without control characters", MOST_NAME);
+    if (!layer->record) REFUSE("custom_mlp '%s' has no function that records it", layer->name);
+    return BO_OK;
+}
+
 bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d)
 {
+    if (d->mlp == BO_MLP_CUSTOM) BO_TRY(check_custom(context, &d->custom_mlp));
+    if (d->mlp != BO_MLP_CUSTOM && (d->custom_mlp.name || d->custom_mlp.record))
+        REFUSE("custom_mlp belongs to the MLP custom, found it with %s", bo_mlp_name(d->mlp));
     if (d->degree_heads && !has_degree(d->mlp))
         REFUSE("degree_heads belongs to MLPs of a degree, found %zu with %s", d->degree_heads, bo_mlp_name(d->mlp));
     if (d->mlp != BO_MLP_RANDOM_FEATURES) d->mlp_features = (bo_features_desc){0};

@@ -108,6 +108,11 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
     if (status == BO_OK) status = bo_labels_copy(context, &model->desc, &model->labels);
     model->desc.labels = (const char *const *)model->labels; /* the caller's no more */
+    if (status == BO_OK && model->desc.custom_mlp.name) {
+        model->custom = bo_strdup(context, model->desc.custom_mlp.name);
+        status = model->custom ? BO_OK : BO_MEMORY;
+    }
+    model->desc.custom_mlp.name = model->custom;
     if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, 0, &model->attentions);
     if (status == BO_OK) describe_attentions(model);
     if (status == BO_OK) status = bo_mlp_maps_create(context, &model->desc, &model->mlp_maps);
@@ -146,6 +151,7 @@ void bo_model_destroy(bo_model *model)
     bo_attentions_destroy(model->attentions, &model->desc);
     bo_mlp_maps_destroy(model->mlp_maps, &model->desc);
     bo_labels_free(model->labels, model->desc.classes);
+    bo_free(model->custom);
     bo_tokenizer_destroy(model->owned);
     bo_free(model);
 }
@@ -221,6 +227,7 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     if (d->parametrization || d->storage)
         hash = hash_bytes(hash, rules, sizeof rules); /* others keep their old number */
     hash = hash_task(hash, d);
+    if (model->custom) hash = hash_bytes(hash, model->custom, strlen(model->custom) + 1);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         hash = hash_bytes(hash, weight->name, strlen(weight->name) + 1);

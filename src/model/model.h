@@ -36,6 +36,7 @@ static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part) 
 struct bo_model {
     bo_model_desc desc;
     char **labels; /* desc.labels are these; NULL: the task has none */
+    char *custom;  /* desc.custom_mlp.name is this; NULL: the MLP is another */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the same where bo_model_load made it, else NULL */
     bo_weights *weights;

@@ -63,7 +63,8 @@ enum { FEW = 8 };
 static bool is_steep(const bo_model_desc *d)
 {
     if (d->layers <= FEW) return false;
-    return d->mlp >= BO_MLP_DEGREE_2 || (d->mixer >= BO_MIXER_DEGREE_2 && d->mixer <= BO_MIXER_DEGREE_E);
+    const bool degree = d->mlp >= BO_MLP_DEGREE_2 && d->mlp <= BO_MLP_QUADRATIC;
+    return degree || (d->mixer >= BO_MIXER_DEGREE_2 && d->mixer <= BO_MIXER_DEGREE_E);
 }
 
 bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
@@ -144,6 +145,25 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, normed, x, s->positions, &desc);
 }
 
+/* A layer of the caller's own, and whether it is one. */
+static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_value normed, bo_value x)
+{
+    const bo_custom_layer *desc = &s->model->desc.custom_mlp;
+    bo_custom_place place = {.user = desc->user,
+                             .prefix = prefix,
+                             .layer = layer,
+                             .x = normed,
+                             .residual = x,
+                             .stream = bo_nn_stream(s->number + layer, 1),
+                             .model = &s->model->desc};
+    if (!x) return 0; /* something went wrong before */
+    const bo_value y = desc->record(s->graph, &place);
+    const size_t rows = bo_graph_rows(s->graph, y), columns = bo_graph_columns(s->graph, y);
+    if (rows == bo_graph_rows(s->graph, x) && columns == bo_graph_columns(s->graph, x)) return y;
+    return bo_graph_fail(s->graph, "custom layer '%s' makes %zu x %zu, expected the %zu x %zu of the residual stream",
+                         desc->name, rows, columns, bo_graph_rows(s->graph, x), bo_graph_columns(s->graph, x));
+}
+
 static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, bo_value x)
 {
     const bo_model_desc *d = &s->model->desc;
@@ -158,6 +178,7 @@ static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, bo_valu
     if (d->mlp == BO_MLP_NONE) return x;
     bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
     bo_value normed = bo_stack_norm(s, bo_nn_join(prefix, ".post_attention_layernorm").text, x);
+    if (d->mlp == BO_MLP_CUSTOM) return custom(s, layer, bo_nn_join(prefix, ".mlp").text, normed, x);
     return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, x, &desc);
 }
 

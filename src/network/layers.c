@@ -21,7 +21,7 @@ static bo_value record_linear(bo_recorder *r)
     const bool last = r->layer == &r->network->layers[r->network->output];
     r->shape.channels = r->options->width.value;
     return bo_nn_linear(r->graph, r->layer->name, r->in[0],
-                        &(bo_linear_desc){.out = r->shape.channels,
+                        &(bo_linear_layer){.out = r->shape.channels,
                                           .bias = r->options->bias,
                                           .role = last ? BO_WEIGHT_ROLE_HEAD : BO_WEIGHT_ROLE_MATRIX});
 }
@@ -470,8 +470,8 @@ static bo_value record_graph(bo_recorder *r)
     /* These names are in files, and first values follow from them: the spelling stays. */
     const bo_nn_name own = bo_nn_join(r->layer->name, ".self"), theirs = bo_nn_join(r->layer->name, ".neighbours");
     bo_value kept =
-        bo_nn_linear(r->graph, own.text, r->in[0], &(bo_linear_desc){.out = width, .bias = r->options->bias});
-    return bo_nn_linear(r->graph, theirs.text, seen, &(bo_linear_desc){.out = width, .residual = kept});
+        bo_nn_linear(r->graph, own.text, r->in[0], &(bo_linear_layer){.out = width, .bias = r->options->bias});
+    return bo_nn_linear(r->graph, theirs.text, seen, &(bo_linear_layer){.out = width, .residual = kept});
 }
 
 static const bo_layer_field message_fields[] = {

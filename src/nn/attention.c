@@ -23,7 +23,7 @@ typedef struct recorder {
 
 /* ---- what attention takes beside q, k, v: each returns no value where the kind does not take it --------------------- */
 
-static bo_value project(const recorder *r, const char *suffix, bo_value x, const bo_linear_desc *desc)
+static bo_value project(const recorder *r, const char *suffix, bo_value x, const bo_linear_layer *desc)
 {
     return bo_nn_linear(r->graph, bo_nn_join(r->prefix, suffix).text, x, desc);
 }
@@ -35,12 +35,17 @@ static bo_value give_log_gate(const recorder *r)
     bo_weight_init bias = {.law = BO_WEIGHT_LAW_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
     if (!width || !r->keys) return 0;
     if (!bo_attention_has(r->kind, BO_TRAIT_CHANNELS)) {
-        bo_linear_desc gate = {.out = heads, .bias = true, .role = BO_WEIGHT_ROLE_VECTOR, .bias_init = bias};
+        bo_linear_layer gate = {.out = heads, .bias = true, .role = BO_WEIGHT_ROLE_VECTOR, .bias_init = bias};
         return bo_nn_unary(r->graph, project(r, ".g_proj", r->keys, &gate), BO_UNARY_LOG_SIGMOID, 1, 0);
     }
-    bo_value low = project(r, ".gk_proj.0", r->keys, &(bo_linear_desc){.out = GATE_RANK});
-    bo_value high = project(r, ".gk_proj.1", low, &(bo_linear_desc){.out = heads * width, .bias = true});
+    bo_value low = project(r, ".gk_proj.0", r->keys, &(bo_linear_layer){.out = GATE_RANK});
+    bo_value high = project(r, ".gk_proj.1", low, &(bo_linear_layer){.out = heads * width, .bias = true});
     return bo_nn_unary(r->graph, high, BO_UNARY_LOG_SIGMOID, 1.0 / GLA_TEMPERATURE, 0);
+}
+
+static double sigma_of(const recorder *r)
+{
+    return r->layer->sigma != 0 ? r->layer->sigma : 1;
 }
 
 static bo_value give_sigma(const recorder *r)
@@ -48,7 +53,7 @@ static bo_value give_sigma(const recorder *r)
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_SIGMA)) return 0;
     return bo_nn_parameter(r->graph, r->prefix, ".sigma", 2, shape,
-                           (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = r->layer->sigma});
+                           (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = sigma_of(r)});
 }
 
 static bo_value map_matrix(const recorder *r, const char *suffix)
@@ -95,7 +100,7 @@ static bo_value give_mix(const recorder *r)
 static bo_value give_beta(const recorder *r)
 {
     if (!bo_attention_has(r->kind, BO_TRAIT_BETA) || !r->keys) return 0;
-    bo_linear_desc desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_ROLE_VECTOR};
+    bo_linear_layer desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_ROLE_VECTOR};
     return bo_nn_unary(r->graph, project(r, ".b_proj", r->keys, &desc), BO_UNARY_SIGMOID, 1, 0);
 }
 
@@ -145,7 +150,7 @@ static double first_gain(const recorder *r)
 {
     const bo_attention_desc *d = r->kind;
     bool estimates = bo_attention_has(d, BO_TRAIT_PROPOSAL);
-    return estimates && d->scale > 0 ? r->layer->sigma / sqrt(d->scale * (double)d->dim) : 1;
+    return estimates && d->scale > 0 ? sigma_of(r) / sqrt(d->scale * (double)d->dim) : 1;
 }
 
 static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_value positions)
@@ -168,9 +173,9 @@ static void project_qkv(const recorder *r, bo_value *qkv)
     static const char *const suffixes[] = {".q_proj", ".k_proj", ".v_proj"};
     const bo_attention_desc *d = r->kind;
     bool bias = r->layer->bias;
-    bo_linear_desc descs[3] = {{.out = d->heads * d->dim, .bias = bias},
-                               {.out = d->key_heads * d->dim, .bias = bias},
-                               {.out = d->key_heads * d->value_dim, .bias = bias}};
+    bo_linear_layer descs[3] = {{.out = d->heads * d->dim, .bias = bias},
+                                {.out = d->key_heads * d->dim, .bias = bias},
+                                {.out = d->key_heads * d->value_dim, .bias = bias}};
     if (r->x == r->keys) {
         bo_nn_linears(r->graph, r->prefix, r->x, 3, suffixes, descs, qkv);
         return;
@@ -218,12 +223,14 @@ bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_va
         out = bo_nn_norm(
             graph, bo_nn_join(prefix, ".o_norm").text, out,
             &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim, .epsilon = desc->epsilon});
-    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 0));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".o_proj").text, out, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_attention_layer *desc)
 {
+    if (!desc->attention) return bo_graph_fail(graph, "%s: no attention is given", prefix);
     return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, desc), residual, desc);
 }

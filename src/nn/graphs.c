@@ -21,8 +21,8 @@ bo_value bo_nn_message(bo_graph *graph, const char *prefix, bo_value states, con
                        const bo_aggregate_layer *desc)
 {
     bo_nn_name inward = bo_nn_join(prefix, ".message"), outward = bo_nn_join(prefix, ".update");
-    bo_value messages = bo_nn_linear(graph, inward.text, states, &(bo_linear_desc){.out = hidden});
+    bo_value messages = bo_nn_linear(graph, inward.text, states, &(bo_linear_layer){.out = hidden});
     messages = bo_nn_unary(graph, messages, BO_UNARY_TANH, 1, 0);
     messages = bo_nn_aggregate(graph, messages, edges, desc);
-    return bo_nn_output(graph, outward.text, messages, states, false, 0, 0);
+    return bo_nn_output(graph, outward.text, messages, states, NULL);
 }

@@ -4,26 +4,11 @@
 
 #include "nn.h"
 
-/* Streams of dropout: the embedding's is 0, a layer has the next ones. */
-enum { BO_NN_STREAMS = 2 };
-static inline uint64_t bo_nn_stream(size_t layer, size_t which)
-{
-    return 1 + (uint64_t)layer * BO_NN_STREAMS + which;
-}
-
 /* At unit scale the factor that keeps numbers of size 1 so, 1/√in, stands in front of the weight instead of in it; of the
  * head 1/in (2407.17465, Table 2). */
 void bo_nn_take_scale_out(bo_weight_desc *w, size_t in);
 /* What keeps f(x) of size 1 for x ~ N(0, 1) at unit scale, 1 / √E f(x)²; else 1. */
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
-/* The projection back to the residual's width, with dropout, added to the residual. It begins at zero, so that a layer
- * begins as the identity (1901.09321); at unit scale it takes its share of the sum instead (2407.17465). */
-bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
-                      uint64_t stream);
-/* The same of `factor` x. */
-bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double factor, bo_value residual, bool bias,
-                       double dropout, uint64_t stream);
-
 /* bo_nn_attention in two parts: the heads' outputs, and what follows: their norm and the projection added to `residual`. */
 bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
                       const bo_attention_layer *desc);

@@ -21,7 +21,20 @@ static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"sta
 static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8"};
 static const char *const lora_init_names[BO_LORA_INIT_COUNT] = {"zero", "random", "weight", "gradient"};
 
-BO_NAMED(mlp, bo_mlp, mlp_names)
+/* CUSTOM has a name and is not parsed: no text makes the function that it needs. */
+const char *bo_mlp_name(bo_mlp kind)
+{
+    if (kind == BO_MLP_CUSTOM) return "custom";
+    return (unsigned)kind < BO_MLP_COUNT ? mlp_names[kind] : NULL;
+}
+
+bool bo_mlp_parse(const char *name, bo_mlp *out)
+{
+    int found = bo_find_name(name, mlp_names, BO_MLP_COUNT);
+    if (found >= 0) *out = (bo_mlp)found;
+    return found >= 0;
+}
+
 BO_NAMED(norm, bo_norm, norm_names)
 BO_NAMED(positions, bo_positions, position_names)
 BO_NAMED(mixer, bo_mixer, mixer_names)
@@ -69,7 +82,7 @@ void bo_nn_take_scale_out(bo_weight_desc *w, size_t in)
     w->init.b *= root;
 }
 
-static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_linear_desc *desc)
+static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_linear_layer *desc)
 {
     bo_nn_name name = bo_nn_join(prefix, ".weight");
     bo_weight_desc w = {.name = name.text,
@@ -96,7 +109,7 @@ static bo_value add_residual(bo_graph *graph, bo_value y, bo_value residual, dou
 }
 
 /* What stands in front of a weight: the parametrization's and the layer's. */
-static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_desc *desc)
+static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_layer *desc)
 {
     const bo_weight *w = bo_graph_weight_of(graph, weight);
     return (w ? w->scale : 1) * (desc->factor != 0 ? desc->factor : 1);
@@ -104,7 +117,7 @@ static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_d
 
 /* In float8 x and W are E4M3 and the gradient of what they make is E5M2; that of the residual is not, so it is added apart. */
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
-                   const bo_linear_desc *descs, bo_value *out)
+                   const bo_linear_layer *descs, bo_value *out)
 {
     bool float8 = rules_of(graph)->float8, fused = descs[0].residual != 0 && !float8;
     bo_linear_attributes attributes = {
@@ -130,7 +143,7 @@ void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count
         out[i] = bo_nn_adapted(graph, names[i].text, descs[i].role, attributes.scale, x, out[i]);
 }
 
-bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc)
+bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc)
 {
     bo_value out = 0;
     const char *const suffix = "";
@@ -140,7 +153,7 @@ bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_
 
 /* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for the branch number l of N, so that x begins to count as
  * much as half of all branches (2407.17465, appendix F, with its ratios at 1). No branch begins at zero then. */
-static void balance(bo_graph *graph, bo_linear_desc *desc)
+static void balance(bo_graph *graph, bo_linear_layer *desc)
 {
     const bo_rules *rules = rules_of(graph);
     double all = rules->branches ? (double)rules->branches : 2, branch = (double)bo_graph_branch(graph);
@@ -151,25 +164,20 @@ static void balance(bo_graph *graph, bo_linear_desc *desc)
     desc->factor = tau * desc->keep;
 }
 
-bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
-                      uint64_t stream)
+bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_output_layer *desc)
 {
-    return bo_nn_readout(graph, prefix, x, 1, residual, bias, dropout, stream);
-}
-
-bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double factor, bo_value residual, bool bias,
-                       double dropout, uint64_t stream)
-{
-    bo_linear_desc desc = {
-        .out = bo_graph_columns(graph, residual), .bias = bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};
-    balance(graph, &desc);
-    desc.factor *= factor;
-    if (dropout == 0) {
-        desc.residual = residual;
-        return bo_nn_linear(graph, prefix, x, &desc);
+    static const bo_output_layer usual = {0};
+    if (!desc) desc = &usual;
+    bo_linear_layer linear = {
+        .out = bo_graph_columns(graph, residual), .bias = desc->bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};
+    balance(graph, &linear);
+    if (desc->factor != 0) linear.factor *= desc->factor;
+    if (desc->dropout == 0) {
+        linear.residual = residual;
+        return bo_nn_linear(graph, prefix, x, &linear);
     }
-    bo_value y = bo_nn_dropout(graph, bo_nn_linear(graph, prefix, x, &desc), dropout, stream);
-    return add_residual(graph, y, residual, desc.keep);
+    bo_value y = bo_nn_dropout(graph, bo_nn_linear(graph, prefix, x, &linear), desc->dropout, desc->stream);
+    return add_residual(graph, y, residual, linear.keep);
 }
 
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function)
@@ -207,13 +215,14 @@ bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, s
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc)
 {
     bool layer = desc->kind == BO_NORM_LAYER;
+    const size_t width = desc->width ? desc->width : bo_graph_columns(graph, x);
     bo_weight_init gain = {.law = BO_WEIGHT_LAW_ONE};
     if (desc->gain != 0) gain = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = desc->gain};
-    bo_value inputs[3] = {x, bo_nn_vector(graph, prefix, ".weight", desc->width, gain)};
-    if (layer) inputs[2] = bo_nn_vector(graph, prefix, ".bias", desc->width, (bo_weight_init){0});
+    bo_value inputs[3] = {x, bo_nn_vector(graph, prefix, ".weight", width, gain)};
+    if (layer) inputs[2] = bo_nn_vector(graph, prefix, ".bias", width, (bo_weight_init){0});
     bo_norm_attributes attributes = {.kind = layer ? BO_NORM_LAYER : BO_NORM_RMS,
-                                     .width = desc->width,
-                                     .epsilon = desc->epsilon,
+                                     .width = width,
+                                     .epsilon = desc->epsilon != 0 ? desc->epsilon : 1e-6,
                                      .gain = true,
                                      .bias = layer};
     return bo_graph_one(graph, BO_OPERATION_NORM, &attributes, layer ? 3 : 2, inputs);
@@ -256,6 +265,6 @@ bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v,
     bo_value product = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){u, v});
     bo_value difference = bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){u, bo_graph_scale(graph, v, -1)});
     bo_value all = bo_graph_concat(graph, 4, (bo_value[]){u, v, product, difference});
-    bo_value x = bo_nn_linear(graph, prefix, all, &(bo_linear_desc){.out = hidden, .bias = true});
+    bo_value x = bo_nn_linear(graph, prefix, all, &(bo_linear_layer){.out = hidden, .bias = true});
     return bo_nn_unary(graph, x, BO_UNARY_GELU, bo_nn_unit_factor(graph, BO_UNARY_GELU), 0);
 }

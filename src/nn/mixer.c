@@ -38,7 +38,7 @@ static bo_value recurrent_matrix(bo_graph *graph, const char *prefix, const bo_r
 
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc)
 {
-    bo_linear_desc inward = {.out = bo_recurrent_gates(desc->cell) * desc->size};
+    bo_linear_layer inward = {.out = bo_recurrent_gates(desc->cell) * desc->size};
     bo_recurrent_attributes attributes = {.cell = desc->cell,
                                           .sequences = {.tokens = desc->tokens,
                                                         .most_sequences = desc->most_sequences,
@@ -75,8 +75,9 @@ static bo_value recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x,
     (void)positions;
     bo_recurrent_layer layer = layer_of(desc);
     bo_value hidden = bo_nn_recurrent(graph, prefix, x, &layer);
-    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, hidden, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 0));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".out_proj").text, hidden, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 static size_t recurrent_mixer_bytes(const bo_mixer_layer *desc)
@@ -97,7 +98,7 @@ static size_t recurrent_mixer_bytes(const bo_mixer_layer *desc)
 static void project(bo_graph *graph, const char *prefix, bo_value x, const bo_mixer_layer *desc, bo_value out[2])
 {
     static const char *const suffixes[] = {".gate_proj", ".in_proj"};
-    bo_linear_desc inward = {.out = desc->width, .bias = desc->bias}, both[2] = {inward, inward};
+    bo_linear_layer inward = {.out = desc->width, .bias = desc->bias}, both[2] = {inward, inward};
     bo_nn_linears(graph, prefix, x, 2, suffixes, both, out);
 }
 
@@ -106,8 +107,9 @@ static bo_value finish(bo_graph *graph, const char *prefix, bo_value gate, bo_va
 {
     bo_unary_attributes silu = {.function = BO_UNARY_SILU, .factor = bo_nn_unit_factor(graph, BO_UNARY_SILU)};
     bo_value y = bo_graph_one(graph, BO_OPERATION_GLU, &silu, 2, (bo_value[]){gate, mixed});
-    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 0));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".out_proj").text, y, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
@@ -230,18 +232,19 @@ static bo_value degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, 
                                const bo_mixer_layer *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1"};
-    bo_linear_desc inward = {.out = desc->width, .bias = desc->bias};
+    bo_linear_layer inward = {.out = desc->width, .bias = desc->bias};
     bo_ssm_layer systems = systems_of(desc);
     const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
     bo_value parts[2] = {0};
     (void)positions; /* T knows the distance of tokens */
-    bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_desc[]){inward, inward}, parts);
+    bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_layer[]){inward, inward}, parts);
     parts[1] = bo_nn_systems(graph, prefix, parts[1], &systems);
     bo_value y = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
     y = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, y,
                    &(bo_norm_layer){.width = desc->width / heads, .epsilon = BO_NN_SOFT});
-    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 0));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".out_proj").text, y, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 /* Degrees 3, 4 and e. */
@@ -252,7 +255,7 @@ static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo
     layer.epsilon = BO_NN_SOFT;
     bo_value out = bo_nn_attend(graph, prefix, x, positions, &layer);
     if (desc->kind == BO_MIXER_DEGREE_4) {
-        bo_linear_desc factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
+        bo_linear_layer factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
         bo_value parts[2] = {out, bo_nn_linear(graph, bo_nn_join(prefix, ".f_proj").text, x, &factor)};
         out = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
     }

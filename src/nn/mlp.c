@@ -33,8 +33,10 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
     bo_value scaled = bo_graph_one(graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){x, s});
     bo_value z = bo_graph_one(graph, BO_OPERATION_FEATURES, &map, 1, &scaled);
     double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1, whatever its length */
-    return bo_nn_readout(graph, bo_nn_join(prefix, ".down_proj").text, z, size, residual, desc->bias, desc->dropout,
-                         bo_nn_stream(desc->layer, 1));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".down_proj").text, z, residual,
+        &(bo_output_layer){
+            .bias = desc->bias, .factor = size, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
 }
 
 /* ====================================================================================================================
@@ -55,10 +57,10 @@ bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, c
     static const char *const suffixes[] = {".factors.0", ".factors.1", ".factors.2", ".factors.3"};
     const bool between = desc->kind == BO_MLP_DEGREE_E;
     const size_t factors = between ? 3 : 2 + (size_t)(desc->kind - BO_MLP_DEGREE_2);
-    bo_linear_desc inward = {.out = desc->hidden, .bias = desc->bias};
+    bo_linear_layer inward = {.out = desc->hidden, .bias = desc->bias};
     bo_product_attributes product = {0};
     bo_value parts[4] = {0};
-    bo_nn_linears(graph, prefix, x, factors, suffixes, (bo_linear_desc[]){inward, inward, inward, inward}, parts);
+    bo_nn_linears(graph, prefix, x, factors, suffixes, (bo_linear_layer[]){inward, inward, inward, inward}, parts);
     if (between) {
         parts[2] = bo_nn_unary(graph, parts[2], BO_UNARY_SOFTPLUS, 1, 0);
         product.third = BO_NN_E - 2;
@@ -70,8 +72,9 @@ bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, c
 static bo_value degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
     bo_value y = bo_nn_degree_product(graph, prefix, x, desc);
-    return bo_nn_output(graph, bo_nn_join(prefix, ".down_proj").text, y, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 1));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".down_proj").text, y, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
 }
 
 /* y_o = zᵀ W_o z for every column o of the residual, with z of `hidden` columns: a projection of x, normalized, or, as wide
@@ -84,7 +87,7 @@ static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_va
         .name = name.text, .rank = 2, .shape = (size_t[]){bo_graph_columns(graph, residual), in * in}};
     if (in != bo_graph_columns(graph, x)) {
         x = bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x,
-                         &(bo_linear_desc){.out = in, .bias = desc->bias});
+                         &(bo_linear_layer){.out = in, .bias = desc->bias});
         x = norm(graph, prefix, x, in, desc->epsilon);
     }
     bo_value y = bo_graph_one(graph, BO_OPERATION_QUADRATIC, NULL, 2, (bo_value[]){x, bo_graph_weight(graph, &forms)});
@@ -113,7 +116,7 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
 {
     static const char *const suffixes[] = {".gate_proj", ".up_proj"};
     bo_nn_name down = bo_nn_join(prefix, ".down_proj");
-    bo_linear_desc inward = {.out = desc->hidden, .bias = desc->bias}, both[2] = {inward, inward};
+    bo_linear_layer inward = {.out = desc->hidden, .bias = desc->bias}, both[2] = {inward, inward};
     bo_unary function = function_of(desc->kind);
     double factor = bo_nn_unit_factor(graph, function);
     bo_value hidden, parts[2] = {0};
@@ -125,7 +128,9 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
         bo_nn_linears(graph, prefix, x, 1, suffixes + 1, both, parts);
         hidden = bo_nn_unary(graph, parts[0], function, factor, 0);
     }
-    return bo_nn_output(graph, down.text, hidden, residual, desc->bias, desc->dropout, bo_nn_stream(desc->layer, 1));
+    return bo_nn_output(
+        graph, down.text, hidden, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
 }
 
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
@@ -142,7 +147,13 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
         return degree(graph, prefix, x, residual, desc);
     case BO_MLP_QUADRATIC:
         return quadratic(graph, prefix, x, residual, desc);
-    default:
+    case BO_MLP_RELU2:
+    case BO_MLP_GELU:
+    case BO_MLP_SWIGLU:
+    case BO_MLP_GELU_TANH:
         return token_wise(graph, prefix, x, residual, desc);
+    case BO_MLP_CUSTOM:
+    default:
+        return bo_graph_fail(graph, "%s: no MLP with number %d", prefix, (int)desc->kind);
     }
 }

@@ -1,9 +1,11 @@
-/* Layers: each records operations and declares the weights they need under a prefix, with Hugging Face's names. */
+/* Layers beyond <bochner/nn.h>: each records operations and declares the weights they need under a prefix, with Hugging Face's
+ * names. */
 #ifndef BO_NN_H
 #define BO_NN_H
 
 #include <bochner/attention.h>
 #include <bochner/layers.h>
+#include <bochner/nn.h>
 #include <stdio.h>
 #include "../tape/graph.h"
 
@@ -18,35 +20,17 @@ static inline bo_nn_name bo_nn_join(const char *prefix, const char *suffix)
     return name;
 }
 
-/* y = x Wᵀ (+ b): `prefix`.weight (out x in), `prefix`.bias. */
-typedef struct bo_linear_desc {
-    size_t out;
-    bool bias;
-    bo_weight_role role;
-    bo_weight_init init; /* law ZERO and a = 1: zeros; the zero value: normal with deviation 1/√in */
-    bo_weight_init bias_init;
-    bo_value residual; /* added to y; 0: none. Of one linear, not of several */
-    double factor;     /* of x Wᵀ, beside what the parametrization puts there; 0: 1 */
-    double keep;       /* of the residual; 0: 1 */
-} bo_linear_desc;
-bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc);
+/* Streams of dropout: the embedding's is 0, a layer has the next ones. */
+enum { BO_NN_STREAMS = 2 };
+static inline uint64_t bo_nn_stream(size_t layer, size_t which)
+{
+    return 1 + (uint64_t)layer * BO_NN_STREAMS + which;
+}
+
 /* Several projections of one x at once: prefix + suffixes[i]; all have a bias or none has. */
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
-                   const bo_linear_desc *descs, bo_value *out);
+                   const bo_linear_layer *descs, bo_value *out);
 
-/* Rows of `prefix`.weight (vocab x width), which begins normal with this deviation. */
-bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, size_t vocab, size_t width,
-                         double deviation);
-/* RMSNorm or LayerNorm of groups of `width` columns: `prefix`.weight, which begins at `gain`, and, of LayerNorm,
- * `prefix`.bias. */
-typedef struct bo_norm_layer {
-    bo_norm kind;
-    size_t width;
-    double epsilon;
-    double gain; /* 0: 1 */
-} bo_norm_layer;
-bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
-bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream); /* rate 0: x itself */
 /* A vector of weights, `prefix` + `suffix`, for AdamW. */
 bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_init init);
 /* Likewise with `rank` sizes. */
@@ -56,24 +40,6 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 /* Learned (context rows) or sinusoidal positions added; for RoPE and none x itself. */
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);
-
-/* Attention of any kind: projections, norms of q and k, RoPE, gates and parameters as the kind wants them, output
- * projection added to `residual`. */
-typedef struct bo_attention_layer {
-    const bo_attention *attention; /* heads, key_heads, dim, value_dim are its */
-    bo_positions positions;
-    double rope_base;
-    bool query_norm, output_norm, bias;
-    double epsilon, dropout;
-    double sigma; /* where σ of RFA, and |√s q|, |√s k| of query_norm before features of softmax, begin */
-    double gate_first, gate_last;  /* biases of the gates of the first and the last key head, and evenly between */
-    size_t layer;                  /* numbers states, calibrations and dropout */
-    size_t tokens, most_sequences; /* see bo_attention_attributes … */
-    bool source;                   /* … as is this … */
-    size_t key_tokens;             /* … and, of cross attention, this */
-} bo_attention_layer;
-bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                         const bo_attention_layer *desc);
 
 /* Cross attention of any kind, with the parts and names of bo_nn_attention: tokens of x ask the tokens of a source, those of
  * sequence s all of its sequence s. Positions of the two cannot be compared, so that none are turned; what tokens should know
@@ -117,18 +83,6 @@ typedef struct bo_recurrent_layer {
 } bo_recurrent_layer;
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc);
 
-typedef struct bo_mlp_layer {
-    bo_mlp kind;
-    size_t hidden;               /* QUADRATIC: of the x that its forms see */
-    const bo_features *features; /* RANDOM_FEATURES: its map, which outlives the graph; `hidden` is its length */
-    size_t heads;                /* DEGREE_d: groups of columns, each normalized; 0: 1 */
-    bool bias;
-    double dropout;
-    double epsilon; /* of the norm within QUADRATIC */
-    size_t layer;   /* numbers dropout */
-} bo_mlp_layer;
-/* Added to `residual`; no MLP: the residual itself. */
-bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 /* The product of DEGREE_d, normalized, without what brings it back to the residual. */
 bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
 

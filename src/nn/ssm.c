@@ -111,14 +111,15 @@ static bo_value convolve(bo_graph *graph, const char *prefix, bo_value u, const 
 bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc)
 {
     static const char *const suffixes[] = {".gate_proj", ".in_proj"};
-    bo_linear_desc inward = {.out = desc->channels, .bias = desc->bias}, both[2] = {inward, inward};
+    bo_linear_layer inward = {.out = desc->channels, .bias = desc->bias}, both[2] = {inward, inward};
     bo_unary_attributes gate = {.function = BO_UNARY_SILU, .factor = bo_nn_unit_factor(graph, BO_UNARY_SILU)};
     bo_value parts[2] = {0};
     bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
     parts[1] = bo_nn_systems(graph, prefix, convolve(graph, prefix, parts[1], desc), desc);
     bo_value y = bo_graph_one(graph, BO_OPERATION_GLU, &gate, 2, parts);
-    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 0));
+    return bo_nn_output(
+        graph, bo_nn_join(prefix, ".out_proj").text, y, residual,
+        &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
 size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc)

@@ -208,7 +208,7 @@ size_t bo_weights_count(const bo_weights *weights)
 
 const bo_weight *bo_weights_at(const bo_weights *weights, size_t index)
 {
-    return weights->at[index];
+    return index < weights->count ? weights->at[index] : NULL;
 }
 
 const bo_weight *bo_weights_find(const bo_weights *weights, const char *name)

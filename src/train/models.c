@@ -143,6 +143,7 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_word(text, "gate", bo_gate_name(d->attention.gate));
     bo_train_setting_number(text, "features", (double)d->attention.features.features);
     bo_train_setting_word(text, "mlp", bo_mlp_name(d->mlp));
+    if (d->mlp == BO_MLP_CUSTOM) bo_train_setting_word(text, "custom_mlp", d->custom_mlp.name);
     bo_train_setting_word(text, "norm", bo_norm_name(d->norm));
     bo_train_setting_word(text, "positions", bo_positions_name(d->positions));
     bo_train_setting_number(text, "dropout", d->dropout);

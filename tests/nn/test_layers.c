@@ -212,7 +212,7 @@ static void test_roles(void **unused)
     bo_nn_embedding(b.graph, "embed", tokens, 10, WIDTH, 0.5);
     bo_nn_positions(b.graph, "places", b.x, b.positions, BO_POSITIONS_LEARNED, 16);
     bo_nn_norm(b.graph, "norm", b.x, &(bo_norm_layer){.kind = BO_NORM_LAYER, .width = WIDTH, .epsilon = 1e-5});
-    bo_nn_linear(b.graph, "linear", b.x, &(bo_linear_desc){.out = 3, .bias = true});
+    bo_nn_linear(b.graph, "linear", b.x, &(bo_linear_layer){.out = 3, .bias = true});
     assert_int_equal(bo_nn_positions(b.graph, "none", b.x, b.positions, BO_POSITIONS_ROPE, 16), b.x);
     assert_int_equal(bo_nn_dropout(b.graph, b.x, 0, 0), b.x);
     static const struct {

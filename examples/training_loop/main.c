@@ -1,0 +1,81 @@
+/* A training loop of one's own: a network of three linear layers learns to tell two spirals apart. */
+#include <bochner/bochner.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { POINTS = 256, HIDDEN = 64, STEPS = 300 };
+
+/* Point i of class i % 2, on an arm that turns once and a half. */
+static void spirals(float *points, float *classes)
+{
+    for (int i = 0; i < POINTS; i++) {
+        float along = (float)(i / 2) / (POINTS / 2), angle = 9.4f * along + 3.14159265f * (float)(i % 2);
+        points[2 * i] = (0.1f + along) * cosf(angle);
+        points[2 * i + 1] = (0.1f + along) * sinf(angle);
+        classes[i] = (float)(i % 2);
+    }
+}
+
+static bo_status train(bo_context *context, bo_graph *graph, bo_value loss, bo_optimizer *optimizer)
+{
+    const bo_schedule schedule = {.kind = BO_SCHEDULE_COSINE};
+    bo_status status = BO_OK;
+    for (uint64_t step = 0; status == BO_OK && step < STEPS; step++) {
+        float value = 0;
+        status = bo_weights_zero_gradients(context, bo_graph_weights(graph));
+        if (status == BO_OK) status = bo_graph_run(context, graph, NULL); /* forward and backward */
+        if (status == BO_OK)
+            status = bo_optimizer_step(context, optimizer, bo_schedule_factor(&schedule, step, STEPS), NULL);
+        if (status == BO_OK) status = bo_graph_read(context, graph, loss, &value);
+        if (step % 50 == 0 || step + 1 == STEPS) printf("step %3u  loss %.4f\n", (unsigned)step, (double)value);
+    }
+    return status;
+}
+
+int main(void)
+{
+    static float points[POINTS][2], classes[POINTS], logits[POINTS];
+    bo_context *context;
+    bo_weights *weights = NULL;
+    bo_graph *graph = NULL;
+    bo_optimizer *optimizer = NULL;
+    if (bo_context_create(NULL, &context) != BO_OK) return 1;
+    spirals(points[0], classes);
+
+    /* Record. Errors of recording wait for bo_graph_compile. */
+    bo_status status = bo_weights_create(context, &weights);
+    if (status == BO_OK) status = bo_graph_create(context, weights, &graph);
+    if (status != BO_OK) return puts(bo_context_error(context)), 1;
+    const bo_linear_layer hidden = {.out = HIDDEN, .bias = true}, last = {.out = 1, .bias = true};
+    bo_value x = bo_graph_input(graph, "points", BO_ELEMENT_FLOAT32, POINTS, 2);
+    bo_value t = bo_graph_input(graph, "classes", BO_ELEMENT_FLOAT32, POINTS, 1);
+    bo_value h =
+        bo_graph_unary(graph, BO_UNARY_SILU, bo_nn_linear(graph, "first", bo_graph_scale(graph, x, 3), &hidden));
+    h = bo_graph_unary(graph, BO_UNARY_SILU, bo_nn_linear(graph, "second", h, &hidden));
+    bo_value y = bo_nn_linear(graph, "last", h, &last);
+    bo_value loss = bo_graph_loss(graph, BO_LOSS_KIND_BCE, y, t);
+    bo_graph_keep(graph, y); /* to be read after a run */
+
+    /* Compile, allocate, write the data. */
+    status = bo_graph_compile(context, graph, &(bo_graph_compile_desc){.loss = loss, .gradients = true});
+    if (status == BO_OK) status = bo_weights_allocate(context, weights, true);
+    if (status == BO_OK) status = bo_weights_init(context, weights, 1);
+    if (status == BO_OK) status = bo_graph_allocate(context, graph);
+    if (status == BO_OK) status = bo_graph_write(context, graph, x, points);
+    if (status == BO_OK) status = bo_graph_write(context, graph, t, classes);
+
+    const bo_optimizer_desc adamw = {.kind = BO_OPTIMIZER_ADAMW, .rate = 1e-2};
+    if (status == BO_OK) status = bo_optimizer_create(context, &adamw, weights, &optimizer);
+    if (status == BO_OK) status = train(context, graph, loss, optimizer);
+    if (status == BO_OK) status = bo_graph_read(context, graph, y, logits);
+    if (status != BO_OK) printf("%s\n", bo_context_error(context));
+
+    int right = 0;
+    for (int i = 0; i < POINTS; i++) right += (logits[i] > 0) == (classes[i] > 0.5f);
+    printf("%zu weights, %d of %d points right\n", bo_weights_parameters(weights, true), right, (int)POINTS);
+    bo_optimizer_destroy(optimizer);
+    bo_graph_destroy(graph);
+    bo_weights_destroy(weights);
+    bo_context_destroy(context);
+    return status == BO_OK && right == POINTS ? 0 : 1;
+}
