@@ -95,7 +95,7 @@ static bool find_plugin(char path[PATH])
     char program[PATH / 2];
     const char *wanted = plugin_wanted();
     if (wanted) {
-        snprintf(path, PATH, "%s", wanted);
+        snprintf(path, PATH, "%s%s", strchr(wanted, '/') ? "" : "./", wanted); /* a bare name is no file to dlopen */
         return access(path, F_OK) == 0;
     }
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
