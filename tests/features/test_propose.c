@@ -399,9 +399,50 @@ static void any_allocation_may_fail(void **state)
     assert_int_equal(atomic_load(&c.live), 0);
 }
 
+/* ---- leverage scores ------------------------------------------------------------------------------------------- */
+
+/* They are computed from a matrix of the sample's rows, or of the candidates' features, whichever is smaller. A sample that is
+ * repeated, with λ as many times larger, has the same scores, diag(cZᵀZ (cZᵀZ + cλI)⁻¹), by the other way: the same frequencies are
+ * chosen, with the same weights but for the rounding to float32. */
+static void leverage_scores_both_ways(void **state)
+{
+    (void)state;
+    enum { ROWS = 12, TIMES = 9, M = 16, CANDIDATES = 40 };
+    bo_context *context = test_context(1);
+    static float sample[TIMES * ROWS * D], x[ROWS * D], few[ROWS * 2 * M], many[ROWS * 2 * M];
+    test_inputs(31, ROWS * D, sample);
+    for (size_t i = 1; i < TIMES; i++) memcpy(sample + i * ROWS * D, sample, ROWS * D * sizeof *sample);
+    test_inputs(32, ROWS * D, x);
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        bo_features *f;
+        bo_features_desc desc = {.kernel = BO_KERNEL_RBF,
+                                 .function = BO_FUNCTION_SINCOS,
+                                 .sampling = BO_SAMPLING_LEVERAGE,
+                                 .dim = D,
+                                 .features = 2 * M,
+                                 .gamma = 0.8,
+                                 .candidates = CANDIDATES,
+                                 .leverage_lambda = 0.1,
+                                 .sample = sample,
+                                 .sample_rows = ROWS,
+                                 .seed = seed};
+        assert_ok(context, bo_features_create(context, &desc, &f));
+        assert_ok(context, bo_features_apply(context, f, ROWS, x, D, few, 2 * M));
+        bo_features_destroy(f);
+        desc.sample_rows *= TIMES, desc.leverage_lambda *= TIMES;
+        assert_true(ROWS <= 2 * CANDIDATES && desc.sample_rows > 2 * CANDIDATES);
+        assert_ok(context, bo_features_create(context, &desc, &f));
+        assert_ok(context, bo_features_apply(context, f, ROWS, x, D, many, 2 * M));
+        bo_features_destroy(f);
+        for (size_t i = 0; i < ROWS * 2 * M; i++) assert_close(many[i], few[i], 0x1p-22 * fabs((double)few[i]));
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leverage_scores_both_ways),
         cmocka_unit_test(proposals_keep_the_kernel),
         cmocka_unit_test(the_best_proposal_leaves_no_variance_over_frequencies),
         cmocka_unit_test(the_best_proposal_beats_the_isotropic_one),

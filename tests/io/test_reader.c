@@ -270,17 +270,25 @@ static void idx(void **state)
     const unsigned char u8[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6};
     const unsigned char i16[] = {0, 0, 0x0b, 1, 0, 0, 0, 2, 0, 1, 0xff, 0xfe};
     const unsigned char f32[] = {0, 0, 0x0d, 1, 0, 0, 0, 2, 0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0};
+    const unsigned char i8[] = {0, 0, 0x09, 1, 0, 0, 0, 2, 1, 0xfe};
+    const unsigned char i32[] = {0, 0, 0x0c, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe};
+    const unsigned char f64[] = {0, 0, 0x0e, 1, 0, 0, 0, 2, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0};
     const unsigned char huge[] = {0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     const unsigned char type[] = {0, 0, 0x0a, 1, 0, 0, 0, 1, 1}, rank[] = {0, 0, 8, 0, 1};
     expect(f, test_write(f, "a-idx3", u8, sizeof u8), BO_FORMAT_AUTO, 2, 3, six);
     expect(f, test_write(f, "a-idx1", i16, sizeof i16), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
     expect(f, test_write(f, "a-idx1", f32, sizeof f32), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
+    expect(f, test_write(f, "a-idx1", i8, sizeof i8), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
+    expect(f, test_write(f, "a-idx1", i32, sizeof i32), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
+    expect(f, test_write(f, "a-idx1", f64, sizeof f64), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
     expect(f, test_gzip(f, "a-idx3.gz", u8, sizeof u8), BO_FORMAT_AUTO, 2, 3, six);
     refuse(f, test_write(f, "b-idx3", u8, sizeof u8 - 1), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
     refuse(f, test_write(f, "b-idx3", u8, 9), BO_FORMAT_AUTO, BO_FORMAT, "truncated inside its header");
     refuse(f, test_gzip(f, "b-idx3.gz", u8, sizeof u8 - 1), BO_FORMAT_AUTO, BO_FORMAT, "it ends in row 1");
     refuse(f, test_write(f, "b-idx3", huge, sizeof huge), BO_FORMAT_AUTO, BO_FORMAT, "overflow");
     refuse(f, test_write(f, "b-idx", type, sizeof type), BO_FORMAT_AUTO, BO_FORMAT, "type 0x0a");
+    refuse(f, test_write(f, "b-idx", "\1\0\10\1", 4), BO_FORMAT_IDX, BO_FORMAT, "is no IDX file");
+    refuse(f, test_write(f, "b-idx", u8, 3), BO_FORMAT_IDX, BO_FORMAT, "is no IDX file");
     refuse(f, test_write(f, "b-idx", rank, sizeof rank), BO_FORMAT_AUTO, BO_FORMAT, "rank 0");
 }
 

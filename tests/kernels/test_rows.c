@@ -128,6 +128,42 @@ static void dots_of_few_rows(void **state)
     }
 }
 
+/* Rows that do not stay in the first-level cache are taken for several lines at once: the lines that are left over, and the
+ * end of a row, have the same sums. */
+static void dots_of_long_rows(void **state)
+{
+    (void)state;
+    enum { LONG = 2100, LINES = 19, ROWS = 3 };
+    static float w[LINES * LONG], x[ROWS * LONG], out[ROWS * STRIDE], alone[LINES];
+    fill(8, LINES * LONG, w);
+    fill(9, ROWS * LONG, x);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 2047; n <= LONG; n += n < 2050 ? 1 : 5)
+            for (size_t lines = 0; lines <= LINES; lines += lines == 9 ? 7 : 1) {
+                size_t rows = 1 + (n + lines) % ROWS;
+                for (size_t i = 0; i < ROWS * STRIDE; i++) out[i] = untouched;
+                table->dots(lines, rows, n, w, LONG, x, LONG, out, STRIDE);
+                for (size_t r = 0; r < ROWS; r++) {
+                    if (r < rows) table->dots(lines, 1, n, w, LONG, x + r * LONG, LONG, alone, 1);
+                    for (size_t j = 0; j < STRIDE; j++) {
+                        double sum = 0, size = 0;
+                        if (r >= rows || j >= lines) {
+                            assert_true(out[r * STRIDE + j] == untouched);
+                            continue;
+                        }
+                        for (size_t i = 0; i < n; i++) {
+                            double product = (double)w[j * LONG + i] * (double)x[r * LONG + i];
+                            sum += product, size += fabs(product);
+                        }
+                        assert_close(out[r * STRIDE + j], sum, (double)(n + 1) * 0x1p-24 * size);
+                        assert_true(out[r * STRIDE + j] == alone[j]);
+                    }
+                }
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +171,7 @@ int main(void)
         cmocka_unit_test(rows_have_their_own_factors),
         cmocka_unit_test(wide_exponents_cancel),
         cmocka_unit_test(dots_of_few_rows),
+        cmocka_unit_test(dots_of_long_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,29 @@ static void test_fingerprints(void **state)
     }
 }
 
+static void test_bad_arrays(void **state)
+{
+    bo_context *context = ((test_folder *)*state)->context;
+    const float x[4] = {1, 2, 3, 4}, wild[4] = {1, 2, 3, INFINITY};
+    const double y[2] = {0, 2};
+    const bo_examples good = {.rows = 2, .dim = 2, .targets = 1, .classes = 3, .x = x, .y = y};
+    bo_examples bad = good, *e;
+    assert_ok(context, bo_examples_create(context, &good, &e));
+    bo_examples_destroy(e);
+    bad.rows = 0;
+    assert_fails(context, BO_INVALID, "rows with numbers, found 0 x 2", bo_examples_create(context, &bad, &e));
+    bad = good, bad.x = NULL;
+    assert_fails(context, BO_INVALID, "rows with numbers", bo_examples_create(context, &bad, &e));
+    bad = good, bad.x = wild;
+    assert_fails(context, BO_INVALID, "row 1, column 1 is not finite", bo_examples_create(context, &bad, &e));
+    bad = good, bad.targets = 0;
+    assert_fails(context, BO_INVALID, "no number of them", bo_examples_create(context, &bad, &e));
+    bad = good, bad.classes = 2;
+    assert_fails(context, BO_INVALID, "row 1 is of class 2, expected one below 2",
+                 bo_examples_create(context, &bad, &e));
+    assert_null(e);
+}
+
 /* A network of a table without the units of its columns would answer nonsense. */
 static void test_lost_scalings(void **state)
 {
@@ -185,8 +208,8 @@ static void test_lost_scalings(void **state)
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_edges),        IN_FOLDER(test_bad_edges),
-                                       IN_FOLDER(test_parts),        IN_FOLDER(test_batches),
-                                       IN_FOLDER(test_fingerprints), IN_FOLDER(test_lost_scalings)};
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_edges),        IN_FOLDER(test_bad_edges),     IN_FOLDER(test_parts),     IN_FOLDER(test_batches),
+        IN_FOLDER(test_fingerprints), IN_FOLDER(test_lost_scalings), IN_FOLDER(test_bad_arrays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

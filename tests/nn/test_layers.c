@@ -1,5 +1,6 @@
 /* Layers alone: the weights they declare, and what they compute, in double from the formula. */
 #include "nn/nn.h"
+#include "nn/internal.h"
 #include "testing.h"
 
 enum { ROWS = 5, WIDTH = 8, HIDDEN = 12 };
@@ -229,13 +230,48 @@ static void test_roles(void **unused)
     close_bench(&b);
 }
 
+/* Functions as unit scaling has them keep the mean square of normal numbers: factor² ∫ f(x)² exp(-x²/2) dx / √(2π) = 1, to the four
+ * digits of the factors. */
+static void test_unit_factors(void **unused)
+{
+    (void)unused;
+    static const struct {
+        bo_unary function;
+        double tolerance;
+    } cases[] = {{BO_UNARY_RELU, 1e-6},
+                 {BO_UNARY_RELU2, 1e-6},
+                 {BO_UNARY_GELU, 2e-4},
+                 {BO_UNARY_GELU_TANH, 2e-3},
+                 {BO_UNARY_SILU, 2e-4}};
+    bench b = {0};
+    open_bench(&b);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        double sum = 0, step = 1e-3;
+        for (double x = -12; x < 12; x += step) {
+            const double positive = fmax(x, 0), normal = exp(-x * x / 2) / sqrt(2 * M_PI);
+            double y = positive;
+            if (cases[c].function == BO_UNARY_RELU2) y = positive * positive;
+            if (cases[c].function == BO_UNARY_GELU) y = x * erfc(-x / sqrt(2)) / 2;
+            if (cases[c].function == BO_UNARY_GELU_TANH)
+                y = x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2;
+            if (cases[c].function == BO_UNARY_SILU) y = x / (1 + exp(-x));
+            sum += y * y * normal * step;
+        }
+        bo_weights_set_rules(b.weights, &(bo_rules){0});
+        assert_true(bo_nn_unit_factor(b.graph, cases[c].function) == 1);
+        bo_weights_set_rules(b.weights, &(bo_rules){.kind = BO_PARAMETRIZATION_UNIT});
+        const double factor = bo_nn_unit_factor(b.graph, cases[c].function);
+        assert_close(factor * factor * sum, 1, cases[c].tolerance);
+    }
+    assert_true(bo_nn_unit_factor(b.graph, BO_UNARY_TANH) == 1); /* not one of them */
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_mlps),
-        cmocka_unit_test(test_attentions),
-        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_mlps),         cmocka_unit_test(test_attentions),
+        cmocka_unit_test(test_roles), cmocka_unit_test(test_unit_factors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,57 @@ static void test_llama(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
+/* Metaspace undoes itself: the blank that it put before the text is taken off. Strip without Fuse is about every token. */
+static void test_decoders(void **state)
+{
+    test_folder *f = *state;
+#define VOCAB                                                                                                          \
+    "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"▁\": 2, \"▁a\": 3}, \"merges\": [\"▁ a\"]}"
+    static const struct {
+        const char *decoder, *expected; /* of ▁a ▁ b */
+    } cases[] = {
+        {"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"always\"}", "a b"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"never\"}", " a b"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"add_prefix_space\": true}", "a b"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"add_prefix_space\": false}", " a b"},
+        {"{\"type\": \"Strip\", \"content\": \"▁\", \"start\": 1, \"stop\": 0}", "ab"},
+        {"{\"type\": \"Strip\", \"content\": \"a\", \"start\": 0, \"stop\": 1}", "▁▁b"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], *text;
+        size_t length;
+        snprintf(json, sizeof json, "{\"decoder\": %s, " VOCAB "}", cases[i].decoder);
+        bo_tokenizer *tokenizer = test_parse(f->context, json);
+        assert_ok(f->context, bo_tokenizer_decode(f->context, tokenizer, (int32_t[]){3, 2, 1}, 3, &text, &length));
+        assert_int_equal(length, strlen(cases[i].expected));
+        assert_memory_equal(text, cases[i].expected, length);
+        bo_free(text);
+        bo_tokenizer_destroy(tokenizer);
+    }
+}
+
+/* Llama 3: a word of the vocabulary is one token even where no merge leads to it, spelled in the letters that stand for bytes. */
+static void test_whole_words(void **state)
+{
+    test_folder *f = *state;
+    for (int whole = 0; whole < 2; whole++) {
+        char json[1024];
+        snprintf(
+            json, sizeof json,
+            "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}, "
+            "\"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"ignore_merges\": %s, \"vocab\": "
+            "{\"a\": 0, \"b\": 1, \"Ġ\": 2, \"Ġab\": 3, \"Ã\": 4, \"©\": 5, \"ĠÃ©\": 6}, \"merges\": []}}",
+            whole ? "true" : "false");
+        bo_tokenizer *tokenizer = test_parse(f->context, json);
+        if (whole)
+            expect_ids(f, tokenizer, "a ab \xc3\xa9 ba", 6, (int32_t[]){0, 3, 6, 2, 1, 0});
+        else
+            expect_ids(f, tokenizer, "a ab \xc3\xa9", 7, (int32_t[]){0, 2, 0, 1, 2, 4, 5});
+        expect_round_trip(f->context, tokenizer, "ab \xc3\xa9 ab", 8);
+        bo_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* Where no merge joins two characters the text is cut, for speed: the ids are those of the uncut text. */
 static void test_seams(void **state)
 {
@@ -260,6 +311,15 @@ static void test_refusals(void **state)
          "{\"added_tokens\": [{\"id\": 1, \"content\": \"b\", \"single_word\": true}], " PLAIN "}"},
         {BO_UNSUPPORTED, "\"Nmt\"", "{\"normalizer\": {\"type\": \"Nmt\"}, " PLAIN "}"},
         {BO_UNSUPPORTED, "\"Punctuation\"", "{\"pre_tokenizer\": {\"type\": \"Punctuation\"}, " PLAIN "}"},
+        {BO_FORMAT, "a Strip has no \"content\"", "{\"decoder\": {\"type\": \"Strip\", \"start\": 1}, " PLAIN "}"},
+        {BO_FORMAT, "a Metaspace has no \"replacement\"",
+         "{\"decoder\": {\"type\": \"Metaspace\", \"replacement\": \"\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "two Strip decoders",
+         "{\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": "
+         "\"a\"}, {\"type\": \"Strip\", \"content\": \"a\"}]}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "a decoder after Fuse",
+         "{\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"ByteLevel\"}]}, " PLAIN
+         "}"},
         {BO_UNSUPPORTED, "\"CTC\"", "{\"decoder\": {\"type\": \"CTC\"}, " PLAIN "}"},
         {BO_UNSUPPORTED, "\"BertProcessing\"", "{\"post_processor\": {\"type\": \"BertProcessing\"}, " PLAIN "}"},
         {BO_UNSUPPORTED, "after ByteLevel",
@@ -349,10 +409,10 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviors),   WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
-        WITH_FOLDER(test_llama),       WITH_FOLDER(test_seams),     WITH_FOLDER(test_added),
-        WITH_FOLDER(test_expressions), WITH_FOLDER(test_refusals),  WITH_FOLDER(test_explosion),
-        WITH_FOLDER(test_missing),
+        WITH_FOLDER(test_behaviors), WITH_FOLDER(test_splitters),   WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_decoders),  WITH_FOLDER(test_whole_words), WITH_FOLDER(test_llama),
+        WITH_FOLDER(test_seams),     WITH_FOLDER(test_added),       WITH_FOLDER(test_expressions),
+        WITH_FOLDER(test_refusals),  WITH_FOLDER(test_explosion),   WITH_FOLDER(test_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,33 @@ static void test_definition(void **state)
     bo_tally_free(&tally);
 }
 
+/* The table of words grows, and none is lost or counted twice: every word comes once more at the end, every third also when it is 100
+ * words old. */
+static void test_many_words(void **state)
+{
+    enum { MANY = 20000, RECENT = 100 };
+    test_folder *f = *state;
+    static char texts[MANY][8];
+    bo_tally tally;
+    assert_ok(f->context, bo_tally_create(f->context, &tally));
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof texts[i], "w%zu", i);
+        assert_ok(f->context, bo_tally_add(f->context, &tally, texts[i], strlen(texts[i]), 2));
+        if (i % 3 == 0 && i >= RECENT)
+            assert_ok(f->context, bo_tally_add(f->context, &tally, texts[i - RECENT], strlen(texts[i - RECENT]), 5));
+    }
+    for (size_t i = 0; i < MANY; i++)
+        assert_ok(f->context, bo_tally_add(f->context, &tally, texts[i], strlen(texts[i]), 7));
+    assert_int_equal(tally.count, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        const size_t expected = 2 + ((i + RECENT) % 3 == 0 && i + RECENT < MANY ? 5 : 0) + 7;
+        assert_int_equal(tally.words[i].length, strlen(texts[i]));
+        assert_memory_equal(tally.words[i].text, texts[i], tally.words[i].length);
+        assert_int_equal(tally.words[i].count, expected);
+    }
+    bo_tally_free(&tally);
+}
+
 /* ---- files ---------------------------------------------------------------------------------------------------------- */
 
 /* The same for one thread and many, for one file and several, for text, gzip and JSON lines. */
@@ -182,10 +209,8 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_definition),
-        WITH_FOLDER(test_same),
-        WITH_FOLDER(test_options),
-        WITH_FOLDER(test_refusals),
+        WITH_FOLDER(test_definition), WITH_FOLDER(test_many_words), WITH_FOLDER(test_same),
+        WITH_FOLDER(test_options),    WITH_FOLDER(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
