@@ -27,10 +27,12 @@ LAB_FLAGS   ?= --quick
 # Slow with tiny blocks: statistics over many draws, long sequences, advice that measures.
 TINY_EXCEPT  = ^(machines\.weights|attention\.(long|statistics|advise.*))$$
 TINY_ROOMS   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
+# Tests of the house look at the tree and at what is linked, and run nothing new.
+COVER       ?= -LE '^(long|house)$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install uninstall dist distcheck \
+.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install uninstall dist distcheck cover \
         sanitize tsan bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -105,6 +107,13 @@ dist: ## the source archive, build/bochner-VERSION.tar.gz; the same bytes for th
 distcheck: dist ## unpack the archive, build it and run its quick tests
 	@scripts/distcheck $(BUILD)
 
+cover: ## lines and branches that the tests run, and the least covered files (build-cover); COVER="-L quick" for quick tests
+	@scripts/setup test cover
+	@$(call configure,build-cover,-DBOCHNER_TESTS=ON -DBOCHNER_COVER=ON)
+	@$(call compile,build-cover)
+	@find build-cover -name '*.gcda' -delete
+	@cd build-cover && $(CTEST) $(COVER); status=$$?; cd .. && scripts/cover build-cover && exit $$status
+
 sanitize: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
 	@scripts/setup test check
 	@$(call configure,build-sanitize,-DBOCHNER_SANITIZE=address$(comma)undefined -DBOCHNER_MPI=OFF)
@@ -136,7 +145,7 @@ format: ## clang-format every C file in place
 	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 clean: ## remove what was built
-	rm -rf build build-sanitize build-tsan build-tiny
+	rm -rf build build-sanitize build-tsan build-tiny build-cover
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

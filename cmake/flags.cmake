@@ -30,3 +30,8 @@ if(BOCHNER_TINY) # to be tested, not to be fast
   set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
   add_compile_definitions(BOCHNER_TINY)
 endif()
+if(BOCHNER_COVER) # threads count together; gcc's guess about initialization is wrong in counted code
+  set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
+  add_compile_options(--coverage -fprofile-update=prefer-atomic -Wno-maybe-uninitialized)
+  add_link_options(--coverage)
+endif()
