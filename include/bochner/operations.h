@@ -2,7 +2,8 @@
  *
  * An operation takes tensors and makes tensors. A tensor has `rows` rows of `columns` elements, contiguous. An operation
  * that sees more structure in it (heads, channels, sequences) is told so by its attributes, a plain struct that the graph
- * copies. Zero means the default in every field, and the comment says which. Below, n x w means n rows of w columns.
+ * copies. Zero means the default in the fields whose comment
+ * names one; in the others it is refused where it makes no sense. Below, n x w means n rows of w columns.
  *
  * Every operation has a gradient with respect to each of its float inputs, except where its comment says otherwise. Results
  * have the same bits for any number of threads. */
@@ -258,6 +259,8 @@ typedef struct bo_mix_attributes {
     size_t heads; /* divides the columns: a matrix T x T for each group of them; 0: 1 */
     bool causal;  /* entries above the diagonal do not count, and have no gradient; needed where there is a memory */
 } bo_mix_attributes;
+/* Bytes of the memory of one sequence, of rows of `columns` and a matrix for `most` tokens; likewise below. */
+BO_API size_t bo_mix_state_bytes(size_t columns, size_t most);
 
 /* For each channel of x by itself s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t, that is u convolved with the kernel
  * (D + CB, CAB, CA²B, …). Channel c's parameters are row c of the inputs after x; Δ = exp(log_step); complex numbers are pairs.
@@ -281,6 +284,7 @@ typedef struct bo_ssm_attributes {
     size_t size; /* N */
     size_t rank; /* r; 0: 1 */
 } bo_ssm_attributes;
+BO_API size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
 
 /* x is the projected input with its bias; gates in PyTorch's order. A memory is h and then, of LSTM, c.
  *   RNN    h = tanh(x + U h + b)
@@ -291,6 +295,7 @@ typedef struct bo_recurrent_attributes {
     bo_sequences sequences;
     bo_recurrence cell;
 } bo_recurrent_attributes;
+BO_API size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size); /* of h */
 
 /* ---- on grids ------------------------------------------------------------------------------------------------------ */
 
@@ -317,6 +322,7 @@ typedef struct bo_convolution_attributes {
      * kernel - 1, `after` 0; the last kernel - 1 rows are its memory. */
     bo_sequences sequences;
 } bo_convolution_attributes;
+BO_API size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
 
 typedef enum bo_pool_kind { BO_POOL_MAX = 0, BO_POOL_MEAN = 1 } bo_pool_kind;
 typedef struct bo_pool_attributes {

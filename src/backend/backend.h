@@ -12,20 +12,6 @@
 
 enum { BO_OP_INPUTS = 16, BO_OP_OUTPUTS = 4 };
 
-/* How many there are of each kind. */
-enum {
-    BO_OPERATION_COUNT = 27,
-    BO_UNARY_COUNT = 11,
-    BO_LOSS_KIND_COUNT = 4,
-    BO_ATTENTION_GIVEN_COUNT = 10,
-    BO_SSM_FORM_COUNT = 3,
-    BO_RECURRENCE_COUNT = 3,
-    BO_POOL_COUNT = 2,
-    BO_AGGREGATE_COUNT = 3,
-    BO_NOISE_COUNT = 3,
-    BO_SMALL_FLOAT_COUNT = 4,
-};
-
 /* INT8 has a scale for each group of BO_S8_GROUP numbers of a row (kernels.h). */
 size_t bo_element_bytes(bo_element element, size_t rows, size_t columns);
 

@@ -47,24 +47,17 @@ typedef struct bo_grid {
 /* Windows with what is 0 and stands for 1 filled in; how many fit along an axis, 0 where none does. */
 bo_grid bo_grid_of(const bo_windows *windows);
 size_t bo_grid_count(const bo_grid *grid, size_t axis);
-/* The memory of a causal convolution of so many channels: the last rows of each sequence. */
-size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
 
-/* Gates of a cell: its input has so many times h columns; 0: no such. Bytes of its memory. */
+/* Gates of a cell: its input has so many times h columns; 0: no such. */
 size_t bo_recurrent_gates(bo_recurrence cell);
-size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
 /* The memory of MIX: how many tokens it holds (uint32), and from byte BO_MIX_HEAD on the rows of x, of which there are at most
  * `most`. */
 enum { BO_MIX_HEAD = 64 };
-size_t bo_mix_state_bytes(size_t columns, size_t most);
 
 /* bo_op.passes of those that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);
 unsigned bo_passes_round(const bo_op_call *call);
 unsigned bo_passes_reshape(const bo_op_call *call);
-
-/* Bytes of a sequence's memory. */
-size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
 
 #endif

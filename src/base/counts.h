@@ -29,6 +29,17 @@
 #define BO_CROSS_COUNT           (BO_CROSS_SUMMARY + 1)
 /* bochner/network.h */
 #define BO_NETWORK_INPUT_COUNT   (BO_NETWORK_INPUT_GRAPH + 1)
+/* bochner/operations.h */
+#define BO_OPERATION_COUNT       (BO_OPERATION_ROUND + 1)
+#define BO_UNARY_COUNT           (BO_UNARY_IDENTITY + 1)
+#define BO_LOSS_KIND_COUNT       (BO_LOSS_KIND_KL + 1)
+#define BO_ATTENTION_GIVEN_COUNT 10 /* bits */
+#define BO_SSM_FORM_COUNT        (BO_SSM_FORM_CONVOLUTION + 1)
+#define BO_RECURRENCE_COUNT      (BO_RECURRENCE_LSTM + 1)
+#define BO_POOL_COUNT            (BO_POOL_MEAN + 1)
+#define BO_AGGREGATE_COUNT       (BO_AGGREGATE_MAX + 1)
+#define BO_NOISE_COUNT           (BO_NOISE_ROWS + 1)
+#define BO_SMALL_FLOAT_COUNT     (BO_SMALL_FLOAT_BF16 + 1)
 /* bochner/optim.h */
 #define BO_OPTIMIZER_COUNT       (BO_OPTIMIZER_LINF + 1)
 #define BO_SCHEDULE_COUNT        (BO_SCHEDULE_CONSTANT + 1)

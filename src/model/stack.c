@@ -157,7 +157,12 @@ static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_v
                              .stream = bo_nn_stream(s->number + layer, 1),
                              .model = &s->model->desc};
     if (!x) return 0; /* something went wrong before */
+    const size_t before = bo_graph_recorded(s->graph);
     const bo_value y = desc->record(s->graph, &place);
+    const char *mixing = bo_graph_mixes(s->graph, before);
+    if (mixing) /* it would need a memory where tokens come one by one */
+        return bo_graph_fail(s->graph, "custom layer '%s' records %s: between the mixers each row stands by itself",
+                             desc->name, mixing);
     const size_t rows = bo_graph_rows(s->graph, y), columns = bo_graph_columns(s->graph, y);
     if (rows == bo_graph_rows(s->graph, x) && columns == bo_graph_columns(s->graph, x)) return y;
     return bo_graph_fail(s->graph, "custom layer '%s' makes %zu x %zu, expected the %zu x %zu of the residual stream",

@@ -331,6 +331,22 @@ bo_value bo_graph_one(bo_graph *graph, bo_operation operation, const void *attri
     return op ? bo_graph_apply(graph, operation, attributes, attributes ? op->attributes : 0, count, inputs) : 0;
 }
 
+size_t bo_graph_recorded(const bo_graph *graph)
+{
+    return graph->nodes.count;
+}
+
+const char *bo_graph_mixes(const bo_graph *graph, size_t since)
+{
+    static const bo_operation mixing[] = {BO_OPERATION_ATTENTION, BO_OPERATION_MIX,  BO_OPERATION_SSM,
+                                          BO_OPERATION_RECURRENT, BO_OPERATION_POOL, BO_OPERATION_CONVOLUTION,
+                                          BO_OPERATION_AGGREGATE};
+    for (size_t n = since; n < graph->nodes.count; n++)
+        for (size_t i = 0; i < sizeof mixing / sizeof *mixing; i++)
+            if (bo_node_at(graph, n)->op == graph->backend->ops[mixing[i]]) return bo_node_at(graph, n)->op->name;
+    return NULL;
+}
+
 void bo_graph_storable(const bo_graph *graph, bool *which)
 {
     for (size_t w = 0; w < bo_weights_count(graph->weights); w++) which[w] = false;

@@ -38,6 +38,11 @@ echo "pkg-config, static: $(LD_LIBRARY_PATH='' "$stage/static")"
 
 cmake -S "$example" -B "$stage/build" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="$flags" >"$stage/cmake.log" &&
     cmake --build "$stage/build" >>"$stage/cmake.log" || { cat "$stage/cmake.log"; exit 1; }
+for name in custom_layer gradient_check training_loop; do
+    cmake -S "$BOCHNER_SOURCE/examples/$name" -B "$stage/$name" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="$flags" >"$stage/cmake.log" &&
+        cmake --build "$stage/$name" >>"$stage/cmake.log" || { cat "$stage/cmake.log"; exit 1; }
+    (cd "$stage" && "./$name/$name" >"$name.out") || { cat "$stage/$name.out"; fail "examples/$name failed"; }
+done
 echo "find_package, shared: $("$stage/build/quickstart")"
 echo "find_package, static: $(LD_LIBRARY_PATH='' "$stage/build/quickstart_static")"
 

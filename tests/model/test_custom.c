@@ -235,6 +235,14 @@ static bo_value refuses(bo_graph *graph, const bo_custom_place *place)
     return bo_graph_fail(graph, "layer number %zu is odd", place->layer);
 }
 
+static bo_value recurrent(bo_graph *graph, const bo_custom_place *place)
+{
+    const size_t n = place->model->width;
+    bo_value u = bo_graph_weight(graph, &(bo_weight_desc){.name = "u", .rank = 2, .shape = (size_t[]){n, n}});
+    bo_value b = bo_graph_weight(graph, &(bo_weight_desc){.name = "b", .rank = 2, .shape = (size_t[]){1, n}});
+    return bo_graph_apply(graph, BO_OPERATION_RECURRENT, NULL, 0, 3, (bo_value[]){place->x, u, b});
+}
+
 static void mistakes_are_sentences(void **state)
 {
     (void)state;
@@ -249,6 +257,7 @@ static void mistakes_are_sentences(void **state)
         {"layer 0 mlp: custom layer 'mine' makes 1 x 24, expected the 1 x 16", {.name = "mine", .record = too_wide}},
         {"layer 0 mlp: custom layer 'mine' makes 0 x 0", {.name = "mine", .record = nothing}},
         {"layer 0 mlp: layer number 0 is odd", {.name = "mine", .record = refuses}},
+        {"custom layer 'mine' records recurrent: between the mixers", {.name = "mine", .record = recurrent}},
         {"reserved words", {.name = "mine", .record = rebuilt, .reserved = {1}}},
     };
     bo_context *context = test_context(1);

@@ -313,6 +313,37 @@ static void attributes_grow_with_versions(void **state)
     end(&f);
 }
 
+/* Whatever is in them, attributes and inputs are accepted or refused. Words of them are 0 or bytes of 1, which flags may have
+ * too; pointers, those of attention and maps, are NULL. */
+static void any_attributes_are_judged(void **state)
+{
+    (void)state;
+    enum { WORDS = 16 };
+    size_t refused = 0, accepted = 0;
+    for (int operation = 0; bo_operation_name((bo_operation)operation); operation++)
+        for (size_t word = 0; word <= WORDS + 1; word++)
+            for (size_t count = 0; count <= 8; count++) {
+                const bool points = operation == BO_OPERATION_ATTENTION || operation == BO_OPERATION_FEATURES;
+                uint64_t attributes[WORDS] = {0};
+                fixture f = begin(1);
+                bo_value ids = bo_graph_input(f.graph, "ids", BO_ELEMENT_INT32, ROWS, 1);
+                bo_value one = bo_graph_input(f.graph, "one", BO_ELEMENT_FLOAT32, 1, COLUMNS);
+                bo_value inputs[8] = {f.x, f.w, one, ids, f.x, f.w, one, ids};
+                if (word % 2) inputs[0] = ids, inputs[1] = f.x;
+                for (size_t i = points; i < WORDS; i++)
+                    if (word == i || word == WORDS) attributes[i] = 0x0101010101010101;
+                /* what lies behind the struct must be zero, and is refused elsewhere */
+                const size_t bytes = word < WORDS ? 8 * (word + 1) : word == WORDS ? 32 : 0;
+                bo_value y = bo_graph_apply(f.graph, (bo_operation)operation, attributes, bytes, count, inputs);
+                bo_status status = bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){0});
+                assert_int_equal(status, y ? BO_OK : BO_INVALID);
+                assert_true(y || strlen(bo_context_error(f.context)));
+                (*(y ? &accepted : &refused))++;
+                end(&f);
+            }
+    if (accepted < 5 || refused < 1000) fail_msg("%zu accepted, %zu refused", accepted, refused);
+}
+
 /* ---- mistakes --------------------------------------------------------------------------------------------------------- */
 
 static bo_status fails_with_words(bo_context *context, const bo_operation_call *call)
@@ -557,6 +588,7 @@ int main(void)
         cmocka_unit_test(kept_gradients_are_nobodys_scratch),
         cmocka_unit_test(gradients_of_nothing_are_refused),
         cmocka_unit_test(attributes_grow_with_versions),
+        cmocka_unit_test(any_attributes_are_judged),
         cmocka_unit_test(mistakes_are_sentences),
         cmocka_unit_test(failures_name_scope_and_operation),
         cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),

@@ -189,7 +189,7 @@ static void refused(const char *words, bo_value (*wrong)(fixture *f))
     assert_int_equal(one(&f, TOY_SINE, w, 0) != 0, f.graph->status == BO_OK); /* nothing works after an error */
     bo_graph_compile_desc desc = {.loss = value, .gradients = true};
     assert_fails(f.context, BO_INVALID, words, bo_graph_compile(f.context, f.graph, &desc));
-    assert_fails(f.context, BO_INVALID, "plan", bo_graph_allocate(f.context, f.graph));
+    assert_fails(f.context, BO_INVALID, "not compiled yet", bo_graph_allocate(f.context, f.graph));
     end(&f);
 }
 

@@ -1,4 +1,4 @@
-/* Planning: from what was recorded to steps with places in the arena. */
+/* Compiling: from what was recorded to steps with places in the arena. */
 #include "internal.h"
 
 static void forget_plan(bo_graph *graph)
@@ -91,7 +91,7 @@ static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_pie
 
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
 {
-    if (!graph->planned) return bo_fail(context, BO_INVALID, "the graph has no plan yet");
+    if (!graph->planned) return bo_fail(context, BO_INVALID, "the graph is not compiled yet: bo_graph_compile first");
     if (graph->arena) return BO_OK;
     graph->arena = graph->backend->allocate(context, graph->bytes, "activations and their gradients");
     if (!graph->arena) return BO_MEMORY;
