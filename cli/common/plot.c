@@ -296,7 +296,7 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
 
 /* ---- the pipe ------------------------------------------------------------------------------------------ */
 
-/* gnuplot ends well even where its file could not be written whole: each kind of picture has an end of its own. */
+/* A tool may end well even where its file could not be written whole: each kind of picture has an end of its own. */
 static bool is_whole(const char *path, const char *temporary)
 {
     const char *end = cli_ends_with(path, ".svg") ? "</svg>" : cli_ends_with(path, ".png") ? "IEND" : "%%EOF";
@@ -315,13 +315,13 @@ static bool is_whole(const char *path, const char *temporary)
 }
 
 /* Its output goes where the shell puts it: of a name that begins with | gnuplot would make a command. */
-static FILE *open_gnuplot(const char *output)
+static FILE *open_tool(const char *tool, const char *output)
 {
     char *command = NULL;
     size_t length = 0;
     FILE *words = open_memstream(&command, &length), *pipe = NULL;
     if (words) {
-        fputs("gnuplot 2>/dev/null >", words);
+        fprintf(words, "%s 2>/dev/null >", tool);
         cli_print_word(words, output);
         fclose(words);
     }
@@ -332,16 +332,21 @@ static FILE *open_gnuplot(const char *output)
 
 cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what)
 {
+    return cli_picture_through("gnuplot", path, draw, what);
+}
+
+cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn draw, const void *what)
+{
     size_t room = strlen(path) + 32;
     char *temporary = cli_allocate(room, 1, "file name");
     snprintf(temporary, room, "%s.part-%ld", path, (long)getpid());
-    FILE *pipe = open_gnuplot(temporary);
+    FILE *pipe = open_tool(tool, temporary);
     int ended = 127 << 8;
     if (pipe) {
         draw(pipe, path, what);
         ended = pclose(pipe);
     }
-    const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127                ? CLI_NO_GNUPLOT
+    const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127                ? CLI_NO_TOOL
                             : access(temporary, F_OK) != 0                               ? CLI_NOT_WRITTEN
                             : ended != 0                                                 ? CLI_NOT_DRAWN
                             : !is_whole(path, temporary) || rename(temporary, path) != 0 ? CLI_NOT_WRITTEN
@@ -354,7 +359,7 @@ cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what)
 int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what)
 {
     switch (cli_picture_try(path, draw, what)) {
-    case CLI_NO_GNUPLOT:
+    case CLI_NO_TOOL:
         cli_warn(session, "no picture %s: gnuplot is not installed", path);
         break;
     case CLI_NOT_DRAWN:
@@ -382,5 +387,6 @@ static void draw_predictions(FILE *pipe, const char *path, const void *what)
 int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, const char *path)
 {
     predictions what = {metrics, schema};
-    return cli_picture(session, path, metrics->desc.targets > 1 ? " (of the first target)" : "", draw_predictions, &what);
+    return cli_picture(session, path, metrics->desc.targets > 1 ? " (of the first target)" : "", draw_predictions,
+                       &what);
 }

@@ -11,8 +11,10 @@
 typedef void (*cli_draw_fn)(FILE *pipe, const char *path, const void *what);
 int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what);
 /* The same without a word about it. */
-typedef enum cli_drawn { CLI_DRAWN, CLI_NO_GNUPLOT, CLI_NOT_DRAWN, CLI_NOT_WRITTEN } cli_drawn;
+typedef enum cli_drawn { CLI_DRAWN, CLI_NO_TOOL, CLI_NOT_DRAWN, CLI_NOT_WRITTEN } cli_drawn;
 cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what);
+/* The same through another program, a command that reads the drawing and writes the picture: "dot -Tsvg". */
+cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn draw, const void *what);
 /* The terminal, by the ending of the path; `font` in pixels at 96 to the inch. */
 void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font);
 /* A text in gnuplot's single quotes, as it is. */

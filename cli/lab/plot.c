@@ -348,7 +348,7 @@ bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
                      drawn == CLI_NOT_DRAWN ? "gnuplot could not draw it" : "it could not be written");
         }
         free(path);
-        if (drawn == CLI_NO_GNUPLOT) return false;
+        if (drawn == CLI_NO_TOOL) return false;
     }
     return true;
 }

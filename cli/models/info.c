@@ -1,6 +1,7 @@
 /* bochner info: what a file or a folder holds. */
 #include <bochner/json.h>
 #include "network.h"
+#include "profile.h"
 #include "text_tasks.h"
 #include "../tables/accuracy_statement.h"
 #include <cjson/cJSON.h>
@@ -13,7 +14,8 @@
 
 /* ---- a network: its layers, what they give and how much they hold ------------------------------------------------ */
 
-static void network_json(const char *folder, const bo_network *network)
+/* `profile` may be NULL. */
+static void network_json(const char *folder, const bo_network *network, const bo_profile *profile)
 {
     const bo_network_info info = bo_network_describe(network);
     bo_json json = {.out = stdout};
@@ -39,10 +41,11 @@ static void network_json(const char *folder, const bo_network *network)
         bo_json_end(&json);
     }
     bo_json_end(&json);
+    if (profile) cli_profile_json(&json, profile);
     bo_json_end(&json);
 }
 
-static void network_print(const char *folder, const bo_network *network)
+static void network_print(const char *folder, const bo_network *network, const bo_profile *profile)
 {
     const bo_network_info info = bo_network_describe(network);
     printf("%s: a network of %zu layers, %s parameters\n", folder, info.layers, cli_count((size_t)info.parameters).s);
@@ -60,16 +63,22 @@ static void network_print(const char *folder, const bo_network *network)
         printf("  %-24s %-16s %-20s %12s\n", layer.name, layer.type, layer.shape,
                layer.weights ? cli_count((size_t)layer.weights).s : "");
     }
+    if (profile) cli_profile_print(profile);
 }
 
-static int describe_network(cli_session *session, const char *folder)
+static int describe_network(cli_session *session, const char *folder, const cli_profile_options *options)
 {
-    bo_network *network;
-    const bo_status status = bo_network_load(session->context, folder, &network);
-    if (status != BO_OK) return cli_fail_status(session, status);
-    (session->common.json ? network_json : network_print)(folder, network);
+    bo_network *network = NULL;
+    bo_profile *profile = NULL;
+    const bo_profile_desc desc = cli_profile_desc(options, &session->common);
+    bo_status status = bo_network_load(session->context, folder, &network);
+    if (status == BO_OK && options->graph) status = bo_network_profile(session->context, network, &desc, &profile);
+    int result = status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+    if (profile) result = cli_profile_draw(session, options, profile);
+    if (result == CLI_DONE) (session->common.json ? network_json : network_print)(folder, network, profile);
+    bo_profile_destroy(profile);
     bo_network_destroy(network);
-    return CLI_DONE;
+    return result;
 }
 
 /* ---- a model of text, and how far its training has come ---------------------------------------------------------- */
@@ -91,7 +100,8 @@ typedef struct model_report {
     const bo_tokenizer *tokenizer; /* NULL: none */
     size_t state_bytes;            /* of one sequence or hypothesis; 0: it reads without one */
     progress_of_run run;
-    adapter adapter; /* merged into it as it was read */
+    adapter adapter;     /* merged into it as it was read */
+    bo_profile *profile; /* NULL: none */
 } model_report;
 
 /* ---- the run it comes from ------------------------------------------------------------------------------- */
@@ -358,25 +368,32 @@ static void model_json(const model_report *r)
     bo_json_add_number(&json, "tokens", r->run.tokens);
     bo_json_add_number(&json, "valid_loss", r->run.loss);
     bo_json_add_number(&json, "best_valid_loss", r->run.best);
+    if (r->profile) cli_profile_json(&json, r->profile);
     bo_json_end(&json);
 }
 
-static int describe_model(cli_session *session, const char *folder)
+static int describe_model(cli_session *session, const char *folder, const cli_profile_options *options)
 {
     bo_model *model = NULL;
     model_report report = {.folder = folder};
+    const bo_profile_desc desc = cli_profile_desc(options, &session->common);
     bo_status status = bo_model_load(session->context, folder, &model);
     if (status == BO_OK) status = find_state(session->context, model, &report.state_bytes);
-    if (status == BO_OK) {
+    if (status == BO_OK && options->graph) status = bo_model_profile(session->context, model, &desc, &report.profile);
+    int result = status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+    if (report.profile) result = cli_profile_draw(session, options, report.profile);
+    if (result == CLI_DONE) {
         report.model = model;
         report.desc = bo_model_describe(model);
         report.tokenizer = bo_model_tokenizer(model);
         report.run = find_run(folder);
         report.adapter = find_adapter(folder);
         (session->common.json ? model_json : model_print)(&report);
+        if (report.profile && !session->common.json) cli_profile_print(report.profile);
     }
+    bo_profile_destroy(report.profile);
     bo_model_destroy(model);
-    return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+    return result;
 }
 
 /* ---- a kernel machine or a feature map --------------------------------------------------------------------------- */
@@ -513,9 +530,11 @@ static bool is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static int describe(cli_session *session, const char *path)
+static int describe(cli_session *session, const char *path, const cli_profile_options *options)
 {
-    if (is_folder(path)) return cli_is_network(path) ? describe_network(session, path) : describe_model(session, path);
+    if (is_folder(path)) return (cli_is_network(path) ? describe_network : describe_model)(session, path, options);
+    if (options->graph)
+        return cli_fail(session, "%s: expected the folder of a model of text or a network: others have no graph", path);
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     bo_features *map = NULL;
@@ -543,27 +562,30 @@ static int describe(cli_session *session, const char *path)
     return status == BO_OK ? CLI_DONE : CLI_FAILED;
 }
 
-static int info(void *unused, const cli_common *common, const cli_arguments *arguments)
+static int info(void *options, const cli_common *common, const cli_arguments *arguments)
 {
-    (void)unused;
     if (arguments->count != 1) return cli_wrong_use("info", "expected one FILE or DIR, found %zu", arguments->count);
     cli_session session;
     if (!cli_session_open(&session, "info", common, false)) return CLI_FAILED;
-    const int status = describe(&session, arguments->items[0]);
+    int status;
+    if (cli_profile_check(&session, options, &status)) status = describe(&session, arguments->items[0], options);
     cli_session_close(&session);
     return status;
 }
 
 const cli_usage cli_info_usage = {
     .command = "info",
-    .synopsis = "FILE|DIR",
+    .synopsis = "FILE|DIR [--graph PICTURE]",
     .about = "Describes a kernel machine or a feature map written by bochner, or the folder of a model of text "
-             "or a network.",
+             "or a network. With --graph it also times one training step, operation by operation, and draws it.",
     .examples = "  bochner info price.model\n"
-                "  bochner info model\n",
+                "  bochner info model\n"
+                "  bochner info model --graph step.svg --tokens 128\n",
+    .groups = {{cli_profile_rows, 0}},
 };
 
 int cli_info(int argc, char **argv)
 {
-    return cli_command(&cli_info_usage, argc, argv, NULL, info);
+    cli_profile_options options = {0};
+    return cli_command(&cli_info_usage, argc, argv, &options, info);
 }

@@ -19,6 +19,7 @@
 #include <bochner/operations.h>
 #include <bochner/optim.h>
 #include <bochner/plan.h>
+#include <bochner/profile.h>
 #include <bochner/tasks.h>
 #include <bochner/text.h>
 #include <bochner/texts.h>

@@ -38,6 +38,7 @@
 #define BOCHNER_GRAPH_H
 
 #include <bochner/operations.h>
+#include <bochner/profile.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -235,6 +236,10 @@ BO_API bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_gra
 /* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its name),
  * or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
 BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
+/* What was recorded, and the times of `repeats` runs after one that warms up; 0: no run, and compiling is enough. `subject` is
+ * what the profile calls it. Gradients of weights are added to, as by every run. `pass` may be NULL. */
+BO_API bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
+                                  size_t repeats, bo_profile **out);
 
 /* ---- operations of one's own ------------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #include <bochner/attention.h>
 #include <bochner/layers.h>
 #include <bochner/nn.h>
+#include <bochner/profile.h>
 #include <bochner/text.h>
 
 #ifdef __cplusplus
@@ -200,6 +201,9 @@ BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, cons
  * `minus` NULL: nothing is taken off. To a tenth of a percent. */
 BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name,
                                         const float *minus, double *out);
+/* Shapes, bytes and times of the operations of one step (profile.h). A model whose matrices are stored in fewer bits has no
+ * backward: BO_UNSUPPORTED, except with desc.forward. desc or NULL: all defaults. */
+BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out);
 
 /* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
 

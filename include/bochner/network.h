@@ -16,6 +16,7 @@
 
 #include <bochner/data.h>
 #include <bochner/layers.h>
+#include <bochner/profile.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -150,6 +151,11 @@ BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *netw
  * *operations (may be NULL): useful ones. The input is drawn, N(0, 1). */
 BO_API bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size_t repeats, double *seconds,
                                  double *operations);
+
+/* Shapes, bytes and times of the operations of one step (profile.h). On graphs: `batch` nodes, each of which sees the one before
+ * it. desc or NULL: all defaults. */
+BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc,
+                                    bo_profile **out);
 
 #ifdef __cplusplus
 }

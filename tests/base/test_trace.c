@@ -1,5 +1,6 @@
 /* Traces: valid at any time, nested, a line per thread, one file per context. */
 #include "traces.h"
+#include "counting.h"
 #include "base/trace.h"
 #include <errno.h>
 #include <signal.h>
@@ -405,6 +406,28 @@ static void full_disk(void **state)
     unlink(path);
 }
 
+static void starved(void **state)
+{
+    (void)state;
+    char path[64];
+    trace_path(path);
+    for (size_t at = 1;; at++) {
+        counting memory = {.fail_at = at};
+        bo_context *context = NULL, *branch = NULL;
+        const bo_context_desc desc = {
+            .threads = 2, .trace = path, .allocator = {counting_allocate, counting_release, &memory}};
+        bo_status status = bo_context_create(&desc, &context);
+        if (status == BO_OK) status = bo_context_branch(context, &branch);
+        const bool reached = atomic_load(&memory.calls) >= at;
+        bo_context_destroy(branch);
+        bo_context_destroy(context);
+        assert_int_equal(status, reached ? BO_MEMORY : BO_OK);
+        assert_int_equal(atomic_load(&memory.live), 0);
+        if (!reached) break;
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -412,7 +435,7 @@ int main(void)
         cmocka_unit_test(names),        cmocka_unit_test(too_deep),  cmocka_unit_test(tasks),
         cmocka_unit_test(every_worker), cmocka_unit_test(branches),  cmocka_unit_test(several_contexts),
         cmocka_unit_test(not_writable), cmocka_unit_test(crash),     cmocka_unit_test(pipes),
-        cmocka_unit_test(limit),        cmocka_unit_test(full_disk),
+        cmocka_unit_test(limit),        cmocka_unit_test(full_disk), cmocka_unit_test(starved),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

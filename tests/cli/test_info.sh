@@ -31,6 +31,37 @@ succeeds "$BOCHNER" info table.model
 grep -q '^Fitted on   60 rows' out || complain "rows of a machine: $(cat out)"
 ! grep -qv -e '^table.model: ' -e '^.\{11\} [^ ]' -e '^ ' out || complain "info has words in the column of names: $(cat out)"
 
+# A profile: the table, the picture, JSON, and what is refused.
+succeeds "$BOCHNER" info gate --graph step.dot --tokens 16 --batch 2 --repeats 2
+for words in "a training step of 2 x 16 tokens" "medians of 2 runs" "operation .*forward ms .*backward ms" "^  attention  *2 " "^  linear "; do
+    grep -q "$words" out || complain "info --graph lacks '$words': $(cat out)"
+done
+grep -q 'Picture  *step.dot' err || complain "info --graph does not say where the picture is: $(cat err)"
+for words in '^digraph' '<B>layer 1 attention</B>' '<B>linear</B>' 'q_proj.weight' '<B>tokens</B>' '32 × 16'; do
+    grep -q "$words" step.dot || complain "step.dot lacks '$words'"
+done
+[ "$(tail -n 1 step.dot)" = '}' ] || complain "step.dot is not whole"
+succeeds "$BOCHNER" info gate --graph step.dot --repeats 1 --checkpointing --json
+[ "$(field out subject)" = "a training step of 1 x 32 tokens" ] || complain "subject: $(field out subject)"
+expect "seconds of layers computed again" "$(field out again_seconds)" ">" 0
+grep -q '"kinds": \[{"operation": "' out || complain "JSON without kinds: $(cat out)"
+succeeds "$BOCHNER" info gate --graph step.dot --repeats 1 --forward --json
+expect "seconds of backward" "$(field out backward_seconds)" == 0
+if command -v dot >/dev/null; then
+    succeeds "$BOCHNER" info gate --graph step.svg --repeats 1 --quiet
+    grep -q '</svg>' step.svg || complain "step.svg is not whole"
+else
+    echo "no Graphviz: step.svg is not drawn" >&2
+fi
+fails 1 "Graphviz is not installed|graphviz|.dot" env PATH=/nonexistent "$BOCHNER" info gate --graph none.svg --repeats 1
+[ ! -e none.svg ] || complain "half a picture was left"
+fails 2 "ends in .dot or .svg|step.png" "$BOCHNER" info gate --graph step.png
+fails 2 "--tokens|--graph" "$BOCHNER" info gate --tokens 8
+fails 2 "--checkpointing|--forward" "$BOCHNER" info gate --graph step.dot --forward --checkpointing
+fails 1 "33 tokens|context is 32" "$BOCHNER" info gate --graph step.dot --tokens 33
+fails 1 "no folder nowhere" "$BOCHNER" info gate --graph nowhere/step.dot
+fails 1 "table.model|no graph" "$BOCHNER" info table.model --graph step.dot
+
 mkdir empty
 fails 1 "empty/config.json" "$BOCHNER" info empty
 finish

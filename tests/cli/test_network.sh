@@ -27,6 +27,9 @@ for words in "a network of 3 layers, 51 parameters" "array, 2 numbers" "3 classe
 done
 succeeds "$BOCHNER" info net --json
 [ "$(field out holds)" = network ] || complain "holds $(field out holds)"
+succeeds "$BOCHNER" info net --graph net.dot --repeats 1
+grep -q 'a training step of 32 examples' out || complain "no profile of a network: $(cat out)"
+grep -q '<B>linear</B>' net.dot || complain "net.dot has no linear layer"
 
 # A run that was stopped goes on, from any folder, to the same weights.
 run="--model mlp.json --data table.csv --batch 24 --quiet --seed 5"

@@ -43,6 +43,17 @@ static bo_status store(bo_context *context, const work *w)
     return status;
 }
 
+static bo_status profile(bo_context *context, const work *w)
+{
+    bo_model *model;
+    bo_profile *found = NULL;
+    BO_TRY(bo_model_create(context, &w->desc, NULL, &model));
+    bo_status status = bo_model_profile(context, model, &(bo_profile_desc){.tokens = 4, .repeats = 1}, &found);
+    bo_profile_destroy(found);
+    bo_model_destroy(model);
+    return status;
+}
+
 static bo_status read_tokens(bo_context *context, const work *w)
 {
     bo_session *session;
@@ -115,6 +126,7 @@ static void check_task(test_folder *folder, bo_model_task task)
     starve("save", &w, save);
     starve("load", &w, load);
     starve("store", &w, store);
+    starve("profile", &w, profile);
     bo_model_destroy(w.model);
 }
 

@@ -1,0 +1,241 @@
+#include "profile.h"
+#include "../common/output.h"
+#include "../common/plot.h"
+#include <stdlib.h>
+#include <string.h>
+
+const cli_option cli_profile_rows[] = {
+    SECTION("Profile"),
+    TEXT(
+        "graph", "FILE", cli_profile_options, graph,
+        "time one training step of a model of text or a network on drawn data, draw its operations into FILE: .dot, or .svg "
+        "(needs Graphviz), and print where the time goes"),
+    COUNT("batch", "N", cli_profile_options, batch, "sequences, texts or rows of the step", .low = 1, .high = 1 << 20,
+          .otherwise = "1; of networks 32"),
+    COUNT("tokens", "N", cli_profile_options, tokens, "tokens of each", .low = 1, .high = 1 << 24,
+          .otherwise = "the model's context, at most 256"),
+    COUNT("repeats", "N", cli_profile_options, repeats, "runs whose median is taken", .low = 1, .high = 1000,
+          .initial = "5"),
+    FLAG("forward", cli_profile_options, forward, "forward only, without gradients"),
+    FLAG("checkpointing", cli_profile_options, checkpointing,
+         "compute layers again for backward, as bochner train does with it"),
+    END_OF_OPTIONS,
+};
+
+static bool is_dot(const char *path)
+{
+    return cli_ends_with(path, ".dot") || cli_ends_with(path, ".gv");
+}
+
+bool cli_profile_check(cli_session *session, const cli_profile_options *options, int *status)
+{
+    *status = CLI_WRONG_USE;
+    if (!options->graph) {
+        const cli_option *other = cli_next_given(cli_profile_rows, options, NULL);
+        if (other) cli_wrong_use("info", "--%s is for a profile: expected --graph FILE with it", other->name);
+        return !other;
+    }
+    if (!is_dot(options->graph) && !cli_ends_with(options->graph, ".svg")) {
+        cli_wrong_use("info", "--graph: expected a file that ends in .dot or .svg, found '%s'", options->graph);
+        return false;
+    }
+    if (options->forward && options->checkpointing) {
+        cli_wrong_use("info", "--checkpointing is about backward, which --forward leaves out");
+        return false;
+    }
+    *status = CLI_FAILED;
+    return cli_can_write(session, options->graph);
+}
+
+bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_common *common)
+{
+    return (bo_profile_desc){.batch = options->batch,
+                             .tokens = options->tokens,
+                             .repeats = options->repeats,
+                             .forward = options->forward,
+                             .checkpointing = options->checkpointing,
+                             .seed = common->seed};
+}
+
+/* ---- the picture --------------------------------------------------------------------------------------------------------- */
+
+typedef struct drawing {
+    bo_context *context;
+    const bo_profile *profile;
+} drawing;
+
+static void draw(FILE *pipe, const char *path, const void *what)
+{
+    const drawing *d = what;
+    (void)path;
+    bo_profile_draw(d->context, d->profile, pipe); /* a pipe that broke shows in what came out of it */
+}
+
+static int draw_svg(cli_session *session, const char *path, const drawing *what)
+{
+    switch (cli_picture_through("dot -Tsvg", path, draw, what)) {
+    case CLI_NO_TOOL:
+        return cli_fail(
+            session,
+            "cannot draw %s: Graphviz is not installed (Debian: apt install graphviz); a file that ends in .dot "
+            "is written without it",
+            path);
+    case CLI_NOT_DRAWN:
+        return cli_fail(session, "cannot draw %s: dot of Graphviz failed", path);
+    case CLI_NOT_WRITTEN:
+        return cli_fail(session, "cannot draw %s: it could not be written (is the disk full?)", path);
+    case CLI_DRAWN:
+        break;
+    }
+    return CLI_DONE;
+}
+
+int cli_profile_draw(cli_session *session, const cli_profile_options *options, const bo_profile *profile)
+{
+    const drawing what = {session->context, profile};
+    int status = CLI_DONE;
+    if (is_dot(options->graph)) {
+        cli_output output;
+        if (!cli_output_text(session, &output, options->graph)) return CLI_FAILED;
+        const bo_status drawn = bo_profile_draw(session->context, profile, output.file);
+        if (drawn != BO_OK)
+            status = cli_fail_status(session, drawn);
+        else if (!cli_output_commit(session, &output))
+            status = CLI_FAILED;
+        cli_output_abandon(&output);
+    } else {
+        status = draw_svg(session, options->graph, &what);
+    }
+    if (status == CLI_DONE) cli_say(session, "Picture     %s", options->graph);
+    return status;
+}
+
+/* ---- by kind of operation ------------------------------------------------------------------------------------------------- */
+
+typedef struct kind {
+    const char *name;
+    size_t count, bytes;
+    double forward, backward, again, all;
+} kind;
+
+static int longest_first(const void *a, const void *b)
+{
+    const kind *x = a, *y = b;
+    return x->all != y->all ? (x->all < y->all) - (x->all > y->all) : strcmp(x->name, y->name);
+}
+
+/* Freed by the caller; *count of them. */
+static kind *kinds_of(const bo_profile *profile, size_t *count)
+{
+    kind *kinds = cli_allocate(bo_profile_operations(profile) + 1, sizeof *kinds, "a profile");
+    *count = 0;
+    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
+        const bo_operation_info *operation = bo_profile_operation(profile, i);
+        kind *k = kinds;
+        while (k < kinds + *count && strcmp(k->name, operation->name) != 0) k++;
+        if (k == kinds + *count) *count += 1;
+        k->name = operation->name;
+        k->count++;
+        k->bytes += operation->bytes;
+        k->forward += operation->forward;
+        k->backward += operation->backward;
+        k->again += operation->again;
+        k->all += operation->forward + operation->backward + operation->again;
+    }
+    qsort(kinds, *count, sizeof *kinds, longest_first);
+    return kinds;
+}
+
+static void print_times(const bo_profile_totals *t, double forward, double again, double backward)
+{
+    const double all[] = {t->forward, t->again, t->backward}, times[] = {forward, again, backward};
+    for (size_t i = 0; i < 3; i++) {
+        if (all[i] > 0 && times[i] > 0)
+            printf(" %12.3f", 1e3 * times[i]);
+        else if (all[i] > 0) /* others have one */
+            printf(" %12s", "");
+    }
+}
+
+void cli_profile_print(const bo_profile *profile)
+{
+    size_t count;
+    const bo_profile_totals *t = bo_profile_report(profile);
+    kind *kinds = kinds_of(profile, &count);
+    const double all = t->forward + t->backward + t->again + t->rounding;
+    printf("\n%-12s%s: %.3g ms in operations (medians of %zu run%s, %d thread%s)\n", "Profile", t->subject, 1e3 * all,
+           t->repeats, t->repeats == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s");
+    printf("%-12s%s of activations and gradients, %s of weights\n\n", "Memory", cli_bytes((double)t->bytes).s,
+           cli_bytes((double)t->weight_bytes).s);
+    printf("  %-16s %6s%s%s%s %8s %10s\n", "operation", "count", t->forward > 0 ? "   forward ms" : "",
+           t->again > 0 ? "     again ms" : "", t->backward > 0 ? "  backward ms" : "", "share", "holds");
+    for (size_t i = 0; i < count; i++) {
+        const kind *k = &kinds[i];
+        printf("  %-16s %6zu", k->name, k->count);
+        print_times(t, k->forward, k->again, k->backward);
+        printf(" %7.1f%% %10s\n", all > 0 ? 100 * k->all / all : 0, cli_bytes((double)k->bytes).s);
+    }
+    printf("  %-16s %6zu", "all", bo_profile_operations(profile));
+    print_times(t, t->forward, t->again, t->backward);
+    putchar('\n');
+    free(kinds);
+}
+
+static void kinds_json(bo_json *json, const bo_profile *profile)
+{
+    size_t count;
+    kind *kinds = kinds_of(profile, &count);
+    bo_json_array(json, "kinds");
+    for (size_t i = 0; i < count; i++) {
+        bo_json_object(json, NULL);
+        bo_json_add_text(json, "operation", kinds[i].name);
+        bo_json_add_count(json, "count", kinds[i].count);
+        bo_json_add_number(json, "forward_seconds", kinds[i].forward);
+        bo_json_add_number(json, "again_seconds", kinds[i].again);
+        bo_json_add_number(json, "backward_seconds", kinds[i].backward);
+        bo_json_add_count(json, "bytes", kinds[i].bytes);
+        bo_json_end(json);
+    }
+    bo_json_end(json);
+    free(kinds);
+}
+
+static void operations_json(bo_json *json, const bo_profile *profile)
+{
+    bo_json_array(json, "operations");
+    for (size_t i = 0; i < bo_profile_operations(profile); i++) {
+        const bo_operation_info *operation = bo_profile_operation(profile, i);
+        const bo_value_info *first = bo_profile_value(profile, operation->output[0]);
+        bo_json_object(json, NULL);
+        bo_json_add_text(json, "operation", operation->name);
+        bo_json_add_text(json, "scope", operation->scope);
+        bo_json_add_count(json, "rows", first->rows);
+        bo_json_add_count(json, "columns", first->columns);
+        bo_json_add_count(json, "bytes", operation->bytes);
+        bo_json_add_number(json, "flops", operation->flops);
+        bo_json_add_number(json, "forward_seconds", operation->forward);
+        bo_json_add_number(json, "again_seconds", operation->again);
+        bo_json_add_number(json, "backward_seconds", operation->backward);
+        bo_json_end(json);
+    }
+    bo_json_end(json);
+}
+
+void cli_profile_json(bo_json *json, const bo_profile *profile)
+{
+    const bo_profile_totals *t = bo_profile_report(profile);
+    bo_json_object(json, "profile");
+    bo_json_add_text(json, "subject", t->subject);
+    bo_json_add_count(json, "threads", (size_t)t->threads);
+    bo_json_add_count(json, "repeats", t->repeats);
+    bo_json_add_number(json, "seconds", t->seconds);
+    bo_json_add_number(json, "forward_seconds", t->forward);
+    bo_json_add_number(json, "again_seconds", t->again);
+    bo_json_add_number(json, "backward_seconds", t->backward);
+    bo_json_add_number(json, "flops", t->flops);
+    bo_json_add_count(json, "bytes", t->bytes);
+    bo_json_add_count(json, "weight_bytes", t->weight_bytes);
+    kinds_json(json, profile);
+    operations_json(json, profile);
+    bo_json_end(json);
+}

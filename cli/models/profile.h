@@ -1,0 +1,25 @@
+/* A profile in bochner info: a picture, a table, JSON. */
+#ifndef CLI_MODELS_PROFILE_H
+#define CLI_MODELS_PROFILE_H
+
+#include "../common/cli.h"
+#include <bochner/json.h>
+
+typedef struct cli_profile_options {
+    cli_given was_given;
+    const char *graph; /* NULL: no profile */
+    size_t batch, tokens, repeats;
+    bool forward, checkpointing;
+} cli_profile_options;
+extern const cli_option cli_profile_rows[];
+
+/* Do the options make sense, and can the picture be written? False: said why, and *status is the command's. */
+bool cli_profile_check(cli_session *session, const cli_profile_options *options, int *status);
+bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_common *common);
+/* The picture: options->graph. */
+int cli_profile_draw(cli_session *session, const cli_profile_options *options, const bo_profile *profile);
+/* Time and bytes by kind of operation, most time first. */
+void cli_profile_print(const bo_profile *profile);
+void cli_profile_json(bo_json *json, const bo_profile *profile); /* the members "profile" of an object */
+
+#endif

@@ -1,0 +1,223 @@
+/* A profile: a copy of what was recorded, with the times of its steps. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+
+/* Invariants: numbers of values and operations in here are below `values` and `operations`; strings are in `words`. */
+struct bo_profile {
+    bo_profile_totals totals;
+    size_t operations, values;
+    bo_operation_info *operation;
+    bo_value_info *value;
+    size_t *numbers; /* of inputs and outputs */
+    char *words;
+};
+
+void bo_profile_destroy(bo_profile *profile)
+{
+    if (!profile) return;
+    bo_free(profile->operation);
+    bo_free(profile->value);
+    bo_free(profile->numbers);
+    bo_free(profile->words);
+    bo_free(profile);
+}
+
+/* ---- what was recorded ------------------------------------------------------------------------------------------------- */
+
+/* NULL: it has none. */
+static const char *name_of(const bo_graph *graph, const bo_graph_tensor *t)
+{
+    return t->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, t->weight)->name : t->name;
+}
+
+static bo_status make_room(bo_context *context, const bo_graph *graph, const char *subject, bo_profile *p)
+{
+    size_t words = strlen(subject) + 1, numbers = 0;
+    p->operations = graph->nodes.count;
+    p->values = graph->tensors.count - 1; /* number 0 is nobody's */
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const char *name = name_of(graph, bo_graph_tensor_at(graph, v));
+        words += name ? strlen(name) + 1 : 0;
+    }
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        words += strlen(node->op->name) + 1 + strlen(bo_scope_of(graph, node)) + 1;
+        numbers += node->inputs + node->outputs;
+    }
+    p->operation = bo_alloc(context, p->operations, sizeof *p->operation, "a profile");
+    p->value = bo_alloc(context, p->values, sizeof *p->value, "a profile");
+    p->numbers = bo_alloc(context, numbers, sizeof *p->numbers, "a profile");
+    p->words = bo_alloc(context, words, 1, "a profile");
+    return p->operation && p->value && p->numbers && p->words ? BO_OK : BO_MEMORY;
+}
+
+static const char *keep_word(char **at, const char *word)
+{
+    if (!word) return NULL;
+    const size_t bytes = strlen(word) + 1;
+    char *kept = memcpy(*at, word, bytes);
+    *at += bytes;
+    return kept;
+}
+
+static void copy_value(const bo_graph *graph, const bo_graph_tensor *t, char **words, bo_value_info *out)
+{
+    static const char *const types[] = {[BO_ELEMENT_FLOAT32] = "float32",
+                                        [BO_ELEMENT_INT32] = "int32",
+                                        [BO_ELEMENT_BFLOAT16] = "bfloat16",
+                                        [BO_ELEMENT_INT8] = "int8"};
+    const bool weight = t->origin == BO_ORIGIN_WEIGHT;
+    *out = (bo_value_info){.origin = weight                         ? BO_VALUE_ORIGIN_WEIGHT
+                                     : t->origin == BO_ORIGIN_INPUT ? BO_VALUE_ORIGIN_INPUT
+                                                                    : BO_VALUE_ORIGIN_OPERATION,
+                           .name = keep_word(words, name_of(graph, t)),
+                           .type = types[t->element],
+                           .rows = t->rows,
+                           .columns = t->columns,
+                           .bytes = bo_element_bytes(t->element, t->rows, t->columns),
+                           .trained = weight && t->graded,
+                           .operation = t->origin == BO_ORIGIN_MADE ? t->node : SIZE_MAX};
+}
+
+static const size_t *keep_numbers(size_t **at, size_t count, const bo_value *values)
+{
+    size_t *kept = *at;
+    for (size_t i = 0; i < count; i++) kept[i] = values[i] - 1;
+    *at += count;
+    return kept;
+}
+
+static void copy_operation(bo_context *context, const bo_graph *graph, const bo_node *node, char **words,
+                           size_t **numbers, bo_operation_info *out)
+{
+    bo_op_call call;
+    bo_node_call(graph, node, &call);
+    *out = (bo_operation_info){.name = keep_word(words, node->op->name),
+                               .scope = keep_word(words, bo_scope_of(graph, node)),
+                               .inputs = node->inputs,
+                               .outputs = node->outputs,
+                               .input = keep_numbers(numbers, node->inputs, node->in),
+                               .output = keep_numbers(numbers, node->outputs, node->out),
+                               .bytes = bo_node_bytes(graph, node),
+                               .flops = node->op->operations ? node->op->operations(context, &call) : 0};
+}
+
+static void copy_recorded(bo_context *context, const bo_graph *graph, const char *subject, bo_profile *p)
+{
+    char *words = p->words;
+    size_t *numbers = p->numbers;
+    p->totals = (bo_profile_totals){.subject = keep_word(&words, subject),
+                                    .threads = bo_context_threads(context),
+                                    .bytes = bo_graph_bytes(graph),
+                                    .flops = bo_graph_operations(graph)};
+    for (size_t i = 0; i < p->values; i++) {
+        copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->value[i]);
+        if (p->value[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->totals.weight_bytes += p->value[i].bytes;
+    }
+    for (size_t i = 0; i < p->operations; i++)
+        copy_operation(context, graph, bo_node_at(graph, i), &words, &numbers, &p->operation[i]);
+}
+
+/* ---- times -------------------------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of `count` numbers, `stride` apart. */
+static double median(size_t count, const double *at, size_t stride, double *room)
+{
+    for (size_t i = 0; i < count; i++) room[i] = at[i * stride];
+    qsort(room, count, sizeof *room, ascending);
+    return count % 2 ? room[count / 2] : (room[count / 2 - 1] + room[count / 2]) / 2;
+}
+
+static void take_step(const bo_step *step, double seconds, bo_profile *p)
+{
+    bo_profile_totals *totals = &p->totals;
+    if (step->move) {
+        totals->rounding += seconds;
+        return;
+    }
+    bo_operation_info *operation = &p->operation[step->node];
+    *(step->backward ? &operation->backward : step->again ? &operation->again : &operation->forward) += seconds;
+    *(step->backward ? &totals->backward : step->again ? &totals->again : &totals->forward) += seconds;
+}
+
+/* samples: a row of the steps' times per run, then those of the runs. */
+static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, size_t repeats,
+                         double *samples, bo_profile *p)
+{
+    const size_t steps = graph->steps.count;
+    double *runs = samples + repeats * steps, *room = runs + repeats;
+    BO_TRY(bo_graph_run(context, graph, pass));
+    for (size_t r = 0; r < repeats; r++) {
+        const double start = bo_seconds();
+        graph->seconds = samples + r * steps;
+        const bo_status status = bo_graph_run(context, graph, pass);
+        graph->seconds = NULL;
+        if (status != BO_OK) return status;
+        runs[r] = bo_seconds() - start;
+        BO_TRY(bo_progress(context, "measuring", (double)(r + 1), (double)repeats));
+    }
+    for (size_t i = 0; i < steps; i++) take_step(bo_step_at(graph, i), median(repeats, samples + i, steps, room), p);
+    p->totals.seconds = median(repeats, runs, 1, room);
+    p->totals.repeats = repeats;
+    return BO_OK;
+}
+
+bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
+                           size_t repeats, bo_profile **out)
+{
+    enum { MOST = 1000 };
+    *out = NULL;
+    if (!graph->planned) return bo_fail(context, BO_INVALID, "the graph has no plan yet");
+    if (repeats > MOST)
+        return bo_fail(context, BO_INVALID, "a profile of %zu runs: expected at most %d", repeats, MOST);
+    bo_profile *p = bo_alloc(context, 1, sizeof *p, "a profile");
+    if (!p) return BO_MEMORY;
+    bo_status status = make_room(context, graph, subject, p);
+    double *samples = NULL;
+    if (status == BO_OK) copy_recorded(context, graph, subject, p);
+    if (status == BO_OK && repeats > 0) {
+        samples = bo_alloc(context, repeats * (graph->steps.count + 2), sizeof *samples, "times of a profile");
+        status = samples ? measure(context, graph, pass, repeats, samples, p) : BO_MEMORY;
+    }
+    bo_free(samples);
+    if (status == BO_OK)
+        *out = p;
+    else
+        bo_profile_destroy(p);
+    return status;
+}
+
+/* ---- looking at it ------------------------------------------------------------------------------------------------------ */
+
+size_t bo_profile_operations(const bo_profile *profile)
+{
+    return profile->operations;
+}
+
+const bo_operation_info *bo_profile_operation(const bo_profile *profile, size_t index)
+{
+    return index < profile->operations ? &profile->operation[index] : NULL;
+}
+
+size_t bo_profile_values(const bo_profile *profile)
+{
+    return profile->values;
+}
+
+const bo_value_info *bo_profile_value(const bo_profile *profile, size_t index)
+{
+    return index < profile->values ? &profile->value[index] : NULL;
+}
+
+const bo_profile_totals *bo_profile_report(const bo_profile *profile)
+{
+    return &profile->totals;
+}
