@@ -102,7 +102,8 @@ static void overview(FILE *out)
           "  bochner predict price.model test.csv --std\n"
           "  bochner train --data text.txt --out story --minutes 2\n"
           "  bochner generate story --prompt 'In the beginning'\n\n"
-          "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C.\n",
+          "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C.\n"
+          "BOCHNER_TRACE=file.json in the environment makes any command write a trace for https://ui.perfetto.dev.\n",
           out);
 }
 

@@ -30,6 +30,9 @@ has predict.json "load machine" predict
 succeeds "$BOCHNER" info model # without the variable there is no word of it, and no file
 ! grep -q Trace err || complain "a trace that nobody asked for"
 
+succeeds "$BOCHNER" help
+grep -q BOCHNER_TRACE out || complain "bochner help does not know BOCHNER_TRACE"
+
 fails 1 "cannot write the trace|no/such/trace.json|BOCHNER_TRACE|No such file" \
     env BOCHNER_TRACE=no/such/trace.json "$BOCHNER" info model
 mkdir folder
