@@ -1,6 +1,6 @@
 /* bochner bench: speed and quality as ratios to something measured in the same run. */
 #include "bench.h"
-#include <bochner/json.h>
+#include "../cli/common/json.h"
 #include "../cli/common/plot.h"
 #include "yardstick.h"
 #include <errno.h>
@@ -59,27 +59,27 @@ void bench_add(bench_run *bench, const char *name, double value, const char *uni
 
 static void report_json(const bench_run *bench)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "version", bo_version());
-    bo_json_add_text(&json, "isa", bo_context_isa(bench->session->context));
-    bo_json_add_count(&json, "threads", (size_t)bo_context_threads(bench->session->context));
-    bo_json_array(&json, "figures");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "version", bo_version());
+    cli_json_add_text(&json, "isa", bo_context_isa(bench->session->context));
+    cli_json_add_count(&json, "threads", (size_t)bo_context_threads(bench->session->context));
+    cli_json_array(&json, "figures");
     for (size_t i = 0; i < bench->count; i++) {
         const bench_figure *figure = &bench->figures[i];
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "name", figure->name);
-        bo_json_add_number(&json, "value", figure->value);
-        bo_json_add_text(&json, "unit", figure->unit);
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "name", figure->name);
+        cli_json_add_number(&json, "value", figure->value);
+        cli_json_add_text(&json, "unit", figure->unit);
         if (!isnan(figure->goal)) {
-            bo_json_add_number(&json, figure->at_most ? "at_most" : "at_least", figure->goal);
-            bo_json_add_flag(&json, "met", strcmp(verdict(figure), "yes") == 0);
+            cli_json_add_number(&json, figure->at_most ? "at_most" : "at_least", figure->goal);
+            cli_json_add_flag(&json, "met", strcmp(verdict(figure), "yes") == 0);
         }
-        bo_json_add_text(&json, "detail", figure->detail);
-        bo_json_end(&json);
+        cli_json_add_text(&json, "detail", figure->detail);
+        cli_json_end(&json);
     }
-    bo_json_end(&json);
-    bo_json_end(&json);
+    cli_json_end(&json);
+    cli_json_end(&json);
 }
 
 /* ---- peers --------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include "../lab/tools/recall.h"
 #include "bench.h"
 #include "../cli/common/curves.h"
-#include <bochner/json.h>
+#include "../cli/common/json.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,34 +70,34 @@ static void print_row(const recall_row *row)
     fflush(stdout);
 }
 
-static void json_numbers(bo_json *json, const char *key, size_t count, const double *values)
+static void json_numbers(cli_json *json, const char *key, size_t count, const double *values)
 {
-    bo_json_array(json, key);
-    for (size_t i = 0; i < count; i++) bo_json_add_number(json, NULL, values[i]);
-    bo_json_end(json);
+    cli_json_array(json, key);
+    for (size_t i = 0; i < count; i++) cli_json_add_number(json, NULL, values[i]);
+    cli_json_end(json);
 }
 
 static void print_json(const recall_bench *bench)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "version", bo_version());
-    bo_json_add_count(&json, "tokens", bench->options->measure.tokens);
-    bo_json_array(&json, "memories");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "version", bo_version());
+    cli_json_add_count(&json, "tokens", bench->options->measure.tokens);
+    cli_json_array(&json, "memories");
     for (size_t i = 0; i < bench->count; i++) {
         const recall_row *row = &bench->rows[i];
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "kind", row->kind->name);
-        bo_json_add_count(&json, "size", row->size);
-        bo_json_add_count(&json, "state_bytes", row->result.bytes);
-        bo_json_add_number(&json, "knob", row->result.knob);
-        bo_json_add_number(&json, "capacity", row->result.capacity);
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "kind", row->kind->name);
+        cli_json_add_count(&json, "size", row->size);
+        cli_json_add_count(&json, "state_bytes", row->result.bytes);
+        cli_json_add_number(&json, "knob", row->result.knob);
+        cli_json_add_number(&json, "capacity", row->result.capacity);
         json_numbers(&json, "by_length", row->result.points, row->result.by_length);
         json_numbers(&json, "by_distance", row->result.points, row->result.by_distance);
-        bo_json_end(&json);
+        cli_json_end(&json);
     }
-    bo_json_end(&json);
-    bo_json_end(&json);
+    cli_json_end(&json);
+    cli_json_end(&json);
 }
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
 #include "common/cli.h"
-#include <bochner/json.h>
+#include "common/json.h"
 #include "manual.h"
 #include "../bench/bench.h"
 #include <errno.h>
@@ -144,12 +144,12 @@ static int version(void *unused, const cli_common *common, const cli_arguments *
     cli_session session;
     if (!cli_session_open(&session, "version", common, false)) return CLI_FAILED;
     if (common->json) {
-        bo_json json = {.out = stdout};
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "version", bo_version());
-        bo_json_add_text(&json, "isa", bo_context_isa(session.context));
-        bo_json_add_count(&json, "threads", (size_t)bo_context_threads(session.context));
-        bo_json_end(&json);
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "version", bo_version());
+        cli_json_add_text(&json, "isa", bo_context_isa(session.context));
+        cli_json_add_count(&json, "threads", (size_t)bo_context_threads(session.context));
+        cli_json_end(&json);
     } else {
         printf("bochner %s (%s kernels, %d threads)\n", bo_version(), bo_context_isa(session.context),
                bo_context_threads(session.context));

@@ -147,45 +147,45 @@ static void print_advice(const cli_attention_job *job, const bo_attention_advice
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------- */
 
-static void json_row(bo_json *json, const cli_attention_job *job, const bo_attention_advice *a, size_t i)
+static void json_row(cli_json *json, const cli_attention_job *job, const bo_attention_advice *a, size_t i)
 {
     const bo_attention_desc *d = &a->maps[i].desc;
     const bool polynomial = d->features.kernel == BO_KERNEL_POLYNOMIAL;
-    bo_json_object(json, NULL);
-    bo_json_add_text(json, "kind", kind_word(d));
-    bo_json_add_text(json, "map", cli_attention_map_of(d->features.function));
-    bo_json_add_text(json, "proposal", bo_proposal_name(d->proposal));
-    bo_json_add_text(json, "sampling", bo_sampling_name(d->features.sampling));
-    if (polynomial) bo_json_add_count(json, "degree", (size_t)d->features.degree);
-    if (d->window) bo_json_add_count(json, "window", d->window);
-    bo_json_add_count(json, "features", a->maps[i].features);
-    bo_json_add_count(json, "most", a->maps[i].most);
-    bo_json_add_number(json, "error", a->maps[i].error);
-    bo_json_add_number(json, "predicted", a->maps[i].predicted);
-    bo_json_add_text(json, "options", row_options(job, a, i).s);
-    bo_json_end(json);
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "kind", kind_word(d));
+    cli_json_add_text(json, "map", cli_attention_map_of(d->features.function));
+    cli_json_add_text(json, "proposal", bo_proposal_name(d->proposal));
+    cli_json_add_text(json, "sampling", bo_sampling_name(d->features.sampling));
+    if (polynomial) cli_json_add_count(json, "degree", (size_t)d->features.degree);
+    if (d->window) cli_json_add_count(json, "window", d->window);
+    cli_json_add_count(json, "features", a->maps[i].features);
+    cli_json_add_count(json, "most", a->maps[i].most);
+    cli_json_add_number(json, "error", a->maps[i].error);
+    cli_json_add_number(json, "predicted", a->maps[i].predicted);
+    cli_json_add_text(json, "options", row_options(job, a, i).s);
+    cli_json_end(json);
 }
 
 static void json_advice(const cli_attention_job *job, const bo_attention_advice *a)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_number(&json, "query_norm", a->query_norm);
-    bo_json_add_number(&json, "key_norm", a->key_norm);
-    bo_json_add_number(&json, "largest", a->largest);
-    bo_json_add_number(&json, "smallest", a->smallest);
-    bo_json_add_number(&json, "effective", a->effective);
-    bo_json_add_number(&json, "entropy", a->entropy);
-    bo_json_add_number(&json, "entropy_share", a->entropy_share);
-    bo_json_add_number(&json, "target", a->target);
-    bo_json_add_flag(&json, "reachable", a->reachable);
-    bo_json_add_text(&json, "options", a->reachable ? row_options(job, a, 0).s : NULL);
-    bo_json_add_text(&json, "reason", a->reason);
-    bo_json_add_text(&json, "nothing_measured", nothing_measured(job, a));
-    bo_json_array(&json, "maps");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_number(&json, "query_norm", a->query_norm);
+    cli_json_add_number(&json, "key_norm", a->key_norm);
+    cli_json_add_number(&json, "largest", a->largest);
+    cli_json_add_number(&json, "smallest", a->smallest);
+    cli_json_add_number(&json, "effective", a->effective);
+    cli_json_add_number(&json, "entropy", a->entropy);
+    cli_json_add_number(&json, "entropy_share", a->entropy_share);
+    cli_json_add_number(&json, "target", a->target);
+    cli_json_add_flag(&json, "reachable", a->reachable);
+    cli_json_add_text(&json, "options", a->reachable ? row_options(job, a, 0).s : NULL);
+    cli_json_add_text(&json, "reason", a->reason);
+    cli_json_add_text(&json, "nothing_measured", nothing_measured(job, a));
+    cli_json_array(&json, "maps");
     for (size_t i = 0; i < a->map_count; i++) json_row(&json, job, a, i);
-    bo_json_end(&json);
-    bo_json_end(&json);
+    cli_json_end(&json);
+    cli_json_end(&json);
 }
 
 int cli_attention_advise(cli_attention_job *job)

@@ -3,7 +3,7 @@
 #define CLI_ATTENTION_H
 
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 
 /* What comes from files; DECAY, LAMBDA and MIX may be numbers instead. */
 typedef enum cli_attention_source {

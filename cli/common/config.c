@@ -1,5 +1,5 @@
 /* Options from a file, a JSON object of the same names, and back into one. */
-#include <bochner/json.h>
+#include "json.h"
 #include "options.h"
 #include "format.h"
 #include <cjson/cJSON.h>
@@ -93,39 +93,39 @@ bool cli_config_read(const char *command, const char *path, int *count, char ***
 
 /* ---- back into a file ---------------------------------------------------------------------------------------------------- */
 
-static void print_list(bo_json *json, const char *name, const cli_list *list)
+static void print_list(cli_json *json, const char *name, const cli_list *list)
 {
-    bo_json_array(json, name);
-    for (size_t i = 0; i < list->count; i++) bo_json_add_text(json, NULL, list->items[i]);
-    bo_json_end(json);
+    cli_json_array(json, name);
+    for (size_t i = 0; i < list->count; i++) cli_json_add_text(json, NULL, list->items[i]);
+    cli_json_end(json);
 }
 
-static void print_option(bo_json *json, const cli_option *row, const void *options)
+static void print_option(cli_json *json, const cli_option *row, const void *options)
 {
     const void *value = (const char *)options + row->at;
     switch (row->type) {
     case CLI_FLAG:
-        bo_json_add_flag(json, row->name, *(const bool *)value);
+        cli_json_add_flag(json, row->name, *(const bool *)value);
         break;
     case CLI_TEXT:
-        bo_json_add_text(json, row->name, *(const char *const *)value);
+        cli_json_add_text(json, row->name, *(const char *const *)value);
         break;
     case CLI_COUNT:
     case CLI_BYTES:
-        bo_json_add_count(json, row->name, *(const size_t *)value);
+        cli_json_add_count(json, row->name, *(const size_t *)value);
         break;
     case CLI_REAL:
     case CLI_REAL_OR_AUTO:
-        bo_json_add_number(json, row->name, *(const double *)value);
+        cli_json_add_number(json, row->name, *(const double *)value);
         break;
     case CLI_CHOICE:
-        bo_json_add_text(json, row->name, row->names(*(const unsigned *)value));
+        cli_json_add_text(json, row->name, row->names(*(const unsigned *)value));
         break;
     case CLI_LIST:
         print_list(json, row->name, value);
         break;
     case CLI_SEED:
-        bo_json_add_count(json, row->name, *(const uint64_t *)value);
+        cli_json_add_count(json, row->name, *(const uint64_t *)value);
         break;
     case CLI_SECTION:
     case CLI_END:
@@ -133,17 +133,17 @@ static void print_option(bo_json *json, const cli_option *row, const void *optio
     }
 }
 
-static void print_given(bo_json *json, const cli_option *rows, const void *options)
+static void print_given(cli_json *json, const cli_option *rows, const void *options)
 {
     for (const cli_option *row = NULL; (row = cli_next_given(rows, options, row));) print_option(json, row, options);
 }
 
 void cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common)
 {
-    bo_json json = {.out = out};
-    bo_json_object(&json, NULL);
+    cli_json json = {.out = out};
+    cli_json_object(&json, NULL);
     for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
         print_given(&json, usage->groups[g].rows, (const char *)options + usage->groups[g].at);
-    if (CLI_GIVEN(common, seed)) bo_json_add_count(&json, "seed", common->seed);
-    bo_json_end(&json);
+    if (CLI_GIVEN(common, seed)) cli_json_add_count(&json, "seed", common->seed);
+    cli_json_end(&json);
 }

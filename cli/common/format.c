@@ -60,7 +60,7 @@ cli_word cli_significant(double value, int digits)
 cli_word cli_exact(double value)
 {
     cli_word word;
-    bo_number_format(value, word.s);
+    bo_number_format(value, word.s, sizeof word.s);
     return word;
 }
 

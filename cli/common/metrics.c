@@ -17,52 +17,52 @@ const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema
 
 /* ---- reports ------------------------------------------------------------------------------------------- */
 
-static void json_targets(const bo_metrics *metrics, const bo_schema *schema, bo_json *json)
+static void json_targets(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
-    bo_json_array(json, "targets");
+    cli_json_array(json, "targets");
     for (size_t t = 0; t < metrics->desc.targets; t++) {
-        bo_json_object(json, NULL);
-        bo_json_add_text(json, "name", schema ? bo_schema_target(schema, t) : NULL);
-        bo_json_add_number(json, "rmse", bo_metrics_target_rmse(metrics, t));
-        bo_json_add_number(json, "r2", bo_metrics_target_r2(metrics, t));
-        if (metrics->desc.has_std) bo_json_add_number(json, "coverage_95", bo_metrics_target_coverage(metrics, t));
-        bo_json_end(json);
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "name", schema ? bo_schema_target(schema, t) : NULL);
+        cli_json_add_number(json, "rmse", bo_metrics_target_rmse(metrics, t));
+        cli_json_add_number(json, "r2", bo_metrics_target_r2(metrics, t));
+        if (metrics->desc.has_std) cli_json_add_number(json, "coverage_95", bo_metrics_target_coverage(metrics, t));
+        cli_json_end(json);
     }
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
-void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *schema, bo_json *json)
+void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
-    bo_json_array(json, "classes");
+    cli_json_array(json, "classes");
     cli_word number;
     for (size_t i = 0; i < metrics->desc.classes; i++)
-        bo_json_add_text(json, NULL, cli_metrics_label(metrics, schema, i, &number));
-    bo_json_end(json);
-    bo_json_array(json, "confusion");
+        cli_json_add_text(json, NULL, cli_metrics_label(metrics, schema, i, &number));
+    cli_json_end(json);
+    cli_json_array(json, "confusion");
     for (size_t i = 0; i < metrics->desc.classes; i++) {
-        bo_json_array(json, NULL);
+        cli_json_array(json, NULL);
         for (size_t j = 0; j < metrics->desc.classes; j++)
-            bo_json_add_count(json, NULL, metrics->confusion[i * metrics->desc.classes + j]);
-        bo_json_end(json);
+            cli_json_add_count(json, NULL, metrics->confusion[i * metrics->desc.classes + j]);
+        cli_json_end(json);
     }
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
-void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, bo_json *json)
+void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
-    bo_json_object(json, "test");
-    bo_json_add_count(json, "rows", metrics->rows);
+    cli_json_object(json, "test");
+    cli_json_add_count(json, "rows", metrics->rows);
     if (metrics->desc.classes) {
-        bo_json_add_number(json, "accuracy", bo_metrics_accuracy(metrics));
-        bo_json_add_number(json, "log_loss", bo_metrics_log_loss(metrics));
+        cli_json_add_number(json, "accuracy", bo_metrics_accuracy(metrics));
+        cli_json_add_number(json, "log_loss", bo_metrics_log_loss(metrics));
         cli_metrics_json_confusion(metrics, schema, json);
     } else {
-        bo_json_add_number(json, "rmse", bo_metrics_rmse(metrics));
-        bo_json_add_number(json, "r2", bo_metrics_r2(metrics));
-        if (metrics->desc.has_std) bo_json_add_number(json, "coverage_95", bo_metrics_coverage(metrics));
+        cli_json_add_number(json, "rmse", bo_metrics_rmse(metrics));
+        cli_json_add_number(json, "r2", bo_metrics_r2(metrics));
+        if (metrics->desc.has_std) cli_json_add_number(json, "coverage_95", bo_metrics_coverage(metrics));
         if (metrics->desc.targets > 1) json_targets(metrics, schema, json);
     }
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
 enum { TEXT_CLASSES = 12, CELL = 8 };

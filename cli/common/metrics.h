@@ -3,7 +3,7 @@
 #define CLI_COMMON_METRICS_H
 
 #include "cli.h"
-#include <bochner/json.h>
+#include "json.h"
 
 /* Predictions that are kept for the plot. */
 enum { CLI_POINTS = 4000 };
@@ -14,8 +14,8 @@ const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *num
 
 const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema, size_t index, cli_word *number);
 
-void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, bo_json *json); /* "test": {…} */
-void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *schema, bo_json *json);
+void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, cli_json *json); /* "test": {…} */
+void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *schema, cli_json *json);
 /* A table, where the classes are few. */
 void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *schema, FILE *out);
 void cli_metrics_print(const bo_metrics *metrics, const bo_schema *schema, FILE *out);

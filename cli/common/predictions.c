@@ -70,13 +70,13 @@ static void put_text(cli_answers *answers, const char *text)
 static void begin_json(cli_answers *answers)
 {
     char room[CLI_NAME];
-    answers->json = (bo_json){.out = stdout};
-    bo_json_object(&answers->json, NULL);
-    bo_json_array(&answers->json, "columns");
+    answers->json = (cli_json){.out = stdout};
+    cli_json_object(&answers->json, NULL);
+    cli_json_array(&answers->json, "columns");
     for (size_t i = 0; i < columns_of(answers); i++)
-        bo_json_add_text(&answers->json, NULL, column_name(answers, i, room));
-    bo_json_end(&answers->json);
-    bo_json_array(&answers->json, "predictions");
+        cli_json_add_text(&answers->json, NULL, column_name(answers, i, room));
+    cli_json_end(&answers->json);
+    cli_json_array(&answers->json, "predictions");
 }
 
 /* The header, or the start of the object. */
@@ -110,10 +110,10 @@ static bool row_npy(cli_answers *answers, size_t class_index, const double *numb
 static void row_json(cli_answers *answers, const char *label, const double *numbers)
 {
     const bool several = columns_of(answers) > 1;
-    if (several) bo_json_array(&answers->json, NULL);
-    if (label) bo_json_add_text(&answers->json, NULL, label);
-    for (size_t i = 0; i < answers->numbers; i++) bo_json_add_number(&answers->json, NULL, numbers[i]);
-    if (several) bo_json_end(&answers->json);
+    if (several) cli_json_array(&answers->json, NULL);
+    if (label) cli_json_add_text(&answers->json, NULL, label);
+    for (size_t i = 0; i < answers->numbers; i++) cli_json_add_number(&answers->json, NULL, numbers[i]);
+    if (several) cli_json_end(&answers->json);
 }
 
 bool cli_answers_row(cli_answers *answers, size_t class_index, const double *numbers)
@@ -144,13 +144,13 @@ bool cli_answers_end(cli_answers *answers)
     return cli_answers_flush(answers) && (!answers->out || cli_output_commit(answers->session, &answers->output));
 }
 
-bo_json *cli_answers_json(cli_answers *answers)
+cli_json *cli_answers_json(cli_answers *answers)
 {
     if (answers->json.out) {
-        bo_json_end(&answers->json); /* the predictions */
+        cli_json_end(&answers->json); /* the predictions */
     } else {
         answers->json.out = stdout;
-        bo_json_object(&answers->json, NULL);
+        cli_json_object(&answers->json, NULL);
     }
     return &answers->json;
 }

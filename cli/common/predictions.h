@@ -3,7 +3,7 @@
 #ifndef CLI_COMMON_PREDICTIONS_H
 #define CLI_COMMON_PREDICTIONS_H
 
-#include <bochner/json.h>
+#include "json.h"
 #include "output.h"
 
 enum { CLI_NAME = 512 };
@@ -22,7 +22,7 @@ typedef struct cli_answers {
     size_t item; /* bytes of a number in a .npy: 4 or 8 */
 
     cli_output output;
-    bo_json json;
+    cli_json json;
     bool begun;
     double *class_values; /* .npy: what stands for each class */
     double *row;
@@ -35,8 +35,8 @@ bool cli_answers_open(cli_answers *answers);
 bool cli_answers_row(cli_answers *answers, size_t class_index, const double *numbers);
 bool cli_answers_flush(cli_answers *answers); /* what was written is with its reader */
 bool cli_answers_end(cli_answers *answers);   /* the file is at its place */
-/* The object for what else is to be said, after the end; bo_json_end closes it. */
-bo_json *cli_answers_json(cli_answers *answers);
+/* The object for what else is to be said, after the end; cli_json_end closes it. */
+cli_json *cli_answers_json(cli_answers *answers);
 void cli_answers_close(cli_answers *answers); /* after an error nothing is left at `out` */
 
 #endif

@@ -7,24 +7,24 @@
 
 static void list_json(void)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_array(&json, "experiments");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "experiments");
     for (size_t i = 0; i < bo_lab_count(); i++) {
         const bo_lab_experiment *e = bo_lab_at(i);
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "name", e->name);
-        bo_json_add_text(&json, "group", e->group);
-        bo_json_add_text(&json, "title", e->title);
-        bo_json_add_text(&json, "claim", e->claim);
-        bo_json_add_text(&json, "source", e->source);
-        bo_json_add_count(&json, "claims", e->claim_count);
-        bo_json_add_count(&json, "tables", e->table_count);
-        bo_json_add_flag(&json, "timed", e->timed);
-        bo_json_end(&json);
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "name", e->name);
+        cli_json_add_text(&json, "group", e->group);
+        cli_json_add_text(&json, "title", e->title);
+        cli_json_add_text(&json, "claim", e->claim);
+        cli_json_add_text(&json, "source", e->source);
+        cli_json_add_count(&json, "claims", e->claim_count);
+        cli_json_add_count(&json, "tables", e->table_count);
+        cli_json_add_flag(&json, "timed", e->timed);
+        cli_json_end(&json);
     }
-    bo_json_end(&json);
-    bo_json_end(&json);
+    cli_json_end(&json);
+    cli_json_end(&json);
 }
 
 int cli_lab_list(cli_lab_job *lab)

@@ -4,7 +4,7 @@
 
 #include "../../lab/lab.h"
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 
 typedef struct cli_lab_options {
     cli_given was_given;
@@ -71,7 +71,7 @@ void cli_lab_forget(cli_lab_results *results);
 /* ---- a result -------------------------------------------------------------------------------- */
 
 void cli_lab_print(const bo_lab_result *result);
-void cli_lab_result_json(bo_json *json, const bo_lab_result *result); /* an object inside an array */
+void cli_lab_result_json(cli_json *json, const bo_lab_result *result); /* an object inside an array */
 
 bool cli_lab_has_picture(const bo_lab_grid *grid);
 /* Draws the pictures of a result. True: gnuplot is there. What could not be drawn is said and counted in *failed. */

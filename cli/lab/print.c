@@ -179,47 +179,47 @@ void cli_lab_print(const bo_lab_result *result)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void claim_json(bo_json *json, const bo_lab_outcome *o, size_t seeds)
+static void claim_json(cli_json *json, const bo_lab_outcome *o, size_t seeds)
 {
-    bo_json_object(json, NULL);
-    bo_json_add_text(json, "name", o->claim->name);
-    bo_json_add_text(json, "verdict", bo_lab_verdict_name(o->verdict));
-    bo_json_add_text(json, "rule", bo_lab_rule_name(o->claim->rule));
-    bo_json_add_number(json, "bound", o->claim->bound);
-    if (o->claim->rule == BO_LAB_BETWEEN) bo_json_add_number(json, "upper", o->claim->upper);
-    bo_json_add_number(json, "mean", o->mean);
-    bo_json_add_number(json, "low", o->low);
-    bo_json_add_number(json, "high", o->high);
-    bo_json_array(json, "values");
-    for (size_t i = 0; i < seeds; i++) bo_json_add_number(json, NULL, o->values[i]);
-    bo_json_end(json);
-    bo_json_end(json);
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "name", o->claim->name);
+    cli_json_add_text(json, "verdict", bo_lab_verdict_name(o->verdict));
+    cli_json_add_text(json, "rule", bo_lab_rule_name(o->claim->rule));
+    cli_json_add_number(json, "bound", o->claim->bound);
+    if (o->claim->rule == BO_LAB_BETWEEN) cli_json_add_number(json, "upper", o->claim->upper);
+    cli_json_add_number(json, "mean", o->mean);
+    cli_json_add_number(json, "low", o->low);
+    cli_json_add_number(json, "high", o->high);
+    cli_json_array(json, "values");
+    for (size_t i = 0; i < seeds; i++) cli_json_add_number(json, NULL, o->values[i]);
+    cli_json_end(json);
+    cli_json_end(json);
 }
 
-void cli_lab_result_json(bo_json *json, const bo_lab_result *result)
+void cli_lab_result_json(cli_json *json, const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
-    bo_json_object(json, NULL);
-    bo_json_add_text(json, "name", about.experiment->name);
-    bo_json_add_text(json, "verdict", bo_lab_verdict_name(bo_lab_result_verdict(result)));
-    bo_json_add_flag(json, "quick", about.quick);
-    bo_json_add_count(json, "seeds", about.seeds);
-    bo_json_add_number(json, "seconds", about.seconds);
-    bo_json_array(json, "claims");
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "name", about.experiment->name);
+    cli_json_add_text(json, "verdict", bo_lab_verdict_name(bo_lab_result_verdict(result)));
+    cli_json_add_flag(json, "quick", about.quick);
+    cli_json_add_count(json, "seeds", about.seeds);
+    cli_json_add_number(json, "seconds", about.seconds);
+    cli_json_array(json, "claims");
     for (size_t i = 0; i < about.experiment->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
         claim_json(json, &outcome, about.seeds);
     }
-    bo_json_end(json);
-    bo_json_array(json, "tables");
+    cli_json_end(json);
+    cli_json_array(json, "tables");
     for (size_t i = 0; i < about.experiment->table_count; i++) {
         const bo_lab_grid grid = bo_lab_result_table(result, i);
-        bo_json_object(json, NULL);
-        bo_json_add_text(json, "name", grid.table->name);
-        bo_json_add_count(json, "rows", grid.rows);
-        bo_json_add_count(json, "columns", grid.columns);
-        bo_json_end(json);
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "name", grid.table->name);
+        cli_json_add_count(json, "rows", grid.rows);
+        cli_json_add_count(json, "columns", grid.columns);
+        cli_json_end(json);
     }
-    bo_json_end(json);
-    bo_json_end(json);
+    cli_json_end(json);
+    cli_json_end(json);
 }

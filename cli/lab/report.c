@@ -143,17 +143,17 @@ static bool write_markdown(cli_lab_job *lab, const char *path, const cli_lab_res
 static void say(const cli_lab_job *lab, const char *page, const cli_lab_results *results, size_t missing)
 {
     if (lab->session.common.json) {
-        bo_json json = {.out = stdout};
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "page", page);
-        bo_json_add_text(&json, "markdown", lab->options->markdown);
-        bo_json_add_count(&json, "experiments", results->count);
-        bo_json_add_count(&json, "held", results->verdicts[BO_LAB_HELD]);
-        bo_json_add_count(&json, "not_held", results->verdicts[BO_LAB_NOT_HELD]);
-        bo_json_add_count(&json, "inconclusive", results->verdicts[BO_LAB_INCONCLUSIVE]);
-        bo_json_add_count(&json, "unreadable", results->unreadable);
-        bo_json_add_count(&json, "missing_pictures", missing);
-        bo_json_end(&json);
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "page", page);
+        cli_json_add_text(&json, "markdown", lab->options->markdown);
+        cli_json_add_count(&json, "experiments", results->count);
+        cli_json_add_count(&json, "held", results->verdicts[BO_LAB_HELD]);
+        cli_json_add_count(&json, "not_held", results->verdicts[BO_LAB_NOT_HELD]);
+        cli_json_add_count(&json, "inconclusive", results->verdicts[BO_LAB_INCONCLUSIVE]);
+        cli_json_add_count(&json, "unreadable", results->unreadable);
+        cli_json_add_count(&json, "missing_pictures", missing);
+        cli_json_end(&json);
         return;
     }
     printf("%zu experiment%s: %zu claims held, %zu did not, %zu inconclusive\n", results->count,

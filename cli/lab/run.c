@@ -14,7 +14,7 @@ typedef struct batch {
     size_t skipped, kept, failed;
     size_t verdicts[3]; /* claims by bo_lab_verdict */
     bool undrawn;       /* gnuplot is missing: said once */
-    bo_json json;
+    cli_json json;
 } batch;
 
 /* ---- before the work ------------------------------------------------------------------------- */
@@ -207,22 +207,22 @@ static bo_status run_one(batch *b, size_t index)
 
 static void begin_json(batch *b)
 {
-    b->json = (bo_json){.out = stdout};
+    b->json = (cli_json){.out = stdout};
     if (!b->lab->session.common.json) return;
-    bo_json_object(&b->json, NULL);
-    bo_json_array(&b->json, "experiments");
+    cli_json_object(&b->json, NULL);
+    cli_json_array(&b->json, "experiments");
 }
 
 static void sum_up(batch *b)
 {
     if (b->lab->session.common.json) {
-        bo_json_end(&b->json);
-        bo_json_add_count(&b->json, "held", b->verdicts[BO_LAB_HELD]);
-        bo_json_add_count(&b->json, "not_held", b->verdicts[BO_LAB_NOT_HELD]);
-        bo_json_add_count(&b->json, "inconclusive", b->verdicts[BO_LAB_INCONCLUSIVE]);
-        bo_json_add_count(&b->json, "failed", b->failed);
-        bo_json_add_count(&b->json, "skipped", b->skipped);
-        bo_json_end(&b->json);
+        cli_json_end(&b->json);
+        cli_json_add_count(&b->json, "held", b->verdicts[BO_LAB_HELD]);
+        cli_json_add_count(&b->json, "not_held", b->verdicts[BO_LAB_NOT_HELD]);
+        cli_json_add_count(&b->json, "inconclusive", b->verdicts[BO_LAB_INCONCLUSIVE]);
+        cli_json_add_count(&b->json, "failed", b->failed);
+        cli_json_add_count(&b->json, "skipped", b->skipped);
+        cli_json_end(&b->json);
     } else if (b->kept > 1) {
         printf("Claims of %zu experiments: %zu held, %zu did not, %zu inconclusive\n", b->kept,
                b->verdicts[BO_LAB_HELD], b->verdicts[BO_LAB_NOT_HELD], b->verdicts[BO_LAB_INCONCLUSIVE]);

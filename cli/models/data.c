@@ -1,7 +1,8 @@
 /* bochner data: lines whose labels are known, made up from a seed. */
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "../common/output.h"
+#include "../../lab/generators.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,18 +197,18 @@ static void report(const data_job *job, const char *kind, double seconds)
     const bo_generated *made = &job->made;
     const double lines = (double)made->lines, share = (double)made->labels[commonest(made)] / lines;
     if (job->session->common.json) {
-        bo_json json = {.out = stdout};
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "data", kind);
-        bo_json_add_text(&json, "file", job->options->out);
-        bo_json_add_count(&json, "lines", (size_t)made->lines);
-        bo_json_add_count(&json, "bytes", (size_t)made->bytes);
-        bo_json_add_number(&json, "mean_tokens", (double)made->tokens / lines);
-        bo_json_add_count(&json, "classes", classes_of(made));
-        bo_json_add_number(&json, "largest_class", share);
-        bo_json_add_count(&json, "tried", (size_t)made->tried);
-        bo_json_add_number(&json, "seconds", seconds);
-        bo_json_end(&json);
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "data", kind);
+        cli_json_add_text(&json, "file", job->options->out);
+        cli_json_add_count(&json, "lines", (size_t)made->lines);
+        cli_json_add_count(&json, "bytes", (size_t)made->bytes);
+        cli_json_add_number(&json, "mean_tokens", (double)made->tokens / lines);
+        cli_json_add_count(&json, "classes", classes_of(made));
+        cli_json_add_number(&json, "largest_class", share);
+        cli_json_add_count(&json, "tried", (size_t)made->tried);
+        cli_json_add_number(&json, "seconds", seconds);
+        cli_json_end(&json);
         return;
     }
     printf("Lines    %s, %s\n", cli_count((size_t)made->lines).s, cli_bytes((double)made->bytes).s);

@@ -1,6 +1,6 @@
 /* bochner eval: how well a model predicts a text, labels texts or translates them, and how well a network does. */
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "../common/metrics.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
@@ -93,19 +93,19 @@ static void json_language(const eval_job *job)
 {
     const bo_evaluation *r = &job->result;
     const size_t context = job->options->context;
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_number(&json, "loss", r->loss);
-    bo_json_add_number(&json, "bits_per_byte", r->bits_per_byte);
-    bo_json_add_number(&json, "perplexity", r->perplexity);
-    bo_json_add_count(&json, "tokens", r->tokens);
-    bo_json_add_count(&json, "context", context ? context : bo_model_describe(job->model)->context);
-    bo_json_add_number(&json, "seconds", r->seconds);
-    bo_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
-    bo_json_add_count(&json, "state_bytes", r->state_bytes);
-    bo_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
-    bo_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
-    bo_json_end(&json);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_number(&json, "loss", r->loss);
+    cli_json_add_number(&json, "bits_per_byte", r->bits_per_byte);
+    cli_json_add_number(&json, "perplexity", r->perplexity);
+    cli_json_add_count(&json, "tokens", r->tokens);
+    cli_json_add_count(&json, "context", context ? context : bo_model_describe(job->model)->context);
+    cli_json_add_number(&json, "seconds", r->seconds);
+    cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
+    cli_json_add_count(&json, "state_bytes", r->state_bytes);
+    cli_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
+    cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
+    cli_json_end(&json);
 }
 
 static bo_status evaluate_language(eval_job *job)
@@ -146,19 +146,19 @@ static void print_rate(const eval_job *job, uint64_t examples, uint64_t tokens, 
            cli_count(tokens).s, cli_seconds(seconds).s, cli_count((size_t)rate).s);
 }
 
-static void json_rate(bo_json *json, uint64_t examples, uint64_t tokens, double seconds)
+static void json_rate(cli_json *json, uint64_t examples, uint64_t tokens, double seconds)
 {
-    bo_json_add_count(json, "examples", examples);
-    bo_json_add_count(json, "tokens", tokens);
-    bo_json_add_number(json, "seconds", seconds);
-    bo_json_add_number(json, "tokens_per_second", seconds > 0 ? (double)tokens / seconds : 0);
+    cli_json_add_count(json, "examples", examples);
+    cli_json_add_count(json, "tokens", tokens);
+    cli_json_add_number(json, "seconds", seconds);
+    cli_json_add_number(json, "tokens_per_second", seconds > 0 ? (double)tokens / seconds : 0);
 }
 
-static void json_begin(const eval_job *job, bo_json *json)
+static void json_begin(const eval_job *job, cli_json *json)
 {
-    *json = (bo_json){.out = stdout};
-    bo_json_object(json, NULL);
-    bo_json_add_text(json, "task", bo_model_task_name(job->desc->task));
+    *json = (cli_json){.out = stdout};
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "task", bo_model_task_name(job->desc->task));
 }
 
 /* ---- labels --------------------------------------------------------------------------------------------------------------- */
@@ -173,14 +173,14 @@ static void print_labels(const eval_job *job, const bo_classification *found)
 
 static void json_labels(const eval_job *job, const bo_classification *found)
 {
-    bo_json json;
+    cli_json json;
     json_begin(job, &json);
-    bo_json_add_number(&json, "accuracy", found->accuracy);
-    bo_json_add_number(&json, "loss", found->loss);
+    cli_json_add_number(&json, "accuracy", found->accuracy);
+    cli_json_add_number(&json, "loss", found->loss);
     json_rate(&json, found->examples, found->tokens, found->seconds);
-    bo_json_add_count(&json, "cut", bo_texts_truncated(job->texts));
+    cli_json_add_count(&json, "cut", bo_texts_truncated(job->texts));
     cli_metrics_json_confusion(found->metrics, NULL, &json);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 static int evaluate_labels(const eval_job *job)
@@ -219,22 +219,22 @@ static void print_translation(const eval_job *job, const bo_translation *found)
 static void json_translation(const eval_job *job, const bo_translation *found)
 {
     const bo_bleu *b = &found->bleu;
-    bo_json json;
+    cli_json json;
     json_begin(job, &json);
-    bo_json_add_number(&json, "bleu", b->score);
-    bo_json_array(&json, "precisions");
-    for (size_t i = 0; i < CLI_COUNT_OF(b->precisions); i++) bo_json_add_number(&json, NULL, b->precisions[i]);
-    bo_json_end(&json);
-    bo_json_add_number(&json, "brevity_penalty", b->brevity_penalty);
-    bo_json_add_count(&json, "length", b->length);
-    bo_json_add_count(&json, "reference_length", b->reference_length);
-    bo_json_add_text(&json, "tokenize", tokenizations[job->options->tokenize]);
-    bo_json_add_count(&json, "beam", beam_of(job));
-    bo_json_add_number(&json, "loss", found->loss);
-    bo_json_add_number(&json, "perplexity", found->perplexity);
+    cli_json_add_number(&json, "bleu", b->score);
+    cli_json_array(&json, "precisions");
+    for (size_t i = 0; i < CLI_COUNT_OF(b->precisions); i++) cli_json_add_number(&json, NULL, b->precisions[i]);
+    cli_json_end(&json);
+    cli_json_add_number(&json, "brevity_penalty", b->brevity_penalty);
+    cli_json_add_count(&json, "length", b->length);
+    cli_json_add_count(&json, "reference_length", b->reference_length);
+    cli_json_add_text(&json, "tokenize", tokenizations[job->options->tokenize]);
+    cli_json_add_count(&json, "beam", beam_of(job));
+    cli_json_add_number(&json, "loss", found->loss);
+    cli_json_add_number(&json, "perplexity", found->perplexity);
     json_rate(&json, found->examples, found->tokens, found->seconds);
-    bo_json_add_count(&json, "state_bytes", found->state_bytes);
-    bo_json_end(&json);
+    cli_json_add_count(&json, "state_bytes", found->state_bytes);
+    cli_json_end(&json);
 }
 
 static int evaluate_translation(const eval_job *job)
@@ -276,15 +276,15 @@ static int eval_texts(eval_job *job)
 
 static void json_network(const bo_network *network, const bo_network_evaluation *found)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "loss_kind", bo_network_describe(network).loss);
-    bo_json_add_number(&json, "loss", found->loss);
-    if (!isnan(found->accuracy)) bo_json_add_number(&json, "accuracy", found->accuracy);
-    if (!isnan(found->rmse)) bo_json_add_number(&json, "rmse", found->rmse);
-    bo_json_add_count(&json, "examples", (size_t)found->examples);
-    bo_json_add_number(&json, "seconds", found->seconds);
-    bo_json_end(&json);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "loss_kind", bo_network_describe(network).loss);
+    cli_json_add_number(&json, "loss", found->loss);
+    if (!isnan(found->accuracy)) cli_json_add_number(&json, "accuracy", found->accuracy);
+    if (!isnan(found->rmse)) cli_json_add_number(&json, "rmse", found->rmse);
+    cli_json_add_count(&json, "examples", (size_t)found->examples);
+    cli_json_add_number(&json, "seconds", found->seconds);
+    cli_json_end(&json);
 }
 
 static void print_network(const bo_network *network, const bo_network_evaluation *found)

@@ -1,6 +1,6 @@
 /* bochner generate: text from a model, its own or a translation. */
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "network.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -190,20 +190,20 @@ static char *printable(const char *text, size_t length)
 
 static void print_json(const generate_job *job)
 {
-    bo_json json = {.out = stdout};
+    cli_json json = {.out = stdout};
     char *all = cli_allocate(job->echo_length + job->stream.length + 1, 1, "text");
     if (job->echo_length) memcpy(all, job->echo, job->echo_length);
     if (job->stream.length) memcpy(all + job->echo_length, job->stream.text, job->stream.length);
     char *text = printable(all, job->echo_length + job->stream.length);
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "text", text);
-    bo_json_add_count(&json, "prompt_tokens", job->prompt.count);
-    bo_json_add_count(&json, "tokens", job->made);
-    bo_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt.count, job->prompt_seconds));
-    bo_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
-    bo_json_add_count(&json, "state_bytes", job->state_bytes);
-    bo_json_add_text(&json, "finish_reason", job->reason);
-    bo_json_end(&json);
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "text", text);
+    cli_json_add_count(&json, "prompt_tokens", job->prompt.count);
+    cli_json_add_count(&json, "tokens", job->made);
+    cli_json_add_number(&json, "prompt_tokens_per_second", rate(job->prompt.count, job->prompt_seconds));
+    cli_json_add_number(&json, "tokens_per_second", rate(job->made, job->seconds));
+    cli_json_add_count(&json, "state_bytes", job->state_bytes);
+    cli_json_add_text(&json, "finish_reason", job->reason);
+    cli_json_end(&json);
     free(text);
     free(all);
 }

@@ -1,6 +1,6 @@
 /* bochner generate of a model that translates: a line out for a line in, as lines come. */
 #include "text_tasks.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "../common/output.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,16 +31,16 @@ static void flatten(char *text, size_t bytes)
 
 static void print_json(const translate_job *job, const made *one, const char *text)
 {
-    bo_json json = {.out = stdout, .line = true};
+    cli_json json = {.out = stdout, .line = true};
     char *source = cli_allocate(one->source_bytes + 1, 1, "a line");
     memcpy(source, one->source, one->source_bytes);
-    bo_json_object(&json, NULL);
-    bo_json_add_count(&json, "line", job->lines);
-    bo_json_add_text(&json, "source", source);
-    bo_json_add_text(&json, "text", text);
-    bo_json_add_number(&json, "score", one->score);
-    bo_json_add_count(&json, "tokens", one->ids->count);
-    bo_json_end(&json);
+    cli_json_object(&json, NULL);
+    cli_json_add_count(&json, "line", job->lines);
+    cli_json_add_text(&json, "source", source);
+    cli_json_add_text(&json, "text", text);
+    cli_json_add_number(&json, "score", one->score);
+    cli_json_add_count(&json, "tokens", one->ids->count);
+    cli_json_end(&json);
     free(source);
 }
 

@@ -1,5 +1,5 @@
 /* bochner info: what a file or a folder holds. */
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "network.h"
 #include "profile.h"
 #include "text_tasks.h"
@@ -18,31 +18,31 @@
 static void network_json(const char *folder, const bo_network *network, const bo_profile *profile)
 {
     const bo_network_info info = bo_network_describe(network);
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "folder", folder);
-    bo_json_add_text(&json, "holds", "network");
-    bo_json_add_text(&json, "input", bo_network_input_name(info.input));
-    bo_json_add_count(&json, "dim", info.dim);
-    bo_json_add_count(&json, "outputs", info.outputs);
-    bo_json_add_count(&json, "classes", info.classes);
-    bo_json_add_text(&json, "loss", info.loss);
-    bo_json_add_flag(&json, "reconstructs", info.reconstructs);
-    bo_json_add_count(&json, "parameters", (size_t)info.parameters);
-    bo_json_add_number(&json, "width_multiplier", info.width_multiplier);
-    bo_json_array(&json, "layers");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "folder", folder);
+    cli_json_add_text(&json, "holds", "network");
+    cli_json_add_text(&json, "input", bo_network_input_name(info.input));
+    cli_json_add_count(&json, "dim", info.dim);
+    cli_json_add_count(&json, "outputs", info.outputs);
+    cli_json_add_count(&json, "classes", info.classes);
+    cli_json_add_text(&json, "loss", info.loss);
+    cli_json_add_flag(&json, "reconstructs", info.reconstructs);
+    cli_json_add_count(&json, "parameters", (size_t)info.parameters);
+    cli_json_add_number(&json, "width_multiplier", info.width_multiplier);
+    cli_json_array(&json, "layers");
     for (size_t i = 0; i < info.layers; i++) {
         const bo_layer_info layer = bo_network_layer(network, i);
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "name", layer.name);
-        bo_json_add_text(&json, "type", layer.type);
-        bo_json_add_text(&json, "shape", layer.shape);
-        bo_json_add_count(&json, "weights", (size_t)layer.weights);
-        bo_json_end(&json);
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "name", layer.name);
+        cli_json_add_text(&json, "type", layer.type);
+        cli_json_add_text(&json, "shape", layer.shape);
+        cli_json_add_count(&json, "weights", (size_t)layer.weights);
+        cli_json_end(&json);
     }
-    bo_json_end(&json);
+    cli_json_end(&json);
     if (profile) cli_profile_json(&json, profile);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 static void network_print(const char *folder, const bo_network *network, const bo_profile *profile)
@@ -272,47 +272,47 @@ static void model_print(const model_report *r)
     putchar('\n');
 }
 
-static void json_mixer(bo_json *json, const bo_model_desc *d)
+static void json_mixer(cli_json *json, const bo_model_desc *d)
 {
     const bo_attention_desc *a = &d->attention;
     const bool attends = d->mixer == BO_MIXER_ATTENTION, ssm = d->mixer == BO_MIXER_SSM;
-    bo_json_add_text(json, "mixer", bo_mixer_name(d->mixer));
-    bo_json_add_text(json, "attention", attends ? bo_attention_kind_name(a->kind) : NULL);
-    bo_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
-    bo_json_add_count(json, "features", a->features.features);
-    bo_json_add_count(json, "window", a->window);
-    bo_json_add_text(json, "ssm", ssm ? bo_ssm_name(d->ssm) : NULL);
-    bo_json_add_count(json, "state_size", d->state_size);
-    bo_json_add_count(json, "state_rank", d->state_rank);
-    bo_json_add_count(json, "kernel", d->kernel);
+    cli_json_add_text(json, "mixer", bo_mixer_name(d->mixer));
+    cli_json_add_text(json, "attention", attends ? bo_attention_kind_name(a->kind) : NULL);
+    cli_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
+    cli_json_add_count(json, "features", a->features.features);
+    cli_json_add_count(json, "window", a->window);
+    cli_json_add_text(json, "ssm", ssm ? bo_ssm_name(d->ssm) : NULL);
+    cli_json_add_count(json, "state_size", d->state_size);
+    cli_json_add_count(json, "state_rank", d->state_rank);
+    cli_json_add_count(json, "kernel", d->kernel);
 }
 
-static void json_mlp(bo_json *json, const bo_model_desc *d)
+static void json_mlp(cli_json *json, const bo_model_desc *d)
 {
     const bo_features_desc *f = &d->mlp_features;
     const bool map = d->mlp == BO_MLP_RANDOM_FEATURES;
-    bo_json_add_count(json, "degree_heads", d->degree_heads);
-    bo_json_add_text(json, "mlp_kernel", map ? bo_kernel_name(f->kernel) : NULL);
-    bo_json_add_text(json, "mlp_function", map ? bo_function_name(f->function) : NULL);
-    bo_json_add_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
+    cli_json_add_count(json, "degree_heads", d->degree_heads);
+    cli_json_add_text(json, "mlp_kernel", map ? bo_kernel_name(f->kernel) : NULL);
+    cli_json_add_text(json, "mlp_function", map ? bo_function_name(f->function) : NULL);
+    cli_json_add_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
 }
 
-static void json_task(bo_json *json, const bo_model_desc *d)
+static void json_task(cli_json *json, const bo_model_desc *d)
 {
     const bool labels = d->task == BO_MODEL_TASK_CLASSIFY || d->task == BO_MODEL_TASK_MATCH;
-    bo_json_add_text(json, "task", bo_model_task_name(d->task));
+    cli_json_add_text(json, "task", bo_model_task_name(d->task));
     if (labels) {
-        bo_json_array(json, "classes");
-        for (size_t i = 0; i < d->classes; i++) bo_json_add_text(json, NULL, d->labels[i]);
-        bo_json_end(json);
-        bo_json_add_text(json, "pooling", bo_pooling_name(d->pooling));
-        bo_json_add_flag(json, "forward", d->forward);
+        cli_json_array(json, "classes");
+        for (size_t i = 0; i < d->classes; i++) cli_json_add_text(json, NULL, d->labels[i]);
+        cli_json_end(json);
+        cli_json_add_text(json, "pooling", bo_pooling_name(d->pooling));
+        cli_json_add_flag(json, "forward", d->forward);
     } else if (d->task == BO_MODEL_TASK_TRANSLATE) {
         const bool attends = d->cross == BO_CROSS_ATTENTION;
-        bo_json_add_count(json, "encoder_layers", d->encoder_layers);
-        bo_json_add_text(json, "cross", bo_cross_name(d->cross));
-        bo_json_add_text(json, "cross_attention", attends ? bo_attention_kind_name(d->cross_attention.kind) : NULL);
-        bo_json_add_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
+        cli_json_add_count(json, "encoder_layers", d->encoder_layers);
+        cli_json_add_text(json, "cross", bo_cross_name(d->cross));
+        cli_json_add_text(json, "cross_attention", attends ? bo_attention_kind_name(d->cross_attention.kind) : NULL);
+        cli_json_add_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
     }
 }
 
@@ -335,41 +335,41 @@ static void model_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
     const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_raw(r->tokenizer) ? "bytes" : "bpe";
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "folder", r->folder);
-    bo_json_add_text(&json, "holds", "model");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "folder", r->folder);
+    cli_json_add_text(&json, "holds", "model");
     if (!isnan(r->adapter.rank)) {
-        bo_json_add_number(&json, "adapter_rank", r->adapter.rank);
-        bo_json_add_text(&json, "adapter_base", r->adapter.base);
+        cli_json_add_number(&json, "adapter_rank", r->adapter.rank);
+        cli_json_add_text(&json, "adapter_base", r->adapter.base);
     }
     json_task(&json, d);
-    bo_json_add_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
-    bo_json_add_count(&json, "frozen", (size_t)bo_model_frozen_parameters(r->model));
-    bo_json_add_count(&json, "bytes", bo_model_bytes(r->model));
-    bo_json_add_count(&json, "layers", d->layers);
-    bo_json_add_count(&json, "width", d->width);
-    bo_json_add_count(&json, "heads", d->heads);
-    bo_json_add_count(&json, "key_heads", d->key_heads);
-    bo_json_add_count(&json, "head_dim", d->head_dim);
-    bo_json_add_text(&json, "mlp", bo_mlp_name(d->mlp));
-    bo_json_add_count(&json, "hidden", d->hidden);
+    cli_json_add_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
+    cli_json_add_count(&json, "frozen", (size_t)bo_model_frozen_parameters(r->model));
+    cli_json_add_count(&json, "bytes", bo_model_bytes(r->model));
+    cli_json_add_count(&json, "layers", d->layers);
+    cli_json_add_count(&json, "width", d->width);
+    cli_json_add_count(&json, "heads", d->heads);
+    cli_json_add_count(&json, "key_heads", d->key_heads);
+    cli_json_add_count(&json, "head_dim", d->head_dim);
+    cli_json_add_text(&json, "mlp", bo_mlp_name(d->mlp));
+    cli_json_add_count(&json, "hidden", d->hidden);
     json_mlp(&json, d);
-    bo_json_add_text(&json, "norm", bo_norm_name(d->norm));
-    bo_json_add_text(&json, "positions", bo_positions_name(d->positions));
-    bo_json_add_flag(&json, "untied", d->untied);
+    cli_json_add_text(&json, "norm", bo_norm_name(d->norm));
+    cli_json_add_text(&json, "positions", bo_positions_name(d->positions));
+    cli_json_add_flag(&json, "untied", d->untied);
     json_mixer(&json, d);
-    bo_json_add_count(&json, "context", d->context);
-    bo_json_add_count(&json, "state_bytes", r->state_bytes);
-    bo_json_add_text(&json, "tokenizer", words);
-    bo_json_add_count(&json, "vocab", d->vocab);
-    bo_json_add_number(&json, "step", r->run.step);
-    bo_json_add_number(&json, "steps", r->run.steps);
-    bo_json_add_number(&json, "tokens", r->run.tokens);
-    bo_json_add_number(&json, "valid_loss", r->run.loss);
-    bo_json_add_number(&json, "best_valid_loss", r->run.best);
+    cli_json_add_count(&json, "context", d->context);
+    cli_json_add_count(&json, "state_bytes", r->state_bytes);
+    cli_json_add_text(&json, "tokenizer", words);
+    cli_json_add_count(&json, "vocab", d->vocab);
+    cli_json_add_number(&json, "step", r->run.step);
+    cli_json_add_number(&json, "steps", r->run.steps);
+    cli_json_add_number(&json, "tokens", r->run.tokens);
+    cli_json_add_number(&json, "valid_loss", r->run.loss);
+    cli_json_add_number(&json, "best_valid_loss", r->run.best);
     if (r->profile) cli_profile_json(&json, r->profile);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 static int describe_model(cli_session *session, const char *folder, const cli_profile_options *options)
@@ -414,44 +414,44 @@ static bool keeps_rows(const bo_fit_report *report)
 
 static void machine_json(const char *path, const bo_fit_report *report, const bo_schema *schema)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "file", path);
-    bo_json_add_number(&json, "bytes", file_size(path));
-    bo_json_add_text(&json, "holds", "machine");
-    bo_json_add_text(&json, "task", bo_task_name(report->task));
-    bo_json_add_count(&json, "rows", report->rows);
-    bo_json_add_count(&json, "dim", report->dim);
-    bo_json_add_count(&json, "outputs", report->outputs);
-    bo_json_add_count(&json, "features", report->features);
-    bo_json_add_text(&json, "kernel", bo_kernel_name(report->kernel));
-    bo_json_add_text(&json, "function", bo_function_name(report->function));
-    bo_json_add_text(&json, "draw", bo_draw_name(report->draw));
-    bo_json_add_number(&json, "gamma", report->gamma);
-    bo_json_add_number(&json, "lambda", report->lambda);
-    bo_json_add_text(&json, "loss", bo_loss_name(report->loss));
-    bo_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
-    bo_json_add_text(&json, "solver", bo_solver_name(report->solver));
-    bo_json_add_flag(&json, "has_std", report->has_std);
-    bo_json_add_flag(&json, "keeps_rows", keeps_rows(report));
-    if (!report->classes) bo_json_add_number(&json, "noise_std", report->noise_std);
-    bo_json_add_number(&json, "fit_seconds", report->fit_seconds);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "file", path);
+    cli_json_add_number(&json, "bytes", file_size(path));
+    cli_json_add_text(&json, "holds", "machine");
+    cli_json_add_text(&json, "task", bo_task_name(report->task));
+    cli_json_add_count(&json, "rows", report->rows);
+    cli_json_add_count(&json, "dim", report->dim);
+    cli_json_add_count(&json, "outputs", report->outputs);
+    cli_json_add_count(&json, "features", report->features);
+    cli_json_add_text(&json, "kernel", bo_kernel_name(report->kernel));
+    cli_json_add_text(&json, "function", bo_function_name(report->function));
+    cli_json_add_text(&json, "draw", bo_draw_name(report->draw));
+    cli_json_add_number(&json, "gamma", report->gamma);
+    cli_json_add_number(&json, "lambda", report->lambda);
+    cli_json_add_text(&json, "loss", bo_loss_name(report->loss));
+    cli_json_add_text(&json, "scaling", bo_scaling_name(report->scaling));
+    cli_json_add_text(&json, "solver", bo_solver_name(report->solver));
+    cli_json_add_flag(&json, "has_std", report->has_std);
+    cli_json_add_flag(&json, "keeps_rows", keeps_rows(report));
+    if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
+    cli_json_add_number(&json, "fit_seconds", report->fit_seconds);
     if (schema) {
-        bo_json_array(&json, "inputs");
-        for (size_t i = 0; i < bo_schema_dim(schema); i++) bo_json_add_text(&json, NULL, bo_schema_input(schema, i));
-        bo_json_end(&json);
-        bo_json_array(&json, "targets");
+        cli_json_array(&json, "inputs");
+        for (size_t i = 0; i < bo_schema_dim(schema); i++) cli_json_add_text(&json, NULL, bo_schema_input(schema, i));
+        cli_json_end(&json);
+        cli_json_array(&json, "targets");
         for (size_t i = 0; i < bo_schema_targets(schema); i++)
-            bo_json_add_text(&json, NULL, bo_schema_target(schema, i));
-        bo_json_end(&json);
+            cli_json_add_text(&json, NULL, bo_schema_target(schema, i));
+        cli_json_end(&json);
     }
     if (schema && report->classes) {
-        bo_json_array(&json, "classes");
-        for (size_t i = 0; i < report->classes; i++) bo_json_add_text(&json, NULL, bo_schema_class(schema, i));
-        bo_json_end(&json);
+        cli_json_array(&json, "classes");
+        for (size_t i = 0; i < report->classes; i++) cli_json_add_text(&json, NULL, bo_schema_class(schema, i));
+        cli_json_end(&json);
     }
     cli_statement_json(&json, &report->accuracy);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 /* The first few names of a list. */
@@ -495,21 +495,21 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
 
 static void features_json(const char *path, const bo_features_desc *desc, size_t frequencies)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "file", path);
-    bo_json_add_number(&json, "bytes", file_size(path));
-    bo_json_add_text(&json, "holds", "features");
-    bo_json_add_count(&json, "dim", desc->dim);
-    bo_json_add_count(&json, "features", desc->features);
-    bo_json_add_count(&json, "frequencies", frequencies);
-    bo_json_add_text(&json, "kernel", bo_kernel_name(desc->kernel));
-    bo_json_add_text(&json, "function", bo_function_name(desc->function));
-    bo_json_add_text(&json, "draw", bo_draw_name(desc->draw));
-    bo_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
-    bo_json_add_number(&json, "gamma", desc->gamma);
-    bo_json_add_number(&json, "seed", (double)desc->seed);
-    bo_json_end(&json);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "file", path);
+    cli_json_add_number(&json, "bytes", file_size(path));
+    cli_json_add_text(&json, "holds", "features");
+    cli_json_add_count(&json, "dim", desc->dim);
+    cli_json_add_count(&json, "features", desc->features);
+    cli_json_add_count(&json, "frequencies", frequencies);
+    cli_json_add_text(&json, "kernel", bo_kernel_name(desc->kernel));
+    cli_json_add_text(&json, "function", bo_function_name(desc->function));
+    cli_json_add_text(&json, "draw", bo_draw_name(desc->draw));
+    cli_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
+    cli_json_add_number(&json, "gamma", desc->gamma);
+    cli_json_add_number(&json, "seed", (double)desc->seed);
+    cli_json_end(&json);
 }
 
 static void features_print(const char *path, const bo_features_desc *desc, size_t frequencies)

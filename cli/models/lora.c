@@ -1,6 +1,6 @@
 /* bochner lora: adapters into a model, and out of it. */
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "network.h"
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +36,11 @@ static void report(const lora_job *job, const char *word)
 {
     const size_t parameters = (size_t)bo_model_parameters(job->model);
     if (job->session->common.json) {
-        bo_json json = {.out = stdout};
-        bo_json_object(&json, NULL);
-        bo_json_add_text(&json, "out", job->out);
-        bo_json_add_count(&json, "parameters", parameters);
-        bo_json_end(&json);
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_add_text(&json, "out", job->out);
+        cli_json_add_count(&json, "parameters", parameters);
+        cli_json_end(&json);
         return;
     }
     printf("Model       %s: %s parameters, %s %s\n", job->out, cli_count(parameters).s,

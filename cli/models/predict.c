@@ -244,13 +244,13 @@ static bool allocate(predict_job *job)
 
 static void report_json(predict_job *job)
 {
-    bo_json *json = cli_answers_json(&job->answers);
-    bo_json_add_text(json, "model", job->model_path);
-    bo_json_add_text(json, "data", job->data_path);
-    bo_json_add_count(json, "rows", job->rows);
-    bo_json_add_text(json, "out", job->options->out);
+    cli_json *json = cli_answers_json(&job->answers);
+    cli_json_add_text(json, "model", job->model_path);
+    cli_json_add_text(json, "data", job->data_path);
+    cli_json_add_count(json, "rows", job->rows);
+    cli_json_add_text(json, "out", job->options->out);
     if (job->has_target) cli_metrics_json(job->metrics, job->schema, json);
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
 static int run(predict_job *job)

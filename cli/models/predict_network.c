@@ -74,9 +74,9 @@ static bool write_all(const predict_job *job)
                            .item = sizeof(float)};
     const bool written = write_rows(job, &answers);
     if (written && answers.json.out) {
-        bo_json *json = cli_answers_json(&answers);
-        bo_json_add_count(json, "rows", job->rows);
-        bo_json_end(json);
+        cli_json *json = cli_answers_json(&answers);
+        cli_json_add_count(json, "rows", job->rows);
+        cli_json_end(json);
     }
     cli_answers_close(&answers);
     return written;

@@ -81,13 +81,13 @@ static int report(predict_job *job)
 {
     const cli_texts_use *use = job->use;
     if (job->session->common.json) {
-        bo_json *json = cli_answers_json(&job->answers);
-        bo_json_add_text(json, "model", use->folder);
-        bo_json_add_text(json, "data", use->path);
-        bo_json_add_count(json, "rows", job->rows);
-        bo_json_add_text(json, "out", use->out);
+        cli_json *json = cli_answers_json(&job->answers);
+        cli_json_add_text(json, "model", use->folder);
+        cli_json_add_text(json, "data", use->path);
+        cli_json_add_count(json, "rows", job->rows);
+        cli_json_add_text(json, "out", use->out);
         if (use->labeled) cli_metrics_json(job->metrics, NULL, json);
-        bo_json_end(json);
+        cli_json_end(json);
     } else if (use->labeled && !job->session->common.quiet) {
         cli_metrics_print(job->metrics, NULL, stderr);
     }

@@ -181,61 +181,61 @@ void cli_profile_print(const bo_profile *profile)
     free(kinds);
 }
 
-static void kinds_json(bo_json *json, const bo_profile *profile)
+static void kinds_json(cli_json *json, const bo_profile *profile)
 {
     size_t count;
     kind *kinds = kinds_of(profile, &count);
-    bo_json_array(json, "kinds");
+    cli_json_array(json, "kinds");
     for (size_t i = 0; i < count; i++) {
-        bo_json_object(json, NULL);
-        bo_json_add_text(json, "operation", kinds[i].name);
-        bo_json_add_count(json, "count", kinds[i].count);
-        bo_json_add_number(json, "forward_seconds", kinds[i].forward);
-        bo_json_add_number(json, "again_seconds", kinds[i].again);
-        bo_json_add_number(json, "backward_seconds", kinds[i].backward);
-        bo_json_add_count(json, "bytes", kinds[i].bytes);
-        bo_json_end(json);
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "operation", kinds[i].name);
+        cli_json_add_count(json, "count", kinds[i].count);
+        cli_json_add_number(json, "forward_seconds", kinds[i].forward);
+        cli_json_add_number(json, "again_seconds", kinds[i].again);
+        cli_json_add_number(json, "backward_seconds", kinds[i].backward);
+        cli_json_add_count(json, "bytes", kinds[i].bytes);
+        cli_json_end(json);
     }
-    bo_json_end(json);
+    cli_json_end(json);
     free(kinds);
 }
 
-static void operations_json(bo_json *json, const bo_profile *profile)
+static void operations_json(cli_json *json, const bo_profile *profile)
 {
-    bo_json_array(json, "operations");
+    cli_json_array(json, "operations");
     for (size_t i = 0; i < bo_profile_operations(profile); i++) {
         const bo_operation_info *operation = bo_profile_operation(profile, i);
         const bo_value_info *first = bo_profile_value(profile, operation->output[0]);
-        bo_json_object(json, NULL);
-        bo_json_add_text(json, "operation", operation->name);
-        bo_json_add_text(json, "scope", operation->scope);
-        bo_json_add_count(json, "rows", first->rows);
-        bo_json_add_count(json, "columns", first->columns);
-        bo_json_add_count(json, "bytes", operation->bytes);
-        bo_json_add_number(json, "flops", operation->flops);
-        bo_json_add_number(json, "forward_seconds", operation->forward);
-        bo_json_add_number(json, "again_seconds", operation->again);
-        bo_json_add_number(json, "backward_seconds", operation->backward);
-        bo_json_end(json);
+        cli_json_object(json, NULL);
+        cli_json_add_text(json, "operation", operation->name);
+        cli_json_add_text(json, "scope", operation->scope);
+        cli_json_add_count(json, "rows", first->rows);
+        cli_json_add_count(json, "columns", first->columns);
+        cli_json_add_count(json, "bytes", operation->bytes);
+        cli_json_add_number(json, "flops", operation->flops);
+        cli_json_add_number(json, "forward_seconds", operation->forward);
+        cli_json_add_number(json, "again_seconds", operation->again);
+        cli_json_add_number(json, "backward_seconds", operation->backward);
+        cli_json_end(json);
     }
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
-void cli_profile_json(bo_json *json, const bo_profile *profile)
+void cli_profile_json(cli_json *json, const bo_profile *profile)
 {
     const bo_profile_totals *t = bo_profile_report(profile);
-    bo_json_object(json, "profile");
-    bo_json_add_text(json, "subject", t->subject);
-    bo_json_add_count(json, "threads", (size_t)t->threads);
-    bo_json_add_count(json, "repeats", t->repeats);
-    bo_json_add_number(json, "seconds", t->seconds);
-    bo_json_add_number(json, "forward_seconds", t->forward);
-    bo_json_add_number(json, "again_seconds", t->again);
-    bo_json_add_number(json, "backward_seconds", t->backward);
-    bo_json_add_number(json, "flops", t->flops);
-    bo_json_add_count(json, "bytes", t->bytes);
-    bo_json_add_count(json, "weight_bytes", t->weight_bytes);
+    cli_json_object(json, "profile");
+    cli_json_add_text(json, "subject", t->subject);
+    cli_json_add_count(json, "threads", (size_t)t->threads);
+    cli_json_add_count(json, "repeats", t->repeats);
+    cli_json_add_number(json, "seconds", t->seconds);
+    cli_json_add_number(json, "forward_seconds", t->forward);
+    cli_json_add_number(json, "again_seconds", t->again);
+    cli_json_add_number(json, "backward_seconds", t->backward);
+    cli_json_add_number(json, "flops", t->flops);
+    cli_json_add_count(json, "bytes", t->bytes);
+    cli_json_add_count(json, "weight_bytes", t->weight_bytes);
     kinds_json(json, profile);
     operations_json(json, profile);
-    bo_json_end(json);
+    cli_json_end(json);
 }

@@ -3,7 +3,7 @@
 #define CLI_MODELS_PROFILE_H
 
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 
 typedef struct cli_profile_options {
     cli_given was_given;
@@ -20,6 +20,6 @@ bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_c
 int cli_profile_draw(cli_session *session, const cli_profile_options *options, const bo_profile *profile);
 /* Time and bytes by kind of operation, most time first. */
 void cli_profile_print(const bo_profile *profile);
-void cli_profile_json(bo_json *json, const bo_profile *profile); /* the members "profile" of an object */
+void cli_profile_json(cli_json *json, const bo_profile *profile); /* the members "profile" of an object */
 
 #endif

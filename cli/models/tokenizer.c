@@ -1,6 +1,6 @@
 /* bochner tokenizer: learn one from text, text to ids, ids to text. */
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "../common/paths.h"
 #include "../common/spool.h"
 #include <ctype.h>
@@ -55,16 +55,16 @@ static void report_text(const tokenizer_job *job, size_t files, double seconds)
 static void report_json(const tokenizer_job *job, double seconds)
 {
     const size_t vocab = bo_tokenizer_vocab(job->tokenizer), special = special_count(job->options);
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "tokenizer", job->options->out);
-    bo_json_add_count(&json, "vocab", vocab);
-    bo_json_add_count(&json, "merges", vocab - 256 - special);
-    bo_json_add_count(&json, "special", special);
-    bo_json_add_count(&json, "bytes", (size_t)bo_corpus_bytes(job->corpus));
-    bo_json_add_count(&json, "tokens", (size_t)bo_corpus_tokens(job->corpus));
-    bo_json_add_number(&json, "seconds", seconds);
-    bo_json_end(&json);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "tokenizer", job->options->out);
+    cli_json_add_count(&json, "vocab", vocab);
+    cli_json_add_count(&json, "merges", vocab - 256 - special);
+    cli_json_add_count(&json, "special", special);
+    cli_json_add_count(&json, "bytes", (size_t)bo_corpus_bytes(job->corpus));
+    cli_json_add_count(&json, "tokens", (size_t)bo_corpus_tokens(job->corpus));
+    cli_json_add_number(&json, "seconds", seconds);
+    cli_json_end(&json);
 }
 
 static int check_train(const tokenizer_job *job)
@@ -176,10 +176,10 @@ static int encode(tokenizer_job *job)
         status = failed(job, bo_tokenizer_add_specials(context, job->tokenizer, &job->ids));
     if (status != CLI_DONE) return status;
     if (job->session->common.json) {
-        bo_json json = {.out = stdout};
-        bo_json_array(&json, NULL);
-        for (size_t i = 0; i < job->ids.count; i++) bo_json_add_count(&json, NULL, (size_t)job->ids.items[i]);
-        bo_json_end(&json);
+        cli_json json = {.out = stdout};
+        cli_json_array(&json, NULL);
+        for (size_t i = 0; i < job->ids.count; i++) cli_json_add_count(&json, NULL, (size_t)job->ids.items[i]);
+        cli_json_end(&json);
         return CLI_DONE;
     }
     for (size_t i = 0; i < job->ids.count; i++) printf(i ? " %d" : "%d", (int)job->ids.items[i]);
@@ -220,10 +220,10 @@ static int write_text(tokenizer_job *job, size_t bytes)
         return CLI_DONE;
     }
     if (memchr(job->text, 0, bytes)) return cli_fail(job->session, "the text has a NUL byte, which --json cannot show");
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "text", job->text);
-    bo_json_end(&json);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "text", job->text);
+    cli_json_end(&json);
     return CLI_DONE;
 }
 

@@ -54,43 +54,43 @@ static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
 
-static void json_trend(bo_json *json, const cli_mup_job *job, bo_trend trend)
+static void json_trend(cli_json *json, const cli_mup_job *job, bo_trend trend)
 {
-    bo_json_object(json, NULL);
-    bo_json_add_text(json, "name", trend.name);
-    bo_json_array(json, "values");
-    for (size_t i = 0; i < job->options->widths.count; i++) bo_json_add_number(json, NULL, trend.values[i]);
-    bo_json_end(json);
-    bo_json_add_number(json, "slope", trend.slope);
-    bo_json_add_text(json, "verdict", verdict(trend.slope));
-    bo_json_end(json);
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "name", trend.name);
+    cli_json_array(json, "values");
+    for (size_t i = 0; i < job->options->widths.count; i++) cli_json_add_number(json, NULL, trend.values[i]);
+    cli_json_end(json);
+    cli_json_add_number(json, "slope", trend.slope);
+    cli_json_add_text(json, "verdict", verdict(trend.slope));
+    cli_json_end(json);
 }
 
-static void json_matrices(bo_json *json, const cli_mup_job *job, const char *key, const bo_widths *w, matrix_fn of)
+static void json_matrices(cli_json *json, const cli_mup_job *job, const char *key, const bo_widths *w, matrix_fn of)
 {
-    bo_json_array(json, key);
+    cli_json_array(json, key);
     for (size_t i = 0; i < bo_widths_matrices(w); i++) json_trend(json, job, of(w, i));
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
-static void json_side(bo_json *json, const cli_mup_job *job, const bo_widths *w, size_t side)
+static void json_side(cli_json *json, const cli_mup_job *job, const bo_widths *w, size_t side)
 {
-    bo_json_object(json, bo_parametrization_name(job->sides[side]));
-    bo_json_array(json, "activations");
+    cli_json_object(json, bo_parametrization_name(job->sides[side]));
+    cli_json_array(json, "activations");
     for (size_t step = 0; step <= bo_widths_steps(w); step++) {
-        bo_json_array(json, NULL);
+        cli_json_array(json, NULL);
         for (size_t part = 0; part < bo_widths_parts(w); part++)
             json_trend(json, job, bo_widths_activation(w, step, part));
-        bo_json_end(json);
+        cli_json_end(json);
     }
-    bo_json_end(json);
+    cli_json_end(json);
     json_matrices(json, job, "norms", w, bo_widths_norm);
     json_matrices(json, job, "changes", w, bo_widths_change);
-    bo_json_array(json, "losses");
+    cli_json_array(json, "losses");
     for (size_t i = 0; i < job->options->widths.count; i++)
-        bo_json_add_number(json, NULL, bo_widths_loss(w, bo_widths_steps(w)).values[i]);
-    bo_json_end(json);
-    bo_json_end(json);
+        cli_json_add_number(json, NULL, bo_widths_loss(w, bo_widths_steps(w)).values[i]);
+    cli_json_end(json);
+    cli_json_end(json);
 }
 
 static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
@@ -99,15 +99,15 @@ static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES]
         for (size_t side = 0; side < CLI_MUP_SIDES; side++) print_side(job, sides[side], side);
         return;
     }
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_array(&json, "widths");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "widths");
     for (size_t i = 0; i < job->options->widths.count; i++)
-        bo_json_add_count(&json, NULL, job->options->widths.items[i]);
-    bo_json_end(&json);
-    bo_json_add_count(&json, "steps", bo_widths_steps(sides[0]));
+        cli_json_add_count(&json, NULL, job->options->widths.items[i]);
+    cli_json_end(&json);
+    cli_json_add_count(&json, "steps", bo_widths_steps(sides[0]));
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) json_side(&json, job, sides[side], side);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 /* ---- the picture ------------------------------------------------------------------------------------------------------------ */

@@ -137,25 +137,25 @@ static void print_side(const transfer *t, size_t side)
            o->widths.items[t->widths - 1], cost(t, side));
 }
 
-static void json_numbers(bo_json *json, const char *key, const double *values, size_t count)
+static void json_numbers(cli_json *json, const char *key, const double *values, size_t count)
 {
-    bo_json_array(json, key);
-    for (size_t i = 0; i < count; i++) bo_json_add_number(json, NULL, values[i]);
-    bo_json_end(json);
+    cli_json_array(json, key);
+    for (size_t i = 0; i < count; i++) cli_json_add_number(json, NULL, values[i]);
+    cli_json_end(json);
 }
 
-static void json_side(bo_json *json, const transfer *t, size_t side)
+static void json_side(cli_json *json, const transfer *t, size_t side)
 {
-    bo_json_object(json, bo_parametrization_name(t->job->sides[side]));
-    bo_json_array(json, "losses");
+    cli_json_object(json, bo_parametrization_name(t->job->sides[side]));
+    cli_json_array(json, "losses");
     for (size_t w = 0; w < t->widths; w++) json_numbers(json, NULL, loss_at(t, side, w, 0), t->rates);
-    bo_json_end(json);
-    bo_json_array(json, "best");
-    for (size_t w = 0; w < t->widths; w++) bo_json_add_number(json, NULL, best_rate(t, side, w));
-    bo_json_end(json);
-    bo_json_add_number(json, "octaves", octaves(t, side));
-    bo_json_add_number(json, "cost", cost(t, side));
-    bo_json_end(json);
+    cli_json_end(json);
+    cli_json_array(json, "best");
+    for (size_t w = 0; w < t->widths; w++) cli_json_add_number(json, NULL, best_rate(t, side, w));
+    cli_json_end(json);
+    cli_json_add_number(json, "octaves", octaves(t, side));
+    cli_json_add_number(json, "cost", cost(t, side));
+    cli_json_end(json);
 }
 
 static void report(const transfer *t)
@@ -165,15 +165,15 @@ static void report(const transfer *t)
         for (size_t side = 0; side < CLI_MUP_SIDES; side++) print_side(t, side);
         return;
     }
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_array(&json, "widths");
-    for (size_t w = 0; w < t->widths; w++) bo_json_add_count(&json, NULL, o->widths.items[w]);
-    bo_json_end(&json);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "widths");
+    for (size_t w = 0; w < t->widths; w++) cli_json_add_count(&json, NULL, o->widths.items[w]);
+    cli_json_end(&json);
     json_numbers(&json, "rates", o->rates, t->rates);
-    bo_json_add_count(&json, "steps", o->words.options.steps);
+    cli_json_add_count(&json, "steps", o->words.options.steps);
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) json_side(&json, t, side);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 /* Rates far beyond the best have losses that would flatten the rest: shown up to 1.5 times the range of the best ones. */

@@ -1,5 +1,5 @@
 /* A plan in words, and as JSON. */
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "plan.h"
 #include "../common/format.h"
 #include <math.h>
@@ -82,83 +82,83 @@ void cli_plan_print(const cli_plan_job *job)
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------------------- */
 
-static void range(bo_json *json, const char *key, bo_plan_range range)
+static void range(cli_json *json, const char *key, bo_plan_range range)
 {
-    bo_json_object(json, key);
-    bo_json_add_number(json, "value", range.value);
-    bo_json_add_number(json, "low", range.low);
-    bo_json_add_number(json, "high", range.high);
-    bo_json_end(json);
+    cli_json_object(json, key);
+    cli_json_add_number(json, "value", range.value);
+    cli_json_add_number(json, "low", range.low);
+    cli_json_add_number(json, "high", range.high);
+    cli_json_end(json);
 }
 
-static void shape(bo_json *json, const bo_plan_shape *s)
+static void shape(cli_json *json, const bo_plan_shape *s)
 {
-    bo_json_add_count(json, "layers", s->layers);
-    bo_json_add_count(json, "width", s->width);
-    bo_json_add_count(json, "heads", s->heads);
-    bo_json_add_count(json, "features", s->features);
-    bo_json_add_count(json, "context", s->context);
-    bo_json_add_count(json, "batch", s->batch);
+    cli_json_add_count(json, "layers", s->layers);
+    cli_json_add_count(json, "width", s->width);
+    cli_json_add_count(json, "heads", s->heads);
+    cli_json_add_count(json, "features", s->features);
+    cli_json_add_count(json, "context", s->context);
+    cli_json_add_count(json, "batch", s->batch);
 }
 
-static void machine(bo_json *json, const cli_plan_job *job)
+static void machine(cli_json *json, const cli_plan_job *job)
 {
     const bo_plan_machine *m = &job->machine;
-    bo_json_object(json, "machine");
-    bo_json_add_text(json, "isa", m->isa);
-    bo_json_add_count(json, "threads", (size_t)m->threads);
-    bo_json_add_text(json, "attention", m->timings[0].shape.attention);
-    bo_json_add_text(json, "optimizer", bo_optimizer_kind_name(m->timings[0].shape.optimizer));
-    bo_json_add_number(json, "error", m->error);
-    bo_json_object(json, "seconds_each");
-    for (int t = 0; t < BO_PLAN_TERMS; t++) bo_json_add_number(json, bo_plan_term_name((bo_plan_term)t), m->cost[t]);
-    bo_json_end(json);
-    bo_json_array(json, "timings");
+    cli_json_object(json, "machine");
+    cli_json_add_text(json, "isa", m->isa);
+    cli_json_add_count(json, "threads", (size_t)m->threads);
+    cli_json_add_text(json, "attention", m->timings[0].shape.attention);
+    cli_json_add_text(json, "optimizer", bo_optimizer_kind_name(m->timings[0].shape.optimizer));
+    cli_json_add_number(json, "error", m->error);
+    cli_json_object(json, "seconds_each");
+    for (int t = 0; t < BO_PLAN_TERMS; t++) cli_json_add_number(json, bo_plan_term_name((bo_plan_term)t), m->cost[t]);
+    cli_json_end(json);
+    cli_json_array(json, "timings");
     for (size_t i = 0; i < m->count; i++) {
         bo_plan_range step = {NAN, NAN, NAN};
         bo_plan_step(job->session->context, m, &m->timings[i].shape, &step);
-        bo_json_object(json, NULL);
+        cli_json_object(json, NULL);
         shape(json, &m->timings[i].shape);
-        bo_json_add_number(json, "seconds", m->timings[i].seconds);
-        bo_json_add_number(json, "predicted", step.value);
-        bo_json_end(json);
+        cli_json_add_number(json, "seconds", m->timings[i].seconds);
+        cli_json_add_number(json, "predicted", step.value);
+        cli_json_end(json);
     }
-    bo_json_end(json);
-    bo_json_end(json);
+    cli_json_end(json);
+    cli_json_end(json);
 }
 
-static void choice(bo_json *json, const bo_plan_choice *c)
+static void choice(cli_json *json, const bo_plan_choice *c)
 {
-    bo_json_object(json, NULL);
+    cli_json_object(json, NULL);
     shape(json, &c->shape);
-    bo_json_add_number(json, "parameters", c->parameters);
-    bo_json_add_number(json, "tokens", c->tokens);
-    bo_json_add_count(json, "steps", (size_t)c->steps);
-    bo_json_add_count(json, "micro_batch", c->micro_batch);
-    bo_json_add_count(json, "memory_bytes", c->memory);
+    cli_json_add_number(json, "parameters", c->parameters);
+    cli_json_add_number(json, "tokens", c->tokens);
+    cli_json_add_count(json, "steps", (size_t)c->steps);
+    cli_json_add_count(json, "micro_batch", c->micro_batch);
+    cli_json_add_count(json, "memory_bytes", c->memory);
     range(json, "step_seconds", c->step);
     range(json, "minutes", c->minutes);
     range(json, "loss", c->loss);
-    bo_json_end(json);
+    cli_json_end(json);
 }
 
-static void law(bo_json *json, const bo_plan_losses *losses)
+static void law(cli_json *json, const bo_plan_losses *losses)
 {
     const bo_plan_law *l = &losses->law;
-    bo_json_object(json, "loss_law");
-    bo_json_add_number(json, "floor", l->floor);
-    bo_json_add_number(json, "size", l->size);
-    bo_json_add_number(json, "size_power", l->size_power);
-    bo_json_add_number(json, "data", l->data);
-    bo_json_add_number(json, "data_power", l->data_power);
-    bo_json_add_number(json, "batch", l->batch);
-    bo_json_add_number(json, "error", losses->error);
-    bo_json_end(json);
+    cli_json_object(json, "loss_law");
+    cli_json_add_number(json, "floor", l->floor);
+    cli_json_add_number(json, "size", l->size);
+    cli_json_add_number(json, "size_power", l->size_power);
+    cli_json_add_number(json, "data", l->data);
+    cli_json_add_number(json, "data_power", l->data_power);
+    cli_json_add_number(json, "batch", l->batch);
+    cli_json_add_number(json, "error", losses->error);
+    cli_json_end(json);
 }
 
 void cli_plan_json(const cli_plan_job *job)
 {
-    bo_json json = {.out = stdout};
+    cli_json json = {.out = stdout};
     char *command = NULL;
     size_t length = 0;
     FILE *words = open_memstream(&command, &length);
@@ -166,13 +166,13 @@ void cli_plan_json(const cli_plan_job *job)
         print_command(words, job);
         fclose(words);
     }
-    bo_json_object(&json, NULL);
+    cli_json_object(&json, NULL);
     machine(&json, job);
     law(&json, &job->losses);
-    bo_json_array(&json, "choices");
+    cli_json_array(&json, "choices");
     for (size_t i = 0; i < job->plan.count; i++) choice(&json, &job->plan.choices[i]);
-    bo_json_end(&json);
-    bo_json_add_text(&json, "command", command);
-    bo_json_end(&json);
+    cli_json_end(&json);
+    cli_json_add_text(&json, "command", command);
+    cli_json_end(&json);
     free(command);
 }

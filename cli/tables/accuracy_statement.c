@@ -3,18 +3,18 @@
 #include <math.h>
 #include <string.h>
 
-void cli_statement_json(bo_json *json, const bo_features_accuracy *accuracy)
+void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy)
 {
-    bo_json_object(json, "accuracy_statement");
-    bo_json_add_count(json, "pairs", accuracy->pairs);
-    bo_json_add_number(json, "kernel_rms", accuracy->kernel_rms);
-    bo_json_add_number(json, "error_rms", accuracy->error_rms);
-    bo_json_add_number(json, "error_mean", accuracy->error_mean);
-    bo_json_add_number(json, "error_max", accuracy->error_max);
-    bo_json_add_number(json, "predicted_rms", accuracy->predicted_rms);
-    bo_json_add_number(json, "ratio", accuracy->ratio);
-    bo_json_add_number(json, "features_for_1pct", accuracy->features_for_1pct);
-    bo_json_end(json);
+    cli_json_object(json, "accuracy_statement");
+    cli_json_add_count(json, "pairs", accuracy->pairs);
+    cli_json_add_number(json, "kernel_rms", accuracy->kernel_rms);
+    cli_json_add_number(json, "error_rms", accuracy->error_rms);
+    cli_json_add_number(json, "error_mean", accuracy->error_mean);
+    cli_json_add_number(json, "error_max", accuracy->error_max);
+    cli_json_add_number(json, "predicted_rms", accuracy->predicted_rms);
+    cli_json_add_number(json, "ratio", accuracy->ratio);
+    cli_json_add_number(json, "features_for_1pct", accuracy->features_for_1pct);
+    cli_json_end(json);
 }
 
 /* What the couplings of the frequencies did to the error that independent ones would have. */

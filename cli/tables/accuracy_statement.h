@@ -3,10 +3,10 @@
 #ifndef CLI_TABLES_ACCURACY_STATEMENT_H
 #define CLI_TABLES_ACCURACY_STATEMENT_H
 
-#include <bochner/json.h>
+#include "../common/json.h"
 #include <bochner/features.h>
 
-void cli_statement_json(bo_json *json, const bo_features_accuracy *accuracy); /* "accuracy_statement": {…} */
+void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy); /* "accuracy_statement": {…} */
 /* Two or three sentences, wrapped; lines after the first are indented. */
 void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent);
 

@@ -1,6 +1,6 @@
 /* bochner features: the random features of a table, and the statement of their accuracy. */
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "../common/output.h"
 #include "../common/paths.h"
 #include "length_scales.h"
@@ -187,23 +187,23 @@ static bool write_features(features_job *job)
 static void report_json(const features_job *job, const bo_features_accuracy *accuracy)
 {
     const bo_features_desc *desc = bo_features_describe(job->map);
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "data", job->data.path);
-    bo_json_add_count(&json, "rows", bo_schema_rows(job->schema));
-    bo_json_add_count(&json, "dim", desc->dim);
-    bo_json_add_text(&json, "kernel", bo_kernel_name(desc->kernel));
-    bo_json_add_text(&json, "function", bo_function_name(desc->function));
-    bo_json_add_text(&json, "draw", bo_draw_name(desc->draw));
-    bo_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
-    bo_json_add_count(&json, "features", desc->features);
-    bo_json_add_count(&json, "frequencies", bo_features_frequencies(job->map));
-    bo_json_add_number(&json, "gamma", desc->gamma);
-    bo_json_add_text(&json, "gamma_from", job->gamma_from ? job->gamma_from : "given");
-    bo_json_add_text(&json, "out", job->options->out);
-    bo_json_add_text(&json, "saved", job->options->save);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "data", job->data.path);
+    cli_json_add_count(&json, "rows", bo_schema_rows(job->schema));
+    cli_json_add_count(&json, "dim", desc->dim);
+    cli_json_add_text(&json, "kernel", bo_kernel_name(desc->kernel));
+    cli_json_add_text(&json, "function", bo_function_name(desc->function));
+    cli_json_add_text(&json, "draw", bo_draw_name(desc->draw));
+    cli_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
+    cli_json_add_count(&json, "features", desc->features);
+    cli_json_add_count(&json, "frequencies", bo_features_frequencies(job->map));
+    cli_json_add_number(&json, "gamma", desc->gamma);
+    cli_json_add_text(&json, "gamma_from", job->gamma_from ? job->gamma_from : "given");
+    cli_json_add_text(&json, "out", job->options->out);
+    cli_json_add_text(&json, "saved", job->options->save);
     if (accuracy) cli_statement_json(&json, accuracy);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 static void print_figure(const char *name, double value)

@@ -9,46 +9,46 @@ static const char *task_name(const bo_fit_report *report)
     return bo_task_name(report->task);
 }
 
-static void json_model(bo_json *json, const bo_fit_report *report)
+static void json_model(cli_json *json, const bo_fit_report *report)
 {
-    bo_json_add_text(json, "task", task_name(report));
-    bo_json_add_count(json, "rows", report->rows);
-    bo_json_add_count(json, "dim", report->dim);
-    bo_json_add_count(json, "outputs", report->outputs);
-    if (report->classes) bo_json_add_count(json, "classes", report->classes);
-    bo_json_add_count(json, "features", report->features);
-    bo_json_add_text(json, "kernel", bo_kernel_name(report->kernel));
-    bo_json_add_text(json, "function", bo_function_name(report->function));
-    bo_json_add_text(json, "draw", bo_draw_name(report->draw));
-    bo_json_add_number(json, "gamma", report->gamma);
-    bo_json_add_number(json, "lambda", report->lambda);
-    bo_json_add_text(json, "loss", bo_loss_name(report->loss));
-    bo_json_add_text(json, "scaling", bo_scaling_name(report->scaling));
-    bo_json_add_text(json, "solver", bo_solver_name(report->solver));
-    bo_json_add_text(json, "why_solver", report->why_solver);
-    bo_json_add_text(json, "precision", bo_precision_name(report->precision));
-    if (report->iterations) bo_json_add_count(json, "iterations", (size_t)report->iterations);
-    bo_json_add_number(json, "search_seconds", report->search_seconds);
-    bo_json_add_number(json, "fit_seconds", report->fit_seconds);
-    if (isfinite(report->search_score)) bo_json_add_number(json, "search_score", report->search_score);
-    if (!report->classes) bo_json_add_number(json, "noise_std", report->noise_std);
+    cli_json_add_text(json, "task", task_name(report));
+    cli_json_add_count(json, "rows", report->rows);
+    cli_json_add_count(json, "dim", report->dim);
+    cli_json_add_count(json, "outputs", report->outputs);
+    if (report->classes) cli_json_add_count(json, "classes", report->classes);
+    cli_json_add_count(json, "features", report->features);
+    cli_json_add_text(json, "kernel", bo_kernel_name(report->kernel));
+    cli_json_add_text(json, "function", bo_function_name(report->function));
+    cli_json_add_text(json, "draw", bo_draw_name(report->draw));
+    cli_json_add_number(json, "gamma", report->gamma);
+    cli_json_add_number(json, "lambda", report->lambda);
+    cli_json_add_text(json, "loss", bo_loss_name(report->loss));
+    cli_json_add_text(json, "scaling", bo_scaling_name(report->scaling));
+    cli_json_add_text(json, "solver", bo_solver_name(report->solver));
+    cli_json_add_text(json, "why_solver", report->why_solver);
+    cli_json_add_text(json, "precision", bo_precision_name(report->precision));
+    if (report->iterations) cli_json_add_count(json, "iterations", (size_t)report->iterations);
+    cli_json_add_number(json, "search_seconds", report->search_seconds);
+    cli_json_add_number(json, "fit_seconds", report->fit_seconds);
+    if (isfinite(report->search_score)) cli_json_add_number(json, "search_score", report->search_score);
+    if (!report->classes) cli_json_add_number(json, "noise_std", report->noise_std);
 }
 
 void cli_fit_json(const cli_fit_job *job)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
     json_model(&json, bo_machine_report(job->machine));
-    bo_json_add_number(&json, "total_seconds", cli_now() - job->started);
-    bo_json_add_count(&json, "memory_bytes", job->plan.bytes);
-    bo_json_add_flag(&json, "stream", job->options->stream);
-    if (job->session->ranks.size > 1) bo_json_add_count(&json, "ranks", (size_t)job->session->ranks.size);
-    bo_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
-    bo_json_add_text(&json, "isa", bo_context_isa(job->session->context));
-    bo_json_add_text(&json, "model", job->options->out);
+    cli_json_add_number(&json, "total_seconds", cli_now() - job->started);
+    cli_json_add_count(&json, "memory_bytes", job->plan.bytes);
+    cli_json_add_flag(&json, "stream", job->options->stream);
+    if (job->session->ranks.size > 1) cli_json_add_count(&json, "ranks", (size_t)job->session->ranks.size);
+    cli_json_add_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
+    cli_json_add_text(&json, "isa", bo_context_isa(job->session->context));
+    cli_json_add_text(&json, "model", job->options->out);
     cli_statement_json(&json, &bo_machine_report(job->machine)->accuracy);
     if (job->metrics) cli_metrics_json(job->metrics, cli_fit_schema(job), &json);
-    bo_json_end(&json);
+    cli_json_end(&json);
 }
 
 static void print_saved(const cli_fit_job *job)

@@ -253,22 +253,22 @@ static void print(const cli_train_job *job)
 static void json(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
-    bo_json to = {.out = stdout};
-    bo_json_object(&to, NULL);
-    bo_json_add_text(&to, "out", job->options->out);
-    bo_json_add_count(&to, "parameters", (size_t)bo_network_describe(job->network).parameters);
-    bo_json_add_count(&to, "steps", r->step);
-    bo_json_add_count(&to, "examples", r->tokens);
-    bo_json_add_number(&to, "loss", r->loss);
-    bo_json_add_number(&to, "valid_loss", r->valid_loss);
-    bo_json_add_number(&to, has_classes(job) ? "valid_accuracy" : "valid_rmse", r->valid_metric);
-    bo_json_add_number(&to, "best_valid_loss", r->best_valid_loss);
-    bo_json_add_number(&to, "seconds", r->seconds);
-    bo_json_add_number(&to, "examples_per_second", r->tokens_per_second);
-    bo_json_add_number(&to, "gflops", r->gflops);
-    bo_json_add_count(&to, "memory_bytes", job->plan.all_bytes);
-    bo_json_add_flag(&to, "stopped_early", r->stopped_early);
-    bo_json_end(&to);
+    cli_json to = {.out = stdout};
+    cli_json_object(&to, NULL);
+    cli_json_add_text(&to, "out", job->options->out);
+    cli_json_add_count(&to, "parameters", (size_t)bo_network_describe(job->network).parameters);
+    cli_json_add_count(&to, "steps", r->step);
+    cli_json_add_count(&to, "examples", r->tokens);
+    cli_json_add_number(&to, "loss", r->loss);
+    cli_json_add_number(&to, "valid_loss", r->valid_loss);
+    cli_json_add_number(&to, has_classes(job) ? "valid_accuracy" : "valid_rmse", r->valid_metric);
+    cli_json_add_number(&to, "best_valid_loss", r->best_valid_loss);
+    cli_json_add_number(&to, "seconds", r->seconds);
+    cli_json_add_number(&to, "examples_per_second", r->tokens_per_second);
+    cli_json_add_number(&to, "gflops", r->gflops);
+    cli_json_add_count(&to, "memory_bytes", job->plan.all_bytes);
+    cli_json_add_flag(&to, "stopped_early", r->stopped_early);
+    cli_json_end(&to);
 }
 
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
@@ -297,18 +297,18 @@ const cli_train_kind cli_train_network = {
 
 static void json_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
 {
-    bo_json json = {.out = stdout};
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "out", job->options->out);
-    bo_json_add_count(&json, "parameters", (size_t)bo_network_describe(job->network).parameters);
-    bo_json_add_number(&json, "lambda", job->options->network.lambda);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "out", job->options->out);
+    cli_json_add_count(&json, "parameters", (size_t)bo_network_describe(job->network).parameters);
+    cli_json_add_number(&json, "lambda", job->options->network.lambda);
     if (job->held_out) {
-        bo_json_add_number(&json, "valid_loss", found->loss);
-        if (!isnan(found->accuracy)) bo_json_add_number(&json, "valid_accuracy", found->accuracy);
-        if (!isnan(found->rmse)) bo_json_add_number(&json, "valid_rmse", found->rmse);
+        cli_json_add_number(&json, "valid_loss", found->loss);
+        if (!isnan(found->accuracy)) cli_json_add_number(&json, "valid_accuracy", found->accuracy);
+        if (!isnan(found->rmse)) cli_json_add_number(&json, "valid_rmse", found->rmse);
     }
-    bo_json_add_number(&json, "seconds", seconds);
-    bo_json_end(&json);
+    cli_json_add_number(&json, "seconds", seconds);
+    cli_json_end(&json);
 }
 
 static void print_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)

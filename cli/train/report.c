@@ -140,29 +140,29 @@ bool cli_train_progress(void *user, const bo_training_report *r)
 
 /* ---- after -------------------------------------------------------------------------------------------------------------------- */
 
-void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, bo_json *json))
+void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json))
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
     char metric[64];
-    bo_json json = {.out = stdout};
+    cli_json json = {.out = stdout};
     snprintf(metric, sizeof metric, "valid_%s", r->metric);
-    bo_json_object(&json, NULL);
-    bo_json_add_text(&json, "out", job->options->out);
+    cli_json_object(&json, NULL);
+    cli_json_add_text(&json, "out", job->options->out);
     if (data) data(job, &json);
-    bo_json_add_count(&json, "parameters", (size_t)job->plan.parameters);
-    bo_json_add_count(&json, "trained_parameters", (size_t)job->plan.trained);
-    bo_json_add_count(&json, "steps", r->step);
-    bo_json_add_count(&json, "tokens", r->tokens);
-    bo_json_add_number(&json, "loss", r->loss);
-    bo_json_add_number(&json, "valid_loss", r->valid_loss);
-    bo_json_add_number(&json, metric, r->valid_metric);
-    bo_json_add_number(&json, "best_valid_loss", r->best_valid_loss);
-    bo_json_add_number(&json, "seconds", r->seconds);
-    bo_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
-    bo_json_add_number(&json, "gflops", r->gflops);
-    bo_json_add_number(&json, "gemm_gflops", job->gemm);
-    bo_json_add_count(&json, "memory_bytes", job->plan.all_bytes);
-    bo_json_add_count(&json, "state_bytes", job->plan.state_bytes);
-    bo_json_add_flag(&json, "stopped_early", r->stopped_early);
-    bo_json_end(&json);
+    cli_json_add_count(&json, "parameters", (size_t)job->plan.parameters);
+    cli_json_add_count(&json, "trained_parameters", (size_t)job->plan.trained);
+    cli_json_add_count(&json, "steps", r->step);
+    cli_json_add_count(&json, "tokens", r->tokens);
+    cli_json_add_number(&json, "loss", r->loss);
+    cli_json_add_number(&json, "valid_loss", r->valid_loss);
+    cli_json_add_number(&json, metric, r->valid_metric);
+    cli_json_add_number(&json, "best_valid_loss", r->best_valid_loss);
+    cli_json_add_number(&json, "seconds", r->seconds);
+    cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
+    cli_json_add_number(&json, "gflops", r->gflops);
+    cli_json_add_number(&json, "gemm_gflops", job->gemm);
+    cli_json_add_count(&json, "memory_bytes", job->plan.all_bytes);
+    cli_json_add_count(&json, "state_bytes", job->plan.state_bytes);
+    cli_json_add_flag(&json, "stopped_early", r->stopped_early);
+    cli_json_end(&json);
 }

@@ -411,15 +411,15 @@ static void print(const cli_train_job *job)
            translates ? "generate" : "predict", folder, best, translates ? " < lines" : " FILE");
 }
 
-static void json_data(const cli_train_job *job, bo_json *json)
+static void json_data(const cli_train_job *job, cli_json *json)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    bo_json_add_text(json, "task", bo_model_task_name(d->task));
-    bo_json_add_count(json, "examples", bo_texts_count(job->texts));
-    bo_json_add_count(json, "test_examples", job->held_out_texts ? bo_texts_count(job->held_out_texts) : 0);
-    if (d->classes) bo_json_add_count(json, "classes", d->classes);
-    bo_json_add_count(json, "cut", bo_texts_truncated(job->texts));
-    bo_json_add_number(json, "pack_fill", job->plan.fill);
+    cli_json_add_text(json, "task", bo_model_task_name(d->task));
+    cli_json_add_count(json, "examples", bo_texts_count(job->texts));
+    cli_json_add_count(json, "test_examples", job->held_out_texts ? bo_texts_count(job->held_out_texts) : 0);
+    if (d->classes) cli_json_add_count(json, "classes", d->classes);
+    cli_json_add_count(json, "cut", bo_texts_truncated(job->texts));
+    cli_json_add_number(json, "pack_fill", job->plan.fill);
 }
 
 static void json(const cli_train_job *job)

@@ -8,7 +8,7 @@
 
 #include "../attention/attention.h"
 #include "../common/cli.h"
-#include <bochner/json.h>
+#include "../common/json.h"
 #include "../models/network.h"
 
 /* ---- options ---------------------------------------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 const char *cli_train_mixer_words(const bo_model_desc *desc, char out[CLI_MIXER_WORDS]);
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE]);
 /* The report on a model; `data` adds what is known of it (NULL: nothing). */
-void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, bo_json *json));
+void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json));
 int cli_train_plot(cli_train_job *job); /* plot.c */
 
 #endif

@@ -5,7 +5,6 @@
 #include <bochner/base.h>
 #include <bochner/data.h>
 #include <bochner/features.h>
-#include <bochner/generators.h>
 #include <bochner/graph.h>
 #include <bochner/json.h>
 #include <bochner/machines.h>

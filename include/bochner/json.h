@@ -1,49 +1,33 @@
-/* Bochner: JSON as the program prints it. Objects have a field per line and arrays stand on one line, or all is on one line.
- *
- *     bo_json json = {.out = stdout};
- *     bo_json_object(&json, NULL);
- *     bo_json_add_number(&json, "loss", 0.25);
- *     bo_json_end(&json);                                    // {\n  "loss": 0.25\n}\n
- *
- * Numbers that are not finite become null, and bytes that are not UTF-8 the replacement character. */
+/* Bochner: pieces of JSON text as the library writes them. Experimental. Nothing here depends on the locale. */
 #ifndef BOCHNER_JSON_H
 #define BOCHNER_JSON_H
 
 #include <bochner/base.h>
-#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { BO_JSON_DEPTH = 16 };
+/* ==== Experimental ================================================================================================ */
 
-/* Invariant: depth is at most BO_JSON_DEPTH; `some` and `array` are of the levels below it. What is nested deeper is left
- * out: null stands for it. */
-typedef struct bo_json {
-    FILE *out;
-    bool line; /* objects on one line too: JSON lines */
-    int depth;
-    int left_out;              /* levels open beyond BO_JSON_DEPTH */
-    bool some[BO_JSON_DEPTH];  /* the level already has an item */
-    bool array[BO_JSON_DEPTH]; /* the level is an array */
-} bo_json;
+#ifdef BO_EXPERIMENTAL
 
-/* `key` is NULL inside arrays and for the outermost object. */
-BO_API void bo_json_object(bo_json *json, const char *key);
-BO_API void bo_json_array(bo_json *json, const char *key);
-BO_API void bo_json_end(bo_json *json); /* closes the innermost, if any; a newline after the outermost */
-BO_API void bo_json_add_text(bo_json *json, const char *key, const char *text); /* NULL: null */
-BO_API void bo_json_add_number(bo_json *json, const char *key, double value);
-BO_API void bo_json_add_count(bo_json *json, const char *key, size_t value);
-BO_API void bo_json_add_flag(bo_json *json, const char *key, bool value);
+/* The shortest decimal of 15, 16 or 17 digits that reads back as the same number, NUL-terminated, as snprintf writes
+ * it: returns the length of the whole text and writes at most `size` bytes of it; 32 are always enough. A number that
+ * is not finite becomes "inf", "-inf" or "nan", which JSON does not have. */
+BO_API size_t bo_number_format(double value, char *out, size_t size);
 
-/* The shortest of 15, 16 and 17 digits that reads back as the same number, whatever the locale. */
-enum { BO_NUMBER_TEXT = 32 };
-BO_API const char *bo_number_format(double value, char out[BO_NUMBER_TEXT]);
+/* Escapes a NUL-terminated text for a JSON string, piece by piece: fills `out` with as many whole characters as fit
+ * into `size` bytes (at least 6), without quotes and without a NUL, advances *text past them and returns the number of
+ * bytes written. Bytes that are not UTF-8 become the replacement character.
+ *
+ *     char piece[256];
+ *     while (*text) fwrite(piece, 1, bo_json_escape(&text, piece, sizeof piece), file); */
+BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
+
+#endif
 
 #ifdef __cplusplus
 }
 #endif
-
 #endif

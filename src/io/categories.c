@@ -80,7 +80,8 @@ bo_status bo_categories_add(bo_context *context, bo_categories *set, double numb
     if (set->count == BO_MAX_CATEGORIES) return BO_INVALID;
     if (set->count == set->capacity) BO_TRY(grow(context, set));
     char formatted[BO_NUMBER_TEXT];
-    char *copy = bo_strdup(context, text ? text : bo_number_format(number + 0.0, formatted));
+    if (!text) bo_number_format(number + 0.0, formatted, sizeof formatted);
+    char *copy = bo_strdup(context, text ? text : formatted);
     if (!copy) return BO_MEMORY;
     size_t at = locate(set, number, text);
     set->items[set->count] = (bo_category){copy, text ? 0 : number + 0.0, !text};

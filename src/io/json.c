@@ -1,9 +1,10 @@
-/* JSON: parsed within bounds, and written as text that grows or to a file. */
+/* JSON: parsed within bounds, and written as text that grows. */
 #include <bochner/json.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "json.h"
+#include "numbers.h"
 
 /* cJSON recurses; the depth is checked before it does. */
 static bool shallow(const char *text, size_t length, int most)
@@ -93,14 +94,14 @@ void bo_json_raw(bo_json_text *text, const char *raw)
     append(text, raw, strlen(raw));
 }
 
-/* The text in quotes, piece by piece. Bytes that are not UTF-8 become the replacement character, or stay as they are: names
- * of files are what they are. */
-static void quote(const char *text, bool as_is, void (*put)(void *sink, const char *bytes, size_t size), void *sink)
+/* Bytes that are not UTF-8 become the replacement character, or stay as they are: names of files are what they are. */
+static size_t escape(const char **text, bool as_is, char *out, size_t size)
 {
-    put(sink, "\"", 1);
-    for (size_t bytes; *text; text += bytes) {
-        const unsigned char first = (unsigned char)*text;
-        const size_t length = bo_utf8_length(text, 4);
+    const char *from = *text;
+    size_t used = 0;
+    for (size_t bytes; *from; from += bytes) {
+        const unsigned char first = (unsigned char)*from;
+        const size_t length = bo_utf8_length(from, 4);
         char escaped[8] = "\\ufffd";
         bytes = length ? length : 1;
         if (first == '"' || first == '\\')
@@ -111,28 +112,33 @@ static void quote(const char *text, bool as_is, void (*put)(void *sink, const ch
             snprintf(escaped, sizeof escaped, "\\u%04x", first);
         else if (length || as_is)
             escaped[0] = 0;
-        if (escaped[0])
-            put(sink, escaped, strlen(escaped));
-        else
-            put(sink, text, bytes);
+        const size_t more = escaped[0] ? strlen(escaped) : bytes;
+        if (more > size - used) break;
+        memcpy(out + used, escaped[0] ? escaped : from, more);
+        used += more;
     }
-    put(sink, "\"", 1);
+    *text = from;
+    return used;
 }
 
-static void put_text(void *sink, const char *bytes, size_t size)
+size_t bo_json_escape(const char **text, char *out, size_t size)
 {
-    append(sink, bytes, size);
+    return escape(text, false, out, size);
 }
 
 void bo_json_string(bo_json_text *text, const char *string)
 {
-    quote(string, true, put_text, text);
+    char piece[256];
+    bo_json_raw(text, "\"");
+    while (*string) append(text, piece, escape(&string, true, piece, sizeof piece));
+    bo_json_raw(text, "\"");
 }
 
 void bo_json_number(bo_json_text *text, double number)
 {
     char formatted[BO_NUMBER_TEXT];
-    bo_json_raw(text, isfinite(number) ? bo_number_format(number, formatted) : "null");
+    bo_number_format(number, formatted, sizeof formatted);
+    bo_json_raw(text, isfinite(number) ? formatted : "null");
 }
 
 void bo_json_whole(bo_json_text *text, uint64_t number)
@@ -140,104 +146,4 @@ void bo_json_whole(bo_json_text *text, uint64_t number)
     char formatted[24];
     snprintf(formatted, sizeof formatted, "%llu", (unsigned long long)number);
     bo_json_raw(text, formatted);
-}
-
-/* ---- objects and arrays to a file -------------------------------------------------------------------------------- */
-
-static void put_file(void *sink, const char *bytes, size_t size)
-{
-    fwrite(bytes, 1, size, sink);
-}
-
-/* The comma, the line and the key before an item. */
-static void before(bo_json *json, const char *key)
-{
-    if (json->depth == 0) return;
-    int level = json->depth - 1;
-    if (json->array[level]) {
-        if (json->some[level]) fputs(", ", json->out);
-    } else {
-        bool inside_array = json->line;
-        for (int i = 0; i < level; i++) inside_array |= json->array[i];
-        if (inside_array)
-            fputs(json->some[level] ? ", " : "", json->out);
-        else
-            fprintf(json->out, "%s\n%*s", json->some[level] ? "," : "", 2 * json->depth, "");
-    }
-    json->some[level] = true;
-    if (key) {
-        quote(key, false, put_file, json->out);
-        fputs(": ", json->out);
-    }
-}
-
-static void open_level(bo_json *json, const char *key, bool array)
-{
-    if (json->left_out || json->depth == BO_JSON_DEPTH) {
-        if (json->left_out == 0) bo_json_add_text(json, key, NULL);
-        json->left_out++;
-        return;
-    }
-    before(json, key);
-    json->array[json->depth] = array;
-    json->some[json->depth] = false;
-    json->depth++;
-    fputc(array ? '[' : '{', json->out);
-}
-
-void bo_json_object(bo_json *json, const char *key)
-{
-    open_level(json, key, false);
-}
-
-void bo_json_array(bo_json *json, const char *key)
-{
-    open_level(json, key, true);
-}
-
-void bo_json_end(bo_json *json)
-{
-    if (json->left_out) {
-        json->left_out--;
-        return;
-    }
-    if (json->depth == 0) return;
-    int level = --json->depth;
-    bool inside_array = json->line || json->array[level];
-    for (int i = 0; i < level; i++) inside_array |= json->array[i];
-    if (!inside_array && json->some[level]) fprintf(json->out, "\n%*s", 2 * level, "");
-    fputc(json->array[level] ? ']' : '}', json->out);
-    if (level == 0) fputc('\n', json->out);
-}
-
-void bo_json_add_text(bo_json *json, const char *key, const char *text)
-{
-    if (json->left_out) return;
-    before(json, key);
-    if (text)
-        quote(text, false, put_file, json->out);
-    else
-        fputs("null", json->out);
-}
-
-void bo_json_add_number(bo_json *json, const char *key, double value)
-{
-    if (json->left_out) return;
-    char formatted[BO_NUMBER_TEXT];
-    before(json, key);
-    fputs(isfinite(value) ? bo_number_format(value, formatted) : "null", json->out);
-}
-
-void bo_json_add_count(bo_json *json, const char *key, size_t value)
-{
-    if (json->left_out) return;
-    before(json, key);
-    fprintf(json->out, "%zu", value);
-}
-
-void bo_json_add_flag(bo_json *json, const char *key, bool value)
-{
-    if (json->left_out) return;
-    before(json, key);
-    fputs(value ? "true" : "false", json->out);
 }

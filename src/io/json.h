@@ -1,5 +1,4 @@
-/* JSON: text is read by cJSON behind limits of size and depth, and written by a few functions of our own; <bochner/json.h> has
- * those that lay it out. */
+/* JSON: text is read by cJSON behind limits of size and depth, and written by a few functions of our own. */
 #ifndef BO_IO_JSON_H
 #define BO_IO_JSON_H
 

@@ -171,16 +171,17 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
     return BO_CELL_TEXT;
 }
 
-const char *bo_number_format(double value, char out[BO_NUMBER_TEXT])
+size_t bo_number_format(double value, char *out, size_t size)
 {
+    char text[BO_NUMBER_TEXT];
     for (int digits = 15; digits <= 17; ++digits) {
         double back;
-        snprintf(out, BO_NUMBER_TEXT, "%.*g", digits, value);
-        for (char *p = out; *p; ++p) /* the host's locale may put another decimal point */
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        for (char *p = text; *p; ++p) /* the host's locale may put another decimal point */
             if (!is_digit(*p) && !strchr("+-einfa", *p)) *p = '.';
-        if (bo_cell_read(out, out + strlen(out), &back) != BO_CELL_NUMBER || back == value) break;
+        if (bo_cell_read(text, text + strlen(text), &back) != BO_CELL_NUMBER || back == value) break;
     }
-    return out;
+    return (size_t)snprintf(out, size, "%s", text);
 }
 
 float bo_half_to_float(uint16_t half)

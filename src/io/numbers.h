@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { BO_NUMBER_TEXT = 32 }; /* bytes that bo_number_format needs at most */
+
 typedef enum bo_cell_kind { BO_CELL_NUMBER, BO_CELL_MISSING, BO_CELL_TEXT } bo_cell_kind;
 
 /* The decimal number that starts at `text`: [+-] digits [. digits] [e [+-] digits], correctly rounded (too large:

@@ -1,17 +1,17 @@
 /* What the program prints with --json is one JSON object, by another reader than our writer, with the fields promised. */
 #include "testing.h"
-#include <bochner/json.h>
+#include "cli/common/json.h"
 #include <cjson/cJSON.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- the writer ---------------------------------------------------------------------------------------- */
 
-static cJSON *written(void (*write)(bo_json *json))
+static cJSON *written(void (*write)(cli_json *json))
 {
     char *text = NULL;
     size_t size = 0;
-    bo_json json = {.out = open_memstream(&text, &size)};
+    cli_json json = {.out = open_memstream(&text, &size)};
     write(&json);
     fclose(json.out);
     cJSON *parsed = cJSON_Parse(text);
@@ -20,15 +20,15 @@ static cJSON *written(void (*write)(bo_json *json))
     return parsed;
 }
 
-static void write_odd_texts(bo_json *json)
+static void write_odd_texts(cli_json *json)
 {
-    bo_json_object(json, NULL);
-    bo_json_add_text(json, "escapes", "a\"b\\c\nd\te\x01\x7f");
-    bo_json_add_text(json, "utf8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
-    bo_json_add_text(json, "not utf8", "x\xff\xc3(\xed\xa0\x80\xc0\xafy");
-    bo_json_add_text(json, "none", NULL);
-    bo_json_add_text(json, "a \"key\"", "");
-    bo_json_end(json);
+    cli_json_object(json, NULL);
+    cli_json_add_text(json, "escapes", "a\"b\\c\nd\te\x01\x7f");
+    cli_json_add_text(json, "utf8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
+    cli_json_add_text(json, "not utf8", "x\xff\xc3(\xed\xa0\x80\xc0\xafy");
+    cli_json_add_text(json, "none", NULL);
+    cli_json_add_text(json, "a \"key\"", "");
+    cli_json_end(json);
 }
 
 static const char *text_of(const cJSON *object, const char *key)
@@ -51,17 +51,17 @@ static void texts_survive(void **state)
 }
 
 /* More levels than there may be, and more ends than levels. */
-static void write_deep(bo_json *json)
+static void write_deep(cli_json *json)
 {
-    enum { DEEP = BO_JSON_DEPTH + 3 };
-    for (int i = 0; i < DEEP; i++) bo_json_object(json, i ? "deeper" : NULL);
-    bo_json_add_text(json, "text", "left out");
-    bo_json_add_number(json, "number", 1);
-    bo_json_add_count(json, "count", 1);
-    bo_json_add_flag(json, "flag", true);
-    for (int i = 0; i < DEEP - 1; i++) bo_json_end(json);
-    bo_json_add_count(json, "after", 7);
-    for (int i = 0; i < 3; i++) bo_json_end(json);
+    enum { DEEP = CLI_JSON_DEPTH + 3 };
+    for (int i = 0; i < DEEP; i++) cli_json_object(json, i ? "deeper" : NULL);
+    cli_json_add_text(json, "text", "left out");
+    cli_json_add_number(json, "number", 1);
+    cli_json_add_count(json, "count", 1);
+    cli_json_add_flag(json, "flag", true);
+    for (int i = 0; i < DEEP - 1; i++) cli_json_end(json);
+    cli_json_add_count(json, "after", 7);
+    for (int i = 0; i < 3; i++) cli_json_end(json);
     assert_true(json->depth == 0 && json->left_out == 0);
 }
 
@@ -70,34 +70,34 @@ static void too_deep_is_null(void **state)
     (void)state;
     cJSON *json = written(write_deep);
     const cJSON *level = json;
-    for (int i = 1; i < BO_JSON_DEPTH; i++) level = cJSON_GetObjectItemCaseSensitive(level, "deeper");
+    for (int i = 1; i < CLI_JSON_DEPTH; i++) level = cJSON_GetObjectItemCaseSensitive(level, "deeper");
     assert_int_equal(cJSON_GetArraySize(level), 1);
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(level, "deeper")));
     assert_int_equal(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "after")), 7);
     cJSON_Delete(json);
 }
 
-static void write_numbers(bo_json *json)
+static void write_numbers(cli_json *json)
 {
-    bo_json_object(json, NULL);
-    bo_json_array(json, "numbers");
+    cli_json_object(json, NULL);
+    cli_json_array(json, "numbers");
     const double values[] = {0.1, 1.0 / 3, -1e-300, 1e308, 123456789.125, 5e-324, 0};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) bo_json_add_number(json, NULL, values[i]);
-    bo_json_add_number(json, NULL, (double)NAN);
-    bo_json_add_number(json, NULL, (double)INFINITY);
-    bo_json_end(json);
-    bo_json_array(json, "empty");
-    bo_json_end(json);
-    bo_json_object(json, "inner");
-    bo_json_add_count(json, "count", 60000);
-    bo_json_add_flag(json, "yes", true);
-    bo_json_array(json, "objects");
-    bo_json_object(json, NULL);
-    bo_json_add_flag(json, "no", false);
-    bo_json_end(json);
-    bo_json_end(json);
-    bo_json_end(json);
-    bo_json_end(json);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) cli_json_add_number(json, NULL, values[i]);
+    cli_json_add_number(json, NULL, (double)NAN);
+    cli_json_add_number(json, NULL, (double)INFINITY);
+    cli_json_end(json);
+    cli_json_array(json, "empty");
+    cli_json_end(json);
+    cli_json_object(json, "inner");
+    cli_json_add_count(json, "count", 60000);
+    cli_json_add_flag(json, "yes", true);
+    cli_json_array(json, "objects");
+    cli_json_object(json, NULL);
+    cli_json_add_flag(json, "no", false);
+    cli_json_end(json);
+    cli_json_end(json);
+    cli_json_end(json);
+    cli_json_end(json);
 }
 
 static void numbers_survive(void **state)

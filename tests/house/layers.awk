@@ -38,7 +38,7 @@ function room_of(path,    part) {
 }
 
 # What the program may use of its own two libraries.
-BEGIN { program = "^(lab/lab|bench/[a-z]+)[.]h$" }
+BEGIN { program = "^(lab/(lab|generators)|bench/[a-z]+)[.]h$" }
 
 NR == FNR { # layers.txt
     sub(/#.*/, "")

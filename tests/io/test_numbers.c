@@ -110,12 +110,55 @@ static void formatting(void **state)
     (void)state;
     char text[BO_NUMBER_TEXT];
     bo_rng rng = bo_rng_make(4, 1);
-    assert_string_equal(bo_number_format(1, text), "1");
-    assert_string_equal(bo_number_format(-0.1, text), "-0.1");
+    assert_int_equal(bo_number_format(1, text, sizeof text), 1);
+    assert_string_equal(text, "1");
+    assert_int_equal(bo_number_format(-0.1, text, sizeof text), 4);
+    assert_string_equal(text, "-0.1");
     for (int i = 0; i < 10000; ++i) {
         double value = bo_rng_normal(&rng) * pow(10, (double)bo_rng_below(&rng, 40) - 20);
-        assert_true(read_whole(bo_number_format(value, text)) == value);
+        assert_true(bo_number_format(value, text, sizeof text) == strlen(text));
+        assert_true(read_whole(text) == value);
     }
+}
+
+/* The longest number fits into 32 bytes; a smaller room is filled to its end and no further. */
+static void formatting_in_little_room(void **state)
+{
+    (void)state;
+    char text[8];
+    assert_true(bo_number_format(-2.2250738585072014e-308, NULL, 0) == strlen("-2.2250738585072014e-308"));
+    memset(text, 'x', sizeof text);
+    assert_int_equal(bo_number_format(1.0 / 3, text, 5), 18);
+    assert_string_equal(text, "0.33");
+    assert_true(text[5] == 'x');
+}
+
+static void escape_in(size_t size, const char *text, const char *expected)
+{
+    char piece[64], all[128] = "";
+    size_t length = 0;
+    while (*text) {
+        const size_t more = bo_json_escape(&text, piece, size);
+        assert_true(more > 0 && more <= size);
+        memcpy(all + length, piece, more);
+        length += more;
+    }
+    all[length] = 0;
+    assert_string_equal(all, expected);
+}
+
+/* Characters stay whole however small the pieces are. */
+static void escaping(void **state)
+{
+    (void)state;
+    static const char text[] = "a\"b\\c\n\t\x01\x7f \xc3\xa9 \xf0\x9f\x8e\xb2 x\xff\xed\xa0\x80y";
+    static const char escaped[] = "a\\\"b\\\\c\\n\\t\\u0001\\u007f \xc3\xa9 \xf0\x9f\x8e\xb2 "
+                                  "x\\ufffd\\ufffd\\ufffd\\ufffdy";
+    for (size_t size = 6; size <= 64; size++) escape_in(size, text, escaped);
+    const char *rest = "\x01";
+    char none[1];
+    assert_int_equal(bo_json_escape(&rest, none, 1), 0); /* it does not fit, and stays */
+    assert_true(*rest == 1);
 }
 
 /* All 65536 halves against the definition: (-1)^s 2^(e-15) (1 + m/1024), subnormal 2^-14 m/1024. */
@@ -137,7 +180,12 @@ static void halves(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(known_numbers), cmocka_unit_test(random_numbers),
-                                       cmocka_unit_test(cells), cmocka_unit_test(formatting), cmocka_unit_test(halves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(known_numbers),
+                                       cmocka_unit_test(random_numbers),
+                                       cmocka_unit_test(cells),
+                                       cmocka_unit_test(formatting),
+                                       cmocka_unit_test(formatting_in_little_room),
+                                       cmocka_unit_test(escaping),
+                                       cmocka_unit_test(halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

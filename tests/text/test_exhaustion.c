@@ -1,9 +1,8 @@
-/* Out of memory at every single allocation of texts, packs, BLEU and generators: BO_MEMORY with a message, nothing leaked, and the
+/* Out of memory at every single allocation of texts, packs and BLEU: BO_MEMORY with a message, nothing leaked, and the
  * same work succeeds after. */
 #include "texts.h"
 #include "base/counting.h"
 #include "text/packs.h"
-#include <bochner/generators.h>
 
 typedef struct setting {
     counting counted;
@@ -94,38 +93,9 @@ static bo_status score(void *what)
     return status;
 }
 
-static bool take(void *user, const char *lines, size_t bytes)
-{
-    (void)user, (void)lines, (void)bytes;
-    return true;
-}
-
-static bo_status generate_listops(void *what)
-{
-    setting *s = what;
-    const bo_listops_desc desc = {.least = 3, .most = 50};
-    return bo_generate_listops(s->context, &desc, 700, 1, take, NULL,
-                               NULL); /* more than the first table of lines holds */
-}
-
-static bo_status generate_match(void *what)
-{
-    setting *s = what;
-    const bo_match_desc desc = {.length = 50};
-    return bo_generate_match(s->context, &desc, 3, 1, take, NULL, NULL);
-}
-
-static bo_status generate_recall(void *what)
-{
-    setting *s = what;
-    const bo_recall_desc desc = {0};
-    return bo_generate_recall(s->context, &desc, 3, 1, take, NULL, NULL);
-}
-
 static void test_all(void **state)
 {
-    static bo_status (*const works[])(void *) = {open_bytes, open_learned,     learn,          pack,           lay_out,
-                                                 score,      generate_listops, generate_match, generate_recall};
+    static bo_status (*const works[])(void *) = {open_bytes, open_learned, learn, pack, lay_out, score};
     setting s = {.labeled = test_text(*state, "l.tsv", "pos\tgood good\nneg\tbad\npos\tgood film\nneg\tbad bad film\n"),
                  .pairs = test_text(*state, "p.tsv", "ein haus\ta house\nzwei\ttwo\ndrei\tthree\nvier\tfour\n")};
     s.context = counting_context(&s.counted, 2);

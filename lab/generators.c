@@ -1,10 +1,10 @@
 /* Lines that are drawn: how many threads draw them does not matter, for line n has random numbers of its own. */
-#include <bochner/generators.h>
+#include "generators.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include "../base/rng.h"
-#include "buffer.h"
-#include "vocabulary.h"
+#include "../src/base/rng.h"
+#include "../src/text/buffer.h"
+#include "../src/text/vocabulary.h"
 
 /* One line on its way. */
 typedef struct bo_draft {

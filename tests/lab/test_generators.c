@@ -1,6 +1,6 @@
 /* Generated lines: read again here, by rules written down once more, and weighed. */
-#include "testing.h"
-#include <bochner/generators.h>
+#include "base/counting.h"
+#include "lab/generators.h"
 
 typedef struct page {
     char *text;
@@ -526,12 +526,51 @@ static void test_refusals(void **state)
     bo_context_destroy(context);
 }
 
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
+
+static bool take(void *user, const char *lines, size_t bytes)
+{
+    (void)user, (void)lines, (void)bytes;
+    return true;
+}
+
+static bo_status draw_listops(void *context) /* more lines than the first table holds */
+{
+    const bo_listops_desc desc = {.least = 3, .most = 50};
+    return bo_generate_listops(context, &desc, 700, 1, take, NULL, NULL);
+}
+
+static bo_status draw_match(void *context)
+{
+    const bo_match_desc desc = {.length = 50};
+    return bo_generate_match(context, &desc, 3, 1, take, NULL, NULL);
+}
+
+static bo_status draw_recall(void *context)
+{
+    const bo_recall_desc desc = {0};
+    return bo_generate_recall(context, &desc, 3, 1, take, NULL, NULL);
+}
+
+/* At every single allocation: BO_MEMORY with a message, nothing leaked, and the same work succeeds after. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    static bo_status (*const works[])(void *) = {draw_listops, draw_match, draw_recall};
+    counting counted = {0};
+    bo_context *context = counting_context(&counted, 2);
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+        counting_inject(&(injection){&counted, context, works[i], context, 60, 7, NULL});
+    bo_context_destroy(context);
+    assert_true(counted.live == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_listops),  cmocka_unit_test(test_listops_rules), cmocka_unit_test(test_match),
         cmocka_unit_test(test_recall),   cmocka_unit_test(test_recall_words),  cmocka_unit_test(test_determinism),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,105 @@
+/* JSON as the program prints it. */
+#include "json.h"
+#include "format.h"
+#include <bochner/json.h>
+#include <math.h>
+
+static void put_quoted(const cli_json *json, const char *text)
+{
+    char piece[256];
+    fputc('"', json->out);
+    while (*text) fwrite(piece, 1, bo_json_escape(&text, piece, sizeof piece), json->out);
+    fputc('"', json->out);
+}
+
+/* The comma, the line and the key before an item. */
+static void before(cli_json *json, const char *key)
+{
+    if (json->depth == 0) return;
+    int level = json->depth - 1;
+    if (json->array[level]) {
+        if (json->some[level]) fputs(", ", json->out);
+    } else {
+        bool inside_array = json->line;
+        for (int i = 0; i < level; i++) inside_array |= json->array[i];
+        if (inside_array)
+            fputs(json->some[level] ? ", " : "", json->out);
+        else
+            fprintf(json->out, "%s\n%*s", json->some[level] ? "," : "", 2 * json->depth, "");
+    }
+    json->some[level] = true;
+    if (key) {
+        put_quoted(json, key);
+        fputs(": ", json->out);
+    }
+}
+
+static void open_level(cli_json *json, const char *key, bool array)
+{
+    if (json->left_out || json->depth == CLI_JSON_DEPTH) {
+        if (json->left_out == 0) cli_json_add_text(json, key, NULL);
+        json->left_out++;
+        return;
+    }
+    before(json, key);
+    json->array[json->depth] = array;
+    json->some[json->depth] = false;
+    json->depth++;
+    fputc(array ? '[' : '{', json->out);
+}
+
+void cli_json_object(cli_json *json, const char *key)
+{
+    open_level(json, key, false);
+}
+
+void cli_json_array(cli_json *json, const char *key)
+{
+    open_level(json, key, true);
+}
+
+void cli_json_end(cli_json *json)
+{
+    if (json->left_out) {
+        json->left_out--;
+        return;
+    }
+    if (json->depth == 0) return;
+    int level = --json->depth;
+    bool inside_array = json->line || json->array[level];
+    for (int i = 0; i < level; i++) inside_array |= json->array[i];
+    if (!inside_array && json->some[level]) fprintf(json->out, "\n%*s", 2 * level, "");
+    fputc(json->array[level] ? ']' : '}', json->out);
+    if (level == 0) fputc('\n', json->out);
+}
+
+void cli_json_add_text(cli_json *json, const char *key, const char *text)
+{
+    if (json->left_out) return;
+    before(json, key);
+    if (text)
+        put_quoted(json, text);
+    else
+        fputs("null", json->out);
+}
+
+void cli_json_add_number(cli_json *json, const char *key, double value)
+{
+    if (json->left_out) return;
+    before(json, key);
+    fputs(isfinite(value) ? cli_exact(value).s : "null", json->out);
+}
+
+void cli_json_add_count(cli_json *json, const char *key, size_t value)
+{
+    if (json->left_out) return;
+    before(json, key);
+    fprintf(json->out, "%zu", value);
+}
+
+void cli_json_add_flag(cli_json *json, const char *key, bool value)
+{
+    if (json->left_out) return;
+    before(json, key);
+    fputs(value ? "true" : "false", json->out);
+}
