@@ -11,14 +11,14 @@ static const char *verdict(double slope)
     return isnan(slope) ? "-" : slope > 0.25 ? "grows" : slope < -0.5 ? "fades" : "flat";
 }
 
-static void print_values(const cli_mup_job *job, bo_trend trend, int name_width)
+static void print_values(const cli_mup_job *job, const bo_widths_trend *trend, int name_width)
 {
-    printf("  %-*s", name_width, trend.name);
-    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4g", trend.values[i]);
-    if (isnan(trend.slope))
+    printf("  %-*s", name_width, trend->name);
+    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4g", trend->values[i]);
+    if (isnan(trend->slope))
         printf("          -\n");
     else
-        printf("    %+7.2f  %s\n", trend.slope, verdict(trend.slope));
+        printf("    %+7.2f  %s\n", trend->slope, verdict(trend->slope));
 }
 
 static void print_heading(const cli_mup_job *job, const char *title, int name_width)
@@ -28,7 +28,7 @@ static void print_heading(const cli_mup_job *job, const char *title, int name_wi
     printf("      slope\n");
 }
 
-typedef bo_trend (*matrix_fn)(const bo_widths *widths, size_t matrix);
+typedef const bo_widths_trend *(*matrix_fn)(const bo_widths *widths, size_t matrix);
 
 static void print_matrices(const cli_mup_job *job, const bo_widths *w, const char *title, matrix_fn of)
 {
@@ -48,21 +48,21 @@ static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
     print_matrices(job, w, "|W| / sqrt(out / in), at the start", bo_widths_norm);
     print_matrices(job, w, "|change of W| / sqrt(out / in)", bo_widths_change);
     printf("\n  %-44s", "loss");
-    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4f", bo_widths_loss(w, last).values[i]);
+    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4f", bo_widths_loss(w, last)->values[i]);
     printf("\n");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
 
-static void json_trend(cli_json *json, const cli_mup_job *job, bo_trend trend)
+static void json_trend(cli_json *json, const cli_mup_job *job, const bo_widths_trend *trend)
 {
     cli_json_object(json, NULL);
-    cli_json_add_text(json, "name", trend.name);
+    cli_json_add_text(json, "name", trend->name);
     cli_json_array(json, "values");
-    for (size_t i = 0; i < job->options->widths.count; i++) cli_json_add_number(json, NULL, trend.values[i]);
+    for (size_t i = 0; i < job->options->widths.count; i++) cli_json_add_number(json, NULL, trend->values[i]);
     cli_json_end(json);
-    cli_json_add_number(json, "slope", trend.slope);
-    cli_json_add_text(json, "verdict", verdict(trend.slope));
+    cli_json_add_number(json, "slope", trend->slope);
+    cli_json_add_text(json, "verdict", verdict(trend->slope));
     cli_json_end(json);
 }
 
@@ -88,7 +88,7 @@ static void json_side(cli_json *json, const cli_mup_job *job, const bo_widths *w
     json_matrices(json, job, "changes", w, bo_widths_change);
     cli_json_array(json, "losses");
     for (size_t i = 0; i < job->options->widths.count; i++)
-        cli_json_add_number(json, NULL, bo_widths_loss(w, bo_widths_steps(w)).values[i]);
+        cli_json_add_number(json, NULL, bo_widths_loss(w, bo_widths_steps(w))->values[i]);
     cli_json_end(json);
     cli_json_end(json);
 }
@@ -122,13 +122,13 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
                  bo_parametrization_name(job->sides[side]), steps);
         for (size_t part = 0; part < parts; part++) {
-            const bo_trend trend = bo_widths_activation(sides[side], steps, part);
+            const bo_widths_trend *trend = bo_widths_activation(sides[side], steps, part);
             cli_mup_curve *curve = &panels.curves[side][part];
-            snprintf(curve->name, sizeof curve->name, "%s", trend.name);
+            snprintf(curve->name, sizeof curve->name, "%s", trend->name);
             curve->count = job->options->widths.count;
             for (size_t i = 0; i < curve->count; i++) {
                 curve->x[i] = (double)job->options->widths.items[i];
-                curve->y[i] = trend.values[i] > 0 ? trend.values[i] : NAN;
+                curve->y[i] = trend->values[i] > 0 ? trend->values[i] : NAN;
             }
         }
     }

@@ -1,6 +1,16 @@
-/* Bochner: how a model follows its width. Models of several widths take a few steps on the same tokens; what each part
- * computes, and what each matrix is and becomes, are to be of the same size in all of them: the coordinate check
- * (2203.03466) and the spectral condition |W|₂, |ΔW|₂ ∝ √(fan out / fan in) (2310.17813). */
+/* Bochner: how a model behaves as its width grows. Experimental.
+ *
+ * Models of several widths take the same few training steps. Two checks compare them. The coordinate check
+ * (2203.03466): the mean absolute activation of each part must not depend on the width. The spectral condition
+ * (2310.17813): the norms |W|₂ and |ΔW|₂ of each matrix must be proportional to √(fan out / fan in).
+ *
+ *     bo_widths *widths;
+ *     bo_widths_measure(context, &desc, &widths);
+ *     for (size_t part = 0; part < bo_widths_parts(widths); part++) {
+ *         const bo_widths_trend *trend = bo_widths_activation(widths, bo_widths_steps(widths), part);
+ *         printf("%s: slope %g\n", trend->name, trend->slope);                   // near 0: independent of the width
+ *     }
+ *     bo_widths_destroy(widths); */
 #ifndef BOCHNER_WIDTHS_H
 #define BOCHNER_WIDTHS_H
 
@@ -11,42 +21,53 @@
 extern "C" {
 #endif
 
-/* Zero means the default where one is named. */
-typedef struct bo_widths_desc {
-    /* of any one width; the others have heads of the same dim, and a hidden that scales alike. vocab 0: 256 */
-    bo_model_desc model;
-    const size_t *widths;
-    size_t width_count;
-    bo_optimizer_desc optimizer;
-    size_t steps; /* 0: 5 */
-    /* sequences of `context` tokens; 0: 1. Few: what steps learn of each stands out from what is random */
-    size_t batch;
-    const int32_t
-        *tokens;   /* batch (context + 1) of them; NULL: a chain in which every token has two likely successors */
-    uint64_t seed; /* of those */
-} bo_widths_desc;
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
 
 typedef struct bo_widths bo_widths;
 
-BO_API bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_widths **out);
-BO_API void bo_widths_destroy(bo_widths *widths); /* NULL is fine */
+/* Zero means the default where one is stated. */
+typedef struct bo_widths_desc {
+    bo_model_desc model;  /* of any width. The others keep the head dimension and scale `hidden`. vocab 0: 256 */
+    const size_t *widths; /* at least two */
+    size_t width_count;
+    bo_optimizer_desc optimizer;
+    size_t steps;          /* training steps (default: 5) */
+    size_t batch;          /* sequences of `context` tokens (default: 1); few make the learned part stand out */
+    const int32_t *tokens; /* batch (context + 1) ids; NULL: a random chain with two likely successors per token */
+    uint64_t seed;         /* of that chain */
+    uint64_t reserved[4];  /* zero: room for later versions */
+} bo_widths_desc;
 
-/* A number for each width, and how it follows: the slope of its logarithm against that of the width. */
-typedef struct bo_trend {
+/* Trains one model per width and records activations, norms and losses. */
+BO_API bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_widths **out);
+BO_API void bo_widths_destroy(bo_widths *widths);
+
+/* One number per width, and the slope of its logarithm against the logarithm of the width. Owned by the bo_widths. */
+typedef struct bo_widths_trend {
     const char *name;
-    const double *values; /* one per width */
+    const double *values; /* in the order of the widths */
     double slope;         /* NAN: some value is 0 or not finite */
-} bo_trend;
+} bo_widths_trend;
+
 BO_API size_t bo_widths_steps(const bo_widths *widths);
-BO_API size_t bo_widths_parts(const bo_widths *widths);    /* bo_model_activations */
-BO_API size_t bo_widths_matrices(const bo_widths *widths); /* hidden ones, and the head where it has its own */
-/* Mean |activation| of a part after `step` steps, 0 to bo_widths_steps. */
-BO_API bo_trend bo_widths_activation(const bo_widths *widths, size_t step, size_t part);
-/* |W|₂ before the first step, and |W - W before|₂ after the last, over √(fan out / fan in). */
-BO_API bo_trend bo_widths_norm(const bo_widths *widths, size_t matrix);
-BO_API bo_trend bo_widths_change(const bo_widths *widths, size_t matrix);
-/* The loss after `step` steps, on the tokens it is trained on. */
-BO_API bo_trend bo_widths_loss(const bo_widths *widths, size_t step);
+/* Number of parts: bo_model_activations. */
+BO_API size_t bo_widths_parts(const bo_widths *widths);
+/* Number of hidden matrices, and of the output matrix where the model has its own. */
+BO_API size_t bo_widths_matrices(const bo_widths *widths);
+
+/* The mean absolute activation of a part after `step` steps, 0 to bo_widths_steps. Here and below, NULL means that an
+ * index is out of range. */
+BO_API const bo_widths_trend *bo_widths_activation(const bo_widths *widths, size_t step, size_t part);
+/* |W|₂ / √(fan out / fan in) before the first step. */
+BO_API const bo_widths_trend *bo_widths_norm(const bo_widths *widths, size_t matrix);
+/* |W - W before|₂ / √(fan out / fan in) after the last step. */
+BO_API const bo_widths_trend *bo_widths_change(const bo_widths *widths, size_t matrix);
+/* The training loss after `step` steps. */
+BO_API const bo_widths_trend *bo_widths_loss(const bo_widths *widths, size_t step);
+
+#endif
 
 #ifdef __cplusplus
 }

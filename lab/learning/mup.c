@@ -186,11 +186,11 @@ static void record_activations(lab_run *run, const bo_widths *w, size_t side, do
 {
     *most = -INFINITY;
     for (size_t i = 0; i < bo_widths_parts(w); i++) {
-        const bo_trend trend = bo_widths_activation(w, bo_widths_steps(w), i);
+        const bo_widths_trend *trend = bo_widths_activation(w, bo_widths_steps(w), i);
         char row[64];
-        snprintf(row, sizeof row, "activation, %s", trend.name);
-        lab_cell(run, "exponents", row, table_names[side], trend.slope);
-        *most = largest(*most, trend.slope);
+        snprintf(row, sizeof row, "activation, %s", trend->name);
+        lab_cell(run, "exponents", row, table_names[side], trend->slope);
+        *most = largest(*most, trend->slope);
     }
 }
 
@@ -218,15 +218,15 @@ static spectral record_norms(lab_run *run, const bo_widths *w, size_t side)
     double norms[MOST], changes[MOST], most = -INFINITY;
     size_t norm_count = 0, change_count = 0;
     for (size_t i = 0; i < bo_widths_matrices(w); i++) {
-        const bo_trend norm = bo_widths_norm(w, i), change = bo_widths_change(w, i);
+        const bo_widths_trend *norm = bo_widths_norm(w, i), *change = bo_widths_change(w, i);
         char name[32], row[64];
-        matrix_name(norm.name, name);
-        most = largest(largest(most, fabs(norm.slope)), fabs(change.slope));
-        if (norm_count < MOST && isfinite(norm.slope)) norms[norm_count++] = fabs(norm.slope);
-        if (change_count < MOST && isfinite(change.slope)) changes[change_count++] = fabs(change.slope);
+        matrix_name(norm->name, name);
+        most = largest(largest(most, fabs(norm->slope)), fabs(change->slope));
+        if (norm_count < MOST && isfinite(norm->slope)) norms[norm_count++] = fabs(norm->slope);
+        if (change_count < MOST && isfinite(change->slope)) changes[change_count++] = fabs(change->slope);
         if (strncmp(name, "layer 0", 7) == 0) continue; /* the other layer stands for both in the table */
         snprintf(row, sizeof row, "|ΔW|, %s", name);
-        lab_cell(run, "exponents", row, table_names[side], change.slope);
+        lab_cell(run, "exponents", row, table_names[side], change->slope);
     }
     return (spectral){lab_median(norms, norm_count), lab_median(changes, change_count), most};
 }

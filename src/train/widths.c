@@ -8,14 +8,27 @@
 #include "../model/model.h"
 #include "../optim/optim.h"
 
-/* Invariant: values of one trend lie together, one per width: activation[step][part], loss[step], norm and change[matrix]. */
+/* Numbers of one subject: `values` has one per width for each trend, one trend after the other. */
+typedef struct trend_list {
+    double *values;
+    bo_widths_trend *items;
+    size_t count;
+} trend_list;
+
+/* Order of the trends: activation[step][part], loss[step], norm and change[matrix]. */
 struct bo_widths {
     size_t widths, steps, parts, matrices;
     double *width;
-    double *activation, *loss, *norm, *change;
+    trend_list activation, loss, norm, change;
     bo_activation *names; /* of the parts */
     char **matrix;        /* names */
 };
+
+static void free_trends(trend_list *list)
+{
+    bo_free(list->values);
+    bo_free(list->items);
+}
 
 void bo_widths_destroy(bo_widths *w)
 {
@@ -24,11 +37,42 @@ void bo_widths_destroy(bo_widths *w)
     bo_free(w->matrix);
     bo_free(w->names);
     bo_free(w->width);
-    bo_free(w->activation);
-    bo_free(w->loss);
-    bo_free(w->norm);
-    bo_free(w->change);
+    free_trends(&w->activation);
+    free_trends(&w->loss);
+    free_trends(&w->norm);
+    free_trends(&w->change);
     bo_free(w);
+}
+
+/* ---- trends -------------------------------------------------------------------------------------------------------- */
+
+/* Least squares of log value against log width. */
+static double slope_of(size_t count, const double *width, const double *value)
+{
+    double x = 0, y = 0, xx = 0, xy = 0, n = (double)count;
+    for (size_t i = 0; i < count; i++) {
+        if (!(value[i] > 0 && isfinite(value[i]))) return NAN;
+        double a = log(width[i]), b = log(value[i]);
+        x += a, y += b, xx += a * a, xy += a * b;
+    }
+    return (n * xy - x * y) / (n * xx - x * x);
+}
+
+static void set_trend(const bo_widths *w, const trend_list *list, size_t index, const char *name)
+{
+    const double *values = list->values + index * w->widths;
+    list->items[index] = (bo_widths_trend){name, values, slope_of(w->widths, w->width, values)};
+}
+
+/* Once all values are there. */
+static void set_trends(const bo_widths *w)
+{
+    for (size_t i = 0; i < w->activation.count; i++) set_trend(w, &w->activation, i, w->names[i % w->parts].name);
+    for (size_t i = 0; i < w->loss.count; i++) set_trend(w, &w->loss, i, "loss");
+    for (size_t i = 0; i < w->matrices; i++) {
+        set_trend(w, &w->norm, i, w->matrix[i]);
+        set_trend(w, &w->change, i, w->matrix[i]);
+    }
 }
 
 /* ---- one width ----------------------------------------------------------------------------------------------------- */
@@ -87,7 +131,7 @@ static bo_status take_sizes(bo_context *context, const walk *k, size_t step, con
     BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, room));
     assert(k->which < w->widths && step <= w->steps);
     for (size_t part = 0; part < w->parts; part++)
-        w->activation[(step * w->parts + part) * w->widths + k->which] = room[part].size;
+        w->activation.values[(step * w->parts + part) * w->widths + k->which] = room[part].size;
     return BO_OK;
 }
 
@@ -100,7 +144,7 @@ static bo_status walk_step(bo_context *context, const walk *k, size_t step)
     BO_TRY(bo_weights_zero_gradients(context, weights));
     BO_TRY(bo_graph_run(context, k->graph.graph, &(bo_graph_pass){.training = true, .seed = step}));
     BO_TRY(bo_graph_read(context, k->graph.graph, k->graph.loss, &loss));
-    k->out->loss[step * k->out->widths + k->which] = (double)loss;
+    k->out->loss.values[step * k->out->widths + k->which] = (double)loss;
     return step < k->desc->steps ? bo_optimizer_step(context, k->optimizer, 1, &norm) : BO_OK;
 }
 
@@ -117,7 +161,7 @@ static bo_status take_norms(bo_context *context, const walk *k, bool after)
         const bo_weight *weight = bo_weights_at(k->model->weights, i);
         if (!is_matrix(weight)) continue;
         assert(matrix < w->matrices);
-        double *to = &(after ? w->change : w->norm)[matrix++ * w->widths + k->which];
+        double *to = &(after ? &w->change : &w->norm)->values[matrix++ * w->widths + k->which];
         BO_TRY(bo_model_spectral_norm(context, k->model, weight->name, after ? k->before + weight->offset : NULL, to));
         *to /= sqrt((double)weight->rows / (double)weight->columns);
     }
@@ -141,6 +185,14 @@ static bo_status walk_through(bo_context *context, walk *k, const int32_t *token
 
 /* ---- all widths ---------------------------------------------------------------------------------------------------- */
 
+static bo_status make_trends(bo_context *context, size_t count, size_t widths, trend_list *out)
+{
+    out->count = count;
+    out->values = bo_alloc(context, count * widths, sizeof *out->values, "a check of widths");
+    out->items = bo_alloc(context, count, sizeof *out->items, "a check of widths");
+    return out->values && out->items ? BO_OK : BO_MEMORY;
+}
+
 /* The parts and matrices are those of the first model; the others have the same. */
 static bo_status make_room(bo_context *context, const walk *k)
 {
@@ -153,11 +205,11 @@ static bo_status make_room(bo_context *context, const walk *k)
     w->names = bo_alloc(context, w->parts, sizeof *w->names, what);
     w->matrix = bo_alloc(context, w->matrices, sizeof *w->matrix, what);
     w->width = bo_alloc(context, d->width_count, sizeof *w->width, what);
-    w->activation = bo_alloc(context, (d->steps + 1) * w->parts * d->width_count, sizeof *w->activation, what);
-    w->loss = bo_alloc(context, (d->steps + 1) * d->width_count, sizeof *w->loss, what);
-    w->norm = bo_alloc(context, w->matrices * d->width_count, sizeof *w->norm, what);
-    w->change = bo_alloc(context, w->matrices * d->width_count, sizeof *w->change, what);
-    if (!w->names || !w->matrix || !w->width || !w->activation || !w->loss || !w->norm || !w->change) return BO_MEMORY;
+    if (!w->names || !w->matrix || !w->width) return BO_MEMORY;
+    BO_TRY(make_trends(context, (d->steps + 1) * w->parts, d->width_count, &w->activation));
+    BO_TRY(make_trends(context, d->steps + 1, d->width_count, &w->loss));
+    BO_TRY(make_trends(context, w->matrices, d->width_count, &w->norm));
+    BO_TRY(make_trends(context, w->matrices, d->width_count, &w->change));
     for (size_t i = 0, matrix = 0; i < bo_weights_count(k->model->weights); i++) {
         const bo_weight *weight = bo_weights_at(k->model->weights, i);
         if (is_matrix(weight) && !(w->matrix[matrix++] = bo_strdup(context, weight->name))) return BO_MEMORY;
@@ -202,6 +254,7 @@ static bo_status make_tokens(bo_context *context, const bo_widths_desc *d, int32
 
 static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_widths_desc *out)
 {
+    BO_TRY(bo_check_reserved(context, "bo_widths_desc", desc->reserved));
     *out = *desc;
     if (!desc->widths || desc->width_count < 2)
         return bo_fail(context, BO_INVALID, "widths: a slope takes two widths or more, found %zu", desc->width_count);
@@ -233,28 +286,12 @@ bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_
         bo_widths_destroy(w);
         return status;
     }
+    set_trends(w);
     *out = w;
     return BO_OK;
 }
 
-/* ---- trends -------------------------------------------------------------------------------------------------------- */
-
-/* Least squares of log value against log width. */
-static double slope_of(size_t count, const double *width, const double *value)
-{
-    double x = 0, y = 0, xx = 0, xy = 0, n = (double)count;
-    for (size_t i = 0; i < count; i++) {
-        if (!(value[i] > 0 && isfinite(value[i]))) return NAN;
-        double a = log(width[i]), b = log(value[i]);
-        x += a, y += b, xx += a * a, xy += a * b;
-    }
-    return (n * xy - x * y) / (n * xx - x * x);
-}
-
-static bo_trend trend_of(const bo_widths *w, const char *name, const double *values)
-{
-    return (bo_trend){name, values, slope_of(w->widths, w->width, values)};
-}
+/* ---- the answers --------------------------------------------------------------------------------------------------- */
 
 size_t bo_widths_steps(const bo_widths *w)
 {
@@ -271,26 +308,22 @@ size_t bo_widths_matrices(const bo_widths *w)
     return w->matrices;
 }
 
-bo_trend bo_widths_activation(const bo_widths *w, size_t step, size_t part)
+const bo_widths_trend *bo_widths_activation(const bo_widths *w, size_t step, size_t part)
 {
-    if (step > w->steps || part >= w->parts) return (bo_trend){.slope = NAN};
-    return trend_of(w, w->names[part].name, w->activation + (step * w->parts + part) * w->widths);
+    return step <= w->steps && part < w->parts ? &w->activation.items[step * w->parts + part] : NULL;
 }
 
-bo_trend bo_widths_loss(const bo_widths *w, size_t step)
+const bo_widths_trend *bo_widths_loss(const bo_widths *w, size_t step)
 {
-    if (step > w->steps) return (bo_trend){.slope = NAN};
-    return trend_of(w, "loss", w->loss + step * w->widths);
+    return step <= w->steps ? &w->loss.items[step] : NULL;
 }
 
-bo_trend bo_widths_norm(const bo_widths *w, size_t matrix)
+const bo_widths_trend *bo_widths_norm(const bo_widths *w, size_t matrix)
 {
-    if (matrix >= w->matrices) return (bo_trend){.slope = NAN};
-    return trend_of(w, w->matrix[matrix], w->norm + matrix * w->widths);
+    return matrix < w->matrices ? &w->norm.items[matrix] : NULL;
 }
 
-bo_trend bo_widths_change(const bo_widths *w, size_t matrix)
+const bo_widths_trend *bo_widths_change(const bo_widths *w, size_t matrix)
 {
-    if (matrix >= w->matrices) return (bo_trend){.slope = NAN};
-    return trend_of(w, w->matrix[matrix], w->change + matrix * w->widths);
+    return matrix < w->matrices ? &w->change.items[matrix] : NULL;
 }

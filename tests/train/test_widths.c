@@ -38,7 +38,7 @@ static void slopes(const bo_widths *w, double *least, double *most)
 {
     *least = INFINITY, *most = -INFINITY;
     for (size_t part = 0; part < bo_widths_parts(w); part++) {
-        double slope = bo_widths_activation(w, bo_widths_steps(w), part).slope;
+        double slope = bo_widths_activation(w, bo_widths_steps(w), part)->slope;
         *least = fmin(*least, slope), *most = fmax(*most, slope);
     }
 }
@@ -67,7 +67,7 @@ static void flat_or_not(void **state)
         bo_widths *w = check(context, &desc);
         slopes(w, &least, &most);
         assert_true(most > 0.5);
-        for (size_t i = 0; i < bo_widths_matrices(w); i++) assert_true(bo_widths_change(w, i).slope > 0.4);
+        for (size_t i = 0; i < bo_widths_matrices(w); i++) assert_true(bo_widths_change(w, i)->slope > 0.4);
         bo_widths_destroy(w);
     }
     bo_context_destroy(context);
@@ -136,12 +136,12 @@ static void spectral_condition(void **state)
         desc.optimizer.kind = muon ? BO_OPTIMIZER_MUON : BO_OPTIMIZER_ADAMW;
         bo_widths *w = check(context, &desc);
         for (size_t i = 0; i < bo_widths_matrices(w); i++) {
-            bo_trend norm = bo_widths_norm(w, i), change = bo_widths_change(w, i);
-            bool zeros = norm.values[0] == 0; /* output projections begin so */
-            if (!zeros && !(norm.slope < 0.25 && norm.slope > -0.5))
-                fail_msg("%s: slope %.2f of its norm", norm.name, norm.slope);
-            if (!(change.slope < 0.25 && change.slope > -0.5))
-                fail_msg("%s: slope %.2f of its change's norm", change.name, change.slope);
+            const bo_widths_trend *norm = bo_widths_norm(w, i), *change = bo_widths_change(w, i);
+            bool zeros = norm->values[0] == 0; /* output projections begin so */
+            if (!zeros && !(norm->slope < 0.25 && norm->slope > -0.5))
+                fail_msg("%s: slope %.2f of its norm", norm->name, norm->slope);
+            if (!(change->slope < 0.25 && change->slope > -0.5))
+                fail_msg("%s: slope %.2f of its change's norm", change->name, change->slope);
         }
         bo_widths_destroy(w);
     }
@@ -156,13 +156,36 @@ static void base_is_standard(void **state)
     bo_widths_desc standard = make(BO_PARAMETRIZATION_STANDARD), mup = make(BO_PARAMETRIZATION_MUP);
     bo_widths *a = check(context, &standard), *b = check(context, &mup);
     for (size_t step = 0; step <= bo_widths_steps(a); step++) {
-        assert_true(bo_widths_loss(a, step).values[0] == bo_widths_loss(b, step).values[0]);
+        assert_true(bo_widths_loss(a, step)->values[0] == bo_widths_loss(b, step)->values[0]);
         for (size_t part = 0; part < bo_widths_parts(a); part++)
-            assert_true(bo_widths_activation(a, step, part).values[0] == bo_widths_activation(b, step, part).values[0]);
-        if (step > 0) assert_true(bo_widths_loss(a, step).values[3] != bo_widths_loss(b, step).values[3]);
+            assert_true(bo_widths_activation(a, step, part)->values[0] ==
+                        bo_widths_activation(b, step, part)->values[0]);
+        if (step > 0) assert_true(bo_widths_loss(a, step)->values[3] != bo_widths_loss(b, step)->values[3]);
     }
     bo_widths_destroy(a);
     bo_widths_destroy(b);
+    bo_context_destroy(context);
+}
+
+/* Beyond the last step, part or matrix there is nothing. */
+static void places_end(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+    desc.width_count = 2, desc.steps = 1;
+    bo_widths *w = check(context, &desc);
+    const size_t steps = bo_widths_steps(w), parts = bo_widths_parts(w), matrices = bo_widths_matrices(w);
+    assert_string_equal(bo_widths_loss(w, steps)->name, "loss");
+    assert_non_null(bo_widths_activation(w, steps, parts - 1));
+    assert_true(bo_widths_norm(w, matrices - 1)->name == bo_widths_change(w, matrices - 1)->name);
+    assert_null(bo_widths_loss(w, steps + 1));
+    assert_null(bo_widths_activation(w, steps + 1, 0));
+    assert_null(bo_widths_activation(w, 0, parts));
+    assert_null(bo_widths_norm(w, matrices));
+    assert_null(bo_widths_change(w, matrices));
+    bo_widths_destroy(w);
+    bo_widths_destroy(NULL);
     bo_context_destroy(context);
 }
 
@@ -172,7 +195,11 @@ static void refusals(void **state)
     bo_context *context = test_context(1);
     bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
     const size_t odd[] = {16, 20};
-    bo_widths *w;
+    bo_widths *w = (bo_widths *)&desc;
+    desc.reserved[3] = 1;
+    assert_fails(context, BO_INVALID, "reserved", bo_widths_measure(context, &desc, &w));
+    assert_null(w);
+    desc.reserved[3] = 0;
     desc.width_count = 1;
     assert_fails(context, BO_INVALID, "two widths", bo_widths_measure(context, &desc, &w));
     desc.widths = odd, desc.width_count = 2;
@@ -213,7 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flat_or_not),     cmocka_unit_test(every_optimizer),    cmocka_unit_test(every_mixer_and_mlp),
         cmocka_unit_test(every_attention), cmocka_unit_test(spectral_condition), cmocka_unit_test(base_is_standard),
-        cmocka_unit_test(refusals),        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(places_end),      cmocka_unit_test(refusals),           cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
