@@ -15,7 +15,7 @@ static const char *attention_name(const cli_plan_options *o)
 /* A file of other circumstances would predict them. */
 static bool is_of_here(cli_plan_job *job)
 {
-    const bo_plan_machine *m = &job->machine;
+    const bo_plan_machine *m = job->machine;
     const char *path = job->options->calibration, *attention = m->timings[0].shape.attention;
     bo_context *context = job->session->context;
     const int threads = bo_context_threads(context);
@@ -49,8 +49,8 @@ static bool open_machine(cli_plan_job *job)
     if (there) return ok(job, bo_plan_machine_load(context, o->calibration, &job->machine)) && is_of_here(job);
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
-    if (!ok(job, bo_plan_calibrate(context, &desc, &job->machine))) return false;
-    return !o->calibration || ok(job, bo_plan_machine_save(context, &job->machine, o->calibration));
+    if (!ok(job, bo_plan_machine_calibrate(context, &desc, &job->machine))) return false;
+    return !o->calibration || ok(job, bo_plan_machine_save(context, job->machine, o->calibration));
 }
 
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
@@ -65,8 +65,8 @@ static int run(cli_plan_job *job)
                                    .features = o->features,
                                    .memory = o->memory};
     bo_context *context = job->session->context;
-    if (!open_machine(job) || !ok(job, bo_plan_losses_usual(context, &job->losses)) ||
-        !ok(job, bo_plan_propose(context, &job->machine, &job->losses, &budget, &job->plan)))
+    if (!open_machine(job) || !ok(job, bo_plan_losses_default(context, &job->losses)) ||
+        !ok(job, bo_plan_create(context, job->machine, job->losses, &budget, &job->plan)))
         return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     (job->session->common.json ? cli_plan_json : cli_plan_print)(job);
@@ -85,6 +85,9 @@ static int plan(void *options, const cli_common *common, const cli_arguments *ar
     cli_plan_job *job = cli_allocate(1, sizeof *job, "a plan");
     *job = (cli_plan_job){.session = &session, .options = o};
     const int status = run(job);
+    bo_plan_destroy(job->plan);
+    bo_plan_losses_destroy(job->losses);
+    bo_plan_machine_destroy(job->machine);
     free(job);
     cli_session_close(&session);
     return status;

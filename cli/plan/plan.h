@@ -16,10 +16,10 @@ typedef struct cli_plan_options {
 typedef struct cli_plan_job {
     cli_session *session;
     const cli_plan_options *options;
-    bo_plan_machine machine;
+    bo_plan_machine *machine;
     bool measured; /* now, and not read */
-    bo_plan_losses losses;
-    bo_plan plan;
+    bo_plan_losses *losses;
+    bo_plan *plan;
 } cli_plan_job;
 
 void cli_plan_print(const cli_plan_job *job);

@@ -11,7 +11,7 @@
 static void print_command(FILE *out, const cli_plan_job *job)
 {
     const cli_plan_options *o = job->options;
-    const bo_plan_choice *c = &job->plan.choices[0];
+    const bo_plan_choice *c = &job->plan->choices[0];
     const bo_plan_shape *s = &c->shape;
     fputs("bochner train --data ", out);
     cli_print_word(out, o->data ? o->data : "text.txt");
@@ -32,16 +32,16 @@ static void print_command(FILE *out, const cli_plan_job *job)
 
 static void say_machine(const cli_plan_job *job)
 {
-    const bo_plan_machine *m = &job->machine;
+    const bo_plan_machine *m = job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
     printf("Machine     %s, %d thread%s: steps of %zu models with %s and %s, %s\n", m->isa, m->threads,
-           m->threads == 1 ? "" : "s", m->count, first->attention, bo_optimizer_kind_name(first->optimizer),
+           m->threads == 1 ? "" : "s", m->timing_count, first->attention, bo_optimizer_kind_name(first->optimizer),
            job->measured ? "timed now" : job->options->calibration);
     printf("            a layer %.3g ms, a number copied %.3g ns, an operation %.3g ps, one of attention %.3g ps\n",
-           1e3 * m->cost[BO_PLAN_TERM_LAYERS], 1e9 * m->cost[BO_PLAN_TERM_COPIES],
-           1e12 * m->cost[BO_PLAN_TERM_OPERATIONS], 1e12 * m->cost[BO_PLAN_TERM_ATTENTION]);
+           1e3 * m->costs[BO_PLAN_TERM_LAYERS], 1e9 * m->costs[BO_PLAN_TERM_COPIES],
+           1e12 * m->costs[BO_PLAN_TERM_OPERATIONS], 1e12 * m->costs[BO_PLAN_TERM_ATTENTION]);
     printf("            predicted / measured:");
-    for (size_t i = 0; i < m->count; i++) {
+    for (size_t i = 0; i < m->timing_count; i++) {
         bo_plan_range step;
         if (bo_plan_step(job->session->context, m, &m->timings[i].shape, &step) == BO_OK)
             printf(" %.2f", step.value / m->timings[i].seconds);
@@ -63,7 +63,7 @@ static void say_choices(const bo_plan *plan)
 {
     printf("\n  %6s %6s %5s %5s %11s %16s %9s %16s %14s %8s\n", "layers", "width", "heads", "batch", "parameters",
            "step, ms", "tokens", "minutes", "loss", "memory");
-    for (size_t i = 0; i < plan->count; i++) {
+    for (size_t i = 0; i < plan->choice_count; i++) {
         const bo_plan_choice *c = &plan->choices[i];
         printf("%s %6zu %6zu %5zu %5zu %11s %17s %9.3g %17s %15s %8s\n", i ? " " : "*", c->shape.layers, c->shape.width,
                c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, plus_minus(c->step, 1e3).s,
@@ -75,7 +75,7 @@ static void say_choices(const bo_plan *plan)
 void cli_plan_print(const cli_plan_job *job)
 {
     say_machine(job);
-    say_choices(&job->plan);
+    say_choices(job->plan);
     print_command(stdout, job);
     putchar('\n');
 }
@@ -103,7 +103,7 @@ static void shape(cli_json *json, const bo_plan_shape *s)
 
 static void machine(cli_json *json, const cli_plan_job *job)
 {
-    const bo_plan_machine *m = &job->machine;
+    const bo_plan_machine *m = job->machine;
     cli_json_object(json, "machine");
     cli_json_add_text(json, "isa", m->isa);
     cli_json_add_count(json, "threads", (size_t)m->threads);
@@ -111,10 +111,11 @@ static void machine(cli_json *json, const cli_plan_job *job)
     cli_json_add_text(json, "optimizer", bo_optimizer_kind_name(m->timings[0].shape.optimizer));
     cli_json_add_number(json, "error", m->error);
     cli_json_object(json, "seconds_each");
-    for (int t = 0; t < BO_PLAN_TERMS; t++) cli_json_add_number(json, bo_plan_term_name((bo_plan_term)t), m->cost[t]);
+    for (size_t t = 0; t < m->cost_count; t++)
+        cli_json_add_number(json, bo_plan_term_name((bo_plan_term)t), m->costs[t]);
     cli_json_end(json);
     cli_json_array(json, "timings");
-    for (size_t i = 0; i < m->count; i++) {
+    for (size_t i = 0; i < m->timing_count; i++) {
         bo_plan_range step = {NAN, NAN, NAN};
         bo_plan_step(job->session->context, m, &m->timings[i].shape, &step);
         cli_json_object(json, NULL);
@@ -168,9 +169,9 @@ void cli_plan_json(const cli_plan_job *job)
     }
     cli_json_object(&json, NULL);
     machine(&json, job);
-    law(&json, &job->losses);
+    law(&json, job->losses);
     cli_json_array(&json, "choices");
-    for (size_t i = 0; i < job->plan.count; i++) choice(&json, &job->plan.choices[i]);
+    for (size_t i = 0; i < job->plan->choice_count; i++) choice(&json, &job->plan->choices[i]);
     cli_json_end(&json);
     cli_json_add_text(&json, "command", command);
     cli_json_end(&json);

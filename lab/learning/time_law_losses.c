@@ -85,7 +85,7 @@ static void tell_law(lab_run *run, const bo_plan_losses *losses)
     lab_cell(run, "law", "error of the fit, %", "fitted", 100 * losses->error);
 }
 
-static bo_status fit_law(training_set *set, bo_plan_losses *losses)
+static bo_status fit_law(training_set *set, bo_plan_losses **losses)
 {
     bo_plan_run runs[FITTED];
     lab_run *run = set->run;
@@ -99,7 +99,7 @@ static bo_status fit_law(training_set *set, bo_plan_losses *losses)
             lab_point(run, "losses", column, own->tokens, own->loss);
         }
     BO_TRY(bo_plan_losses_fit(lab_context(run), runs, FITTED, losses));
-    tell_law(run, losses);
+    tell_law(run, *losses);
     return BO_OK;
 }
 
@@ -114,7 +114,8 @@ static bo_status predict(training_set *set, const bo_plan_losses *losses)
         bo_plan_run own;
         char row[64];
         BO_TRY(train(set, shape_of(set->run, s[0], s[1]), ldexp(shortest(set->run), length[i]), &own));
-        const bo_plan_range found = bo_plan_loss(losses, own.parameters, own.tokens, own.batch);
+        bo_plan_range found;
+        bo_plan_loss(losses, own.parameters, own.tokens, own.batch, &found);
         snprintf(row, sizeof row, "%zu x %zu, %.0fk tokens", s[0], s[1], 1e-3 * own.tokens);
         lab_cell(set->run, "held-out", row, "measured", own.loss);
         lab_cell(set->run, "held-out", row, "predicted", found.value);
@@ -156,11 +157,12 @@ static bo_status compare_shapes(training_set *set, double slower)
 bo_status time_law_losses(lab_run *run, double slower)
 {
     training_set set = {.run = run, .all = FITTED + HELD_OUT + 4};
-    bo_plan_losses losses;
+    bo_plan_losses *losses = NULL;
     BO_TRY(lab_text_open(run, (size_t)2 << 20, &set.text));
     bo_status status = fit_law(&set, &losses);
-    if (status == BO_OK) status = predict(&set, &losses);
+    if (status == BO_OK) status = predict(&set, losses);
     if (status == BO_OK) status = compare_shapes(&set, slower);
+    bo_plan_losses_destroy(losses);
     lab_text_close(&set.text);
     return status;
 }

@@ -9,16 +9,16 @@ enum { MOST_SHAPES = 24, PROXIES = 3, PAIRS = 2 };
 /* ---- which count predicts -------------------------------------------------------------------------------------------------- */
 
 /* Columns of a law linear in a few counts, for bo_plan_least_squares. */
-typedef void (*proxy_columns)(const bo_plan_counts *counts, double columns[BO_PLAN_TERMS]);
+typedef void (*proxy_columns)(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT]);
 
-static void by_copies(const bo_plan_counts *counts, double columns[BO_PLAN_TERMS])
+static void by_copies(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT])
 {
     columns[0] = 1;
     columns[1] = counts->copies;
     columns[2] = columns[3] = 0;
 }
 
-static void by_operations(const bo_plan_counts *counts, double columns[BO_PLAN_TERMS])
+static void by_operations(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT])
 {
     columns[0] = 1;
     columns[1] = counts->operations + counts->attention;
@@ -36,40 +36,40 @@ typedef struct held_out {
     double error, worst, determination; /* root mean square and largest |predicted / measured - 1|; R² of log seconds */
 } held_out;
 
-static double predicted(const double cost[BO_PLAN_TERMS], const double columns[BO_PLAN_TERMS])
+static double predicted(const double cost[BO_PLAN_TERM_COUNT], const double columns[BO_PLAN_TERM_COUNT])
 {
     double sum = 0;
-    for (size_t t = 0; t < BO_PLAN_TERMS; t++) sum += cost[t] * columns[t];
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) sum += cost[t] * columns[t];
     return sum;
 }
 
 /* Costs that make Σ (predicted / measured - 1)² least over the first `fitted` timings. */
 static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted,
-                           double cost[BO_PLAN_TERMS])
+                           double cost[BO_PLAN_TERM_COUNT])
 {
-    double rows[MOST_SHAPES][BO_PLAN_TERMS], ones[MOST_SHAPES];
+    double rows[MOST_SHAPES][BO_PLAN_TERM_COUNT], ones[MOST_SHAPES];
     for (size_t i = 0; i < fitted; i++) {
         bo_plan_counts counts;
         BO_TRY(bo_plan_count(lab_context(run), &timings[i].shape, &counts));
         proxies[proxy].columns(&counts, rows[i]);
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) rows[i][t] /= timings[i].seconds;
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) rows[i][t] /= timings[i].seconds;
         ones[i] = 1;
     }
-    if (bo_plan_least_squares(fitted, (const double(*)[BO_PLAN_TERMS])rows, ones, 15, cost)) return BO_OK;
+    if (bo_plan_least_squares(fitted, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 15, cost)) return BO_OK;
     return bo_fail(lab_context(run), BO_NUMERIC, "steps do not determine what %s cost", proxies[proxy].name);
 }
 
 static bo_status judge_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted, size_t count,
                              held_out *out)
 {
-    double cost[BO_PLAN_TERMS], squares = 0, logs = 0, log_seconds[MOST_SHAPES], spread = 0;
+    double cost[BO_PLAN_TERM_COUNT], squares = 0, logs = 0, log_seconds[MOST_SHAPES], spread = 0;
     const size_t n = count - fitted;
     BO_TRY(fit_proxy(run, proxy, timings, fitted, cost));
     *out = (held_out){0};
     for (size_t i = 0; i < n; i++) {
         const bo_plan_timing *timing = &timings[fitted + i];
         bo_plan_counts counts;
-        double columns[BO_PLAN_TERMS];
+        double columns[BO_PLAN_TERM_COUNT];
         BO_TRY(bo_plan_count(lab_context(run), &timing->shape, &counts));
         proxies[proxy].columns(&counts, columns);
         const double ratio = predicted(cost, columns) / timing->seconds;

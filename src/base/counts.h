@@ -45,6 +45,8 @@
 #define BO_SCHEDULE_COUNT        (BO_SCHEDULE_CONSTANT + 1)
 #define BO_MUON_FACTOR_COUNT     (BO_MUON_FACTOR_NONE + 1)
 #define BO_MUON_ITERATION_COUNT  (BO_MUON_ITERATION_CUBIC + 1)
+/* bochner/plan.h */
+#define BO_PLAN_TERM_COUNT       (BO_PLAN_TERM_ATTENTION + 1)
 /* bochner/texts.h */
 #define BO_TEXTS_KIND_COUNT      (BO_TEXTS_ALONE_PAIR + 1)
 

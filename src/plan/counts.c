@@ -44,6 +44,7 @@ static bo_model_desc model_of(const bo_plan_shape *s)
 
 bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_plan_shape *out)
 {
+    BO_TRY(bo_check_reserved(context, "bo_plan_shape", shape->reserved));
     *out = *shape;
     if (!out->vocab) out->vocab = BO_PLAN_VOCAB;
     out->attention = lasting_name(shape->attention ? shape->attention : BO_PLAN_ATTENTION_NAME);
@@ -173,7 +174,7 @@ bo_status bo_plan_count(bo_context *context, const bo_plan_shape *shape, bo_plan
     return BO_OK;
 }
 
-void bo_plan_terms_of(const bo_plan_counts *counts, double terms[BO_PLAN_TERMS])
+void bo_plan_terms_of(const bo_plan_counts *counts, double terms[BO_PLAN_TERM_COUNT])
 {
     terms[BO_PLAN_TERM_LAYERS] = counts->layers;
     terms[BO_PLAN_TERM_COPIES] = counts->copies;

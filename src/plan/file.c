@@ -48,7 +48,7 @@ static void write_all(bo_json_text *text, const bo_plan_machine *machine)
     bo_json_raw(text, ",\n  \"threads\": ");
     bo_json_whole(text, (uint64_t)machine->threads);
     bo_json_raw(text, ",\n  \"timings\": [");
-    for (size_t i = 0; i < machine->count; i++) {
+    for (size_t i = 0; i < machine->timing_count; i++) {
         bo_json_raw(text, i ? ",\n    " : "\n    ");
         write_timing(text, &machine->timings[i]);
     }
@@ -141,7 +141,7 @@ static bo_status read_timings(const calibration_file *file, const cJSON *root, b
     return BO_OK;
 }
 
-static bo_status read_machine(const calibration_file *file, const cJSON *root, bo_plan_machine *out)
+static bo_status read_machine(const calibration_file *file, const cJSON *root, bo_plan_machine **out)
 {
     bo_plan_timing timings[BO_PLAN_SHAPES];
     const char *format, *isa;
@@ -153,24 +153,21 @@ static bo_status read_machine(const calibration_file *file, const cJSON *root, b
     BO_TRY(read_word(file, root, "isa", &isa));
     BO_TRY(read_count(file, root, "threads", &threads));
     if (threads > 1 << 16) return bo_fail(file->context, BO_FORMAT, "%s: %zu threads", file->path, threads);
-    const bo_status status = bo_plan_fit(file->context, timings, count, 0, out);
+    const bo_status status = bo_plan_machine_fit_as(file->context, isa, (int)threads, timings, count, 0, out);
     if (status == BO_INVALID || status == BO_NUMERIC) {
         char why[512] = "";
         strncat(why, bo_context_error(file->context), sizeof why - 1);
         return bo_fail(file->context, BO_FORMAT, "%s: %s", file->path, why);
     }
-    BO_TRY(status);
-    out->threads = (int)threads;
-    out->isa[0] = 0;
-    strncat(out->isa, isa, sizeof out->isa - 1);
-    return BO_OK;
+    return status;
 }
 
 bo_status bo_plan_machine_parse(bo_context *context, const char *path, const char *text, size_t length,
-                                bo_plan_machine *out)
+                                bo_plan_machine **out)
 {
     const calibration_file file = {context, path};
     cJSON *root;
+    *out = NULL;
     if (length > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: too long for a calibration", path);
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &root));
     const bo_status status = read_machine(&file, root, out);
@@ -178,9 +175,10 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
     return status;
 }
 
-bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine *out)
+bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine **out)
 {
     bo_mapping file;
+    *out = NULL;
     BO_TRY(bo_mapping_read(context, path, &file));
     const bo_status status = bo_plan_machine_parse(context, path, file.data, file.size, out);
     bo_mapping_close(&file);

@@ -7,7 +7,7 @@
 
 /* A symmetric positive definite system in place, by Cholesky; false where it is none to working precision. Columns have been
  * scaled to norm 1. */
-static bool solve(size_t n, double a[BO_PLAN_TERMS][BO_PLAN_TERMS], double *b)
+static bool solve(size_t n, double a[BO_PLAN_TERM_COUNT][BO_PLAN_TERM_COUNT], double *b)
 {
     for (size_t j = 0; j < n; j++) {
         for (size_t k = 0; k < j; k++) a[j][j] -= a[j][k] * a[j][k];
@@ -30,12 +30,13 @@ static bool solve(size_t n, double a[BO_PLAN_TERMS][BO_PLAN_TERMS], double *b)
 }
 
 /* The least squares of the terms of `set` alone; false: not determined. */
-static bool solve_set(size_t rows, const double (*a)[BO_PLAN_TERMS], const double *y, unsigned set,
-                      double x[BO_PLAN_TERMS])
+static bool solve_set(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned set,
+                      double x[BO_PLAN_TERM_COUNT])
 {
-    double normal[BO_PLAN_TERMS][BO_PLAN_TERMS] = {{0}}, right[BO_PLAN_TERMS] = {0}, size[BO_PLAN_TERMS];
-    size_t of[BO_PLAN_TERMS], n = 0;
-    for (size_t t = 0; t < BO_PLAN_TERMS; t++) {
+    double normal[BO_PLAN_TERM_COUNT][BO_PLAN_TERM_COUNT] = {{0}}, right[BO_PLAN_TERM_COUNT] = {0},
+           size[BO_PLAN_TERM_COUNT];
+    size_t of[BO_PLAN_TERM_COUNT], n = 0;
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) {
         x[t] = 0;
         if (set >> t & 1) of[n++] = t;
     }
@@ -56,24 +57,25 @@ static bool solve_set(size_t rows, const double (*a)[BO_PLAN_TERMS], const doubl
     return true;
 }
 
-static double residual(size_t rows, const double (*a)[BO_PLAN_TERMS], const double *y, const double x[BO_PLAN_TERMS])
+static double residual(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y,
+                       const double x[BO_PLAN_TERM_COUNT])
 {
     double sum = 0;
     for (size_t r = 0; r < rows; r++) {
         double e = -y[r];
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) e += a[r][t] * x[t];
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) e += a[r][t] * x[t];
         sum += e * e;
     }
     return sum;
 }
 
-bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERMS], const double *y, unsigned terms,
-                           double x[BO_PLAN_TERMS])
+bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned terms,
+                           double x[BO_PLAN_TERM_COUNT])
 {
-    double best = INFINITY, tried[BO_PLAN_TERMS];
-    for (unsigned set = 1; set < 1u << BO_PLAN_TERMS; set++) {
+    double best = INFINITY, tried[BO_PLAN_TERM_COUNT];
+    for (unsigned set = 1; set < 1u << BO_PLAN_TERM_COUNT; set++) {
         bool fits = (set & ~terms) == 0 && solve_set(rows, a, y, set, tried);
-        for (size_t t = 0; fits && t < BO_PLAN_TERMS; t++) fits = tried[t] >= 0;
+        for (size_t t = 0; fits && t < BO_PLAN_TERM_COUNT; t++) fits = tried[t] >= 0;
         if (!fits) continue;
         const double left = residual(rows, a, y, tried);
         if (left < best) {
@@ -90,25 +92,25 @@ static const char *const names[] = {"layers", "copies", "operations", "attention
 
 const char *bo_plan_term_name(bo_plan_term term)
 {
-    return (unsigned)term < BO_PLAN_TERMS ? names[term] : NULL;
+    return (unsigned)term < BO_PLAN_TERM_COUNT ? names[term] : NULL;
 }
 
-static double predict(const double cost[BO_PLAN_TERMS], const double terms[BO_PLAN_TERMS])
+static double predict(const double cost[BO_PLAN_TERM_COUNT], const double terms[BO_PLAN_TERM_COUNT])
 {
     double sum = 0;
-    for (size_t t = 0; t < BO_PLAN_TERMS; t++) sum += cost[t] * terms[t];
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) sum += cost[t] * terms[t];
     return sum;
 }
 
 /* Rows of counts over seconds: costs times one of them should be 1. */
 typedef struct row_set {
     size_t count;
-    double rows[BO_PLAN_SHAPES][BO_PLAN_TERMS], ones[BO_PLAN_SHAPES];
+    double rows[BO_PLAN_SHAPES][BO_PLAN_TERM_COUNT], ones[BO_PLAN_SHAPES];
 } row_set;
 
-static bool fit_rows(const row_set *set, unsigned terms, double cost[BO_PLAN_TERMS])
+static bool fit_rows(const row_set *set, unsigned terms, double cost[BO_PLAN_TERM_COUNT])
 {
-    return bo_plan_least_squares(set->count, (const double(*)[BO_PLAN_TERMS])set->rows, set->ones, terms, cost);
+    return bo_plan_least_squares(set->count, (const double(*)[BO_PLAN_TERM_COUNT])set->rows, set->ones, terms, cost);
 }
 
 /* Every shape predicted from the others. */
@@ -116,7 +118,7 @@ static double left_out_error(const row_set *set, unsigned terms)
 {
     double sum = 0;
     for (size_t left = 0; left < set->count; left++) {
-        double cost[BO_PLAN_TERMS];
+        double cost[BO_PLAN_TERM_COUNT];
         row_set others = *set;
         memmove(others.rows[left], others.rows[--others.count], sizeof others.rows[0]); /* of the last: itself */
         if (!fit_rows(&others, terms, cost)) return NAN;
@@ -128,59 +130,98 @@ static double left_out_error(const row_set *set, unsigned terms)
 
 static bo_status fill_rows(bo_context *context, const bo_plan_machine *machine, row_set *out)
 {
-    out->count = machine->count;
-    for (size_t i = 0; i < machine->count; i++) {
+    out->count = machine->timing_count;
+    for (size_t i = 0; i < machine->timing_count; i++) {
         const bo_plan_timing *timing = &machine->timings[i];
         bo_plan_counts counts;
         if (!(timing->seconds > 0 && isfinite(timing->seconds)))
             return bo_fail(context, BO_INVALID, "timing %zu: expected positive seconds, found %g", i, timing->seconds);
         BO_TRY(bo_plan_count(context, &timing->shape, &counts));
         bo_plan_terms_of(&counts, out->rows[i]);
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) out->rows[i][t] /= timing->seconds;
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) out->rows[i][t] /= timing->seconds;
         out->ones[i] = 1;
     }
     return BO_OK;
 }
 
+/* A machine and what it points to, in one block of memory. */
+typedef struct machine_block {
+    bo_plan_machine machine; /* first: what the caller frees */
+    double costs[BO_PLAN_TERM_COUNT];
+    char isa[24];
+    bo_plan_timing timings[];
+} machine_block;
+
 /* Copies them with defaults filled in. */
-static bo_status take_timings(bo_context *context, const bo_plan_timing *timings, bo_plan_machine *machine)
+static bo_status take_timings(bo_context *context, const bo_plan_timing *timings, size_t count, bo_plan_timing *out)
 {
-    for (size_t i = 0; i < machine->count; i++) {
-        bo_plan_timing *own = &machine->timings[i];
-        *own = timings[i];
-        BO_TRY(bo_plan_resolve(context, &timings[i].shape, &own->shape));
-        if (own->shape.attention != machine->timings[0].shape.attention ||
-            own->shape.optimizer != machine->timings[0].shape.optimizer)
+    for (size_t i = 0; i < count; i++) {
+        BO_TRY(bo_check_reserved(context, "bo_plan_timing", timings[i].reserved));
+        out[i] = timings[i];
+        BO_TRY(bo_plan_resolve(context, &timings[i].shape, &out[i].shape));
+        if (out[i].shape.attention != out[0].shape.attention || out[i].shape.optimizer != out[0].shape.optimizer)
             return bo_fail(context, BO_INVALID, "timing %zu: expected the attention and optimizer of the first, %s", i,
-                           machine->timings[0].shape.attention);
+                           out[0].shape.attention);
     }
     return BO_OK;
 }
 
-bo_status bo_plan_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
-                      bo_plan_machine *out)
+static bo_status fit_block(bo_context *context, const bo_plan_timing *timings, unsigned terms, machine_block *block)
 {
-    const unsigned all = (1u << BO_PLAN_TERMS) - 1, used = terms ? terms & all : all;
+    const unsigned all = (1u << BO_PLAN_TERM_COUNT) - 1, used = terms ? terms & all : all;
+    bo_plan_machine *machine = &block->machine;
     row_set set;
-    *out = (bo_plan_machine){.count = count, .threads = bo_context_threads(context)};
-    strncat(out->isa, bo_context_isa(context), sizeof out->isa - 1);
-    if (count <= BO_PLAN_TERMS || count > BO_PLAN_SHAPES)
-        return bo_fail(context, BO_INVALID, "timings to fit: expected %d to %d, found %zu", BO_PLAN_TERMS + 1,
-                       BO_PLAN_SHAPES, count);
-    BO_TRY(take_timings(context, timings, out));
-    BO_TRY(fill_rows(context, out, &set));
-    if (!fit_rows(&set, used, out->cost))
-        return bo_fail(context, BO_NUMERIC, "%zu timings do not determine the costs of a step", count);
-    out->error = left_out_error(&set, used);
+    BO_TRY(take_timings(context, timings, machine->timing_count, block->timings));
+    BO_TRY(fill_rows(context, machine, &set));
+    if (!fit_rows(&set, used, block->costs))
+        return bo_fail(context, BO_NUMERIC, "%zu timings do not determine the costs of a step", machine->timing_count);
+    machine->error = left_out_error(&set, used);
     return BO_OK;
+}
+
+bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
+                                 size_t count, unsigned terms, bo_plan_machine **out)
+{
+    *out = NULL;
+    if (count <= BO_PLAN_TERM_COUNT || count > BO_PLAN_SHAPES)
+        return bo_fail(context, BO_INVALID, "timings to fit: expected %d to %d, found %zu", BO_PLAN_TERM_COUNT + 1,
+                       BO_PLAN_SHAPES, count);
+    machine_block *block =
+        bo_alloc(context, 1, sizeof *block + count * sizeof block->timings[0], "what a machine's steps cost");
+    if (!block) return BO_MEMORY;
+    strncat(block->isa, isa, sizeof block->isa - 1);
+    block->machine = (bo_plan_machine){.isa = block->isa,
+                                       .threads = threads,
+                                       .costs = block->costs,
+                                       .cost_count = BO_PLAN_TERM_COUNT,
+                                       .timings = block->timings,
+                                       .timing_count = count};
+    const bo_status status = fit_block(context, timings, terms, block);
+    if (status == BO_OK)
+        *out = &block->machine;
+    else
+        bo_free(block);
+    return status;
+}
+
+bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
+                              bo_plan_machine **out)
+{
+    return bo_plan_machine_fit_as(context, bo_context_isa(context), bo_context_threads(context), timings, count, terms,
+                                  out);
+}
+
+void bo_plan_machine_destroy(bo_plan_machine *machine)
+{
+    bo_free(machine);
 }
 
 /* Two deviations each way, of a factor. */
 bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_counts *counts)
 {
-    double terms[BO_PLAN_TERMS];
+    double terms[BO_PLAN_TERM_COUNT];
     bo_plan_terms_of(counts, terms);
-    const double seconds = predict(machine->cost, terms), factor = 1 + 2 * machine->error;
+    const double seconds = predict(machine->costs, terms), factor = 1 + 2 * machine->error;
     return (bo_plan_range){seconds, seconds / factor, seconds * factor};
 }
 

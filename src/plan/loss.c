@@ -37,7 +37,7 @@ double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, 
 static double try_point(const law_search *search, const law_point *point, bo_plan_law *law)
 {
     enum { FLOOR, SIZE, DATA };
-    double rows[BO_PLAN_RUNS][BO_PLAN_TERMS] = {{0}}, ones[BO_PLAN_RUNS], factor[BO_PLAN_TERMS], sum = 0;
+    double rows[BO_PLAN_RUNS][BO_PLAN_TERM_COUNT] = {{0}}, ones[BO_PLAN_RUNS], factor[BO_PLAN_TERM_COUNT], sum = 0;
     size_t n = 0;
     *law = (bo_plan_law){.size_power = exp(point->at[0]),
                          .data_power = exp(point->at[1]),
@@ -50,7 +50,7 @@ static double try_point(const law_search *search, const law_point *point, bo_pla
         rows[n][DATA] = pow(effective(run->tokens, run->batch, law->batch), -law->data_power) / run->loss;
         ones[n++] = 1;
     }
-    if (!bo_plan_least_squares(n, (const double(*)[BO_PLAN_TERMS])rows, ones, 7, factor)) return INFINITY;
+    if (!bo_plan_least_squares(n, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 7, factor)) return INFINITY;
     law->floor = factor[FLOOR], law->size = factor[SIZE], law->data = factor[DATA];
     for (size_t r = 0; r < n; r++) {
         const double e = factor[FLOOR] * rows[r][FLOOR] + factor[SIZE] * rows[r][SIZE] + factor[DATA] * rows[r][DATA];
@@ -124,17 +124,21 @@ static bo_status check(bo_context *context, const bo_plan_run *runs, size_t coun
     return BO_OK;
 }
 
-bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses *out)
+/* A law and what it points to, in one block of memory. */
+typedef struct losses_block {
+    bo_plan_losses losses; /* first: what the caller frees */
+    bo_plan_law without[];
+} losses_block;
+
+static bo_status fit(bo_context *context, const bo_plan_run *runs, size_t count, losses_block *out)
 {
-    BO_TRY(check(context, runs, count));
     law_search search = {.runs = runs, .count = count, .skip = count};
     for (size_t i = 1; i < count; i++) search.batches |= runs[i].batch != runs[0].batch;
     law_point point;
-    *out = (bo_plan_losses){.count = count};
-    const double squares = find(&search, &point, &out->law);
+    const double squares = find(&search, &point, &out->losses.law);
     if (!isfinite(squares)) return bo_fail(context, BO_NUMERIC, "%zu runs do not determine a loss law", count);
     const double freedom = (double)count - (search.batches ? 6 : 5);
-    out->error = sqrt(squares / freedom);
+    out->losses.error = sqrt(squares / freedom);
     for (search.skip = 0; search.skip < count; search.skip++) {
         law_point near = point;
         descend(&search, 0.05, &near, &out->without[search.skip]);
@@ -142,17 +146,37 @@ bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_
     return BO_OK;
 }
 
-/* Two deviations each way: of the residuals, and of the law itself by the jackknife. */
-bo_plan_range bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens, double batch)
+bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses **out)
 {
-    const double value = bo_plan_law_at(&losses->law, parameters, tokens, batch), n = (double)losses->count;
+    *out = NULL;
+    BO_TRY(check(context, runs, count));
+    losses_block *block = bo_alloc(context, 1, sizeof *block + count * sizeof block->without[0], "a loss law");
+    if (!block) return BO_MEMORY;
+    block->losses = (bo_plan_losses){.without = block->without, .run_count = count};
+    const bo_status status = fit(context, runs, count, block);
+    if (status == BO_OK)
+        *out = &block->losses;
+    else
+        bo_free(block);
+    return status;
+}
+
+void bo_plan_losses_destroy(bo_plan_losses *losses)
+{
+    bo_free(losses);
+}
+
+/* Two deviations each way: of the residuals, and of the law itself by the jackknife. */
+void bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens, double batch, bo_plan_range *out)
+{
+    const double value = bo_plan_law_at(&losses->law, parameters, tokens, batch), n = (double)losses->run_count;
     double mean = 0, squares = 0;
-    for (size_t i = 0; i < losses->count; i++)
+    for (size_t i = 0; i < losses->run_count; i++)
         mean += bo_plan_law_at(&losses->without[i], parameters, tokens, batch) / n;
-    for (size_t i = 0; i < losses->count; i++) {
+    for (size_t i = 0; i < losses->run_count; i++) {
         const double e = bo_plan_law_at(&losses->without[i], parameters, tokens, batch) - mean;
         squares += e * e;
     }
     const double own = losses->error * value, deviation = sqrt(own * own + squares * (n - 1) / n);
-    return (bo_plan_range){value, value - 2 * deviation, value + 2 * deviation};
+    *out = (bo_plan_range){value, value - 2 * deviation, value + 2 * deviation};
 }

@@ -4,7 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { CONTEXT = 256, TRIES = 64 };
+enum { CONTEXT = 256, TRIES = 64, CHOICES = 6 };
+
+/* A plan and what it points to, in one block of memory. */
+typedef struct plan_block {
+    bo_plan plan; /* first: what the caller frees */
+    bo_plan_choice choices[CHOICES];
+} plan_block;
 
 /* ---- memory -------------------------------------------------------------------------------------------------------------------- */
 
@@ -72,6 +78,8 @@ static bo_plan_choice choice_of(const bo_plan_search *search, const bo_plan_cand
                                 const bo_training_cost *training)
 {
     const double steps = item->tokens / item->counts.tokens;
+    bo_plan_range loss;
+    bo_plan_loss(search->losses, item->counts.parameters, item->tokens, item->counts.tokens, &loss);
     return (bo_plan_choice){
         .shape = item->shape,
         .parameters = (double)training->parameters,
@@ -81,7 +89,7 @@ static bo_plan_choice choice_of(const bo_plan_search *search, const bo_plan_cand
         .memory = training->all_bytes,
         .step = item->step,
         .minutes = times(item->step, steps / 60),
-        .loss = bo_plan_loss(search->losses, item->counts.parameters, item->tokens, item->counts.tokens),
+        .loss = loss,
     };
 }
 
@@ -93,7 +101,7 @@ static bool far_apart(double a, double b, double factor)
 /* Does it differ from what was chosen enough to be shown beside it? */
 static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
 {
-    for (size_t i = 0; i < plan->count; i++) {
+    for (size_t i = 0; i < plan->choice_count; i++) {
         const bo_plan_choice *c = &plan->choices[i];
         const bo_plan_shape *s = &c->shape;
         if (!far_apart(item->counts.parameters, c->parameters, 1.8) &&
@@ -142,24 +150,25 @@ static bool beyond(const plan_misfits *misfits, const bo_plan_candidate *item)
 }
 
 /* Items in the order of their worth; those that do not fit are passed over. */
-static bo_status choose(const bo_plan_search *search, bo_plan *out)
+static bo_status choose(const bo_plan_search *search, plan_block *out)
 {
     plan_misfits misfits = {.count = 0};
-    for (size_t i = 0; i < search->count && out->count < BO_PLAN_CHOICES && misfits.count < TRIES; i++) {
+    size_t *count = &out->plan.choice_count;
+    for (size_t i = 0; i < search->count && *count < CHOICES && misfits.count < TRIES; i++) {
         const bo_plan_candidate *item = &search->items[i];
         bo_training_cost training;
         if (isinf(item->worth)) break;
-        if (weight_bytes(item) > (double)search->budget.memory || beyond(&misfits, item) || !differs(out, item))
+        if (weight_bytes(item) > (double)search->budget.memory || beyond(&misfits, item) || !differs(&out->plan, item))
             continue;
         BO_TRY(fit_memory(search, item, &training));
         if (training.all_bytes <= search->budget.memory) {
-            out->choices[out->count++] = choice_of(search, item, &training);
+            out->choices[(*count)++] = choice_of(search, item, &training);
         } else {
             misfits.layers[misfits.count] = item->shape.layers;
             misfits.width[misfits.count++] = item->shape.width;
         }
     }
-    return out->count ? BO_OK : refuse(search);
+    return *count ? BO_OK : refuse(search);
 }
 
 /* ---- a plan ---------------------------------------------------------------------------------------------------------------------- */
@@ -173,6 +182,7 @@ static bo_status check_number(bo_context *context, const char *what, double most
 
 static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_plan_budget *out)
 {
+    BO_TRY(bo_check_reserved(context, "bo_plan_budget", budget->reserved));
     *out = *budget;
     BO_TRY(check_number(context, "parameters", 1e15, budget->parameters));
     BO_TRY(check_number(context, "minutes", 1e9, budget->minutes));
@@ -189,20 +199,40 @@ static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_p
     return BO_OK;
 }
 
-bo_status bo_plan_propose(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
-                          const bo_plan_budget *budget, bo_plan *out)
+static bo_status search_shapes(bo_plan_search *search, plan_block *out)
 {
-    bo_plan_losses usual;
-    bo_plan_search search = {.context = context, .machine = machine, .losses = losses ? losses : &usual};
-    *out = (bo_plan){0};
-    BO_TRY(resolve(context, budget, &search.budget));
-    if (!machine->count) return bo_fail(context, BO_INVALID, "a plan needs a machine that was measured");
-    if (!losses) BO_TRY(bo_plan_losses_usual(context, &usual));
-    bo_status status = bo_plan_grid(&search);
+    bo_status status = bo_plan_grid(search);
     if (status == BO_OK) {
-        qsort(search.items, search.count, sizeof *search.items, by_worth);
-        status = choose(&search, out);
+        qsort(search->items, search->count, sizeof *search->items, by_worth);
+        status = choose(search, out);
     }
-    bo_free(search.items);
+    bo_free(search->items);
     return status;
+}
+
+bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
+                         const bo_plan_budget *budget, bo_plan **out)
+{
+    bo_plan_losses *usual = NULL;
+    bo_plan_search search = {.context = context, .machine = machine};
+    *out = NULL;
+    BO_TRY(resolve(context, budget, &search.budget));
+    if (!machine->timing_count) return bo_fail(context, BO_INVALID, "a plan needs a machine that was measured");
+    if (!losses) BO_TRY(bo_plan_losses_default(context, &usual));
+    search.losses = losses ? losses : usual;
+    plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");
+    bo_status status = block ? BO_OK : BO_MEMORY;
+    if (block) block->plan.choices = block->choices;
+    if (status == BO_OK) status = search_shapes(&search, block);
+    bo_plan_losses_destroy(usual);
+    if (status == BO_OK)
+        *out = &block->plan;
+    else
+        bo_free(block);
+    return status;
+}
+
+void bo_plan_destroy(bo_plan *plan)
+{
+    bo_free(plan);
 }

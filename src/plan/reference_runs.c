@@ -1,4 +1,4 @@
-/* The runs behind the usual loss law: WikiText-2 as bytes, each seen once; rfa-gate with 128 features, heads of 32 (of 24 at width
+/* The runs behind the default loss law: WikiText-2 as bytes, each seen once; rfa-gate with 128 features, heads of 32 (of 24 at width
  * 48), context 256, Muon and a cosine as bochner train has them; nats a byte over the first 131072 held out. */
 #include "plan.h"
 
@@ -25,7 +25,7 @@ static const bo_plan_run runs[] = {
     {822928, 999424, 2048, 1.45066},  /* 4 x 128 */
 };
 
-bo_status bo_plan_losses_usual(bo_context *context, bo_plan_losses *out)
+bo_status bo_plan_losses_default(bo_context *context, bo_plan_losses **out)
 {
     return bo_plan_losses_fit(context, runs, sizeof runs / sizeof *runs, out);
 }

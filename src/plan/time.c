@@ -28,11 +28,13 @@ static const bo_plan_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, QUICK_SHAPES = 8 };
 
-bo_status bo_plan_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine *out)
+bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out)
 {
     const bo_plan_calibration d = desc ? *desc : (bo_plan_calibration){0};
     const size_t count = d.quick ? QUICK_SHAPES : SHAPES;
     bo_plan_timing timings[SHAPES];
+    *out = NULL;
+    BO_TRY(bo_check_reserved(context, "bo_plan_calibration", d.reserved));
     for (size_t i = 0; i < count; i++) {
         timings[i] = (bo_plan_timing){.shape = shapes[i]};
         timings[i].shape.attention = d.attention;
@@ -43,7 +45,7 @@ bo_status bo_plan_calibrate(bo_context *context, const bo_plan_calibration *desc
                         : d.quick     ? QUICK_SECONDS
                                       : CALIBRATION_SECONDS,
                         timings, count));
-    return bo_plan_fit(context, timings, count, 0, out);
+    return bo_plan_machine_fit(context, timings, count, 0, out);
 }
 
 /* ====================================================================================================================
@@ -195,6 +197,7 @@ bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timing *timi
 {
     plan_stage stage = {.count = count};
     if (count == 0 || !timings) return bo_fail(context, BO_INVALID, "no shapes to be timed");
+    for (size_t i = 0; i < count; i++) BO_TRY(bo_check_reserved(context, "bo_plan_timing", timings[i].reserved));
     const bo_status status = time_all(context, seconds, timings, &stage);
     close_stage(&stage);
     return status;

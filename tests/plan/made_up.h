@@ -6,7 +6,7 @@
 #include "testing.h"
 
 enum { MADE_UP = 8 };
-static const double made_up_cost[BO_PLAN_TERMS] = {4e-4, 5e-11, 1e-11, 2e-11};
+static const double made_up_cost[BO_PLAN_TERM_COUNT] = {4e-4, 5e-11, 1e-11, 2e-11};
 
 static inline bo_plan_shape made_up_shape(size_t layers, size_t width, size_t context, size_t batch)
 {
@@ -16,10 +16,10 @@ static inline bo_plan_shape made_up_shape(size_t layers, size_t width, size_t co
 static inline double made_up_seconds(bo_context *context, const bo_plan_shape *shape)
 {
     bo_plan_counts counts;
-    double terms[BO_PLAN_TERMS], sum = 0;
+    double terms[BO_PLAN_TERM_COUNT], sum = 0;
     assert_ok(context, bo_plan_count(context, shape, &counts));
     bo_plan_terms_of(&counts, terms);
-    for (size_t t = 0; t < BO_PLAN_TERMS; t++) sum += made_up_cost[t] * terms[t];
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) sum += made_up_cost[t] * terms[t];
     return sum;
 }
 
@@ -36,12 +36,12 @@ static inline void made_up_timings(bo_context *context, const char *attention, b
     }
 }
 
-static inline bo_plan_machine made_up_machine(bo_context *context)
+static inline bo_plan_machine *made_up_machine(bo_context *context)
 {
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine machine;
+    bo_plan_machine *machine;
     made_up_timings(context, NULL, timings);
-    assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
     return machine;
 }
 

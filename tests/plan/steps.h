@@ -16,23 +16,24 @@ static inline bool steps_are_predicted(bo_context *context, const char *attentio
                                                    made_up_shape(4, 64, 256, 2),  made_up_shape(2, 96, 256, 2),
                                                    made_up_shape(1, 128, 256, 4), made_up_shape(3, 160, 128, 1)};
     bo_plan_timing timings[FITTED + OTHERS];
-    bo_plan_machine machine;
+    bo_plan_machine *machine;
     bool all = true;
     for (size_t i = 0; i < FITTED + OTHERS; i++) {
         timings[i] = (bo_plan_timing){.shape = shapes[i]};
         timings[i].shape.attention = attention;
     }
     assert_ok(context, bo_plan_time(context, 0.8, timings, FITTED + OTHERS));
-    assert_ok(context, bo_plan_fit(context, timings, FITTED, 0, &machine));
+    assert_ok(context, bo_plan_machine_fit(context, timings, FITTED, 0, &machine));
     for (size_t i = FITTED; i < FITTED + OTHERS; i++) {
         bo_plan_range step;
-        assert_ok(context, bo_plan_step(context, &machine, &timings[i].shape, &step));
+        assert_ok(context, bo_plan_step(context, machine, &timings[i].shape, &step));
         const double ratio = step.value / timings[i].seconds;
         if (fabs(ratio - 1) > 0.2) all = false;
         if (fabs(ratio - 1) > 0.2)
             print_message("%s, %zu x %zu, context %zu: predicted %.3g ms, took %.3g\n", attention, shapes[i].layers,
                           shapes[i].width, shapes[i].context, 1e3 * step.value, 1e3 * timings[i].seconds);
     }
+    bo_plan_machine_destroy(machine);
     return all;
 }
 

@@ -11,16 +11,18 @@ static void a_machine_comes_back(void **state)
     static const char *const names[] = {"rfa-gate", "exact", "taylor"};
     for (size_t i = 0; i < 3; i++) {
         bo_plan_timing timings[MADE_UP];
-        bo_plan_machine machine, again;
+        bo_plan_machine *machine, *again;
         made_up_timings(context, names[i], timings);
-        assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
-        assert_ok(context, bo_plan_machine_save(context, &machine, path));
+        assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
+        assert_ok(context, bo_plan_machine_save(context, machine, path));
         assert_ok(context, bo_plan_machine_load(context, path, &again));
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) assert_close(again.cost[t] / machine.cost[t], 1, 1e-9);
-        assert_true(again.count == machine.count && again.threads == machine.threads);
-        assert_string_equal(again.isa, machine.isa);
-        assert_string_equal(again.timings[3].shape.attention, names[i]);
-        assert_true(again.timings[3].shape.features == machine.timings[3].shape.features);
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) assert_close(again->costs[t] / machine->costs[t], 1, 1e-9);
+        assert_true(again->timing_count == machine->timing_count && again->threads == machine->threads);
+        assert_string_equal(again->isa, machine->isa);
+        assert_string_equal(again->timings[3].shape.attention, names[i]);
+        assert_true(again->timings[3].shape.features == machine->timings[3].shape.features);
+        bo_plan_machine_destroy(machine);
+        bo_plan_machine_destroy(again);
     }
     unlink(path);
     bo_context_destroy(context);
@@ -29,8 +31,9 @@ static void a_machine_comes_back(void **state)
 /* The text of a calibration with one word in place of another. */
 static void refused_with(bo_context *context, const char *words, const char *old, const char *new)
 {
-    bo_plan_machine machine = made_up_machine(context);
-    assert_ok(context, bo_plan_machine_save(context, &machine, path));
+    bo_plan_machine *machine = made_up_machine(context);
+    assert_ok(context, bo_plan_machine_save(context, machine, path));
+    bo_plan_machine_destroy(machine);
     FILE *file = fopen(path, "r");
     static char text[1 << 16], other[1 << 16];
     const size_t length = fread(text, 1, sizeof text - 1, file);
@@ -40,6 +43,7 @@ static void refused_with(bo_context *context, const char *words, const char *old
     assert_non_null(at);
     snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
     assert_fails(context, BO_FORMAT, words, bo_plan_machine_parse(context, path, other, strlen(other), &machine));
+    assert_null(machine);
     unlink(path);
 }
 
@@ -47,8 +51,9 @@ static void broken_files_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_plan_machine machine;
+    bo_plan_machine *machine = (bo_plan_machine *)context;
     assert_fails(context, BO_IO, "nowhere.json", bo_plan_machine_load(context, "nowhere.json", &machine));
+    assert_null(machine);
     assert_fails(context, BO_FORMAT, "", bo_plan_machine_parse(context, path, "{", 1, &machine));
     assert_fails(context, BO_FORMAT, "format", bo_plan_machine_parse(context, path, "{}", 2, &machine));
     refused_with(context, "found 'other'", "bochner calibration 1", "other");

@@ -3,12 +3,12 @@
 
 enum { ROWS = 6 };
 
-static double left(const double (*a)[BO_PLAN_TERMS], const double *y, const double *x)
+static double left(const double (*a)[BO_PLAN_TERM_COUNT], const double *y, const double *x)
 {
     double sum = 0;
     for (size_t r = 0; r < ROWS; r++) {
         double e = -y[r];
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) e += a[r][t] * x[t];
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) e += a[r][t] * x[t];
         sum += e * e;
     }
     return sum;
@@ -21,25 +21,26 @@ static void least_squares_are_least(void **state)
     (void)state;
     bo_rng rng = bo_rng_make(3, 1);
     for (size_t trial = 0; trial < 50; trial++) {
-        double a[ROWS][BO_PLAN_TERMS], y[ROWS], x[BO_PLAN_TERMS], truth[BO_PLAN_TERMS];
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) truth[t] = trial % 2 ? bo_rng_normal(&rng) : bo_rng_uniform(&rng);
+        double a[ROWS][BO_PLAN_TERM_COUNT], y[ROWS], x[BO_PLAN_TERM_COUNT], truth[BO_PLAN_TERM_COUNT];
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++)
+            truth[t] = trial % 2 ? bo_rng_normal(&rng) : bo_rng_uniform(&rng);
         for (size_t r = 0; r < ROWS; r++) {
             y[r] = 0;
-            for (size_t t = 0; t < BO_PLAN_TERMS; t++) y[r] += (a[r][t] = bo_rng_uniform(&rng)) * truth[t];
+            for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) y[r] += (a[r][t] = bo_rng_uniform(&rng)) * truth[t];
         }
-        if (!bo_plan_least_squares(ROWS, (const double(*)[BO_PLAN_TERMS])a, y, 15, x)) {
+        if (!bo_plan_least_squares(ROWS, (const double(*)[BO_PLAN_TERM_COUNT])a, y, 15, x)) {
             assert_true(trial % 2); /* no set of terms is positive: zero is best */
             continue;
         }
-        const double best = left((const double(*)[BO_PLAN_TERMS])a, y, x);
+        const double best = left((const double(*)[BO_PLAN_TERM_COUNT])a, y, x);
         if (trial % 2 == 0) assert_true(best < 1e-16);
-        for (size_t t = 0; t < BO_PLAN_TERMS; t++) {
+        for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) {
             assert_true(x[t] >= 0);
             for (int sign = -1; sign <= 1; sign += 2) {
-                double other[BO_PLAN_TERMS];
+                double other[BO_PLAN_TERM_COUNT];
                 memcpy(other, x, sizeof x);
                 other[t] = fmax(0, other[t] + sign * 1e-3);
-                assert_true(left((const double(*)[BO_PLAN_TERMS])a, y, other) >= best - 1e-12);
+                assert_true(left((const double(*)[BO_PLAN_TERM_COUNT])a, y, other) >= best - 1e-12);
             }
         }
     }
@@ -48,10 +49,10 @@ static void least_squares_are_least(void **state)
 static void terms_may_be_left_out(void **state)
 {
     (void)state;
-    const double a[ROWS][BO_PLAN_TERMS] = {{1, 1, 0, 0}, {1, 2, 0, 0}, {1, 3, 0, 0},
-                                           {1, 4, 0, 0}, {1, 5, 0, 0}, {1, 6, 0, 0}};
+    const double a[ROWS][BO_PLAN_TERM_COUNT] = {{1, 1, 0, 0}, {1, 2, 0, 0}, {1, 3, 0, 0},
+                                                {1, 4, 0, 0}, {1, 5, 0, 0}, {1, 6, 0, 0}};
     const double y[ROWS] = {3, 5, 7, 9, 11, 13};
-    double x[BO_PLAN_TERMS];
+    double x[BO_PLAN_TERM_COUNT];
     assert_true(bo_plan_least_squares(ROWS, a, y, 3, x));
     assert_close(x[0], 1, 1e-9);
     assert_close(x[1], 2, 1e-9);
@@ -66,14 +67,15 @@ static void a_known_machine_is_found(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_plan_machine machine = made_up_machine(context);
-    for (size_t t = 0; t < BO_PLAN_TERMS; t++) assert_close(machine.cost[t] / made_up_cost[t], 1, 1e-6);
-    assert_true(machine.error < 1e-6 && machine.count == MADE_UP);
+    bo_plan_machine *machine = made_up_machine(context);
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) assert_close(machine->costs[t] / made_up_cost[t], 1, 1e-6);
+    assert_true(machine->error < 1e-6 && machine->timing_count == MADE_UP);
     const bo_plan_shape other = made_up_shape(3, 192, 512, 4);
     bo_plan_range step;
-    assert_ok(context, bo_plan_step(context, &machine, &other, &step));
+    assert_ok(context, bo_plan_step(context, machine, &other, &step));
     assert_close(step.value / made_up_seconds(context, &other), 1, 1e-6);
     assert_true(step.low <= step.value && step.value <= step.high);
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -83,16 +85,17 @@ static void noise_is_told(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine machine;
+    bo_plan_machine *machine;
     made_up_timings(context, NULL, timings);
     for (size_t i = 0; i < MADE_UP; i++) timings[i].seconds *= i % 2 ? 1.1 : 0.9;
-    assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
     const bo_plan_shape other = made_up_shape(3, 128, 256, 4);
     bo_plan_range step;
-    assert_ok(context, bo_plan_step(context, &machine, &other, &step));
+    assert_ok(context, bo_plan_step(context, machine, &other, &step));
     const double truth = made_up_seconds(context, &other);
-    assert_true(machine.error > 0.05 && machine.error < 1);
+    assert_true(machine->error > 0.05 && machine->error < 1);
     assert_true(step.low < truth && truth < step.high);
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -103,11 +106,12 @@ static void shapes_are_left_out_in_turn(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine machine;
+    bo_plan_machine *machine;
     made_up_timings(context, NULL, timings);
     timings[2].seconds *= 2;
-    assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
-    assert_true(machine.error > 0.5 / sqrt(MADE_UP));
+    assert_ok(context, bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
+    assert_true(machine->error > 0.5 / sqrt(MADE_UP));
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -116,20 +120,28 @@ static void wrong_timings_are_refused(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_plan_timing timings[MADE_UP];
-    bo_plan_machine machine;
+    bo_plan_machine *machine;
     made_up_timings(context, NULL, timings);
-    assert_fails(context, BO_INVALID, "expected 5 to", bo_plan_fit(context, timings, 4, 0, &machine));
-    assert_fails(context, BO_INVALID, "found 99", bo_plan_fit(context, timings, 99, 0, &machine));
+    assert_fails(context, BO_INVALID, "expected 5 to", bo_plan_machine_fit(context, timings, 4, 0, &machine));
+    assert_fails(context, BO_INVALID, "found 99", bo_plan_machine_fit(context, timings, 99, 0, &machine));
     timings[3].seconds = 0;
-    assert_fails(context, BO_INVALID, "timing 3", bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    assert_fails(context, BO_INVALID, "timing 3", bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
     made_up_timings(context, NULL, timings);
     timings[2].shape.attention = "exact";
-    assert_fails(context, BO_INVALID, "timing 2", bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    assert_fails(context, BO_INVALID, "timing 2", bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
+    assert_null(machine);
     machine = made_up_machine(context);
     bo_plan_shape other = made_up_shape(2, 64, 64, 1);
     bo_plan_range step;
     other.attention = "exact";
-    assert_fails(context, BO_INVALID, "measured with rfa-gate", bo_plan_step(context, &machine, &other, &step));
+    assert_fails(context, BO_INVALID, "measured with rfa-gate", bo_plan_step(context, machine, &other, &step));
+    other.reserved[0] = 1;
+    assert_fails(context, BO_INVALID, "bo_plan_shape", bo_plan_step(context, machine, &other, &step));
+    bo_plan_machine_destroy(machine);
+    bo_plan_machine_destroy(NULL);
+    assert_fails(context, BO_INVALID, "bo_plan_calibration",
+                 bo_plan_machine_calibrate(context, &(bo_plan_calibration){.reserved = {0, 1}}, &machine));
+    assert_null(machine);
     assert_fails(context, BO_INVALID, "no shapes", bo_plan_time(context, 1, timings, 0));
     bo_context_destroy(context);
 }

@@ -15,42 +15,48 @@ static bo_status time_steps(void *what)
     return bo_plan_time(s->context, 1e-3, timings, 2);
 }
 
-static bo_status fit(void *what)
+static bo_status make_machine(setting *s, bo_plan_machine **out)
 {
-    setting *s = what;
     bo_plan_timing timings[MADE_UP] = {{.seconds = 0}};
-    bo_plan_machine machine;
     for (size_t i = 0; i < MADE_UP; i++) {
         timings[i].shape = made_up_shape(1 + i, 32 << i % 3, 64 + 64 * (i % 2), 1 + i / 2);
         timings[i].seconds = 1e-3 * (double)(1 + i);
     }
-    return bo_plan_fit(s->context, timings, MADE_UP, 0, &machine);
+    return bo_plan_machine_fit(s->context, timings, MADE_UP, 0, out);
+}
+
+static bo_status fit(void *what)
+{
+    bo_plan_machine *machine;
+    const bo_status status = make_machine(what, &machine);
+    bo_plan_machine_destroy(machine);
+    return status;
 }
 
 static bo_status propose(void *what)
 {
     setting *s = what;
-    bo_plan_machine machine = {.count = 1, .cost = {4e-4, 5e-11, 1e-11, 2e-11}, .error = 0.05};
-    machine.timings[0].shape.attention = "exact";
-    bo_plan plan;
-    return bo_plan_propose(s->context, &machine, NULL, &(bo_plan_budget){.tokens = 6e4}, &plan);
+    const bo_plan_timing timing = {.shape.attention = "exact"};
+    const bo_plan_machine machine = {.costs = (const double[]){4e-4, 5e-11, 1e-11, 2e-11},
+                                     .cost_count = BO_PLAN_TERM_COUNT,
+                                     .error = 0.05,
+                                     .timings = &timing,
+                                     .timing_count = 1};
+    bo_plan *plan;
+    const bo_status status = bo_plan_create(s->context, &machine, NULL, &(bo_plan_budget){.tokens = 6e4}, &plan);
+    bo_plan_destroy(plan);
+    return status;
 }
 
 static bo_status keep(void *what)
 {
     setting *s = what;
-    bo_plan_machine machine = {.count = 0};
-    bo_status status = fit(what);
-    machine.count = 6;
-    for (size_t i = 0; i < machine.count; i++)
-        machine.timings[i] =
-            (bo_plan_timing){.shape = made_up_shape(1 + i, 32 << i % 3, 64 << i % 2, 1 + i), .seconds = 1 + (double)i};
-    for (size_t i = 0; i < machine.count; i++)
-        machine.timings[i].shape.attention = "exact", machine.timings[i].shape.vocab = 256;
-    machine.threads = 1;
-    strcpy(machine.isa, "ref");
-    if (status == BO_OK) status = bo_plan_machine_save(s->context, &machine, "plan_memory.json");
-    if (status == BO_OK) status = bo_plan_machine_load(s->context, "plan_memory.json", &machine);
+    bo_plan_machine *machine, *again = NULL;
+    bo_status status = make_machine(s, &machine);
+    if (status == BO_OK) status = bo_plan_machine_save(s->context, machine, "plan_memory.json");
+    if (status == BO_OK) status = bo_plan_machine_load(s->context, "plan_memory.json", &again);
+    bo_plan_machine_destroy(machine);
+    bo_plan_machine_destroy(again);
     return status;
 }
 

@@ -2,13 +2,13 @@
 #include "base/counting.h"
 #include "made_up.h"
 
-static bo_plan propose(bo_context *context, const bo_plan_machine *machine, bo_plan_budget budget)
+static bo_plan *propose(bo_context *context, const bo_plan_machine *machine, bo_plan_budget budget)
 {
-    bo_plan plan;
-    assert_ok(context, bo_plan_propose(context, machine, NULL, &budget, &plan));
-    assert_true(plan.count >= 1 && plan.count <= BO_PLAN_CHOICES);
-    for (size_t i = 0; i < plan.count; i++) {
-        const bo_plan_choice *c = &plan.choices[i];
+    bo_plan *plan;
+    assert_ok(context, bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_true(plan->choice_count >= 1 && plan->choice_count <= 6);
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        const bo_plan_choice *c = &plan->choices[i];
         assert_true(c->shape.layers >= 2 && c->shape.width % c->shape.heads == 0 && c->steps >= 100);
         assert_true(c->shape.batch % c->micro_batch == 0 && c->memory > 0);
         assert_close(c->tokens, (double)(c->steps * c->shape.batch * c->shape.context), 1);
@@ -27,13 +27,17 @@ static void minutes_are_kept(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_plan_machine machine = made_up_machine(context);
-    const bo_plan one = propose(context, &machine, (bo_plan_budget){.minutes = 1});
-    const bo_plan ten = propose(context, &machine, (bo_plan_budget){.minutes = 10, .context = 128});
-    assert_true(one.choices[0].minutes.value > 0.85);
-    assert_true(ten.choices[0].loss.value < one.choices[0].loss.value);
-    assert_true(ten.choices[0].parameters >= one.choices[0].parameters);
-    for (size_t i = 1; i < one.count; i++) assert_true(one.choices[i].loss.value >= one.choices[0].loss.value);
+    bo_plan_machine *machine = made_up_machine(context);
+    bo_plan *one = propose(context, machine, (bo_plan_budget){.minutes = 1});
+    bo_plan *ten = propose(context, machine, (bo_plan_budget){.minutes = 10, .context = 128});
+    assert_true(one->choices[0].minutes.value > 0.85);
+    assert_true(ten->choices[0].loss.value < one->choices[0].loss.value);
+    assert_true(ten->choices[0].parameters >= one->choices[0].parameters);
+    for (size_t i = 1; i < one->choice_count; i++)
+        assert_true(one->choices[i].loss.value >= one->choices[0].loss.value);
+    bo_plan_destroy(one);
+    bo_plan_destroy(ten);
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -41,13 +45,16 @@ static void parameters_and_tokens_are_kept(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_plan_machine machine = made_up_machine(context);
-    propose(context, &machine, (bo_plan_budget){.parameters = 3e5});
-    propose(context, &machine, (bo_plan_budget){.parameters = 3e5, .minutes = 2});
-    propose(context, &machine, (bo_plan_budget){.parameters = 3e5, .tokens = 1e6});
-    const bo_plan few = propose(context, &machine, (bo_plan_budget){.tokens = 5e5});
-    const bo_plan many = propose(context, &machine, (bo_plan_budget){.tokens = 5e6});
-    assert_true(many.choices[0].parameters > few.choices[0].parameters);
+    bo_plan_machine *machine = made_up_machine(context);
+    bo_plan_destroy(propose(context, machine, (bo_plan_budget){.parameters = 3e5}));
+    bo_plan_destroy(propose(context, machine, (bo_plan_budget){.parameters = 3e5, .minutes = 2}));
+    bo_plan_destroy(propose(context, machine, (bo_plan_budget){.parameters = 3e5, .tokens = 1e6}));
+    bo_plan *few = propose(context, machine, (bo_plan_budget){.tokens = 5e5});
+    bo_plan *many = propose(context, machine, (bo_plan_budget){.tokens = 5e6});
+    assert_true(many->choices[0].parameters > few->choices[0].parameters);
+    bo_plan_destroy(few);
+    bo_plan_destroy(many);
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -55,11 +62,14 @@ static void memory_is_kept(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_plan_machine machine = made_up_machine(context);
-    const bo_plan free_one = propose(context, &machine, (bo_plan_budget){.minutes = 3});
-    const size_t half = free_one.choices[0].memory / 2;
-    const bo_plan tight = propose(context, &machine, (bo_plan_budget){.minutes = 3, .memory = half});
-    assert_true(tight.choices[0].loss.value >= free_one.choices[0].loss.value);
+    bo_plan_machine *machine = made_up_machine(context);
+    bo_plan *free_one = propose(context, machine, (bo_plan_budget){.minutes = 3});
+    const size_t half = free_one->choices[0].memory / 2;
+    bo_plan *tight = propose(context, machine, (bo_plan_budget){.minutes = 3, .memory = half});
+    assert_true(tight->choices[0].loss.value >= free_one->choices[0].loss.value);
+    bo_plan_destroy(free_one);
+    bo_plan_destroy(tight);
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -69,13 +79,17 @@ static void large_models_are_planned_at_no_cost(void **state)
     (void)state;
     counting c = {0};
     bo_context *context = counting_context(&c, 1);
-    const bo_plan_machine machine = made_up_machine(context);
-    const bo_plan plan = propose(context, &machine, (bo_plan_budget){.parameters = 2e8, .memory = (size_t)1 << 40});
-    assert_true(plan.choices[0].memory > (size_t)2e9);
+    bo_plan_machine *machine = made_up_machine(context);
+    bo_plan *plan = propose(context, machine, (bo_plan_budget){.parameters = 2e8, .memory = (size_t)1 << 40});
+    assert_true(plan->choices[0].memory > (size_t)2e9);
     assert_true(c.peak < (size_t)3e8);
-    bo_plan_machine slow = machine;
-    for (size_t t = 0; t < BO_PLAN_TERMS; t++) slow.cost[t] *= 1e9;
-    propose(context, &slow, (bo_plan_budget){.parameters = 3e5});
+    double costs[BO_PLAN_TERM_COUNT];
+    for (size_t t = 0; t < BO_PLAN_TERM_COUNT; t++) costs[t] = 1e9 * machine->costs[t];
+    bo_plan_machine slow = *machine;
+    slow.costs = costs;
+    bo_plan_destroy(propose(context, &slow, (bo_plan_budget){.parameters = 3e5}));
+    bo_plan_destroy(plan);
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -91,22 +105,24 @@ static void too_little_is_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_plan_machine machine = made_up_machine(context);
-    bo_plan plan;
+    bo_plan_machine *machine = made_up_machine(context);
+    bo_plan *plan;
     bo_plan_budget budget = {.minutes = 1e-4};
-    assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
-    propose(context, &machine, (bo_plan_budget){.minutes = 1.02 * least_of(bo_context_error(context))});
+    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, machine, NULL, &budget, &plan));
+    bo_plan_destroy(propose(context, machine, (bo_plan_budget){.minutes = 1.02 * least_of(bo_context_error(context))}));
     budget = (bo_plan_budget){.tokens = 100};
-    assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
-    propose(context, &machine, (bo_plan_budget){.tokens = 1.02 * least_of(bo_context_error(context))});
+    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, machine, NULL, &budget, &plan));
+    bo_plan_destroy(propose(context, machine, (bo_plan_budget){.tokens = 1.02 * least_of(bo_context_error(context))}));
     budget = (bo_plan_budget){.minutes = 1, .memory = 1 << 20};
-    assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
-    propose(context, &machine,
-            (bo_plan_budget){.minutes = 1, .memory = (size_t)(1e6 * least_of(bo_context_error(context))) + 100000});
+    assert_fails(context, BO_INVALID, "at least", bo_plan_create(context, machine, NULL, &budget, &plan));
+    bo_plan_destroy(propose(
+        context, machine,
+        (bo_plan_budget){.minutes = 1, .memory = (size_t)(1e6 * least_of(bo_context_error(context))) + 100000}));
     budget = (bo_plan_budget){.minutes = 1e-4, .memory = 1 << 20}; /* neither: more minutes would not help */
-    assert_fails(context, BO_INVALID, "MB of memory", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "MB of memory", bo_plan_create(context, machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.parameters = 10};
-    assert_fails(context, BO_INVALID, "about 10 parameters", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "about 10 parameters", bo_plan_create(context, machine, NULL, &budget, &plan));
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
@@ -114,21 +130,27 @@ static void nonsense_is_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_plan_machine machine = made_up_machine(context), none = {.count = 0};
-    bo_plan plan;
+    const bo_plan_machine none = {.timing_count = 0};
+    bo_plan_machine *machine = made_up_machine(context);
+    bo_plan *plan = (bo_plan *)machine;
     bo_plan_budget budget = {0};
-    assert_fails(context, BO_INVALID, "found none", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "found none", bo_plan_create(context, machine, NULL, &budget, &plan));
+    assert_null(plan);
+    bo_plan_destroy(plan);
+    budget = (bo_plan_budget){.minutes = 1, .reserved = {0, 0, 0, 7}};
+    assert_fails(context, BO_INVALID, "bo_plan_budget", bo_plan_create(context, machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1, .tokens = 1e6};
-    assert_fails(context, BO_INVALID, "both", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "both", bo_plan_create(context, machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = NAN};
-    assert_fails(context, BO_INVALID, "minutes", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "minutes", bo_plan_create(context, machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 2e9};
     assert_fails(context, BO_INVALID, "minutes: expected a number from 0 to 1e+09",
-                 bo_plan_propose(context, &machine, NULL, &budget, &plan));
+                 bo_plan_create(context, machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1, .context = (size_t)1 << 40};
-    assert_fails(context, BO_INVALID, "context", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "context", bo_plan_create(context, machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1};
-    assert_fails(context, BO_INVALID, "measured", bo_plan_propose(context, &none, NULL, &budget, &plan));
+    assert_fails(context, BO_INVALID, "measured", bo_plan_create(context, &none, NULL, &budget, &plan));
+    bo_plan_machine_destroy(machine);
     bo_context_destroy(context);
 }
 
