@@ -191,7 +191,7 @@ static void json_advice(const cli_attention_job *job, const bo_attention_advice 
 int cli_attention_advise(cli_attention_job *job)
 {
     const cli_attention_options *o = job->options;
-    bo_attention_advice advice;
+    bo_attention_advice *advice;
     job->desc.causal = o->causal;
     job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
@@ -200,8 +200,9 @@ int cli_attention_advise(cli_attention_job *job)
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     if (job->session->common.json)
-        json_advice(job, &advice);
+        json_advice(job, advice);
     else
-        print_advice(job, &advice);
+        print_advice(job, advice);
+    bo_attention_advice_destroy(advice);
     return CLI_DONE;
 }

@@ -58,12 +58,12 @@ static bool fit_to_data(cli_attention_job *job)
     if (cli_attention_calibrates(d)) return calibrate(job);
     if (job->options->propose)
         return cli_attention_ok(
-            job, bo_dark_propose(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, &job->dark));
+            job, bo_attention_propose(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, &job->dark));
     if (!job->options->whiten) return true;
     job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
     job->inputs.m = job->own_m;
     return cli_attention_ok(
-        job, bo_dark_whiten(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, 0, job->own_m));
+        job, bo_attention_whiten(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, 0, job->own_m));
 }
 
 static bool prepare(cli_attention_job *job)

@@ -70,7 +70,7 @@ typedef struct cli_attention_job {
     float *out;
     double seconds; /* of the forward pass */
     size_t zeros;   /* queries whose output is 0 for want of a weight */
-    bo_dark_report dark;
+    bo_proposal_report dark;
     bo_calibration_report calibration;
     bo_solves solves;
     bo_attention_accuracy error;

@@ -85,7 +85,7 @@ static void json_plan(cli_json *json, const cli_attention_job *job)
     cli_json_end(json);
 }
 
-static void json_dark(cli_json *json, const bo_dark_report *dark)
+static void json_dark(cli_json *json, const bo_proposal_report *dark)
 {
     cli_json_object(json, "propose");
     cli_json_add_count(json, "key_head", dark->key_head);

@@ -203,7 +203,7 @@ static const char *yes(bool value)
     return value ? "yes" : "no";
 }
 
-static void print_dark(const bo_dark_report *dark)
+static void print_dark(const bo_proposal_report *dark)
 {
     printf("Proposal    frequencies drawn for these queries and keys; key head %zu is the hardest\n", dark->key_head);
     printf("  %-34s%s to %s\n", "eigenvalues of the second moment", cli_significant(dark->smallest, 4).s,

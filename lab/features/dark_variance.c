@@ -86,8 +86,8 @@ static bo_status make_law(trial *t, sampling law)
     const float *q = t->seen, *k = t->seen + SEEN * t->dim;
     draw_rows(t, 2 * SEEN, false, t->seen);
     for (size_t i = 0; i < t->dim; i++) t->m[i * t->dim + i] = 1;
-    if (law == OPTIMAL) return bo_dark_propose(context, t->attention, &shape, q, k, NULL);
-    return law == WHITENED ? bo_dark_whiten(context, t->attention, &shape, q, k, 0, t->m) : BO_OK;
+    if (law == OPTIMAL) return bo_attention_propose(context, t->attention, &shape, q, k, NULL);
+    return law == WHITENED ? bo_attention_whiten(context, t->attention, &shape, q, k, 0, t->m) : BO_OK;
 }
 
 static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double *lambda, size_t frequencies, trial *t)

@@ -333,12 +333,19 @@ static bo_status look(bo_context *context, const bo_call *call, const float *q, 
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-enum { HYBRIDS = 3 }; /* maps that are tried with a window */
+enum { HYBRIDS = 3, MOST_MAPS = 16 }; /* maps that are tried with a window, and in all */
 
 typedef struct rows {
-    bo_row row[BO_ADVICE_MAPS];
+    bo_row row[MOST_MAPS];
     size_t count;
 } rows;
+
+/* Advice and what it points to, in one block of memory. */
+typedef struct advice_block {
+    bo_attention_advice advice; /* first: what the caller frees */
+    bo_attention_advice_map maps[MOST_MAPS];
+    char reason[512];
+} advice_block;
 
 /* Numbers in a state of one head. */
 static double state_size(const bo_row *r)
@@ -402,62 +409,65 @@ static bo_status try_hybrids(bo_trials *t, const bo_call *call, const float *q, 
 
 /* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
-static void say(bo_attention_advice *a, const char *format, ...) BO_PRINTF(2, 3);
-static void say(bo_attention_advice *a, const char *format, ...)
+static void say(advice_block *out, const char *format, ...) BO_PRINTF(2, 3);
+static void say(advice_block *out, const char *format, ...)
 {
-    size_t used = strlen(a->reason);
+    size_t used = strlen(out->reason);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(a->reason + used, sizeof a->reason - used, format, arguments);
+    vsnprintf(out->reason + used, sizeof out->reason - used, format, arguments);
     va_end(arguments);
 }
 
-static void explain(const bo_trials *t, bool infinite, const bo_row *best, bo_attention_advice *a)
+static void explain(const bo_trials *t, bool infinite, const bo_row *best, advice_block *out)
 {
     const bo_advice_candidate *c = best->candidate;
+    const bo_attention_advice *a = &out->advice;
     char window[64] = "";
     if (best->desc.window)
         snprintf(window, sizeof window, "a window of %zu keys (%s) and ", best->desc.window,
                  bo_attention_kind_name(best->desc.kind));
     if (a->reachable)
-        say(a, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
+        say(out, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
             c->why[0] - 'a' + 'A', c->why + 1);
     else if (isfinite(best->error))
-        say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s%s with an error of %.2g. Here ",
+        say(out, "none: %zu features do not reach an error of %.2g; the nearest is %s%s with an error of %.2g. Here ",
             t->most, a->target, window, c->name, best->error);
     else
-        say(a, "none: %zu features do not reach an error of %.2g, nor anything near it. Here ", t->most, a->target);
-    say(a, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
+        say(out, "none: %zu features do not reach an error of %.2g, nor anything near it. Here ", t->most, a->target);
+    say(out, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
     if (infinite)
-        say(a,
+        say(out,
             ", and on Gaussian data plain positive features have infinite variance from eigenvalues of 1/6 on "
             "(here %.2g)",
             a->largest);
-    say(a, ".");
+    say(out, ".");
     if (a->reachable) return;
-    say(a, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
-    if (a->entropy_share < 0.5) say(a, ", exact attention (it is concentrated on few keys here)");
-    say(a, ".");
+    say(out, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
+    if (a->entropy_share < 0.5) say(out, ", exact attention (it is concentrated on few keys here)");
+    say(out, ".");
 }
 
-static void tell(const rows *all, bo_attention_advice *out)
+static void tell(const rows *all, advice_block *out)
 {
     for (size_t i = 0; i < all->count; i++) {
         const bo_row *row = &all->row[i];
-        out->maps[i].desc = row->desc;
-        out->maps[i].features = row->features;
-        out->maps[i].most = row->most;
-        out->maps[i].error = row->error;
-        out->maps[i].predicted = row->predicted;
+        out->maps[i] = (bo_attention_advice_map){.desc = row->desc,
+                                                 .features = row->features,
+                                                 .most = row->most,
+                                                 .error = row->error,
+                                                 .predicted = row->predicted};
     }
-    out->map_count = all->count;
-    out->reachable = all->row[0].features != 0;
+    out->advice.maps = out->maps;
+    out->advice.map_count = all->count;
+    out->advice.reason = out->reason;
+    out->advice.reachable = all->row[0].features != 0;
 }
 
 /* ---- the call ---------------------------------------------------------------------------------------------------- */
 
 static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, const float *k, const float *v,
-                         bool infinite, bo_attention_advice *out)
+                         bool infinite, advice_block *out)
 {
     rows *all = bo_alloc(t->context, 1, sizeof *all, "what was tried");
     if (!all) return BO_MEMORY;
@@ -472,8 +482,9 @@ static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, cons
 }
 
 static bo_status advise(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                        uint64_t seed, size_t most, bo_attention_advice *out)
+                        uint64_t seed, size_t most, advice_block *block)
 {
+    bo_attention_advice *out = &block->advice;
     bool infinite = false;
     bo_trials t = {
         .context = context, .base = &call->attention->desc, .seed = seed, .target = out->target, .most = BO_FEWEST};
@@ -483,7 +494,7 @@ static bo_status advise(bo_context *context, const bo_call *call, const float *q
     if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_FEW_QUERIES, &t.few);
     if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_MANY_QUERIES, &t.many);
     if (status == BO_OK) bo_survey_entropy(&t.many, &out->entropy, &out->entropy_share);
-    if (status == BO_OK) status = try_all(&t, call, q, k, v, infinite, out);
+    if (status == BO_OK) status = try_all(&t, call, q, k, v, infinite, block);
     bo_survey_free(&t.few);
     bo_survey_free(&t.many);
     return status;
@@ -502,25 +513,21 @@ static bo_status check(bo_context *context, const bo_attention_desc *desc, const
         return bo_fail(context, BO_INVALID, "advice: target must be positive (0: 0.1), found %g", target);
     if (most != 0 && most < BO_FEWEST)
         return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", BO_FEWEST, most);
+    BO_TRY(bo_check_reserved(context, "bo_attention_desc", desc->reserved));
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "advice needs keys; the shape has none");
     return BO_OK;
 }
 
-bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
-                              const float *q, const float *k, const float *v, double target, size_t most,
-                              bo_attention_advice *out)
+static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
+                           const float *q, const float *k, const float *v, size_t most, advice_block *out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "advice: there is nowhere to put it");
-    memset(out, 0, sizeof *out);
-    BO_TRY(check(context, desc, shape, q, k, target, most));
-    out->target = target > 0 ? target : 0.1;
-    bo_attention_desc plain = {.kind = BO_ATTENTION_EXACT,
-                               .heads = desc->heads,
-                               .key_heads = desc->key_heads,
-                               .dim = desc->dim,
-                               .value_dim = desc->value_dim,
-                               .causal = desc->causal,
-                               .scale = desc->scale};
+    const bo_attention_desc plain = {.kind = BO_ATTENTION_EXACT,
+                                     .heads = desc->heads,
+                                     .key_heads = desc->key_heads,
+                                     .dim = desc->dim,
+                                     .value_dim = desc->value_dim,
+                                     .causal = desc->causal,
+                                     .scale = desc->scale};
     bo_attention *exact;
     bo_geometry geometry;
     BO_TRY(bo_attention_create(context, &plain, &exact));
@@ -532,4 +539,27 @@ bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc
     }
     bo_attention_destroy(exact);
     return status;
+}
+
+bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
+                              const float *q, const float *k, const float *v, double target, size_t most,
+                              bo_attention_advice **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "advice: there is nowhere to put it");
+    *out = NULL;
+    BO_TRY(check(context, desc, shape, q, k, target, most));
+    advice_block *block = bo_alloc(context, 1, sizeof *block, "advice");
+    if (!block) return BO_MEMORY;
+    block->advice.target = target > 0 ? target : 0.1;
+    const bo_status status = advise_on(context, desc, shape, q, k, v, most, block);
+    if (status == BO_OK)
+        *out = &block->advice;
+    else
+        bo_free(block);
+    return status;
+}
+
+void bo_attention_advice_destroy(bo_attention_advice *advice)
+{
+    bo_free(advice);
 }

@@ -199,6 +199,7 @@ static bo_status check_batch(bo_context *context, const bo_calibration *c, const
                        : !in    ? "inputs are"
                        : !in->q ? "queries are"
                                 : "keys are");
+    BO_TRY(bo_check_reserved(context, "bo_attention_inputs", in->reserved));
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "calibration needs keys; found a shape without");
     return BO_OK;
 }

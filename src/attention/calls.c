@@ -281,6 +281,7 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
     if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
+    BO_TRY(bo_check_reserved(context, "bo_attention_gradients", g->reserved));
     if (call->attention->features && !bo_features_differentiable(call->attention->features[0]))
         return bo_fail(context, BO_UNSUPPORTED, "attention: the custom map has no custom_backward");
     bool taped = call->queries_total || geometry->tape_states;

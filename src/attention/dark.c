@@ -123,8 +123,8 @@ static bo_status whiten(bo_context *context, const bo_call *call, const float *q
     return status;
 }
 
-bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                         const float *q, const float *k, double amount, float *m)
+bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                              const float *q, const float *k, double amount, float *m)
 {
     if (!attention) return bo_fail(context, BO_INVALID, "whitening: the attention is NULL");
     if (!(attention->traits & BO_TRAIT_MATRIX))
@@ -199,7 +199,7 @@ static bo_status extremes(bo_context *context, size_t dim, const both *m, double
 
 /* Keeps what is said of the key head with the largest eigenvalue; clipped eigenvalues are counted over all. */
 static bo_status report_head(bo_context *context, const bo_call *call, const float *q, const float *k, size_t first,
-                             size_t count, const both *m, const bo_law *law, bo_dark_report *report)
+                             size_t count, const both *m, const bo_law *law, bo_proposal_report *report)
 {
     const bo_attention_desc *desc = &call->attention->desc;
     double smallest, largest, normal_q, normal_k;
@@ -209,22 +209,22 @@ static bo_status report_head(bo_context *context, const bo_call *call, const flo
     bo_side queries = bo_side_queries(call, q, first, count), keys = bo_side_keys(call, k, first, count);
     BO_TRY(normality(context, &queries, desc->scale, &m->q, &normal_q));
     BO_TRY(normality(context, &keys, desc->scale, &m->k, &normal_k));
-    *report = (bo_dark_report){.key_head = first,
-                               .largest = largest,
-                               .smallest = smallest,
-                               .mean_share = bo_second_moments_mean_share(desc->dim, &m->q, &m->k),
-                               .mismatch = mismatch(desc->dim, m),
-                               .normality = fmax(normal_q, normal_k),
-                               .isotropic_finite = law->isotropic_finite,
-                               .proposal_finite = law->proposal_finite,
-                               .clipped = report->clipped,
-                               .log_gain = law->log_gain};
+    *report = (bo_proposal_report){.key_head = first,
+                                   .largest = largest,
+                                   .smallest = smallest,
+                                   .mean_share = bo_second_moments_mean_share(desc->dim, &m->q, &m->k),
+                                   .mismatch = mismatch(desc->dim, m),
+                                   .normality = fmax(normal_q, normal_k),
+                                   .isotropic_finite = law->isotropic_finite,
+                                   .proposal_finite = law->proposal_finite,
+                                   .clipped = report->clipped,
+                                   .log_gain = law->log_gain};
     return BO_OK;
 }
 
 /* With one draw for all key heads, one law. */
 static bo_status make_laws(bo_context *context, const bo_call *call, const float *q, const float *k, size_t maps,
-                           bo_law *laws, bo_dark_report *report)
+                           bo_law *laws, bo_proposal_report *report)
 {
     const bo_attention_desc *desc = &call->attention->desc;
     size_t count = desc->key_heads / maps;
@@ -260,7 +260,7 @@ static bo_status use_laws(bo_context *context, bo_attention *attention, size_t m
     return BO_OK;
 }
 
-static void warn(bo_context *context, const bo_dark_report *r)
+static void warn(bo_context *context, const bo_proposal_report *r)
 {
     if (r->clipped)
         bo_log(
@@ -297,10 +297,10 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
     return BO_OK;
 }
 
-bo_status bo_dark_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape, const float *q,
-                          const float *k, bo_dark_report *out)
+bo_status bo_attention_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
+                               const float *q, const float *k, bo_proposal_report *out)
 {
-    bo_dark_report report = {0};
+    bo_proposal_report report = {0};
     BO_TRY(check_proposal(context, attention));
     BO_TRY(check_arrays(context, "a proposal", shape, q, k));
     size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;

@@ -247,6 +247,7 @@ static bo_status resolve_mapless(bo_context *context, bo_attention_desc *d)
 bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *desc, bo_attention_desc *out)
 {
     bo_attention_desc d = *desc;
+    BO_TRY(bo_check_reserved(context, "bo_attention_desc", d.reserved));
     if ((unsigned)d.kind >= BO_ATTENTION_COUNT) REFUSE("no kind with number %d", (int)d.kind);
     if ((unsigned)d.proposal >= BO_PROPOSAL_COUNT) REFUSE("no proposal with number %d", (int)d.proposal);
     BO_TRY(resolve_sizes(context, &d));

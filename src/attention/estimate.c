@@ -87,6 +87,7 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
     *out = (bo_geometry){.work = work};
     if (!attention || !shape)
         return bo_fail(context, BO_INVALID, "attention: the %s is NULL", attention ? "shape" : "attention");
+    BO_TRY(bo_check_reserved(context, "bo_attention_shape", shape->reserved));
     if (shape->key_lengths && !shape->lengths)
         return bo_fail(context, BO_INVALID, "attention: key_lengths are given but lengths are not");
     if (shape->key_tokens && shape->lengths)

@@ -58,6 +58,7 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
 {
     const bo_attention_desc *d = &attention->desc;
     if (!in) REFUSE("the inputs are NULL");
+    BO_TRY(bo_check_reserved(context, "bo_attention_inputs", in->reserved));
     if (!in->q && !no_queries) REFUSE("q is NULL");
     if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
     if (!no_keys && keys_total && (!in->k || !in->v)) REFUSE("%s is NULL", in->k ? "v" : "k");

@@ -12,27 +12,32 @@ static void statistics_of_the_data(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(0.8);
-    bo_attention_advice a = advise(context, d, false, 0, 64);
+    bo_attention_advice *a = advise(context, d, false, 0, 64);
     double lambda = 0.64 / DIM, spread = sqrt(16 / 450.0);
-    assert_close(a.query_norm, 0.8, 0.03);
-    assert_close(a.key_norm, 0.8, 0.03);
-    assert_true(a.largest > lambda && a.largest < lambda * (1 + spread) * (1 + spread));
-    assert_true(a.smallest < lambda && a.smallest > lambda * (1 - spread) * (1 - spread));
-    assert_true(a.effective > 0.9 * DIM && a.effective <= DIM);
-    assert_true(a.entropy_share > 0.9 && a.entropy_share < 1 && a.entropy < log(TOKENS));
-    assert_close(a.target, 0.1, 0);
+    assert_close(a->query_norm, 0.8, 0.03);
+    assert_close(a->key_norm, 0.8, 0.03);
+    assert_true(a->largest > lambda && a->largest < lambda * (1 + spread) * (1 + spread));
+    assert_true(a->smallest < lambda && a->smallest > lambda * (1 - spread) * (1 - spread));
+    assert_true(a->effective > 0.9 * DIM && a->effective <= DIM);
+    assert_true(a->entropy_share > 0.9 && a->entropy_share < 1 && a->entropy < log(TOKENS));
+    assert_close(a->target, 0.1, 0);
 
     memset(d->q, 0, sizeof d->q); /* the same weight for every key: log of their number */
+    bo_attention_advice_destroy(a);
     a = advise(context, d, false, 0, 64);
-    assert_close(a.entropy, log(TOKENS), 1e-12);
-    assert_close(a.entropy_share, 1, 1e-12);
+    assert_close(a->entropy, log(TOKENS), 1e-12);
+    assert_close(a->entropy_share, 1, 1e-12);
+    bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0, 64);
-    assert_close(a.entropy_share, 1, 1e-12);
-    assert_true(a.entropy < log(TOKENS));
+    assert_close(a->entropy_share, 1, 1e-12);
+    assert_true(a->entropy < log(TOKENS));
+    bo_attention_advice_destroy(a);
     free(d);
 
     d = make_data(20); /* one key takes all */
-    assert_true(advise(context, d, false, 0, 64).entropy_share < 0.1);
+    a = advise(context, d, false, 0, 64);
+    assert_true(a->entropy_share < 0.1);
+    bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }
@@ -45,15 +50,17 @@ static void numbers_out_of_bounds_promise_nothing(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(1e6);
-    bo_attention_advice a = advise(context, d, true, 0.1, 32);
-    assert_false(a.reachable);
-    assert_null(strstr(a.reason, "nan"));
-    assert_null(strstr(a.reason, "inf "));
-    for (size_t i = 0; i < a.map_count; i++)
-        assert_true(i == 0 || a.maps[i - 1].error <= a.maps[i].error); /* false of NaN */
+    bo_attention_advice *a = advise(context, d, true, 0.1, 32);
+    assert_false(a->reachable);
+    assert_null(strstr(a->reason, "nan"));
+    assert_null(strstr(a->reason, "inf "));
+    for (size_t i = 0; i < a->map_count; i++)
+        assert_true(i == 0 || a->maps[i - 1].error <= a->maps[i].error); /* false of NaN */
     memset(d->v, 0, sizeof d->v);
+    bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0.1, 32);
-    for (size_t i = 0; i < a.map_count; i++) assert_true(a.maps[i].error == 0 || a.maps[i].error == INFINITY);
+    for (size_t i = 0; i < a->map_count; i++) assert_true(a->maps[i].error == 0 || a->maps[i].error == INFINITY);
+    bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }
@@ -69,19 +76,20 @@ static void best_comes_first(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(1);
-    bo_attention_advice a = advise(context, d, true, 0.1, 512);
-    assert_true(a.maps[0].features > 0);
+    bo_attention_advice *a = advise(context, d, true, 0.1, 512);
+    assert_true(a->maps[0].features > 0);
     bool differ = false;
-    for (size_t i = 1; i < a.map_count; i++) {
-        size_t before = a.maps[i - 1].features, now = a.maps[i].features;
+    for (size_t i = 1; i < a->map_count; i++) {
+        size_t before = a->maps[i - 1].features, now = a->maps[i].features;
         assert_true(before || !now);
-        if (before && now) assert_true(state_size(&a, i - 1) <= state_size(&a, i));
+        if (before && now) assert_true(state_size(a, i - 1) <= state_size(a, i));
         differ |= before != now;
-        if (!before || (now && state_size(&a, i - 1) == state_size(&a, i)))
-            assert_true(a.maps[i - 1].error <= a.maps[i].error);
-        assert_true(a.maps[i].most <= 512);
+        if (!before || (now && state_size(a, i - 1) == state_size(a, i)))
+            assert_true(a->maps[i - 1].error <= a->maps[i].error);
+        assert_true(a->maps[i].most <= 512);
     }
     assert_true(differ); /* there was something to sort */
+    bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }
@@ -93,10 +101,10 @@ static void every_kind_is_tried(void **state)
     bo_context *context = test_context(2);
     data *d = make_data(0.5);
     for (int i = 0; i < 2; i++) {
-        bo_attention_advice a = advise(context, d, true, 0.3, i ? 8192 : 128); /* 153 and 4845 monomials */
+        bo_attention_advice *a = advise(context, d, true, 0.3, i ? 8192 : 128); /* 153 and 4845 monomials */
         size_t proposals[BO_PROPOSAL_COUNT] = {0}, kinds[BO_ATTENTION_COUNT] = {0}, chosen = 0, degrees[5] = {0};
-        for (size_t m = 0; m < a.map_count; m++) {
-            const bo_attention_desc *desc = &a.maps[m].desc;
+        for (size_t m = 0; m < a->map_count; m++) {
+            const bo_attention_desc *desc = &a->maps[m].desc;
             proposals[desc->proposal]++;
             kinds[desc->kind]++;
             chosen += desc->features.sampling == BO_SAMPLING_OPTIMAL;
@@ -106,6 +114,7 @@ static void every_kind_is_tried(void **state)
         assert_true(chosen >= 1 && kinds[BO_ATTENTION_RFA] == 1 && kinds[BO_ATTENTION_HYBRID] == 3);
         assert_int_equal(kinds[BO_ATTENTION_LINEAR], i ? 3 : 0);
         if (i) assert_true(degrees[0] == 1 && degrees[2] == 1 && degrees[4] == 1);
+        bo_attention_advice_destroy(a);
     }
     free(d);
     bo_context_destroy(context);
@@ -117,37 +126,42 @@ static void none_is_said_plainly(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(6);
-    bo_attention_advice a = advise(context, d, true, 0.1, 1000);
-    assert_false(a.reachable);
-    assert_true(a.largest > 1 / 6.0);
-    assert_int_equal(strncmp(a.reason, "none", 4), 0);
-    assert_non_null(strstr(a.reason, "1/6"));
-    assert_non_null(strstr(a.reason, "norm"));
-    assert_non_null(strstr(a.reason, "few keys"));
-    assert_true(strlen(a.reason) < sizeof a.reason - 1 && a.reason[strlen(a.reason) - 1] == '.'); /* it fits */
-    for (size_t i = 0; i < a.map_count; i++) {
-        const bo_attention_desc *desc = &a.maps[i].desc;
-        assert_int_equal(a.maps[i].features, 0);
-        assert_int_equal(a.maps[i].most,
+    bo_attention_advice *a = advise(context, d, true, 0.1, 1000);
+    assert_false(a->reachable);
+    assert_true(a->largest > 1 / 6.0);
+    assert_int_equal(strncmp(a->reason, "none", 4), 0);
+    assert_non_null(strstr(a->reason, "1/6"));
+    assert_non_null(strstr(a->reason, "norm"));
+    assert_non_null(strstr(a->reason, "few keys"));
+    assert_true(strlen(a->reason) < 511 && a->reason[strlen(a->reason) - 1] == '.'); /* it fits */
+    for (size_t i = 0; i < a->map_count; i++) {
+        const bo_attention_desc *desc = &a->maps[i].desc;
+        assert_int_equal(a->maps[i].features, 0);
+        assert_int_equal(a->maps[i].most,
                          desc->features.degree || desc->features.kernel == BO_KERNEL_TAYLOR ? 153 : 512);
-        assert_true(a.maps[i].error > 0.1);
+        assert_true(a->maps[i].error > 0.1);
         /* denominators near 0 */
-        assert_true(isfinite(a.maps[i].error) || desc->features.function == BO_FUNCTION_SINCOS);
-        assert_true(isnan(a.maps[i].predicted) || a.maps[i].predicted > 512);
-        if (desc->kind == BO_ATTENTION_RFA) assert_true(a.maps[i].predicted == INFINITY);
+        assert_true(isfinite(a->maps[i].error) || desc->features.function == BO_FUNCTION_SINCOS);
+        assert_true(isnan(a->maps[i].predicted) || a->maps[i].predicted > 512);
+        if (desc->kind == BO_ATTENTION_RFA) assert_true(a->maps[i].predicted == INFINITY);
     }
-    assert_null(strstr(advise(context, d, false, 0.1, 64).reason, "window")); /* which causal attention alone has */
+    bo_attention_advice_destroy(a);
+    a = advise(context, d, false, 0.1, 64);
+    assert_null(strstr(a->reason, "window")); /* which causal attention alone has */
     free(d);
     d = make_data(1.2); /* too few features, but a finite variance: another reason */
+    bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0.02, 16);
-    assert_false(a.reachable);
-    assert_null(strstr(a.reason, "1/6"));
+    assert_false(a->reachable);
+    assert_null(strstr(a->reason, "1/6"));
     /* Eigenvalues as large, but of a mean that is the same for all: no variance is infinite, and nothing says so. */
     for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] += 3;
     for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] -= 3;
+    bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0.02, 16);
-    assert_true(a.largest > 1);
-    assert_null(strstr(a.reason, "1/6"));
+    assert_true(a->largest > 1);
+    assert_null(strstr(a->reason, "1/6"));
+    bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }
@@ -167,8 +181,8 @@ static void windows_are_measured(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(2.2);
-    bo_attention_advice a = advise(context, d, true, 0.02, 64);
-    assert_true(!a.reachable && least_error(&a, true) > 0.5 * least_error(&a, false));
+    bo_attention_advice *a = advise(context, d, true, 0.02, 64);
+    assert_true(!a->reachable && least_error(a, true) > 0.5 * least_error(a, false));
     for (size_t n = 0; n < TOKENS; n++) /* one large coordinate turns with time: neighbors are alike */
         for (size_t h = 0; h < HEADS; h++)
             for (size_t j = 0; j < 2; j++) {
@@ -176,13 +190,15 @@ static void windows_are_measured(void **state)
                 d->q[(h * TOKENS + n) * DIM + j] = turned;
                 if (h < KEY_HEADS) d->k[(h * TOKENS + n) * DIM + j] = turned;
             }
+    bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0.02, 64);
     float *exact = softmax_of(context, d, true);
-    assert_int_equal(a.maps[0].desc.kind, BO_ATTENTION_HYBRID);
-    double found = follow(context, d, d, &a.maps[0].desc, exact);
-    if (!(least_error(&a, true) < 0.5 * least_error(&a, false) && fabs(a.maps[0].error - found) < 0.4 * found))
-        fail_msg("a window has an error of %g, found %g; %s", a.maps[0].error, found, a.reason);
-    assert_non_null(strstr(a.reason, "hybrid"));
+    assert_int_equal(a->maps[0].desc.kind, BO_ATTENTION_HYBRID);
+    double found = follow(context, d, d, &a->maps[0].desc, exact);
+    if (!(least_error(a, true) < 0.5 * least_error(a, false) && fabs(a->maps[0].error - found) < 0.4 * found))
+        fail_msg("a window has an error of %g, found %g; %s", a->maps[0].error, found, a->reason);
+    assert_non_null(strstr(a->reason, "hybrid"));
+    bo_attention_advice_destroy(a);
     free(exact);
     free(d);
     bo_context_destroy(context);
@@ -200,15 +216,16 @@ static void the_proposal_helps_where_it_should(void **state)
         for (size_t j = 0; j < 2; j++) d->q[r * DIM + j] = (float)(each * bo_rng_normal(&rng));
     for (size_t r = 0; r < KEY_HEADS * TOKENS; r++)
         for (size_t j = 0; j < 2; j++) d->k[r * DIM + j] = (float)(each * bo_rng_normal(&rng));
-    bo_attention_advice a = advise(context, d, false, 0.1, 256);
+    bo_attention_advice *a = advise(context, d, false, 0.1, 256);
     double plain = 0, proposed = 0;
-    for (size_t i = 0; i < a.map_count; i++) {
-        const bo_attention_desc *desc = &a.maps[i].desc;
-        if (desc->features.function != BO_FUNCTION_POSITIVE || isnan(a.maps[i].predicted)) continue;
-        if (desc->proposal == BO_PROPOSAL_GAUSSIAN) proposed = a.maps[i].predicted;
-        if (desc->proposal == BO_PROPOSAL_NONE) plain = a.maps[i].predicted;
+    for (size_t i = 0; i < a->map_count; i++) {
+        const bo_attention_desc *desc = &a->maps[i].desc;
+        if (desc->features.function != BO_FUNCTION_POSITIVE || isnan(a->maps[i].predicted)) continue;
+        if (desc->proposal == BO_PROPOSAL_GAUSSIAN) proposed = a->maps[i].predicted;
+        if (desc->proposal == BO_PROPOSAL_NONE) plain = a->maps[i].predicted;
     }
-    assert_true(a.largest > 0.2 && proposed > 0 && plain > 5 * proposed);
+    assert_true(a->largest > 0.2 && proposed > 0 && plain > 5 * proposed);
+    bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }
@@ -225,9 +242,10 @@ static void random_values_and_other_shapes(void **state)
                                    {.sequences = 1, .tokens = 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         bo_attention_desc desc = desc_of(!shapes[i].key_tokens);
-        bo_attention_advice a;
+        bo_attention_advice *a;
         assert_ok(context, bo_attention_advise(context, &desc, &shapes[i], d->q, d->k, NULL, 0.3, 512, &a));
-        assert_true(a.reachable);
+        assert_true(a->reachable);
+        bo_attention_advice_destroy(a);
     }
     free(d);
     bo_context_destroy(context);
@@ -237,20 +255,20 @@ static void threads_do_not_matter(void **state)
 {
     (void)state;
     data *d = make_data(0.9);
-    bo_attention_advice a[2];
-    memset(a, 0, sizeof a);
+    bo_attention_advice *a[2] = {NULL};
     for (int i = 0; i < 2; i++) {
         bo_context *context = test_context(i ? 3 : 1);
         a[i] = advise(context, d, true, 0.1, 256);
         bo_context_destroy(context);
     }
-    assert_string_equal(a[0].reason, a[1].reason);
-    assert_int_equal(a[0].map_count, a[1].map_count);
-    for (size_t i = 0; i < a[0].map_count; i++) {
-        assert_int_equal(a[0].maps[i].features, a[1].maps[i].features);
-        assert_memory_equal(&a[0].maps[i].error, &a[1].maps[i].error, sizeof(double));
-        assert_memory_equal(&a[0].maps[i].predicted, &a[1].maps[i].predicted, sizeof(double));
+    assert_string_equal(a[0]->reason, a[1]->reason);
+    assert_int_equal(a[0]->map_count, a[1]->map_count);
+    for (size_t i = 0; i < a[0]->map_count; i++) {
+        assert_int_equal(a[0]->maps[i].features, a[1]->maps[i].features);
+        assert_memory_equal(&a[0]->maps[i].error, &a[1]->maps[i].error, sizeof(double));
+        assert_memory_equal(&a[0]->maps[i].predicted, &a[1]->maps[i].predicted, sizeof(double));
     }
+    for (int i = 0; i < 2; i++) bo_attention_advice_destroy(a[i]); /* after its context */
     free(d);
 }
 
@@ -260,11 +278,13 @@ static void nonsense_is_refused(void **state)
     bo_context *context = test_context(1);
     data *d = make_data(0.9);
     bo_attention_desc desc = desc_of(true), wrong = desc;
-    bo_attention_advice a;
+    bo_attention_advice *a = (bo_attention_advice *)d;
     bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 5, .no_keys = true},
                        cross = {.sequences = 1, .tokens = 5, .key_tokens = 7};
     assert_fails(context, BO_INVALID, "descriptor",
                  bo_attention_advise(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
+    assert_null(a);
+    bo_attention_advice_destroy(a);
     assert_fails(context, BO_INVALID, "shape", bo_attention_advise(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "queries",
                  bo_attention_advise(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
@@ -283,6 +303,9 @@ static void nonsense_is_refused(void **state)
                  bo_attention_advise(context, &desc, &cross, d->q, d->k, NULL, 0, 0, &a));
     wrong.key_heads = 3;
     assert_fails(context, BO_INVALID, "key_heads",
+                 bo_attention_advise(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+    wrong = desc, wrong.reserved[1] = 1;
+    assert_fails(context, BO_INVALID, "bo_attention_desc",
                  bo_attention_advise(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
     d->v[3] = INFINITY;
     assert_fails(context, BO_NUMERIC, "v is inf at sequence 0, head 0, token 0, column 3",
@@ -307,9 +330,13 @@ static bo_status use(bo_context *context, const data *d, int part)
     bo_attention_desc desc = {.heads = 1, .dim = DIM, .value_dim = VALUES, .causal = true};
     bo_attention *attention = NULL;
     bo_attention_accuracy error;
-    bo_attention_advice advice;
+    bo_attention_advice *advice;
     float m[DIM * DIM], log_gate[FEW];
-    if (part == 0) return bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 16, &advice);
+    if (part == 0) {
+        BO_TRY(bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 16, &advice));
+        bo_attention_advice_destroy(advice);
+        return BO_OK;
+    }
     if (part == 1) {
         BO_TRY(bo_gate_forward(context, FEW, DIM, 1, d->q, d->k, NULL, log_gate));
         return bo_gate_backward(context, FEW, DIM, 1, d->q, d->k, log_gate, d->v, NULL, m, NULL);
@@ -318,8 +345,8 @@ static bo_status use(bo_context *context, const data *d, int part)
     desc.features.features = 16;
     BO_TRY(bo_attention_create(context, &desc, &attention));
     bo_status status = BO_OK;
-    if (part == 2) status = bo_dark_whiten(context, attention, &shape, d->q, d->k, 0, m);
-    if (part == 2 && status == BO_OK) status = bo_dark_propose(context, attention, &shape, d->q, d->k, NULL);
+    if (part == 2) status = bo_attention_whiten(context, attention, &shape, d->q, d->k, 0, m);
+    if (part == 2 && status == BO_OK) status = bo_attention_propose(context, attention, &shape, d->q, d->k, NULL);
     if (status == BO_OK) status = bo_attention_measure(context, attention, &shape, &in, NULL, 0, &error);
     bo_attention_destroy(attention);
     return status;

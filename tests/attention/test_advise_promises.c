@@ -13,22 +13,23 @@ static void promises_are_kept(void **state)
         for (size_t i = 0; with_mean && i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] += 2;
         for (int causal = 0; causal < 2; causal++) {
             float *exact = softmax_of(context, d, causal);
-            bo_attention_advice a = advise(context, d, causal, 0.15, 256);
+            bo_attention_advice *a = advise(context, d, causal, 0.15, 256);
             size_t kept = 0;
-            for (size_t i = 0; i < a.map_count; i++) {
-                const bo_attention_desc *desc = &a.maps[i].desc;
-                assert_true(!a.maps[i].features || a.maps[i].error <= a.target);
-                if (!a.maps[i].features) continue;
-                assert_int_equal(desc->features.features, a.maps[i].features);
+            for (size_t i = 0; i < a->map_count; i++) {
+                const bo_attention_desc *desc = &a->maps[i].desc;
+                assert_true(!a->maps[i].features || a->maps[i].error <= a->target);
+                if (!a->maps[i].features) continue;
+                assert_int_equal(desc->features.features, a->maps[i].features);
                 double found = follow(context, d, d, desc, exact);
-                if (!(found < 1.2 * a.target && fabs(found / a.maps[i].error - 1) < 0.4))
+                if (!(found < 1.2 * a->target && fabs(found / a->maps[i].error - 1) < 0.4))
                     fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_kind_name(desc->kind),
-                             bo_function_name(desc->features.function), a.maps[i].error, a.maps[i].features, found);
+                             bo_function_name(desc->features.function), a->maps[i].error, a->maps[i].features, found);
                 kept++;
             }
-            assert_true(a.reachable && a.maps[0].features > 0 && kept >= 8);
-            assert_null(strstr(a.reason, "none"));
-            assert_non_null(strstr(a.reason, "features"));
+            assert_true(a->reachable && a->maps[0].features > 0 && kept >= 8);
+            assert_null(strstr(a->reason, "none"));
+            assert_non_null(strstr(a->reason, "features"));
+            bo_attention_advice_destroy(a);
             free(exact);
         }
     }
@@ -77,10 +78,11 @@ static void errors_hold_on_other_data(void **state)
         for (uint64_t n = 0; n < PAIRS; n++) {
             data *d = data_of((shape_of_data)shape, sizes[shape], 2 * n);
             data *other = data_of((shape_of_data)shape, sizes[shape], 2 * n + 1);
-            bo_attention_advice a = advise(context, d, true, 0.1, 256);
+            bo_attention_advice *a = advise(context, d, true, 0.1, 256);
             float *exact = softmax_of(context, other, true);
-            assert_true(a.reachable);
-            ratios[n] = a.maps[0].error / follow(context, d, other, &a.maps[0].desc, exact);
+            assert_true(a->reachable);
+            ratios[n] = a->maps[0].error / follow(context, d, other, &a->maps[0].desc, exact);
+            bo_attention_advice_destroy(a);
             free(exact);
             free(d);
             free(other);
@@ -102,13 +104,14 @@ static void errors_are_those_of_three_draws(void **state)
     data *d = make_data(0.9);
     bo_attention_desc desc = {.heads = KEY_HEADS, .dim = DIM, .value_dim = VALUES, .causal = true};
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    bo_attention_advice a;
+    bo_attention_advice *a;
     desc.features.seed = 4;
     assert_ok(context, bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, 0.15, 256, &a));
     size_t looked_at = 0, windows = 0;
-    for (size_t i = 0; i < a.map_count; i++) {
-        const bo_attention_desc *found = &a.maps[i].desc;
-        if (!a.maps[i].features || found->proposal != BO_PROPOSAL_NONE || found->features.sampling != BO_SAMPLING_DRAWN)
+    for (size_t i = 0; i < a->map_count; i++) {
+        const bo_attention_desc *found = &a->maps[i].desc;
+        if (!a->maps[i].features || found->proposal != BO_PROPOSAL_NONE ||
+            found->features.sampling != BO_SAMPLING_DRAWN)
             continue; /* which see more rows of other sequences */
         windows += found->kind == BO_ATTENTION_HYBRID;
         bo_attention *attention;
@@ -121,12 +124,13 @@ static void errors_are_those_of_three_draws(void **state)
             squares += error.against_softmax * error.against_softmax / 3;
             worst = fmax(worst, error.against_softmax);
         }
-        assert_close(a.maps[i].error, sqrt(squares), 1e-4 * worst);
-        assert_true(worst <= a.target);
+        assert_close(a->maps[i].error, sqrt(squares), 1e-4 * worst);
+        assert_true(worst <= a->target);
         bo_attention_destroy(attention);
         looked_at++;
     }
     assert_true(looked_at >= 5 && windows >= 1);
+    bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }

@@ -42,12 +42,13 @@ static void windows_have_the_error_that_is_told(void **state)
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         data *d = drifting_data(seed);
         float *exact = softmax_of(context, d, true);
-        bo_attention_advice a = advise(context, d, true, 0.15, 128);
-        for (size_t i = 0; i < a.map_count; i++) {
-            const bo_attention_desc *desc = &a.maps[i].desc;
+        bo_attention_advice *a = advise(context, d, true, 0.15, 128);
+        for (size_t i = 0; i < a->map_count; i++) {
+            const bo_attention_desc *desc = &a->maps[i].desc;
             if (desc->kind != BO_ATTENTION_HYBRID) continue;
-            ratios[count++] = a.maps[i].error / follow(context, d, d, desc, exact);
+            ratios[count++] = a->maps[i].error / follow(context, d, d, desc, exact);
         }
+        bo_attention_advice_destroy(a);
         free(exact);
         free(d);
     }

@@ -268,7 +268,7 @@ static void whitening_whitens(void **state)
         float m[KEY_HEADS * DIM * DIM];
         double before, after, covariance[DIM * DIM];
         for (double amount = 0; amount < 2; amount += 1.5) {
-            assert_ok(context, bo_dark_whiten(context, attention, &whole, d->q, d->k, amount, m));
+            assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, amount, m));
             through(d, m + rank * DIM, rank, &before, &after, covariance);
             if (amount == 0) assert_close(after / before, 1, 1e-5);
             double level = amount == 0 ? covariance[0] : amount * amount;
@@ -295,7 +295,7 @@ static void low_rank_takes_the_leading_directions(void **state)
     for (size_t r = 0; r < KEY_HEADS * TOKENS; r++) d->k[r * DIM + 2] = (float)bo_rng_normal(&rng);
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 1, 1);
     float m[KEY_HEADS * DIM];
-    assert_ok(context, bo_dark_whiten(context, attention, &whole, d->q, d->k, 0, m));
+    assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, 0, m));
     for (size_t h = 0; h < KEY_HEADS; h++)
         for (size_t j = 0; j < DIM; j++) assert_close(fabs((double)m[h * DIM + j]), j == 2, 0.02);
     bo_attention_destroy(attention);
@@ -320,9 +320,9 @@ static void proposals_stay_unbiased(void **state)
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         bo_attention *attention = make_attention(context, seed % 2 ? BO_ATTENTION_FAVOR : BO_ATTENTION_DARK, 0, seed);
         float zx[FEATURES], zy[FEATURES];
-        bo_dark_report report;
+        bo_proposal_report report;
         bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows make a law too */
-        assert_ok(context, bo_dark_propose(context, attention, &shape, d->q, d->k, &report));
+        assert_ok(context, bo_attention_propose(context, attention, &shape, d->q, d->k, &report));
         const bo_features *map = bo_attention_features(attention, 0);
         assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, FEATURES));
         assert_ok(context, bo_features_apply(context, map, 1, y, DIM, zy, FEATURES));
@@ -365,11 +365,11 @@ static void proposals_stay_unbiased(void **state)
     bo_context_destroy(context);
 }
 
-static bo_dark_report report_of(bo_context *context, const data *d)
+static bo_proposal_report report_of(bo_context *context, const data *d)
 {
     bo_attention *attention = make_attention(context, BO_ATTENTION_FAVOR, 0, 1);
-    bo_dark_report report;
-    assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, &report));
+    bo_proposal_report report;
+    assert_ok(context, bo_attention_propose(context, attention, &whole, d->q, d->k, &report));
     bo_attention_destroy(attention);
     return report;
 }
@@ -380,7 +380,7 @@ static void the_report_tells_assumptions(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(bo_rng_normal, 0.5, 0.5, 0);
-    bo_dark_report r = report_of(context, d);
+    bo_proposal_report r = report_of(context, d);
     assert_close(r.normality, 1, 0.11);
     assert_true(r.mean_share < 0.01 && r.mismatch < 0.1 && r.clipped == 0);
     assert_true(r.proposal_finite && r.isotropic_finite && r.log_gain > 0 && isfinite(r.log_gain));
@@ -427,13 +427,13 @@ static void layouts_and_packing_say_the_same(void **state)
                        packed = {.sequences = 3, .lengths = lengths, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention *attention = make_attention(context, BO_ATTENTION_DARK, 0, 1);
     float m[3][KEY_HEADS * DIM * DIM];
-    bo_dark_report r[3];
-    assert_ok(context, bo_dark_whiten(context, attention, &whole, d->q, d->k, 0, m[0]));
-    assert_ok(context, bo_dark_whiten(context, attention, &other, t->q, t->k, 0, m[1]));
-    assert_ok(context, bo_dark_whiten(context, attention, &packed, t->q, t->k, 0, m[2]));
-    assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, &r[0]));
-    assert_ok(context, bo_dark_propose(context, attention, &other, t->q, t->k, &r[1]));
-    assert_ok(context, bo_dark_propose(context, attention, &packed, t->q, t->k, &r[2]));
+    bo_proposal_report r[3];
+    assert_ok(context, bo_attention_whiten(context, attention, &whole, d->q, d->k, 0, m[0]));
+    assert_ok(context, bo_attention_whiten(context, attention, &other, t->q, t->k, 0, m[1]));
+    assert_ok(context, bo_attention_whiten(context, attention, &packed, t->q, t->k, 0, m[2]));
+    assert_ok(context, bo_attention_propose(context, attention, &whole, d->q, d->k, &r[0]));
+    assert_ok(context, bo_attention_propose(context, attention, &other, t->q, t->k, &r[1]));
+    assert_ok(context, bo_attention_propose(context, attention, &packed, t->q, t->k, &r[2]));
     for (int i = 1; i < 3; i++) {
         for (size_t e = 0; e < KEY_HEADS * DIM * DIM; e++) assert_close((double)m[i][e], (double)m[0][e], 1e-5);
         assert_close(r[i].log_gain, r[0].log_gain, 1e-9);
@@ -455,7 +455,7 @@ static void states_from_before_no_longer_fit(void **state)
     void *bytes = malloc(bo_attention_state_bytes(attention));
     assert_ok(context, bo_attention_state_init(context, attention, bytes));
     assert_ok(context, bo_attention_state_check(context, attention, bytes));
-    assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
+    assert_ok(context, bo_attention_propose(context, attention, &whole, d->q, d->k, NULL));
     assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
     free(bytes);
     bo_attention_destroy(attention);
@@ -496,30 +496,31 @@ static void nonsense_is_refused(void **state)
                  *low = make_attention(context, BO_ATTENTION_DARK, 2, 1);
     float m[KEY_HEADS * DIM * DIM];
     bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
-    assert_fails(context, BO_INVALID, "favor", bo_dark_whiten(context, favor, &whole, d->q, d->k, 0, m));
-    assert_fails(context, BO_INVALID, "-1", bo_dark_whiten(context, dark, &whole, d->q, d->k, -1, m));
-    assert_fails(context, BO_INVALID, "nan", bo_dark_whiten(context, dark, &whole, d->q, d->k, NAN, m));
-    assert_fails(context, BO_INVALID, "keys are NULL", bo_dark_whiten(context, dark, &whole, d->q, NULL, 0, m));
-    assert_fails(context, BO_INVALID, "needs keys", bo_dark_whiten(context, dark, &no_keys, d->q, d->k, 0, m));
-    assert_fails(context, BO_INVALID, "rank 2", bo_dark_propose(context, low, &whole, d->q, d->k, NULL));
-    assert_fails(context, BO_INVALID, "shape is NULL", bo_dark_propose(context, dark, NULL, d->q, d->k, NULL));
+    assert_fails(context, BO_INVALID, "favor", bo_attention_whiten(context, favor, &whole, d->q, d->k, 0, m));
+    assert_fails(context, BO_INVALID, "-1", bo_attention_whiten(context, dark, &whole, d->q, d->k, -1, m));
+    assert_fails(context, BO_INVALID, "nan", bo_attention_whiten(context, dark, &whole, d->q, d->k, NAN, m));
+    assert_fails(context, BO_INVALID, "keys are NULL", bo_attention_whiten(context, dark, &whole, d->q, NULL, 0, m));
+    assert_fails(context, BO_INVALID, "needs keys", bo_attention_whiten(context, dark, &no_keys, d->q, d->k, 0, m));
+    assert_fails(context, BO_INVALID, "rank 2", bo_attention_propose(context, low, &whole, d->q, d->k, NULL));
+    assert_fails(context, BO_INVALID, "shape is NULL", bo_attention_propose(context, dark, NULL, d->q, d->k, NULL));
     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM};
     desc.features = (bo_features_desc){.features = 16, .function = BO_FUNCTION_HYPERBOLIC};
     bo_attention *hyperbolic;
     assert_ok(context, bo_attention_create(context, &desc, &hyperbolic));
-    assert_fails(context, BO_INVALID, "hyperbolic", bo_dark_propose(context, hyperbolic, &whole, d->q, d->q, NULL));
+    assert_fails(context, BO_INVALID, "hyperbolic",
+                 bo_attention_propose(context, hyperbolic, &whole, d->q, d->q, NULL));
     float lengths[DIM] = {1, 2, 1, 1, 1, 1};
     desc.features = (bo_features_desc){.features = 16, .length_scales = lengths};
     bo_attention *scaled;
     assert_ok(context, bo_attention_create(context, &desc, &scaled));
-    assert_fails(context, BO_INVALID, "length scales", bo_dark_propose(context, scaled, &whole, d->q, d->q, NULL));
+    assert_fails(context, BO_INVALID, "length scales", bo_attention_propose(context, scaled, &whole, d->q, d->q, NULL));
     bo_attention_destroy(scaled);
     d->k[TOKENS * DIM + 17 * DIM + 3] = NAN;
     assert_fails(context, BO_NUMERIC, "k is nan at sequence 0, head 1, token 17, column 3",
-                 bo_dark_propose(context, dark, &whole, d->q, d->k, NULL));
+                 bo_attention_propose(context, dark, &whole, d->q, d->k, NULL));
     memset(d, 0, sizeof *d);
-    assert_fails(context, BO_NUMERIC, "do not vary", bo_dark_whiten(context, dark, &whole, d->q, d->k, 0, m));
-    assert_ok(context, bo_dark_propose(context, dark, &whole, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
+    assert_fails(context, BO_NUMERIC, "do not vary", bo_attention_whiten(context, dark, &whole, d->q, d->k, 0, m));
+    assert_ok(context, bo_attention_propose(context, dark, &whole, d->q, d->k, NULL)); /* Λ = 0: Σ* = I */
     bo_attention_destroy(favor);
     bo_attention_destroy(dark);
     bo_attention_destroy(low);

@@ -39,15 +39,15 @@ static bo_status use_rest(bo_context *context, const trial *t)
     bo_attention *attention = NULL;
     bo_attention_inputs in = trial_inputs(t);
     bo_attention_accuracy error;
-    bo_dark_report report;
+    bo_proposal_report report;
     const bo_attention_shape *shape = &t->desc.shape;
     float x[3 * 5] = {1}, w[2 * 5] = {1}, gates[3 * 2], dx[3 * 5], dw[2 * 5], db[2], *m = trial_floats(2 * 4 * 4);
     bo_status status = bo_gate_forward(context, 3, 5, 2, x, w, NULL, gates);
     if (status == BO_OK) status = bo_gate_backward(context, 3, 5, 2, x, w, gates, gates, dx, dw, db);
     if (status == BO_OK) status = bo_attention_create(context, &t->desc.attention, &attention);
     if (status == BO_OK && t->d->kind == BO_ATTENTION_DARK)
-        status = bo_dark_whiten(context, attention, shape, in.q, in.k, 0, m);
-    if (status == BO_OK) status = bo_dark_propose(context, attention, shape, in.q, in.k, &report);
+        status = bo_attention_whiten(context, attention, shape, in.q, in.k, 0, m);
+    if (status == BO_OK) status = bo_attention_propose(context, attention, shape, in.q, in.k, &report);
     if (status == BO_OK) status = bo_attention_measure(context, attention, shape, &in, t->array[OUT], 3, &error);
     bo_attention_destroy(attention);
     free(m);

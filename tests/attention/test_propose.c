@@ -37,9 +37,9 @@ static void clipped_eigenvalues_of_all_heads_are_counted(void **state)
     float x[KEY_HEADS * TOKENS * DIM];
     for (size_t i = 0; i < 3; i++) {
         bo_attention *attention = make_attention(context);
-        bo_dark_report report;
+        bo_proposal_report report;
         fill(sizes[i], large, x);
-        assert_ok(context, bo_dark_propose(context, attention, &whole, x, x, &report));
+        assert_ok(context, bo_attention_propose(context, attention, &whole, x, x, &report));
         assert_int_equal(report.clipped, 1 + 3 + 2);
         assert_int_equal(report.key_head, worst[i]);
         assert_close(report.largest, 25.0 / DIM, 1e-6);
@@ -64,12 +64,12 @@ static void a_failure_leaves_every_head_as_it_was(void **state)
     void *bytes = malloc(bo_attention_state_bytes(attention));
     for (int proposed = 0; proposed < 2; proposed++) {
         size_t failed = 0;
-        if (proposed) assert_ok(context, bo_dark_propose(context, attention, &whole, y, y, NULL));
+        if (proposed) assert_ok(context, bo_attention_propose(context, attention, &whole, y, y, NULL));
         assert_ok(context, bo_attention_state_init(context, attention, bytes));
         for (size_t at = 1;; at++, failed++) {
             c.calls = 0;
             c.fail_at = at;
-            bo_status status = bo_dark_propose(context, attention, &whole, x, x, NULL);
+            bo_status status = bo_attention_propose(context, attention, &whole, x, x, NULL);
             c.fail_at = 0;
             if (status == BO_OK) break;
             assert_int_equal(status, BO_MEMORY);
@@ -91,8 +91,8 @@ static void nothing_is_refused(void **state)
     float x[KEY_HEADS * TOKENS * DIM] = {0}, m[DIM * DIM];
     bo_attention *attention = make_attention(context);
     bo_attention_inputs in = {.q = x, .k = x, .v = x};
-    assert_fails(context, BO_INVALID, "attention is NULL", bo_dark_propose(context, NULL, &whole, x, x, NULL));
-    assert_fails(context, BO_INVALID, "attention is NULL", bo_dark_whiten(context, NULL, &whole, x, x, 0, m));
+    assert_fails(context, BO_INVALID, "attention is NULL", bo_attention_propose(context, NULL, &whole, x, x, NULL));
+    assert_fails(context, BO_INVALID, "attention is NULL", bo_attention_whiten(context, NULL, &whole, x, x, 0, m));
     bo_attention_accuracy error;
     assert_fails(context, BO_INVALID, "attention is NULL",
                  bo_attention_measure(context, NULL, &whole, &in, NULL, 0, &error));

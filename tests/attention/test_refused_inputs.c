@@ -167,13 +167,118 @@ static void what_waits_for_data_is_refused(void **state)
     bo_context_destroy(context);
 }
 
+/* ---- reserved words -------------------------------------------------------------------------------------------- */
+
+static void assert_zero(const uint64_t reserved[4])
+{
+    for (size_t i = 0; i < 4; i++) assert_true(reserved[i] == 0);
+}
+
+/* Calibrates an attention of the same shape, whose frequencies come from data. */
+static bo_calibration *make_calibration(bo_context *context, bo_attention **attention)
+{
+    const bo_attention_desc desc = FAVOR_(GOOD, .causal = true, .proposal = BO_PROPOSAL_GAUSSIAN);
+    bo_calibration *seen;
+    assert_ok(context, bo_attention_create(context, &desc, attention));
+    assert_ok(context, bo_calibration_create(context, *attention, 0, &seen));
+    return seen;
+}
+
+/* What later versions may use: refused in what is given, in every word and by every call. */
+static void reserved_words_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    const bo_attention_inputs good = trial_inputs(&t);
+    const bo_attention_shape shape = t.desc.shape;
+    float *out = t.array[OUT], *dq = t.gradient[Q];
+    bo_attention_cost cost;
+    bo_attention_accuracy accuracy;
+    bo_attention *calibrated;
+    bo_calibration *seen = make_calibration(context, &calibrated);
+    size_t bytes;
+    for (size_t word = 0; word < 4; word++) {
+        bo_attention_desc desc = t.desc.attention;
+        bo_attention_inputs in = good;
+        bo_attention_shape wrong = shape;
+        bo_attention_gradients gradients = {.q = dq};
+        bo_attention *attention = (bo_attention *)&desc;
+        desc.reserved[word] = in.reserved[word] = wrong.reserved[word] = gradients.reserved[word] = 1;
+        assert_fails(context, BO_INVALID, "bo_attention_desc", bo_attention_create(context, &desc, &attention));
+        assert_null(attention);
+        refuse(&t, &in, BO_INVALID, "bo_attention_inputs", "reserved");
+        assert_fails(context, BO_INVALID, "bo_attention_inputs",
+                     bo_attention_step(context, t.attention, 1, &in, t.final, out));
+        assert_fails(context, BO_INVALID, "bo_attention_inputs",
+                     bo_attention_extend(context, t.attention, &shape, &in, t.final, out));
+        assert_fails(context, BO_INVALID, "bo_attention_inputs",
+                     bo_attention_measure(context, t.attention, &shape, &in, out, 0, &accuracy));
+        assert_fails(context, BO_INVALID, "bo_attention_inputs", bo_calibration_add(context, seen, &shape, &in));
+        assert_fails(context, BO_INVALID, "bo_attention_shape",
+                     bo_attention_forward(context, t.attention, &wrong, &good, NULL, NULL, out, NULL));
+        assert_fails(context, BO_INVALID, "bo_attention_shape",
+                     bo_attention_tape_bytes(context, t.attention, &wrong, &bytes));
+        assert_fails(context, BO_INVALID, "bo_attention_shape",
+                     bo_attention_estimate(context, t.attention, &wrong, &cost));
+        assert_fails(context, BO_INVALID, "bo_attention_shape", bo_calibration_add(context, seen, &wrong, &good));
+        assert_fails(
+            context, BO_INVALID, "bo_attention_gradients",
+            bo_attention_backward(context, t.attention, &shape, &good, NULL, out, t.tape, NULL, NULL, &gradients));
+    }
+    bo_calibration_destroy(seen);
+    bo_attention_destroy(calibrated);
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* … and zero in what is filled in, whatever was there. */
+static void reserved_words_are_filled_in(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    bo_attention_inputs in = trial_inputs(&t);
+    bo_attention_cost cost;
+    bo_attention_accuracy accuracy;
+    bo_proposal_report proposal;
+    bo_calibration_report report;
+    bo_attention *calibrated;
+    bo_calibration *seen = make_calibration(context, &calibrated);
+    bo_solves solves;
+    memset(&cost, 0xff, sizeof cost);
+    memset(&accuracy, 0xff, sizeof accuracy);
+    memset(&proposal, 0xff, sizeof proposal);
+    memset(&report, 0xff, sizeof report);
+    memset(&solves, 0xff, sizeof solves);
+    assert_zero(bo_attention_describe(t.attention)->reserved);
+    assert_ok(context, bo_attention_estimate(context, t.attention, &t.desc.shape, &cost));
+    assert_ok(context, bo_attention_measure(context, t.attention, &t.desc.shape, &in, NULL, 0, &accuracy));
+    assert_ok(context, bo_calibration_add(context, seen, &t.desc.shape, &in));
+    assert_ok(context, bo_calibration_apply(context, seen, calibrated, 0, &report));
+    assert_ok(context, bo_attention_propose(context, t.attention, &t.desc.shape, in.q, in.k, &proposal));
+    bo_calibration_destroy(seen);
+    bo_attention_destroy(calibrated);
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
+    in = trial_inputs(&t);
+    in.solves = &solves;
+    assert_ok(context, bo_attention_forward(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL));
+    trial_drop(&t);
+    assert_zero(cost.reserved);
+    assert_zero(accuracy.reserved);
+    assert_zero(proposal.reserved);
+    assert_zero(report.reserved);
+    assert_zero(solves.reserved);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_out_of_range_are_refused),
-        cmocka_unit_test(arrays_of_other_kinds_are_refused),
-        cmocka_unit_test(missing_gates_are_refused),
-        cmocka_unit_test(what_waits_for_data_is_refused),
+        cmocka_unit_test(numbers_out_of_range_are_refused), cmocka_unit_test(arrays_of_other_kinds_are_refused),
+        cmocka_unit_test(missing_gates_are_refused),        cmocka_unit_test(what_waits_for_data_is_refused),
+        cmocka_unit_test(reserved_words_are_refused),       cmocka_unit_test(reserved_words_are_filled_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
