@@ -539,7 +539,6 @@ bo_status bo_attention_measure(bo_context *context, const bo_attention *attentio
     if (!error) return bo_fail(context, BO_INVALID, "comparing attention: there is nowhere to put the errors");
     memset(error, 0, sizeof *error);
     if (!inputs) return bo_fail(context, BO_INVALID, "comparing attention: the inputs are NULL");
-    BO_TRY(bo_check_reserved(context, "bo_attention_inputs", inputs->reserved));
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     bo_call call = bo_layout_of(attention, shape, &geometry);
     call.in = inputs;
