@@ -1,0 +1,117 @@
+/* The progress bar, on a terminal of its own: what it shows, that it fits the line, and that it is gone afterwards. */
+#include "testing.h"
+#include "cli/common/cli.h"
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+typedef struct terminal {
+    int master, error; /* where what was written comes out; what standard error was */
+    char seen[4096];
+} terminal;
+
+static int open_terminal(void **state)
+{
+    static terminal t;
+    t.master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (t.master < 0 || grantpt(t.master) != 0 || unlockpt(t.master) != 0) return -1;
+    const int slave = open(ptsname(t.master), O_RDWR | O_NOCTTY);
+    if (slave < 0) return -1;
+    fcntl(t.master, F_SETFL, O_NONBLOCK);
+    t.error = dup(STDERR_FILENO);
+    dup2(slave, STDERR_FILENO);
+    close(slave);
+    *state = &t;
+    return 0;
+}
+
+static int close_terminal(void **state)
+{
+    terminal *t = *state;
+    dup2(t->error, STDERR_FILENO);
+    close(t->error);
+    close(t->master);
+    return 0;
+}
+
+static const char *seen(terminal *t)
+{
+    fflush(stderr);
+    const ssize_t length = read(t->master, t->seen, sizeof t->seen - 1);
+    t->seen[length > 0 ? length : 0] = 0;
+    return t->seen;
+}
+
+/* The bar of work that was at `first` 10,000 seconds ago: long, so that a slow machine shows the same. */
+static const char *bar(terminal *t, cli_progress *progress, double first, double done, double total)
+{
+    progress->what[0] = 0;
+    cli_progress_report(progress, "reading rows", first, total);
+    progress->start -= 10000;
+    progress->last = 0;
+    cli_progress_report(progress, "reading rows", done, total);
+    return seen(t);
+}
+
+static void test_bars(void **state)
+{
+    terminal *t = *state;
+    cli_progress p = {.show = true};
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5),
+                        "\r\033[Kreading rows       [#######.....................]  25%  2.5/s  8 h 20 min left");
+    assert_true(p.drawn);
+    assert_string_equal(bar(t, &p, 0, 2e5, 2e5),
+                        "\r\033[Kreading rows       [############################] 100%  20/s");
+    assert_string_equal(bar(t, &p, 5e4, 7.5e4, 1e5), /* resumed: the rate is of what was done since */
+                        "\r\033[Kreading rows       [#####################.......]  75%  2.5/s  2 h 47 min left");
+    assert_string_equal(bar(t, &p, 0, 0.5, 1),
+                        "\r\033[Kreading rows       [##############..............]  50%  2 h 47 min left");
+    assert_non_null(strstr(bar(t, &p, 0, 5e7, 1e8), "  5.0k/s"));
+    assert_non_null(strstr(bar(t, &p, 0, 5e11, 1e12), "  50M/s"));
+    assert_non_null(strstr(bar(t, &p, 0, 5e13, 1e14), "  5.0G/s"));
+    assert_string_equal(bar(t, &p, 0, 25e3, 0),
+                        "\r\033[Kreading rows       25,000  2.5/s"); /* nobody knows how many there are */
+    snprintf(p.note, sizeof p.note, "loss 2.31");
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5),
+                        "\r\033[Kreading rows [###.........]  25%  8 h 20 min left  loss 2.31");
+    cli_progress_clear(&p);
+    assert_string_equal(seen(t), "\r\033[K");
+    cli_progress_clear(&p);
+    assert_string_equal(seen(t), ""); /* there is none any more */
+}
+
+/* A bar that wrapped would not be drawn over. */
+static void test_narrow(void **state)
+{
+    terminal *t = *state;
+    cli_progress p = {.show = true};
+    assert_int_equal(ioctl(t->master, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = 40}), 0);
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows       [#######............");
+    assert_int_equal(strlen(t->seen) - strlen("\r\033[K"), 39);
+}
+
+/* Nothing where it is not wanted, of short work, of other work, and too soon after the last one; the end is always shown. */
+static void test_silence(void **state)
+{
+    terminal *t = *state;
+    cli_progress hidden = {0}, p = {.show = true}, one = {.show = true, .only = "training"};
+    assert_string_equal(bar(t, &hidden, 0, 5, 10), "");
+    cli_progress_clear(&hidden);
+    assert_string_equal(bar(t, &one, 0, 5, 10), "");
+    cli_progress_report(&p, "sorting", 0, 10);
+    cli_progress_report(&p, "sorting", 10, 10);
+    assert_string_equal(seen(t), "");
+    p.start -= 10000;
+    p.last = cli_now() + 1000;
+    cli_progress_report(&p, "sorting", 9, 10);
+    assert_string_equal(seen(t), "");
+    cli_progress_report(&p, "sorting", 10, 10);
+    assert_non_null(strstr(seen(t), "100%"));
+}
+
+int main(void)
+{
+#define ON_TERMINAL(test) cmocka_unit_test_setup_teardown(test, open_terminal, close_terminal)
+    const struct CMUnitTest tests[] = {ON_TERMINAL(test_bars), ON_TERMINAL(test_narrow), ON_TERMINAL(test_silence)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
