@@ -54,13 +54,13 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
 {
     bo_context *context = bench->session->context;
     bo_samples samples;
-    bo_data_samples(set->train, &samples);
+    bo_data_get_samples(set->train, &samples);
     bo_machine *machine = NULL;
     double start = cli_now();
     bo_status status = bo_machine_fit(context, desc, &samples, &machine);
     *seconds = cli_now() - start;
     bo_metrics *metrics = NULL;
-    if (status == BO_OK) status = bo_machine_metrics(context, machine, 0, &metrics);
+    if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 0, &metrics);
     if (status == BO_OK)
         status =
             bo_machine_evaluate(context, machine, set->test->rows, set->test->x, set->test->dim, set->test->y, metrics);

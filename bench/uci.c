@@ -72,7 +72,7 @@ static bool fit_rows(bench_run *bench, const rows *train, const rows *test, size
     bo_machine *machine = NULL;
     bo_status status = bo_machine_fit(context, &desc, &samples, &machine);
     bo_metrics *metrics = NULL;
-    if (status == BO_OK) status = bo_machine_metrics(context, machine, 0, &metrics);
+    if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 0, &metrics);
     if (status == BO_OK) status = bo_machine_evaluate(context, machine, test->count, test->x, dim, test->y, metrics);
     if (status == BO_OK) {
         *rmse = bo_metrics_rmse(metrics);

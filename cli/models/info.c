@@ -17,7 +17,7 @@
 /* `profile` may be NULL. */
 static void network_json(const char *folder, const bo_network *network, const bo_profile *profile)
 {
-    const bo_network_info info = bo_network_describe(network);
+    const bo_network_facts info = bo_network_report(network);
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", folder);
@@ -47,7 +47,7 @@ static void network_json(const char *folder, const bo_network *network, const bo
 
 static void network_print(const char *folder, const bo_network *network, const bo_profile *profile)
 {
-    const bo_network_info info = bo_network_describe(network);
+    const bo_network_facts info = bo_network_report(network);
     printf("%s: a network of %zu layers, %s parameters\n", folder, info.layers, cli_count((size_t)info.parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info.input), cli_count(info.dim).s,
            info.input == BO_NETWORK_INPUT_GRAPH ? " a node" : " an example");
@@ -438,7 +438,8 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     cli_json_add_number(&json, "fit_seconds", report->fit_seconds);
     if (schema) {
         cli_json_array(&json, "inputs");
-        for (size_t i = 0; i < bo_schema_dim(schema); i++) cli_json_add_text(&json, NULL, bo_schema_input(schema, i));
+        for (size_t i = 0; i < bo_schema_inputs(schema); i++)
+            cli_json_add_text(&json, NULL, bo_schema_input(schema, i));
         cli_json_end(&json);
         cli_json_array(&json, "targets");
         for (size_t i = 0; i < bo_schema_targets(schema); i++)
@@ -471,7 +472,7 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
 {
     printf("%s: a kernel machine for %s (%s)\n", path, bo_task_name(report->task), cli_bytes(file_size(path)).s);
     if (schema) {
-        print_names("Inputs", bo_schema_dim(schema), schema, bo_schema_input);
+        print_names("Inputs", bo_schema_inputs(schema), schema, bo_schema_input);
         if (report->classes)
             print_names("Classes", report->classes, schema, bo_schema_class);
         else

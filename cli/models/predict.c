@@ -126,7 +126,7 @@ static bo_status predict_block(predict_job *job, size_t rows)
     if (!job->report->classes) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
     bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
     if (status == BO_OK && job->mean)
-        status = bo_machine_probabilities(context, job->machine, rows, job->x, dim, job->mean);
+        status = bo_machine_predict_probabilities(context, job->machine, rows, job->x, dim, job->mean);
     return status;
 }
 
@@ -213,9 +213,9 @@ static bool open_data(predict_job *job)
                          .no_target = job->schema == NULL};
     bool own = job->schema == NULL;
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
-    if (bo_schema_dim(job->schema) != job->report->dim) {
-        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path, bo_schema_dim(job->schema),
-                 job->model_path, job->report->dim);
+    if (bo_schema_inputs(job->schema) != job->report->dim) {
+        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path,
+                 bo_schema_inputs(job->schema), job->model_path, job->report->dim);
         return false;
     }
     if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
@@ -230,7 +230,7 @@ static bool allocate(predict_job *job)
     job->x = cli_allocate(BLOCK * report->dim, sizeof(float), "a block of rows");
     if (job->has_target) {
         job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
-        if (failed(job, bo_machine_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
+        if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
             return false;
     }
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");

@@ -58,7 +58,7 @@ static double median_distance(const features_job *job, bool absolute)
 {
     enum { PAIRS = 1000 };
     double distances[PAIRS];
-    size_t dim = bo_schema_dim(job->schema), pairs = 0;
+    size_t dim = bo_schema_inputs(job->schema), pairs = 0;
     for (size_t i = 0; i < PAIRS; i++) {
         size_t a = (size_t)(bo_hash(1, 2 * i) % job->sampled), b = (size_t)(bo_hash(1, 2 * i + 1) % job->sampled);
         if (a == b) continue;
@@ -76,7 +76,7 @@ static double median_distance(const features_job *job, bool absolute)
 
 static double mean_square(const features_job *job)
 {
-    size_t dim = bo_schema_dim(job->schema);
+    size_t dim = bo_schema_inputs(job->schema);
     double sum = 0;
     for (size_t i = 0; i < job->sampled * dim; i++) {
         double value = job->sample[i] / (job->length_scales ? job->length_scales[i % dim] : 1);
@@ -107,7 +107,7 @@ static bool read_length_scales(features_job *job)
 {
     if (!job->options->length_scales) return true;
     job->length_scales =
-        cli_length_scales(job->session, job->options->length_scales, job->data.path, bo_schema_dim(job->schema));
+        cli_length_scales(job->session, job->options->length_scales, job->data.path, bo_schema_inputs(job->schema));
     return job->length_scales != NULL;
 }
 
@@ -116,7 +116,7 @@ static bool open_data(features_job *job)
     bo_context *context = job->session->context;
     if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job)) return false;
     if (failed(job, bo_stream_open(context, &job->data, job->schema, &job->stream))) return false;
-    job->sample = cli_allocate(SAMPLE * bo_schema_dim(job->schema), sizeof(float), "a sample of the rows");
+    job->sample = cli_allocate(SAMPLE * bo_schema_inputs(job->schema), sizeof(float), "a sample of the rows");
     return !failed(job, bo_stream_sample(context, job->stream, SAMPLE, job->session->common.seed, job->sample, NULL,
                                          &job->sampled));
 }
@@ -124,7 +124,7 @@ static bool open_data(features_job *job)
 static bool make_map(features_job *job)
 {
     const features_options *o = job->options;
-    size_t dim = bo_schema_dim(job->schema);
+    size_t dim = bo_schema_inputs(job->schema);
     double gamma = o->gamma > 0 ? o->gamma : choose_gamma(job);
     bo_features_desc desc = {.kernel = o->kernel,
                              .function = o->function,
@@ -152,7 +152,7 @@ static bool make_map(features_job *job)
 static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_dim(job->schema), features = bo_features_describe(job->map)->features, count = 0;
+    size_t dim = bo_schema_inputs(job->schema), features = bo_features_describe(job->map)->features, count = 0;
     bo_status status;
     while ((status = bo_stream_next(session->context, job->stream, BLOCK, x, NULL, &count)) == BO_OK && count > 0) {
         if (cli_interrupted()) return BO_CANCELED;
@@ -168,7 +168,7 @@ static bo_status write_blocks(features_job *job, cli_output *output, float *x, f
 
 static bool write_features(features_job *job)
 {
-    size_t dim = bo_schema_dim(job->schema), features = bo_features_describe(job->map)->features;
+    size_t dim = bo_schema_inputs(job->schema), features = bo_features_describe(job->map)->features;
     cli_output output;
     if (!cli_output_npy(job->session, &output, job->options->out, features, sizeof(float))) return false;
     float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
@@ -257,7 +257,7 @@ static int run(features_job *job)
     bo_features_accuracy accuracy;
     if (o->error &&
         failed(job, bo_features_measure(session->context, job->map, job->sampled, job->sample,
-                                        bo_schema_dim(job->schema), o->pairs, session->common.seed, &accuracy)))
+                                        bo_schema_inputs(job->schema), o->pairs, session->common.seed, &accuracy)))
         return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json) {

@@ -16,7 +16,7 @@ bool cli_fit_length_scales(cli_fit_job *job)
 {
     if (!job->options->length_scales) return true;
     job->length_scales = cli_length_scales(job->session, job->options->length_scales, job->source.paths[0],
-                                           bo_schema_dim(cli_fit_schema(job)));
+                                           bo_schema_inputs(cli_fit_schema(job)));
     job->desc.features.length_scales = job->length_scales;
     return job->length_scales != NULL;
 }
@@ -54,7 +54,7 @@ static void say_data(cli_fit_job *job, size_t rows)
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
     bool guessed = job->options->stream && job->options->holdout > 0; /* which rows are held out is found row by row */
     cli_say(job->session, "Data        %s%s rows x %s columns of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
-            cli_count(bo_schema_dim(schema)).s, job->source.paths[0], files, task);
+            cli_count(bo_schema_inputs(schema)).s, job->source.paths[0], files, task);
     if (2 * classes > rows)
         cli_warn(job->session, "%s classes in %s rows: --task regression learns numbers", cli_count(classes).s,
                  cli_count(rows).s);
@@ -93,7 +93,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     const bo_fit_cost *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     bo_status status =
-        bo_machine_estimate(job->session->context, &desc, held, bo_schema_dim(schema), outputs, &job->plan);
+        bo_machine_estimate(job->session->context, &desc, held, bo_schema_inputs(schema), outputs, &job->plan);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
         return false;
@@ -145,7 +145,7 @@ static bool fit_in_memory(cli_fit_job *job)
     }
     if (!cli_fit_length_scales(job) || !load_test(job) || !cli_fit_plan(job, job->train->rows)) return false;
     bo_samples samples;
-    bo_data_samples(job->train, &samples);
+    bo_data_get_samples(job->train, &samples);
     status = bo_machine_fit(session->context, &job->desc, &samples, &job->machine);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
@@ -156,7 +156,7 @@ static bool test_in_memory(cli_fit_job *job)
     bo_context *context = job->session->context;
     const bo_data *test = job->test;
     if (!test) return true;
-    bo_status status = bo_machine_metrics(context, job->machine, CLI_POINTS, &job->metrics);
+    bo_status status = bo_machine_create_metrics(context, job->machine, CLI_POINTS, &job->metrics);
     if (status == BO_OK)
         status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
     if (status != BO_OK) cli_fail_status(job->session, status);

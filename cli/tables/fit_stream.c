@@ -45,7 +45,7 @@ typedef struct sample {
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), want = job->options->sample;
+    size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), want = job->options->sample;
     if (session->ranks.rank == 0) {
         size_t all = 0;
         for (size_t i = 0; i < job->source.files; i++) all += counts[i];
@@ -65,18 +65,18 @@ static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x, const double *y)
 {
     return (bo_samples){.rows = rows,
-                        .dim = bo_schema_dim(job->schema),
+                        .dim = bo_schema_inputs(job->schema),
                         .targets = bo_schema_targets(job->schema),
                         .x = x,
                         .y = y,
                         .classes = bo_schema_classes(job->schema),
-                        .common_unit = bo_schema_common_unit(job->schema)};
+                        .common_unit = bo_schema_has_common_unit(job->schema)};
 }
 
 static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
+    size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
     float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
     double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
     bo_table *table = NULL;
@@ -130,7 +130,7 @@ static bo_status open_test(cli_fit_job *job, bo_stream **stream)
 static bool pass_test(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
+    size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
     float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
     double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
     bo_table *table = NULL;
@@ -162,7 +162,8 @@ static bool pass_test(cli_fit_job *job)
 bool cli_fit_stream_test(cli_fit_job *job)
 {
     if (!job->options->test && !(job->options->holdout > 0)) return true;
-    if (failed(job, bo_machine_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics))) return false;
+    if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))
+        return false;
     return pass_test(job);
 }
 

@@ -130,7 +130,7 @@ static bool open_held_out(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     if (!o->valid) {
-        const bool parts = job->examples->order && bo_examples_count(job->examples, BO_SPLIT_VALID) > 0;
+        const bool parts = job->examples->order && bo_examples_rows(job->examples, BO_SPLIT_VALID) > 0;
         job->held_out = parts ? job->examples : NULL;
         return true;
     }
@@ -168,8 +168,8 @@ static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;
     const cli_train_options *o = job->options;
-    const bool graph = bo_network_describe(job->network).input == BO_NETWORK_INPUT_GRAPH;
-    const double rows = graph ? 1 : (double)bo_examples_count(job->examples, BO_SPLIT_TRAIN);
+    const bool graph = bo_network_report(job->network).input == BO_NETWORK_INPUT_GRAPH;
+    const double rows = graph ? 1 : (double)bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
     double epochs = o->network.epochs;
     if (!desc->batch) desc->batch = graph ? 1 : BATCH;
     if (!(epochs > 0) && !o->steps && !(o->minutes > 0) && !job->resumed) epochs = graph ? GRAPH_EPOCHS : EPOCHS;
@@ -199,11 +199,11 @@ static void describe(cli_train_job *job)
 static void say_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const bo_network_info info = bo_network_describe(job->network);
-    const size_t rows = bo_examples_count(job->examples, BO_SPLIT_TRAIN);
+    const bo_network_facts info = bo_network_report(job->network);
+    const size_t rows = bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
     char test[64] = "", edges[64] = "", classes[48] = "", length[96] = "as many steps as it has";
     if (job->held_out)
-        snprintf(test, sizeof test, ", %s to test with", cli_count(bo_examples_count(job->held_out, BO_SPLIT_VALID)).s);
+        snprintf(test, sizeof test, ", %s to test with", cli_count(bo_examples_rows(job->held_out, BO_SPLIT_VALID)).s);
     if (job->examples->first) snprintf(edges, sizeof edges, "; %s edges", cli_count(job->examples->edges).s);
     if (info.classes) snprintf(classes, sizeof classes, " of %zu classes", info.classes);
     cli_say(job->session, "Examples    %s%s of %s numbers%s%s%s", cli_count(rows).s, classes, cli_count(info.dim).s,
@@ -220,7 +220,7 @@ static void say_plan(const cli_train_job *job)
 
 static bool has_classes(const cli_train_job *job)
 {
-    return bo_network_describe(job->network).classes > 0;
+    return bo_network_report(job->network).classes > 0;
 }
 
 static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
@@ -256,7 +256,7 @@ static void json(const cli_train_job *job)
     cli_json to = {.out = stdout};
     cli_json_object(&to, NULL);
     cli_json_add_text(&to, "out", job->options->out);
-    cli_json_add_count(&to, "parameters", (size_t)bo_network_describe(job->network).parameters);
+    cli_json_add_count(&to, "parameters", (size_t)bo_network_report(job->network).parameters);
     cli_json_add_count(&to, "steps", r->step);
     cli_json_add_count(&to, "examples", r->tokens);
     cli_json_add_number(&to, "loss", r->loss);
@@ -273,7 +273,7 @@ static void json(const cli_train_job *job)
 
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
-    const bo_network_info info = bo_network_describe(job->network);
+    const bo_network_facts info = bo_network_report(job->network);
     snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", info.layers, cli_count((size_t)info.parameters).s);
     return info.loss;
 }
@@ -300,7 +300,7 @@ static void json_readout(const cli_train_job *job, const bo_network_evaluation *
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "out", job->options->out);
-    cli_json_add_count(&json, "parameters", (size_t)bo_network_describe(job->network).parameters);
+    cli_json_add_count(&json, "parameters", (size_t)bo_network_report(job->network).parameters);
     cli_json_add_number(&json, "lambda", job->options->network.lambda);
     if (job->held_out) {
         cli_json_add_number(&json, "valid_loss", found->loss);

@@ -47,8 +47,8 @@ BO_API void bo_reader_close(bo_reader *reader);
 BO_API bo_format bo_reader_format(const bo_reader *reader);
 BO_API const char *bo_reader_path(const bo_reader *reader);
 BO_API size_t bo_reader_columns(const bo_reader *reader);
-BO_API const char *bo_reader_name(const bo_reader *reader, size_t column); /* header's name, or NULL */
-BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);         /* false: not known without reading on */
+BO_API const char *bo_reader_column(const bo_reader *reader, size_t column); /* header's name, or NULL */
+BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);           /* false: not known without reading on */
 /* Up to max_rows rows, perhaps fewer; block->rows == 0 at the end. */
 BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
 BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader); /* BO_UNSUPPORTED on standard input */
@@ -82,7 +82,7 @@ typedef struct bo_data_desc {
 /* One pass over the file: kinds of columns, categories, classes, imputation values, row count. */
 BO_API bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out);
 BO_API void bo_schema_destroy(bo_schema *schema);
-BO_API size_t bo_schema_dim(const bo_schema *schema);     /* columns of x after one-hot encoding */
+BO_API size_t bo_schema_inputs(const bo_schema *schema);  /* columns of x after one-hot encoding */
 BO_API size_t bo_schema_targets(const bo_schema *schema); /* columns of y: 0, 1 (also for classes), or more */
 BO_API size_t bo_schema_classes(const bo_schema *schema); /* 0: regression */
 BO_API const char *bo_schema_class(const bo_schema *schema, size_t index); /* the label as it stood in the file */
@@ -91,7 +91,7 @@ BO_API const char *bo_schema_input(const bo_schema *schema,
 BO_API const char *bo_schema_target(const bo_schema *schema, size_t index);
 BO_API size_t bo_schema_rows(const bo_schema *schema); /* rows seen by bo_schema_fit */
 /* True when all inputs share one unit (IDX pixels, libsvm): scale them together rather than column by column. */
-BO_API bool bo_schema_common_unit(const bo_schema *schema);
+BO_API bool bo_schema_has_common_unit(const bo_schema *schema);
 /* JSON text, to be kept in a model file. *out is freed with bo_free. */
 BO_API bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, char **out);
 BO_API bo_status bo_schema_load_memory(bo_context *context, const char *json, bo_schema **out);
@@ -136,7 +136,7 @@ BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t
                                   double *y, size_t *sampled);
 /* Restricts the stream to part `index` of `parts` (ranks of a parallel job): contiguous ranges of rows where the format
  * seeks, every parts-th block otherwise. Call before reading. */
-BO_API bo_status bo_stream_part(bo_context *context, bo_stream *stream, size_t index, size_t parts);
+BO_API bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts);
 BO_API void bo_stream_close(bo_stream *stream);
 
 /* ---- splits: which rows are for training, validation and test ---------------------------------------------- */

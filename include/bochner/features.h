@@ -240,7 +240,7 @@ BO_API bo_status bo_features_backward(bo_context *context, const bo_features *fe
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
 /* Changes the map, which nobody else may be using meanwhile: no other thread, no machine. */
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);
-BO_API const float *bo_features_weights(const bo_features *features); /* NULL: all 1 */
+BO_API const float *bo_features_importance(const bo_features *features); /* NULL: all 1 */
 
 /* The same map in float64, by the plain C reference: for checking gradients and the fast path. Not for CUSTOM. */
 BO_API bo_status bo_features_apply_f64(bo_context *context, const bo_features *features, size_t rows, const double *x,

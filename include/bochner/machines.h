@@ -15,9 +15,9 @@
  *     bo_table_load(context, &(bo_table_desc){.data = {.path = "t.csv"}, .split = {.test = 0.2}}, &train, NULL,
  *                   &test);
  *     bo_samples samples;
- *     bo_data_samples(train, &samples);
+ *     bo_data_get_samples(train, &samples);
  *     bo_machine_fit(context, &desc, &samples, &machine);
- *     bo_machine_metrics(context, machine, 0, &metrics);
+ *     bo_machine_create_metrics(context, machine, 0, &metrics);
  *     bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
  *     printf("%g\n", bo_metrics_rmse(metrics));
  *
@@ -112,11 +112,11 @@ typedef struct bo_samples {
     /* one per row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with 1/k of
      * the noise in standard deviations */
     const float *weights;
-    bool common_unit; /* bo_schema_common_unit */
+    bool common_unit; /* bo_schema_has_common_unit */
 } bo_samples;
 
 /* The rows of a table; x and y stay its own. */
-BO_API void bo_data_samples(const bo_data *data, bo_samples *out);
+BO_API void bo_data_get_samples(const bo_data *data, bo_samples *out);
 
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                 bo_machine **out);
@@ -127,8 +127,8 @@ BO_API void bo_machine_destroy(bo_machine *machine);
 BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                     size_t ldx, double *mean, double *std);
 /* Calibrated probabilities: rows x classes. */
-BO_API bo_status bo_machine_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                          size_t ldx, double *probabilities);
+BO_API bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows,
+                                                  const float *x, size_t ldx, double *probabilities);
 /* The index of the largest score, one per row. */
 BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, int *classes);
@@ -158,7 +158,7 @@ typedef struct bo_fit_report {
 } bo_fit_report;
 BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
 /* β in the units of the targets: features x outputs. */
-BO_API const double *bo_machine_coefficients(const bo_machine *machine);
+BO_API const double *bo_machine_beta(const bo_machine *machine);
 
 /* What a fit will take and what its defaults mean, before there is any data. */
 typedef struct bo_fit_cost {
@@ -179,7 +179,8 @@ BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc 
 /* ---- tests --------------------------------------------------------------------------------------------- */
 
 /* Empty metrics of the kind this machine predicts; `points` as in bo_metrics_desc. */
-BO_API bo_status bo_machine_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out);
+BO_API bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points,
+                                           bo_metrics **out);
 /* Predicts rows and adds them: y is rows x targets, or class numbers. Progress is reported as "testing". */
 BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, const double *y, bo_metrics *metrics);

@@ -6,7 +6,7 @@
  *     printf("RMSE %g, R2 %g\n", bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
  *     bo_metrics_destroy(metrics);
  *
- * bo_machine_metrics and bo_machine_evaluate of machines.h do both for a machine. */
+ * bo_machine_create_metrics and bo_machine_evaluate of machines.h do both for a machine. */
 #ifndef BOCHNER_METRICS_H
 #define BOCHNER_METRICS_H
 

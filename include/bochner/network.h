@@ -66,7 +66,7 @@ BO_API bo_status bo_examples_create(bo_context *context, const bo_examples *arra
 /* Parts by chance, of rows that have a target: so many valid, so many test, the others train. */
 BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
                                    uint64_t seed);
-BO_API size_t bo_examples_count(const bo_examples *examples, bo_split part);
+BO_API size_t bo_examples_rows(const bo_examples *examples, bo_split part);
 BO_API size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
 BO_API void bo_examples_destroy(bo_examples *examples); /* NULL is fine */
 
@@ -105,7 +105,7 @@ typedef struct bo_network_needs {
 } bo_network_needs;
 BO_API bo_status bo_network_inspect(bo_context *context, const char *model, const char *where, bo_network_needs *out);
 
-typedef struct bo_network_info {
+typedef struct bo_network_facts {
     bo_network_input input;
     size_t dim;          /* numbers of an example */
     size_t outputs;      /* numbers that bo_network_predict gives for one */
@@ -117,8 +117,8 @@ typedef struct bo_network_info {
     double width_multiplier;
     bo_parametrization parametrization;
     const bo_schema *schema; /* NULL: of no file */
-} bo_network_info;
-BO_API bo_network_info bo_network_describe(const bo_network *network);
+} bo_network_facts;
+BO_API bo_network_facts bo_network_report(const bo_network *network);
 /* Layers in the order in which they are computed. */
 typedef struct bo_layer_info {
     const char *name, *type;

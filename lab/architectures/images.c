@@ -116,7 +116,7 @@ static bo_status read_files(lab_run *run, const path *images, const path *labels
     bo_schema *schema;
     bo_stream *stream = NULL;
     BO_TRY(bo_schema_fit(context, &desc, &schema));
-    *out = (lab_images){.pixels = bo_schema_dim(schema), .classes = bo_schema_classes(schema)};
+    *out = (lab_images){.pixels = bo_schema_inputs(schema), .classes = bo_schema_classes(schema)};
     bo_status status = bo_stream_open(context, &desc, schema, &stream);
     if (status == BO_OK) status = sample(run, stream, count, out);
     bo_stream_close(stream);

@@ -394,8 +394,7 @@ static bo_status measure_solvers(problem *p)
         if (status == BO_OK) status = fit(p, &map, usual_lambda, BO_SOLVER_DUAL, &dual);
         if (status == BO_OK) {
             worst = fmax(worst, relative_difference(p->rows, p->best, p->prediction));
-            worst = fmax(worst, relative_difference(map.features, bo_machine_coefficients(primal),
-                                                    bo_machine_coefficients(dual)));
+            worst = fmax(worst, relative_difference(map.features, bo_machine_beta(primal), bo_machine_beta(dual)));
         }
         bo_machine_destroy(primal);
         bo_machine_destroy(dual);

@@ -278,7 +278,7 @@ size_t bo_features_frequencies(const bo_features *features)
     return features->frequencies;
 }
 
-const float *bo_features_weights(const bo_features *features)
+const float *bo_features_importance(const bo_features *features)
 {
     return features->weights;
 }

@@ -90,7 +90,7 @@ size_t bo_reader_columns(const bo_reader *reader)
     return reader->columns;
 }
 
-const char *bo_reader_name(const bo_reader *reader, size_t column)
+const char *bo_reader_column(const bo_reader *reader, size_t column)
 {
     if (reader->format == BO_FORMAT_LIBSVM && column == 0) return "label";
     return reader->names && column < reader->columns ? reader->names[column] : NULL;

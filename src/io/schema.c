@@ -96,7 +96,7 @@ void bo_schema_destroy(bo_schema *schema)
     bo_free(schema);
 }
 
-size_t bo_schema_dim(const bo_schema *schema)
+size_t bo_schema_inputs(const bo_schema *schema)
 {
     return schema->dim;
 }
@@ -131,7 +131,7 @@ size_t bo_schema_rows(const bo_schema *schema)
     return schema->rows;
 }
 
-bool bo_schema_common_unit(const bo_schema *schema)
+bool bo_schema_has_common_unit(const bo_schema *schema)
 {
     return schema->common_unit;
 }

@@ -275,7 +275,7 @@ static bo_status name_targets(bo_context *context, bo_fit *fit, const bo_source 
     for (size_t i = 0; i < fit->schema->targets; ++i) {
         const bo_reader *reader = source->labels ? source->labels : source->data;
         const size_t column = fit->target_columns ? fit->target_columns[i] : i;
-        const char *name = bo_reader_name(reader, column);
+        const char *name = bo_reader_column(reader, column);
         char numbered[40];
         snprintf(numbered, sizeof numbered, fit->target_columns ? "column %zu" : i ? "label %zu" : "label", column);
         fit->schema->target_names[i] = bo_strdup(context, name ? name : numbered);

@@ -53,7 +53,7 @@ static size_t find_name(const bo_reader *reader, const char *text, size_t length
 {
     const size_t named = reader->names ? reader->columns : 1; /* libsvm names its label only */
     for (size_t i = 0; i < named; ++i) {
-        const char *name = bo_reader_name(reader, i);
+        const char *name = bo_reader_column(reader, i);
         if (name && strlen(name) == length && memcmp(name, text, length) == 0) return i;
     }
     return SIZE_MAX;

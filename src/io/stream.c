@@ -36,7 +36,7 @@ static void log_extras(bo_context *context, const bo_stream *stream, const bool 
     size_t extras = 0, length = 0;
     for (size_t i = 0; i < reader->columns; ++i) {
         if (used[i]) continue;
-        const char *name = bo_reader_name(reader, i);
+        const char *name = bo_reader_column(reader, i);
         if (extras++ < 3 && name && length < sizeof names - 70)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%.60s", length ? ", " : ": ", name);
     }
@@ -513,7 +513,7 @@ bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
     return skip_rows(context, stream, stream->first, &skipped);
 }
 
-bo_status bo_stream_part(bo_context *context, bo_stream *stream, size_t index, size_t parts)
+bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts)
 {
     if (parts == 0 || index >= parts)
         return bo_fail(context, BO_INVALID, "part %zu of %zu does not exist", index, parts);

@@ -186,7 +186,7 @@ static bo_status open_next(bo_context *context, bo_table *table)
     if (table->next_file >= files) return BO_OK;
     const bo_data_desc one = file_desc(&table->desc, table->next_file++);
     BO_TRY(bo_stream_open(context, &one, table->schema, &table->stream));
-    return whole ? BO_OK : bo_stream_part(context, table->stream, table->rank, table->ranks);
+    return whole ? BO_OK : bo_stream_restrict(context, table->stream, table->rank, table->ranks);
 }
 
 /* Moves the rows of the wanted part to the front. */

@@ -324,10 +324,10 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
 {
     const bo_fit_report *r = &machine->report;
     bool targets = r->classes || bo_schema_targets(schema) == 0 || bo_schema_targets(schema) == r->outputs;
-    if (bo_schema_dim(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
+    if (bo_schema_inputs(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
     return bo_fail(context, BO_FORMAT,
                    "%s: the schema has %zu inputs, %zu classes and %zu targets, the machine %zu, %zu and %zu", path,
-                   bo_schema_dim(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim, r->classes,
+                   bo_schema_inputs(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim, r->classes,
                    r->outputs);
 }
 

@@ -70,7 +70,7 @@ const bo_fit_report *bo_machine_report(const bo_machine *machine)
     return &machine->report;
 }
 
-const double *bo_machine_coefficients(const bo_machine *machine)
+const double *bo_machine_beta(const bo_machine *machine)
 {
     return machine->beta;
 }
@@ -262,8 +262,8 @@ static bo_status require_classes(bo_context *context, const bo_machine *machine)
     return bo_fail(context, BO_UNSUPPORTED, "this machine was fitted for regression: it has no classes");
 }
 
-bo_status bo_machine_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                   size_t ldx, double *probabilities)
+bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                           size_t ldx, double *probabilities)
 {
     BO_TRY(require_classes(context, machine));
     BO_TRY(bo_machine_predict(context, machine, rows, x, ldx, probabilities, NULL));
@@ -299,7 +299,7 @@ bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, si
 
 /* ---- tests --------------------------------------------------------------------------------------------------- */
 
-bo_status bo_machine_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
+bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
 {
     const bo_fit_report *report = &machine->report;
     const bo_metrics_desc classes = {.classes = report->classes};
@@ -312,7 +312,7 @@ static bo_status evaluate_classes(bo_context *context, const bo_machine *machine
                                   bo_metrics *metrics)
 {
     BO_TRY(bo_machine_classify(context, machine, rows, x, ldx, predicted));
-    BO_TRY(bo_machine_probabilities(context, machine, rows, x, ldx, probabilities));
+    BO_TRY(bo_machine_predict_probabilities(context, machine, rows, x, ldx, probabilities));
     return bo_metrics_add_classes(context, metrics, rows, y, predicted, probabilities);
 }
 
@@ -325,7 +325,8 @@ bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, si
     const bool has_std = metrics->desc.has_std;
     const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
     if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))
-        return bo_fail(context, BO_INVALID, "the metrics are not those of this machine: bo_machine_metrics makes them");
+        return bo_fail(context, BO_INVALID,
+                       "the metrics are not those of this machine: bo_machine_create_metrics makes them");
     if (report->classes) BO_TRY(bo_metrics_check_classes(context, report->classes, rows, y));
     const size_t block = rows < EVALUATED_ROWS ? rows : EVALUATED_ROWS;
     double *mean = bo_alloc_raw(context, block * outputs, sizeof *mean, "predictions");

@@ -37,7 +37,7 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
     return BO_OK;
 }
 
-void bo_data_samples(const bo_data *data, bo_samples *out)
+void bo_data_get_samples(const bo_data *data, bo_samples *out)
 {
     *out = (bo_samples){.rows = data->rows,
                         .dim = data->dim,
@@ -45,7 +45,7 @@ void bo_data_samples(const bo_data *data, bo_samples *out)
                         .x = data->x,
                         .y = data->y,
                         .classes = data->classes,
-                        .common_unit = bo_schema_common_unit(data->schema)};
+                        .common_unit = bo_schema_has_common_unit(data->schema)};
 }
 
 void bo_samples_free(bo_samples *samples)

@@ -169,7 +169,7 @@ void bo_examples_destroy(bo_examples *examples)
     bo_free(examples);
 }
 
-size_t bo_examples_count(const bo_examples *examples, bo_split part)
+size_t bo_examples_rows(const bo_examples *examples, bo_split part)
 {
     if (part >= BO_SPLIT_NONE) return 0;
     if (!examples->order || part >= BO_SPLIT_ALL) return examples->rows;
@@ -254,7 +254,7 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
                       bo_examples *examples)
 {
     const bool parts = desc->valid > 0 || desc->test > 0;
-    BO_TRY(bo_data_load(context, &desc->data, network ? bo_network_describe(network).schema : NULL, &examples->data));
+    BO_TRY(bo_data_load(context, &desc->data, network ? bo_network_report(network).schema : NULL, &examples->data));
     point_to_data(examples);
     if (!examples->rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", desc->data.path);
     if (desc->edges) BO_TRY(load_edges(context, desc, examples));
@@ -323,7 +323,7 @@ bo_status bo_examples_create(bo_context *context, const bo_examples *arrays, bo_
 void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step, size_t batch, size_t first,
                        size_t count, size_t *rows)
 {
-    const size_t all = bo_examples_count(examples, BO_SPLIT_TRAIN);
+    const size_t all = bo_examples_rows(examples, BO_SPLIT_TRAIN);
     for (size_t i = 0; i < count; i++) {
         const uint64_t at = step * batch + first + i;
         rows[i] = bo_examples_row(examples, BO_SPLIT_TRAIN, (size_t)bo_permute(seed, at / all, all, at % all));

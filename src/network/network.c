@@ -201,19 +201,19 @@ bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo
     return status;
 }
 
-bo_network_info bo_network_describe(const bo_network *network)
+bo_network_facts bo_network_report(const bo_network *network)
 {
-    return (bo_network_info){.input = network->input,
-                             .dim = network->facts.dim,
-                             .outputs = bo_network_outputs(network),
-                             .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
-                             .reconstructs = network->target != BO_NO_LAYER,
-                             .loss = bo_network_loss_name(network->loss),
-                             .parameters = bo_weights_parameters(network->weights, true),
-                             .layers = network->count,
-                             .width_multiplier = network->multiplier,
-                             .parametrization = network->parametrization,
-                             .schema = network->schema};
+    return (bo_network_facts){.input = network->input,
+                              .dim = network->facts.dim,
+                              .outputs = bo_network_outputs(network),
+                              .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
+                              .reconstructs = network->target != BO_NO_LAYER,
+                              .loss = bo_network_loss_name(network->loss),
+                              .parameters = bo_weights_parameters(network->weights, true),
+                              .layers = network->count,
+                              .width_multiplier = network->multiplier,
+                              .parametrization = network->parametrization,
+                              .schema = network->schema};
 }
 
 bo_layer_info bo_network_layer(const bo_network *network, size_t index)

@@ -50,7 +50,7 @@ static size_t outputs_of(const reading *r)
 
 static bo_status open_reading(bo_context *context, reading *r)
 {
-    r->count = bo_examples_count(r->examples, r->part);
+    r->count = bo_examples_rows(r->examples, r->part);
     r->outputs = outputs_of(r);
     r->block = block_rows(r);
     if (!r->count) return bo_fail(context, BO_INVALID, "there are no examples in this part");

@@ -89,7 +89,7 @@ bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_ex
     const bo_shape *in = last->from[0] < 0 ? &network->input_shape : &network->layers[last->from[0]].shape;
     regression r = {.network = network,
                     .examples = examples,
-                    .rows = bo_examples_count(examples, BO_SPLIT_TRAIN),
+                    .rows = bo_examples_rows(examples, BO_SPLIT_TRAIN),
                     .features = in->channels + last->options.bias,
                     .outputs = last->shape.channels,
                     .bias = last->options.bias};

@@ -62,7 +62,7 @@ static float scale_for(double mean, double deviation)
 /* Mean and deviation of the columns in turns; where nothing varies only the mean goes. */
 static void standardize(const table *t, bo_network_scaling *scaling)
 {
-    const size_t rows = bo_examples_count(t->examples, BO_SPLIT_TRAIN), turn = scaling->count;
+    const size_t rows = bo_examples_rows(t->examples, BO_SPLIT_TRAIN), turn = scaling->count;
     const double count = (double)rows * (double)(t->columns / turn);
     for (size_t j = 0; j < turn && rows; j++) {
         double mean = 0, square = 0;
@@ -80,7 +80,7 @@ static void standardize(const table *t, bo_network_scaling *scaling)
 static bool are_bytes(const table *t)
 {
     double largest = 0, least = 0;
-    const size_t rows = bo_examples_count(t->examples, BO_SPLIT_TRAIN);
+    const size_t rows = bo_examples_rows(t->examples, BO_SPLIT_TRAIN);
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < t->columns; c++) {
             largest = fmax(largest, cell(t, i, c));

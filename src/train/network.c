@@ -29,9 +29,9 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1;
     BO_TRY(bo_network_check(context, desc->network, desc->examples, true));
     if (desc->held_out) BO_TRY(bo_network_check(context, desc->network, desc->held_out, true));
-    if (!bo_examples_count(desc->examples, BO_SPLIT_TRAIN))
+    if (!bo_examples_rows(desc->examples, BO_SPLIT_TRAIN))
         return bo_fail(context, BO_INVALID, "there are no examples to train on");
-    if (desc->held_out && !bo_examples_count(desc->held_out, BO_SPLIT_VALID))
+    if (desc->held_out && !bo_examples_rows(desc->held_out, BO_SPLIT_VALID))
         return bo_fail(context, BO_INVALID, "there are no examples for validation");
     if (whole(task) && desc->batch != 1)
         return bo_fail(context, BO_INVALID, "a graph is trained on as a whole: expected a batch of 1, found %zu",
@@ -57,7 +57,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
     const bo_examples *examples = task->desc->examples;
     const bo_network_graph_desc desc = {.data = examples,
                                         .examples =
-                                            whole(task) ? bo_examples_count(examples, BO_SPLIT_TRAIN) : micro_batch,
+                                            whole(task) ? bo_examples_rows(examples, BO_SPLIT_TRAIN) : micro_batch,
                                         .loss = true,
                                         .gradients = true,
                                         .checkpoint = task->desc->checkpointing,
@@ -162,7 +162,7 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
                                 .evaluates = desc->held_out != NULL};
     own->examples = bo_examples_fingerprint(desc->examples);
     if (desc->held_out) own->held_out = bo_examples_fingerprint(desc->held_out);
-    if (whole(&own->task)) own->task.batch = 1, own->task.units = bo_examples_count(desc->examples, BO_SPLIT_TRAIN);
+    if (whole(&own->task)) own->task.batch = 1, own->task.units = bo_examples_rows(desc->examples, BO_SPLIT_TRAIN);
     *out = &own->task;
     return BO_OK;
 }

@@ -92,7 +92,7 @@ static inline double oracle_project(const oracle_map *map, size_t i, const doubl
  * beside exp(u - |x|²/2) at x = a w, where with a - a²/2 = 1/4 neither of them is out of range. */
 static inline double oracle_log_weight(const oracle_map *map, size_t i)
 {
-    const float *weights = bo_features_weights(map->features);
+    const float *weights = bo_features_importance(map->features);
     if (!weights) return 0;
     if (weights[i] > 1e-37F && weights[i] < 1e37F) return log((double)weights[i]);
     double *x = oracle_zeros(map->dim), *phi = oracle_zeros(map->count), magnitude = 0;

@@ -254,7 +254,7 @@ static void a_proposal_stays_with_the_map(void **state)
     assert_ok(context, bo_features_redraw(context, f, 1));
     assert_ok(context, bo_features_propose(context, f, NULL));
     assert_true(same_features(context, f, first, x));
-    assert_null(bo_features_weights(f));
+    assert_null(bo_features_importance(f));
     memset(loaded->proposal, 0, D * D * sizeof(float)); /* a file may hold anything */
     assert_ok(context, bo_features_save(context, loaded, path));
     bo_features_destroy(loaded);

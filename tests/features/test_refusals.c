@@ -204,7 +204,7 @@ static void odd_choices_are_said_aloud(void **state)
     assert_ok(context, bo_features_create(context, &optimal, &f));
     assert_int_equal(h.level, BO_LOG_INFO);
     assert_non_null(strstr(h.text, "already optimal"));
-    assert_null(bo_features_weights(f));
+    assert_null(bo_features_importance(f));
     bo_features_destroy(f);
     bo_context_destroy(context);
 }

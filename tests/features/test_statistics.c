@@ -363,7 +363,7 @@ static void no_frequency_is_given_up(void **state)
                              .sampling = BO_SAMPLING_OPTIMAL};
     bo_features *f;
     assert_ok(context, bo_features_create(context, &desc, &f));
-    const float *weights = bo_features_weights(f);
+    const float *weights = bo_features_importance(f);
     size_t even = 0;
     for (size_t i = 0; i < KEPT; i++) {
         assert_true((double)weights[i] < sqrt(20) * (1 + 1e-6));

@@ -51,7 +51,7 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
                                bo_source *source)
 {
     bo_stream *stream;
-    const size_t dim = bo_schema_dim(schema), targets = bo_schema_targets(schema);
+    const size_t dim = bo_schema_inputs(schema), targets = bo_schema_targets(schema);
     if (!fuzz_ok(context, bo_stream_create(context, desc, schema, source, &stream))) return;
     float *x = malloc(FUZZ_ROWS * dim * sizeof *x + 1);
     double *y = malloc(FUZZ_ROWS * (targets + 1) * sizeof *y);

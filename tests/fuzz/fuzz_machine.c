@@ -12,7 +12,7 @@ static void predict(bo_context *context, const bo_machine *machine)
     fuzz_inputs(rows * dim, x);
     fuzz_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, report->has_std ? std : NULL));
     if (!report->classes) return;
-    fuzz_ok(context, bo_machine_probabilities(context, machine, rows, x, dim, mean));
+    fuzz_ok(context, bo_machine_predict_probabilities(context, machine, rows, x, dim, mean));
     if (!fuzz_ok(context, bo_machine_classify(context, machine, rows, x, dim, classes))) return;
     for (size_t i = 0; i < rows; ++i)
         if (classes[i] < 0 || (size_t)classes[i] >= report->classes) abort();

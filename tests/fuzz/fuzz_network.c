@@ -23,13 +23,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const bool small = is_small(json);
         cJSON_Delete(json);
         if (small && fuzz_ok(context, bo_network_parse(context, "fuzz", text, size, &network))) {
-            const bo_network_info info = bo_network_describe(network);
+            const bo_network_facts info = bo_network_report(network);
             const bo_network_desc desc = {.model = network->text, .width_multiplier = info.width_multiplier};
             for (size_t i = 0; i < info.layers; i++)
                 if (!bo_network_layer(network, i).name) abort();
             /* alone it may lack what the file said of data; else it is the same network */
             if (fuzz_ok(context, bo_network_create(context, &desc, &again))) {
-                if (bo_network_describe(again).outputs != info.outputs) abort();
+                if (bo_network_report(again).outputs != info.outputs) abort();
                 bo_network_destroy(again);
             }
             bo_network_destroy(network);

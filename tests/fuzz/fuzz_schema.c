@@ -10,11 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool read = fuzz_ok(context, bo_schema_load_memory(context, text, &schema));
     free(text);
     if (!read) return 0;
-    for (size_t i = 0; i < bo_schema_dim(schema); ++i)
+    for (size_t i = 0; i < bo_schema_inputs(schema); ++i)
         if (!bo_schema_input(schema, i)) abort();
     for (size_t i = 0; i < bo_schema_targets(schema); ++i)
         if (!bo_schema_target(schema, i)) abort();
-    if (bo_schema_dim(schema) <= FUZZ_COLUMNS) {
+    if (bo_schema_inputs(schema) <= FUZZ_COLUMNS) {
         if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json))) abort();
         if (!fuzz_ok(context, bo_schema_load_memory(context, json, &copy))) abort();
         if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again)) || strcmp(json, again) != 0) abort();

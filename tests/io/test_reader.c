@@ -82,7 +82,7 @@ static void csv_quotes(void **state)
     bo_reader *reader;
     bo_data_block block;
     assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
-    assert_string_equal(bo_reader_name(reader, 1), "say \"hi\"");
+    assert_string_equal(bo_reader_column(reader, 1), "say \"hi\"");
     for (int pass = 0; pass < 2; ++pass) {
         assert_ok(f->context, bo_reader_next(f->context, reader, 100, &block));
         assert_int_equal(block.rows, 3);
@@ -117,7 +117,7 @@ static void csv_headers(void **state)
         bo_reader *reader;
         assert_ok(f->context,
                   bo_reader_open(f->context, test_text(f, "h.csv", cases[i].text), BO_FORMAT_AUTO, 0, &reader));
-        if ((bo_reader_name(reader, 0) != NULL) != cases[i].header) fail_msg("header of '%s'", cases[i].text);
+        if ((bo_reader_column(reader, 0) != NULL) != cases[i].header) fail_msg("header of '%s'", cases[i].text);
         bo_reader_close(reader);
     }
 }
@@ -152,7 +152,7 @@ static void libsvm(void **state)
     bo_reader *reader;
     assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 9, &reader));
     assert_int_equal(bo_reader_columns(reader), 9);
-    assert_string_equal(bo_reader_name(reader, 0), "label");
+    assert_string_equal(bo_reader_column(reader, 0), "label");
     bo_reader_close(reader);
     refuse(f, test_text(f, "b.svm", "1 1:1\n1 0:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "line 2: '0:1': indices start at 1");
     refuse(f, test_text(f, "b.svm", "1 2:1 1:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "'1:1': indices must ascend");

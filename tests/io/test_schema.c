@@ -33,7 +33,7 @@ static void numbers_and_targets(void **state)
     assert_true(data->y[0] == 2.5 && data->x[0] == 1 && data->x[1] == 3);
     assert_string_equal(bo_schema_target(data->schema, 0), "y");
     assert_string_equal(bo_schema_input(data->schema, 1), "z");
-    assert_false(bo_schema_common_unit(data->schema));
+    assert_false(bo_schema_has_common_unit(data->schema));
     bo_data_destroy(data);
     desc.target = "z, 0"; /* several targets: regression, in the order given */
     data = load(f, &desc, NULL);
@@ -275,7 +275,7 @@ static void other_columns(void **state)
     /* Sparse text: narrower files are widened, unknown features are ignored. */
     desc = (bo_data_desc){.path = test_text(f, "a.svm", "1 1:1 3:3\n-1 2:2\n")};
     data = load(f, &desc, NULL);
-    assert_true(bo_schema_common_unit(data->schema));
+    assert_true(bo_schema_has_common_unit(data->schema));
     other = (bo_data_desc){.path = test_text(f, "b.svm", "-1 1:5\n")};
     test = load(f, &other, data->schema);
     assert_int_equal(test->dim, 3);
@@ -328,7 +328,7 @@ static void separate_labels(void **state)
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 2);
     assert_string_equal(bo_schema_class(data->schema, 0), "30");
-    assert_true(data->x[0] == 9 && data->x[3] == 6 && data->y[0] == 1 && bo_schema_common_unit(data->schema));
+    assert_true(data->x[0] == 9 && data->x[3] == 6 && data->y[0] == 1 && bo_schema_has_common_unit(data->schema));
     bo_data_destroy(data);
     desc.labels = test_write(f, "l", labels, sizeof labels - 1);
     refuse(f, &desc, NULL, BO_FORMAT, "truncated");

@@ -129,7 +129,7 @@ static void parts_cover(void **state)
             unsigned char seen[ROWS] = {0};
             for (size_t index = 0; index < parts; ++index) {
                 bo_stream *stream = open_stream(f, paths[p]);
-                assert_ok(f->context, bo_stream_part(f->context, stream, index, parts));
+                assert_ok(f->context, bo_stream_restrict(f->context, stream, index, parts));
                 size_t sampled, rows, total[2] = {0, 0};
                 assert_ok(f->context, bo_stream_sample(f->context, stream, 10, 1, x, y, &sampled));
                 for (int pass = 0; pass < 2; ++pass) {
@@ -148,7 +148,7 @@ static void parts_cover(void **state)
             for (size_t r = 0; r < ROWS; ++r) assert_int_equal(seen[r], 1);
         }
     bo_stream *stream = open_stream(f, t.csv);
-    assert_fails(f->context, BO_INVALID, "part 3 of 3", bo_stream_part(f->context, stream, 3, 3));
+    assert_fails(f->context, BO_INVALID, "part 3 of 3", bo_stream_restrict(f->context, stream, 3, 3));
     bo_stream_close(stream);
     free(x);
     free(y);

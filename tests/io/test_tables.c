@@ -113,7 +113,7 @@ static void test_load(void **state)
     }
     for (int p = 0; p < BO_SPLIT_COUNT; p++) {
         assert_int_equal(at[p], parts[p]->rows);
-        assert_int_equal(bo_schema_dim(parts[p]->schema), DIM);
+        assert_int_equal(bo_schema_inputs(parts[p]->schema), DIM);
         bo_data_destroy(parts[p]);
     }
 }

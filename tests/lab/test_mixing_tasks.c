@@ -36,7 +36,7 @@ static void test_parity(void **state)
     assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_PARITY, 5, 200, &rows));
     assert_int_equal(rows.examples->dim, 5);
     assert_int_equal(rows.examples->classes, 2);
-    assert_int_equal(bo_examples_count(rows.examples, BO_SPLIT_VALID), 40);
+    assert_int_equal(bo_examples_rows(rows.examples, BO_SPLIT_VALID), 40);
     size_t odd = 0;
     for (size_t r = 0; r < 200; r++) {
         float product = 1;

@@ -14,7 +14,7 @@ static void test_regression(void **state)
     bo_machine_desc desc = oracle_desc(64, 0.5, 1);
     bo_machine *machine = oracle_fit(context, &desc, &train);
     bo_metrics *metrics;
-    assert_ok(context, bo_machine_metrics(context, machine, 10, &metrics));
+    assert_ok(context, bo_machine_create_metrics(context, machine, 10, &metrics));
     assert_ok(context, bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
     double *mean = malloc(TEST_ROWS * 2 * sizeof *mean), *std = malloc(TEST_ROWS * 2 * sizeof *std);
     assert_ok(context, bo_machine_predict(context, machine, TEST_ROWS, test.x, DIM, mean, std));
@@ -47,12 +47,12 @@ static void test_classes(void **state)
     bo_machine_desc desc = {.features = {.features = 64, .gamma = 0.5}, .lambda = 1};
     bo_machine *machine = oracle_fit(context, &desc, &train);
     bo_metrics *metrics;
-    assert_ok(context, bo_machine_metrics(context, machine, 10, &metrics));
+    assert_ok(context, bo_machine_create_metrics(context, machine, 10, &metrics));
     assert_ok(context, bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
     int *found = malloc(TEST_ROWS * sizeof *found);
     double *p = malloc(TEST_ROWS * 3 * sizeof *p), right = 0, loss = 0;
     assert_ok(context, bo_machine_classify(context, machine, TEST_ROWS, test.x, DIM, found));
-    assert_ok(context, bo_machine_probabilities(context, machine, TEST_ROWS, test.x, DIM, p));
+    assert_ok(context, bo_machine_predict_probabilities(context, machine, TEST_ROWS, test.x, DIM, p));
     for (size_t i = 0; i < TEST_ROWS; i++) {
         right += found[i] == (int)test.y[i];
         loss -= log(fmax(p[i * 3 + (size_t)test.y[i]], 1e-15));
@@ -96,9 +96,9 @@ static bo_status hold_out(void *what)
     BO_TRY(bo_table_load(context, &table, &parts[0], &parts[1], &parts[2]));
     const bo_data *test = parts[BO_SPLIT_TEST];
     bo_samples train;
-    bo_data_samples(parts[BO_SPLIT_TRAIN], &train);
+    bo_data_get_samples(parts[BO_SPLIT_TRAIN], &train);
     bo_status status = bo_machine_fit(context, &desc, &train, &machine);
-    if (status == BO_OK) status = bo_machine_metrics(context, machine, 5, &metrics);
+    if (status == BO_OK) status = bo_machine_create_metrics(context, machine, 5, &metrics);
     if (status == BO_OK)
         status = bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
     if (status == BO_OK) t->rmse = bo_metrics_rmse(metrics), t->rows = (size_t)metrics->rows;

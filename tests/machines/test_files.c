@@ -91,7 +91,8 @@ static void expect_same_bits(fixture *f, const bo_machine *a, const bo_machine *
     if (a->report.has_std) assert_memory_equal(std[0], std[1], count * sizeof(double));
     if (!a->report.classes) return;
     for (size_t k = 0; k < 2; k++)
-        assert_ok(f->context, bo_machine_probabilities(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k]));
+        assert_ok(f->context,
+                  bo_machine_predict_probabilities(f->context, machines[k], NEW_ROWS, f->fresh.x, DIM, mean[k]));
     assert_memory_equal(mean[0], mean[1], count * sizeof(double));
 }
 
@@ -339,7 +340,7 @@ static bo_status try_damaged(fixture *f, const char *bytes, size_t size)
         if (fits)
             (void)bo_machine_predict(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean,
                                      machine->report.has_std ? std : NULL);
-        if (fits) (void)bo_machine_probabilities(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean);
+        if (fits) (void)bo_machine_predict_probabilities(f->context, machine, NEW_ROWS, f->fresh.x, DIM, mean);
     } else {
         assert_true(status == BO_FORMAT || status == BO_VERSION || status == BO_MEMORY || status == BO_INVALID ||
                     status == BO_UNSUPPORTED);

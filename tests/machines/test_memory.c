@@ -151,7 +151,7 @@ static bo_status predict(void *what)
     bo_status status =
         bo_machine_predict(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean, classes ? NULL : std);
     if (status == BO_OK && classes)
-        status = bo_machine_probabilities(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean);
+        status = bo_machine_predict_probabilities(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean);
     if (status == BO_OK && classes)
         status = bo_machine_classify(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, labels);
     return status;

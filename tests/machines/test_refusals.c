@@ -253,7 +253,7 @@ static void test_accepted(void **state)
     desc = f->desc, desc.balanced = true;
     machine = oracle_fit(f->context, &desc, &empty);
     double p[5];
-    assert_ok(f->context, bo_machine_probabilities(f->context, machine, 1, empty.x, DIM, p));
+    assert_ok(f->context, bo_machine_predict_probabilities(f->context, machine, 1, empty.x, DIM, p));
     assert_true(p[3] < 0.2 && p[4] < 0.2 && isfinite(p[0]));
     bo_machine_destroy(machine);
     assert_true(f->counted.live == f->before);

@@ -175,7 +175,7 @@ static void test_refused(void **state)
     bo_machine *machine = oracle_fit(context, &desc, &train);
     int label;
     assert_fails(context, BO_UNSUPPORTED, "regression",
-                 bo_machine_probabilities(context, machine, 1, train.x, DIM, mean));
+                 bo_machine_predict_probabilities(context, machine, 1, train.x, DIM, mean));
     assert_fails(context, BO_UNSUPPORTED, "regression", bo_machine_classify(context, machine, 1, train.x, DIM, &label));
     bo_machine_destroy(machine);
     oracle_drop(&train), oracle_drop(&classes);

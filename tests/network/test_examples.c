@@ -87,15 +87,15 @@ static void test_parts(void **state)
     bo_examples *e;
     desc.split = written(folder, "split.csv", "part\ntest\ntrain\nnone\ntrain\nvalid\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
-    assert_int_equal(bo_examples_count(e, BO_SPLIT_TRAIN), 2);
+    assert_int_equal(bo_examples_rows(e, BO_SPLIT_TRAIN), 2);
     assert_int_equal(bo_examples_row(e, BO_SPLIT_TRAIN, 1), 3);
     assert_int_equal(bo_examples_row(e, BO_SPLIT_VALID, 0), 4);
     assert_int_equal(bo_examples_row(e, BO_SPLIT_TEST, 0), 0);
-    assert_int_equal(bo_examples_count(e, BO_SPLIT_ALL), 5);
+    assert_int_equal(bo_examples_rows(e, BO_SPLIT_ALL), 5);
     bo_examples_destroy(e);
     desc.split = written(folder, "split.csv", "0\n0\n1\n2\n-1\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
-    assert_int_equal(bo_examples_count(e, BO_SPLIT_TRAIN), 2);
+    assert_int_equal(bo_examples_rows(e, BO_SPLIT_TRAIN), 2);
     bo_examples_destroy(e);
     static const struct {
         const char *text, *words;
@@ -119,7 +119,7 @@ static void test_batches(void **state)
     made *m = made_new(folder->context, 4, 2, false);
     enum { BATCH = 5, VALID = MADE_ROWS / 4, TRAIN = MADE_ROWS - VALID };
     assert_ok(folder->context, bo_examples_split(folder->context, m->examples, 0.25, 0, 9));
-    assert_int_equal(bo_examples_count(m->examples, BO_SPLIT_TRAIN), TRAIN);
+    assert_int_equal(bo_examples_rows(m->examples, BO_SPLIT_TRAIN), TRAIN);
     size_t seen[MADE_ROWS] = {0}, rows[BATCH], again[2];
     for (size_t i = 0; i < VALID; i++) seen[bo_examples_row(m->examples, BO_SPLIT_VALID, i)] = 10;
     for (uint64_t step = 0; step < TRAIN; step++) { /* BATCH epochs */

@@ -95,7 +95,7 @@ static void test_order(void **state)
 
 static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part)
 {
-    const size_t count = bo_examples_count(examples, part) * bo_network_describe(network).outputs;
+    const size_t count = bo_examples_rows(examples, part) * bo_network_report(network).outputs;
     float *out = calloc(count, sizeof *out);
     assert_ok(context, bo_network_predict(context, network, examples, part, out));
     return out;
@@ -128,7 +128,7 @@ static void test_answers(void **state)
     assert_int_equal(found.examples, MADE_ROWS);
     assert_ok(context, bo_examples_split(context, m->examples, 0.25, 0.25, 3));
     float *part = predict(context, network, m->examples, BO_SPLIT_TEST);
-    for (size_t i = 0; i < bo_examples_count(m->examples, BO_SPLIT_TEST); i++)
+    for (size_t i = 0; i < bo_examples_rows(m->examples, BO_SPLIT_TEST); i++)
         assert_memory_equal(part + 3 * i, p + 3 * bo_examples_row(m->examples, BO_SPLIT_TEST, i), 3 * sizeof *p);
     free(p), free(again), free(part), free(text);
     bo_network_destroy(network);
