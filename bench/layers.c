@@ -91,7 +91,8 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
     cli_session *session = bench->run->session;
     static int32_t first[NODES + 1], neighbors[NODES * DEGREE];
     char model[1024];
-    bo_examples *examples = NULL, arrays = {.rows = c->examples, .dim = c->numbers, .targets = c->outputs};
+    bo_examples *examples = NULL;
+    bo_examples_arrays arrays = {.rows = c->examples, .dim = c->numbers, .targets = c->outputs};
     float *x = calloc(c->examples * c->numbers, sizeof *x);
     double *y = calloc(c->examples * c->outputs, sizeof *y);
     snprintf(model, sizeof model, "{\"input\": %s, \"layers\": [%s], \"loss\": \"mse\"}", c->input, c->layers);

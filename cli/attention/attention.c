@@ -154,12 +154,11 @@ static bool compare(cli_attention_job *job)
     return true;
 }
 
-/* The output has the queries' shape, as wide as the values. */
 static bool save(cli_attention_job *job)
 {
     if (!job->options->out) return true;
-    bo_array array = cli_attention_shape_of_output(job);
-    array.values = job->out;
+    size_t shape[CLI_ATTENTION_RANK];
+    const bo_array array = cli_attention_output(job, shape);
     return cli_attention_ok(job, bo_array_save(job->session->context, &array, job->options->out));
 }
 

@@ -132,7 +132,13 @@ double cli_attention_scale(const cli_attention_job *job);
 double cli_attention_decay(const cli_attention_job *job, size_t key_head);
 void cli_attention_lambdas(const cli_attention_job *job, double *smallest, double *largest);
 double cli_attention_rate(const cli_attention_job *job); /* tokens a second */
-bo_array cli_attention_shape_of_output(const cli_attention_job *job);
+/* The output, in the queries' shape and as wide as the values; `shape` is room for that. */
+enum { CLI_ATTENTION_RANK = 4 }; /* most dimensions of queries, keys and values */
+bo_array cli_attention_output(const cli_attention_job *job, size_t shape[CLI_ATTENTION_RANK]);
+
+/* "(8, 1024, 64)", cut where it is very long. */
+enum { CLI_SHAPE_TEXT = 192 };
+const char *cli_shape_text(const bo_array *array, char out[CLI_SHAPE_TEXT]);
 
 void cli_attention_say(cli_attention_job *job); /* what will be done, on standard error */
 void cli_attention_print(const cli_attention_job *job);

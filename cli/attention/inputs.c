@@ -43,6 +43,12 @@ void cli_attention_close(cli_attention_job *job)
 
 /* ---- shapes --------------------------------------------------------------------------------------------- */
 
+const char *cli_shape_text(const bo_array *array, char out[CLI_SHAPE_TEXT])
+{
+    bo_array_format(array, out, CLI_SHAPE_TEXT);
+    return out;
+}
+
 /* The last four dimensions of (batch, heads, tokens, width); those an array does not have are 1. */
 enum { WIDTH, TOKENS, HEADS, BATCH };
 
@@ -54,9 +60,9 @@ static size_t extent(const cli_attention_file *file, size_t from_end)
 
 static bool mismatch(cli_attention_job *job, const cli_attention_file *a, const cli_attention_file *b, const char *rule)
 {
-    char first[BO_ARRAY_TEXT], second[BO_ARRAY_TEXT];
+    char first[CLI_SHAPE_TEXT], second[CLI_SHAPE_TEXT];
     cli_fail(job->session, "%s: --%s %s has shape %s, --%s %s has shape %s", rule, a->option, a->path,
-             bo_array_shape(a->array, first), b->option, b->path, bo_array_shape(b->array, second));
+             cli_shape_text(a->array, first), b->option, b->path, cli_shape_text(b->array, second));
     return false;
 }
 
@@ -68,21 +74,21 @@ static bool same(cli_attention_job *job, const cli_attention_file *a, const cli_
 
 bool cli_attention_numbers(cli_attention_job *job, const cli_attention_file *file)
 {
-    char shape[BO_ARRAY_TEXT];
+    char shape[CLI_SHAPE_TEXT];
     if (file->array->count > 0) return true;
     cli_fail(job->session, "--%s %s holds no numbers: its shape is %s", file->option, file->path,
-             bo_array_shape(file->array, shape));
+             cli_shape_text(file->array, shape));
     return false;
 }
 
 static bool check_rank(cli_attention_job *job, const cli_attention_file *file)
 {
-    char shape[BO_ARRAY_TEXT];
-    if (file->array->rank < 2 || file->array->rank > 4) {
+    char shape[CLI_SHAPE_TEXT];
+    if (file->array->rank < 2 || file->array->rank > CLI_ATTENTION_RANK) {
         cli_fail(job->session,
                  "--%s %s: expected an array (heads, tokens, width), (batch, heads, tokens, width) or, of one head, "
                  "(tokens, width); found shape %s",
-                 file->option, file->path, bo_array_shape(file->array, shape));
+                 file->option, file->path, cli_shape_text(file->array, shape));
         return false;
     }
     return cli_attention_numbers(job, file);

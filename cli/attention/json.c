@@ -149,11 +149,12 @@ void cli_attention_json(const cli_attention_job *job)
     json_descriptor(&json, job);
     json_plan(&json, job);
     if (!o->plan) {
-        const bo_array shape = cli_attention_shape_of_output(job);
+        size_t shape[CLI_ATTENTION_RANK];
+        const bo_array output = cli_attention_output(job, shape);
         cli_json_add_number(&json, "seconds", job->seconds);
         cli_json_add_number(&json, "tokens_per_second", cli_attention_rate(job));
         cli_json_add_text(&json, "out", o->out);
-        json_shape(&json, "shape", &shape);
+        json_shape(&json, "shape", &output);
         cli_json_add_count(&json, "zero_outputs", job->zeros);
         if (o->propose) json_dark(&json, &job->dark);
         if (cli_attention_calibrates(&job->desc)) json_calibration(&json, job);

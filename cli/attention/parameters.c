@@ -15,10 +15,10 @@ static bool check_shape(cli_attention_job *job, const cli_attention_file *file, 
     if (array->rank + cut == expected.rank &&
         memcmp(array->shape, expected.shape + cut, array->rank * sizeof *array->shape) == 0)
         return true;
-    char found[BO_ARRAY_TEXT], wanted[BO_ARRAY_TEXT], keys[BO_ARRAY_TEXT];
+    char found[CLI_SHAPE_TEXT], wanted[CLI_SHAPE_TEXT], keys[CLI_SHAPE_TEXT];
     cli_fail(job->session, "--%s %s: expected %s = %s, found shape %s (--k %s has shape %s)", file->option, file->path,
-             words, bo_array_shape(&expected, wanted), bo_array_shape(array, found), job->files[CLI_K].path,
-             bo_array_shape(job->files[CLI_K].array, keys));
+             words, cli_shape_text(&expected, wanted), cli_shape_text(array, found), job->files[CLI_K].path,
+             cli_shape_text(job->files[CLI_K].array, keys));
     return false;
 }
 
@@ -45,12 +45,14 @@ static bool check_range(cli_attention_job *job, const cli_attention_file *file, 
             break;
     }
     if (at == array->count) return true;
-    bo_array place = {.rank = array->rank};
-    char text[BO_ARRAY_TEXT];
+    size_t *indices = cli_allocate(array->rank, sizeof *indices, "a place in an array");
+    const bo_array place = {.rank = array->rank, .shape = indices};
+    char text[CLI_SHAPE_TEXT];
     const double found = array->values[at];
-    for (size_t i = array->rank; i-- > 0; at /= array->shape[i]) place.shape[i] = at % array->shape[i];
+    for (size_t i = array->rank; i-- > 0; at /= array->shape[i]) indices[i] = at % array->shape[i];
     cli_fail(job->session, "--%s %s: expected %s, found %g at %s", file->option, file->path, of->words, found,
-             bo_array_shape(&place, text));
+             cli_shape_text(&place, text));
+    free(indices);
     return false;
 }
 
@@ -138,8 +140,8 @@ static bool read_decay(cli_attention_job *job)
     cli_attention_file *file = &job->files[CLI_DECAY];
     bool given;
     if (!read_list(job, CLI_DECAY, heads, "key head", &given)) return false;
-    if (!given && !read_array(job, CLI_DECAY, (bo_array){.rank = 1, .shape = {heads}}, "(key heads,)", &DECAYS,
-                              &job->inputs.log_decay))
+    if (!given && !read_array(job, CLI_DECAY, (bo_array){.rank = 1, .shape = (size_t[]){heads}}, "(key heads,)",
+                              &DECAYS, &job->inputs.log_decay))
         return false;
     float *values = file->own ? file->own : file->array ? file->array->values : NULL;
     if (values) take_logarithms(values, heads);
@@ -155,8 +157,8 @@ static bool read_lambda(cli_attention_job *job)
     bool given;
     if (!read_list(job, CLI_LAMBDA, heads * dim, "key head and column", &given)) return false;
     job->inputs.lambda = file->own;
-    return given || read_array(job, CLI_LAMBDA, (bo_array){.rank = 2, .shape = {heads, dim}}, "(key heads, width)",
-                               &POSITIVE, &job->inputs.lambda);
+    return given || read_array(job, CLI_LAMBDA, (bo_array){.rank = 2, .shape = (size_t[]){heads, dim}},
+                               "(key heads, width)", &POSITIVE, &job->inputs.lambda);
 }
 
 static bool read_mix(cli_attention_job *job)
@@ -165,8 +167,8 @@ static bool read_mix(cli_attention_job *job)
     bool given;
     if (!read_list(job, CLI_MIX, heads, "head", &given)) return false;
     job->inputs.mix = job->files[CLI_MIX].own;
-    return given ||
-           read_array(job, CLI_MIX, (bo_array){.rank = 1, .shape = {heads}}, "(heads,)", NULL, &job->inputs.mix);
+    return given || read_array(job, CLI_MIX, (bo_array){.rank = 1, .shape = (size_t[]){heads}}, "(heads,)", NULL,
+                               &job->inputs.mix);
 }
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
@@ -194,8 +196,8 @@ static bool read_maps(cli_attention_job *job)
         if (!cli_attention_read(job, table[i].source)) return false;
         if (!file->array) continue;
         find_rank(job, table[i].source, table[i].matrix ? 1 : 0);
-        const bo_array matrix = {.rank = 3, .shape = {job->desc.key_heads, job->desc.rank, job->desc.dim}},
-                       vector = {.rank = 2, .shape = {job->desc.key_heads, job->desc.rank}};
+        const bo_array matrix = {.rank = 3, .shape = (size_t[]){job->desc.key_heads, job->desc.rank, job->desc.dim}},
+                       vector = {.rank = 2, .shape = (size_t[]){job->desc.key_heads, job->desc.rank}};
         if (!check_shape(job, file, table[i].matrix ? matrix : vector,
                          table[i].matrix ? "(key heads, rank, width)" : "(key heads, rank)"))
             return false;
@@ -206,7 +208,7 @@ static bool read_maps(cli_attention_job *job)
 
 bool cli_attention_parameters(cli_attention_job *job)
 {
-    const bo_array sigma = {.rank = 2, .shape = {job->desc.key_heads, job->desc.dim}};
+    const bo_array sigma = {.rank = 2, .shape = (size_t[]){job->desc.key_heads, job->desc.dim}};
     return read_gates(job) && read_array(job, CLI_SIGMA, sigma, "(key heads, width)", NULL, &job->inputs.sigma) &&
            read_maps(job) && read_decay(job) && read_lambda(job) && read_mix(job);
 }

@@ -42,20 +42,21 @@ double cli_attention_rate(const cli_attention_job *job)
     return (double)(job->shape.sequences * job->shape.tokens) / job->seconds;
 }
 
-bo_array cli_attention_shape_of_output(const cli_attention_job *job)
+bo_array cli_attention_output(const cli_attention_job *job, size_t shape[CLI_ATTENTION_RANK])
 {
-    bo_array shape = *job->files[CLI_Q].array;
-    shape.shape[shape.rank - 1] = job->desc.value_dim;
-    return shape;
+    const bo_array *q = job->files[CLI_Q].array;
+    for (size_t i = 0; i < q->rank; i++) shape[i] = q->shape[i];
+    shape[q->rank - 1] = job->desc.value_dim;
+    return (bo_array){.rank = q->rank, .shape = shape, .values = job->out};
 }
 
 /* ---- before --------------------------------------------------------------------------------------------- */
 
 static void say_input(cli_attention_job *job)
 {
-    char q[BO_ARRAY_TEXT], k[BO_ARRAY_TEXT], v[BO_ARRAY_TEXT];
-    cli_say(job->session, "Input       q %s, k %s, v %s", bo_array_shape(job->files[CLI_Q].array, q),
-            bo_array_shape(job->files[CLI_K].array, k), bo_array_shape(job->files[CLI_V].array, v));
+    char q[CLI_SHAPE_TEXT], k[CLI_SHAPE_TEXT], v[CLI_SHAPE_TEXT];
+    cli_say(job->session, "Input       q %s, k %s, v %s", cli_shape_text(job->files[CLI_Q].array, q),
+            cli_shape_text(job->files[CLI_K].array, k), cli_shape_text(job->files[CLI_V].array, v));
 }
 
 /* One more thing to a list of them, ", causal". */
@@ -285,7 +286,8 @@ void cli_attention_print(const cli_attention_job *job)
     printf("Time        %s, %s tokens per second\n", duration(job->seconds).s,
            cli_count((size_t)cli_attention_rate(job)).s);
     if (o->compare) print_error(job);
-    const bo_array shape = cli_attention_shape_of_output(job);
-    char text[BO_ARRAY_TEXT];
-    if (o->out) printf("Output      %s: %s, float32\n", o->out, bo_array_shape(&shape, text));
+    size_t shape[CLI_ATTENTION_RANK];
+    const bo_array output = cli_attention_output(job, shape);
+    char text[CLI_SHAPE_TEXT];
+    if (o->out) printf("Output      %s: %s, float32\n", o->out, cli_shape_text(&output, text));
 }

@@ -70,10 +70,8 @@ typedef struct cli_option {
     {                                                                                                                  \
         .type = CLI_END                                                                                                \
     }
-/* A default of a public header as .initial or .otherwise: NUMBER_TEXT(BO_MACHINE_FEATURES). tests/cli/test_defaults.sh
- * compares the others of bochner train with what the library writes down. */
-#define NUMBER_TEXT_(digits) #digits
-#define NUMBER_TEXT(number)  NUMBER_TEXT_(number)
+/* A default that is the library's is written down as .otherwise; tests/cli/test_defaults.sh compares it with what the library
+ * reports. */
 
 /* What comes last is the help, then any other members of the row: .low = 1, .initial = "4096". */
 #define FLAG(option, owner, member, ...) CLI_ROW(CLI_FLAG, option, NULL, CLI_AT(owner, member, bool * : 0), __VA_ARGS__)

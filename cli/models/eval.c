@@ -278,7 +278,7 @@ static void json_network(const bo_network *network, const bo_network_evaluation 
 {
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
-    cli_json_add_text(&json, "loss_kind", bo_network_report(network).loss);
+    cli_json_add_text(&json, "loss_kind", bo_network_report(network)->loss);
     cli_json_add_number(&json, "loss", found->loss);
     if (!isnan(found->accuracy)) cli_json_add_number(&json, "accuracy", found->accuracy);
     if (!isnan(found->rmse)) cli_json_add_number(&json, "rmse", found->rmse);
@@ -289,7 +289,7 @@ static void json_network(const bo_network *network, const bo_network_evaluation 
 
 static void print_network(const bo_network *network, const bo_network_evaluation *found)
 {
-    printf("Loss        %.5g (%s)\n", found->loss, bo_network_report(network).loss);
+    printf("Loss        %.5g (%s)\n", found->loss, bo_network_report(network)->loss);
     if (!isnan(found->accuracy))
         printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
     else

@@ -17,27 +17,27 @@
 /* `profile` may be NULL. */
 static void network_json(const char *folder, const bo_network *network, const bo_profile *profile)
 {
-    const bo_network_facts info = bo_network_report(network);
+    const bo_network_facts *info = bo_network_report(network);
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "folder", folder);
     cli_json_add_text(&json, "holds", "network");
-    cli_json_add_text(&json, "input", bo_network_input_name(info.input));
-    cli_json_add_count(&json, "dim", info.dim);
-    cli_json_add_count(&json, "outputs", info.outputs);
-    cli_json_add_count(&json, "classes", info.classes);
-    cli_json_add_text(&json, "loss", info.loss);
-    cli_json_add_flag(&json, "reconstructs", info.reconstructs);
-    cli_json_add_count(&json, "parameters", (size_t)info.parameters);
-    cli_json_add_number(&json, "width_multiplier", info.width_multiplier);
+    cli_json_add_text(&json, "input", bo_network_input_name(info->input));
+    cli_json_add_count(&json, "dim", info->dim);
+    cli_json_add_count(&json, "outputs", info->outputs);
+    cli_json_add_count(&json, "classes", info->classes);
+    cli_json_add_text(&json, "loss", info->loss);
+    cli_json_add_flag(&json, "reconstructs", info->reconstructs);
+    cli_json_add_count(&json, "parameters", (size_t)info->parameters);
+    cli_json_add_number(&json, "width_multiplier", info->width_multiplier);
     cli_json_array(&json, "layers");
-    for (size_t i = 0; i < info.layers; i++) {
-        const bo_layer_info layer = bo_network_layer(network, i);
+    for (size_t i = 0; i < bo_network_layers(network); i++) {
+        const bo_layer_info *layer = bo_network_layer(network, i);
         cli_json_object(&json, NULL);
-        cli_json_add_text(&json, "name", layer.name);
-        cli_json_add_text(&json, "type", layer.type);
-        cli_json_add_text(&json, "shape", layer.shape);
-        cli_json_add_count(&json, "weights", (size_t)layer.weights);
+        cli_json_add_text(&json, "name", layer->name);
+        cli_json_add_text(&json, "type", layer->type);
+        cli_json_add_text(&json, "shape", layer->shape);
+        cli_json_add_count(&json, "weights", (size_t)layer->weights);
         cli_json_end(&json);
     }
     cli_json_end(&json);
@@ -47,21 +47,22 @@ static void network_json(const char *folder, const bo_network *network, const bo
 
 static void network_print(const char *folder, const bo_network *network, const bo_profile *profile)
 {
-    const bo_network_facts info = bo_network_report(network);
-    printf("%s: a network of %zu layers, %s parameters\n", folder, info.layers, cli_count((size_t)info.parameters).s);
-    printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info.input), cli_count(info.dim).s,
-           info.input == BO_NETWORK_INPUT_GRAPH ? " a node" : " an example");
-    if (info.classes)
-        printf("%-12s%zu classes, loss %s\n", "Output", info.classes, info.loss);
+    const bo_network_facts *info = bo_network_report(network);
+    printf("%s: a network of %zu layers, %s parameters\n", folder, bo_network_layers(network),
+           cli_count((size_t)info->parameters).s);
+    printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info->input), cli_count(info->dim).s,
+           info->input == BO_NETWORK_INPUT_GRAPH ? " a node" : " an example");
+    if (info->classes)
+        printf("%-12s%zu classes, loss %s\n", "Output", info->classes, info->loss);
     else
-        printf("%-12s%s numbers, loss %s%s\n", "Output", cli_count(info.outputs).s, info.loss,
-               info.reconstructs ? " from the input itself" : "");
-    if (info.width_multiplier != 1) printf("%-12s%g times the description's\n", "Widths", info.width_multiplier);
+        printf("%-12s%s numbers, loss %s%s\n", "Output", cli_count(info->outputs).s, info->loss,
+               info->reconstructs ? " from the input itself" : "");
+    if (info->width_multiplier != 1) printf("%-12s%g times the description's\n", "Widths", info->width_multiplier);
     printf("\n  %-24s %-16s %-20s %12s\n", "layer", "type", "gives", "numbers");
-    for (size_t i = 0; i < info.layers; i++) {
-        const bo_layer_info layer = bo_network_layer(network, i);
-        printf("  %-24s %-16s %-20s %12s\n", layer.name, layer.type, layer.shape,
-               layer.weights ? cli_count((size_t)layer.weights).s : "");
+    for (size_t i = 0; i < bo_network_layers(network); i++) {
+        const bo_layer_info *layer = bo_network_layer(network, i);
+        printf("  %-24s %-16s %-20s %12s\n", layer->name, layer->type, layer->shape,
+               layer->weights ? cli_count((size_t)layer->weights).s : "");
     }
     if (profile) cli_profile_print(profile);
 }

@@ -8,7 +8,7 @@ typedef struct predict_job {
     cli_session *session;
     const cli_network_use *use;
     const bo_network *network;
-    bo_network_facts info;
+    const bo_network_facts *info;
     bo_examples *examples;
     size_t rows;
     float *answers; /* rows x outputs */
@@ -18,19 +18,19 @@ static const char *class_name(const void *user, size_t index, char room[CLI_NAME
 {
     const predict_job *job = user;
     cli_word number;
-    snprintf(room, CLI_NAME, "%s", cli_class_label(job->info.schema, index, &number));
+    snprintf(room, CLI_NAME, "%s", cli_class_label(job->info->schema, index, &number));
     return room;
 }
 
 static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
 {
     const predict_job *job = user;
-    const bo_schema *schema = job->info.schema;
+    const bo_schema *schema = job->info->schema;
     const char *name = NULL;
-    if (job->info.outputs == 1) return "prediction";
-    if (schema && job->info.reconstructs && job->info.outputs == bo_schema_inputs(schema))
+    if (job->info->outputs == 1) return "prediction";
+    if (schema && job->info->reconstructs && job->info->outputs == bo_schema_inputs(schema))
         name = bo_schema_input(schema, index);
-    else if (schema && !job->info.reconstructs)
+    else if (schema && !job->info->reconstructs)
         name = bo_schema_target(schema, index);
     if (name)
         snprintf(room, CLI_NAME, "%s", name);
@@ -41,19 +41,19 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
 
 static size_t best_of(const predict_job *job, size_t row)
 {
-    const float *p = job->answers + row * job->info.outputs;
+    const float *p = job->answers + row * job->info->outputs;
     size_t best = 0;
-    for (size_t i = 1; i < job->info.outputs; i++)
+    for (size_t i = 1; i < job->info->outputs; i++)
         if (p[i] > p[best]) best = i;
     return best;
 }
 
 static bool write_rows(const predict_job *job, cli_answers *answers)
 {
-    double *row = cli_allocate(job->info.outputs, sizeof *row, "a row of answers");
+    double *row = cli_allocate(job->info->outputs, sizeof *row, "a row of answers");
     bool written = cli_answers_open(answers);
     for (size_t i = 0; i < job->rows && written; i++) {
-        for (size_t c = 0; c < job->info.outputs; c++) row[c] = (double)job->answers[i * job->info.outputs + c];
+        for (size_t c = 0; c < job->info->outputs; c++) row[c] = (double)job->answers[i * job->info->outputs + c];
         written = cli_answers_row(answers, best_of(job, i), row);
     }
     free(row);
@@ -63,12 +63,12 @@ static bool write_rows(const predict_job *job, cli_answers *answers)
 /* Classes, with probabilities where they are wanted, or everything that comes out. */
 static bool write_all(const predict_job *job)
 {
-    const size_t classes = job->info.classes;
+    const size_t classes = job->info->classes;
     cli_answers answers = {.session = job->session,
                            .out = job->use->out,
                            .classes = classes,
                            .label = class_name,
-                           .numbers = classes && !job->use->proba ? 0 : job->info.outputs,
+                           .numbers = classes && !job->use->proba ? 0 : job->info->outputs,
                            .name = classes ? class_name : number_name,
                            .user = job,
                            .item = sizeof(float)};
@@ -88,7 +88,7 @@ static bool predict(predict_job *job)
     const bo_split part = cli_network_part(&job->use->data);
     if (!cli_network_examples(job->session, &source, &job->examples)) return false;
     job->rows = bo_examples_rows(job->examples, part);
-    job->answers = cli_allocate(job->rows * job->info.outputs, sizeof(float), "answers");
+    job->answers = cli_allocate(job->rows * job->info->outputs, sizeof(float), "answers");
     const bo_status status = bo_network_predict(job->session->context, job->network, job->examples, part, job->answers);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
@@ -101,7 +101,7 @@ int cli_predict_network(cli_session *session, const cli_network_use *use)
     const bo_status status = bo_network_load(session->context, use->folder, &network);
     if (status != BO_OK) return cli_fail_status(session, status);
     predict_job job = {.session = session, .use = use, .network = network, .info = bo_network_report(network)};
-    bool done = !use->proba || job.info.classes > 0;
+    bool done = !use->proba || job.info->classes > 0;
     if (!done) cli_fail(session, "--proba: %s gives numbers, not classes", use->folder);
     done = done && (!use->out || cli_can_write(session, use->out)) && predict(&job);
     free(job.answers);

@@ -16,13 +16,12 @@ static bool failed(cli_fit_job *job, bo_status status)
 static bool share_schema(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    char *json = NULL;
+    void *json = NULL;
     size_t size = 0;
     if (session->ranks.rank == 0) {
         if (failed(job, bo_schema_fit(session->context, &job->source.data, &job->schema))) return false;
         if (session->ranks.size < 2) return true;
-        if (failed(job, bo_schema_save_memory(session->context, job->schema, &json))) return false;
-        size = strlen(json) + 1;
+        if (failed(job, bo_schema_save_memory(session->context, job->schema, &json, &size))) return false;
     }
     bool ok = cli_ranks_broadcast(&session->ranks, &size, sizeof size);
     char *copy = cli_allocate(size, 1, "schema");
@@ -30,7 +29,8 @@ static bool share_schema(cli_fit_job *job)
     ok = ok && cli_ranks_broadcast(&session->ranks, copy, size);
     bo_free(json);
     if (!ok) cli_fail(session, "the ranks could not share the schema");
-    if (ok && session->ranks.rank > 0) ok = !failed(job, bo_schema_load_memory(session->context, copy, &job->schema));
+    if (ok && session->ranks.rank > 0)
+        ok = !failed(job, bo_schema_load_memory(session->context, copy, size, &job->schema));
     free(copy);
     return ok;
 }

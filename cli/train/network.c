@@ -130,7 +130,8 @@ static bool open_held_out(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     if (!o->valid) {
-        const bool parts = job->examples->order && bo_examples_rows(job->examples, BO_SPLIT_VALID) > 0;
+        const size_t held_out = bo_examples_rows(job->examples, BO_SPLIT_VALID); /* every row: there are no parts */
+        const bool parts = held_out > 0 && held_out < bo_examples_rows(job->examples, BO_SPLIT_ALL);
         job->held_out = parts ? job->examples : NULL;
         return true;
     }
@@ -168,7 +169,7 @@ static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;
     const cli_train_options *o = job->options;
-    const bool graph = bo_network_report(job->network).input == BO_NETWORK_INPUT_GRAPH;
+    const bool graph = bo_network_report(job->network)->input == BO_NETWORK_INPUT_GRAPH;
     const double rows = graph ? 1 : (double)bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
     double epochs = o->network.epochs;
     if (!desc->batch) desc->batch = graph ? 1 : BATCH;
@@ -199,17 +200,17 @@ static void describe(cli_train_job *job)
 static void say_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const bo_network_facts info = bo_network_report(job->network);
+    const bo_network_facts *info = bo_network_report(job->network);
     const size_t rows = bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
     char test[64] = "", edges[64] = "", classes[48] = "", length[96] = "as many steps as it has";
     if (job->held_out)
         snprintf(test, sizeof test, ", %s to test with", cli_count(bo_examples_rows(job->held_out, BO_SPLIT_VALID)).s);
     if (job->examples->first) snprintf(edges, sizeof edges, "; %s edges", cli_count(job->examples->edges).s);
-    if (info.classes) snprintf(classes, sizeof classes, " of %zu classes", info.classes);
-    cli_say(job->session, "Examples    %s%s of %s numbers%s%s%s", cli_count(rows).s, classes, cli_count(info.dim).s,
+    if (info->classes) snprintf(classes, sizeof classes, " of %zu classes", info->classes);
+    cli_say(job->session, "Examples    %s%s of %s numbers%s%s%s", cli_count(rows).s, classes, cli_count(info->dim).s,
             test, edges, job->examples->first ? ", all of it a step" : "");
-    cli_say(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info.parameters).s,
-            info.layers, info.loss);
+    cli_say(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info->parameters).s,
+            bo_network_layers(job->network), info->loss);
     if (r->steps)
         snprintf(length, sizeof length, "%s steps", cli_count(r->steps).s);
     else if (r->minutes > 0)
@@ -220,7 +221,7 @@ static void say_plan(const cli_train_job *job)
 
 static bool has_classes(const cli_train_job *job)
 {
-    return bo_network_report(job->network).classes > 0;
+    return bo_network_report(job->network)->classes > 0;
 }
 
 static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
@@ -256,7 +257,7 @@ static void json(const cli_train_job *job)
     cli_json to = {.out = stdout};
     cli_json_object(&to, NULL);
     cli_json_add_text(&to, "out", job->options->out);
-    cli_json_add_count(&to, "parameters", (size_t)bo_network_report(job->network).parameters);
+    cli_json_add_count(&to, "parameters", (size_t)bo_network_report(job->network)->parameters);
     cli_json_add_count(&to, "steps", r->step);
     cli_json_add_count(&to, "examples", r->tokens);
     cli_json_add_number(&to, "loss", r->loss);
@@ -273,9 +274,10 @@ static void json(const cli_train_job *job)
 
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
-    const bo_network_facts info = bo_network_report(job->network);
-    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", info.layers, cli_count((size_t)info.parameters).s);
-    return info.loss;
+    const bo_network_facts *info = bo_network_report(job->network);
+    snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_network_layers(job->network),
+             cli_count((size_t)info->parameters).s);
+    return info->loss;
 }
 
 const cli_train_kind cli_train_network = {
@@ -300,7 +302,7 @@ static void json_readout(const cli_train_job *job, const bo_network_evaluation *
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "out", job->options->out);
-    cli_json_add_count(&json, "parameters", (size_t)bo_network_report(job->network).parameters);
+    cli_json_add_count(&json, "parameters", (size_t)bo_network_report(job->network)->parameters);
     cli_json_add_number(&json, "lambda", job->options->network.lambda);
     if (job->held_out) {
         cli_json_add_number(&json, "valid_loss", found->loss);

@@ -25,7 +25,9 @@ extern "C" {
 
 typedef struct bo_features bo_features;
 
-/* ---- simple: describe, create, apply ------------------------------------------------------------------- */
+/* ==== Simple ====================================================================================================== */
+
+/* ---- kernels, functions, draws, sampling ------------------------------------------------------------------------- */
 
 /* D = x - y, each coordinate divided by its length scale first.
  *
@@ -130,15 +132,17 @@ typedef enum bo_sampling {
     BO_SAMPLING_LEVERAGE = 2, /* candidates resampled by ridge leverage scores of the data, with weights */
 } bo_sampling;
 
-/* features[i * features_count + j] for i < rows, from projections u (rows x frequencies) and the inputs after length
- * scales and √γ (rows x dim). Called from several threads at once. */
+/* ---- describe, create, apply ------------------------------------------------------------------------------------- */
+
+/* The callback of a CUSTOM function: out[i * features + j] for i < rows, from projections u (rows x frequencies) and the
+ * inputs after length scales and √γ (rows x dim). Called from several threads at once. */
 typedef void (*bo_feature_fn)(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
                               size_t features, float *out);
-/* du and dx from dz: du (rows x frequencies) is overwritten, dx (rows x dim) is added to. */
+/* Its gradient: du and dx from dz. du (rows x frequencies) is overwritten, dx (rows x dim) is added to. */
 typedef void (*bo_feature_backward_fn)(void *user, size_t rows, size_t frequencies, const float *u, size_t dim,
                                        const float *x, size_t features, const float *dz, float *du, float *dx);
 
-/* Zero means the default, except dim and features. */
+/* Zero means the default, except for dim and features. */
 typedef struct bo_features_desc {
     bo_kernel kernel;
     bo_function function;
@@ -146,69 +150,83 @@ typedef struct bo_features_desc {
     bo_sampling sampling;
     size_t dim;                 /* columns of x; required */
     size_t features;            /* length of φ; 0 is allowed only where the function fixes it (exact maps) */
-    double gamma;               /* 0: 1 */
+    double gamma;               /* (default: 1) */
     const float *length_scales; /* dim positive numbers, or NULL: all 1. Copied. */
-    double alpha;               /* RATIONAL_QUADRATIC: 0 is 1 */
-    int degree;                 /* kernel POLYNOMIAL: 0 is 2 */
-    double pair_norm; /* OPRF: mean of |x + y|² over pairs (after gamma and length scales); 0: from the sample */
+    double alpha;               /* RATIONAL_QUADRATIC (default: 1) */
+    int degree;                 /* kernel POLYNOMIAL (default: 2) */
+    double pair_norm; /* OPRF: mean of |x + y|² over pairs, after gamma and length scales (default: from the sample) */
     uint64_t seed;
     /* data-aware sampling and OPRF: rows x dim inputs, read during create only */
     const float *sample;
     size_t sample_rows, sample_stride;
-    size_t candidates;      /* frequencies to choose from; 0: 8 times those kept */
-    double leverage_lambda; /* λ of the leverage scores; 0: 1e-3 sample_rows */
+    size_t candidates;      /* frequencies to choose from (default: 8 times those kept) */
+    double leverage_lambda; /* λ of the leverage scores (default: 1e-3 sample_rows) */
     /* CUSTOM */
     bo_feature_fn custom;
     bo_feature_backward_fn custom_backward; /* NULL: bo_features_backward is refused */
     void *custom_user;
-    size_t custom_per_frequency; /* features per frequency; 0: 1 */
+    size_t custom_per_frequency; /* features per frequency (default: 1) */
+    uint64_t reserved[4];        /* zero: room for later versions */
 } bo_features_desc;
 
 BO_API bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, bo_features **out);
-BO_API void bo_features_destroy(bo_features *features); /* NULL is fine */
+BO_API void bo_features_destroy(bo_features *features);
 
-/* Bytes the object will hold; what create checks is checked here too. */
-BO_API bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes);
-
-/* z (rows x features, stride ldz) from x (rows x dim, stride ldx). Strides in floats. Uses every thread. */
+/* z (rows x features, stride ldz) from x (rows x dim, stride ldx). Strides are in floats. Uses every thread. */
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                    size_t ldx, float *z, size_t ldz);
 
 /* What was made: the descriptor with defaults filled in. length_scales points to the object's own copy, sample is NULL. */
 BO_API const bo_features_desc *bo_features_describe(const bo_features *features);
-BO_API size_t bo_features_frequencies(const bo_features *features); /* rows of w; 0 for exact maps */
 
-/* ---- facts ---------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
+/* A safetensors file with everything that apply needs. CUSTOM cannot be saved. */
+BO_API bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path);
+BO_API bo_status bo_features_load(bo_context *context, const char *path, bo_features **out);
+
+/* ==== Advanced ==================================================================================================== */
+
+/* ---- files in memory --------------------------------------------------------------------------------------------- */
+
+/* The bytes that bo_features_save writes. *bytes is released with bo_free. */
+BO_API bo_status bo_features_save_memory(bo_context *context, const bo_features *features, void **bytes, size_t *size);
+/* The bytes are not needed afterwards. */
+BO_API bo_status bo_features_load_memory(bo_context *context, const void *bytes, size_t size, bo_features **out);
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+/* Bytes that the object will hold. What create checks is checked here too. */
+BO_API bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes);
+/* Something is drawn at random, so that `features` is free and must be given; other maps fix it. Looks at kernel and
+ * function only. */
+BO_API bool bo_features_needs_length(const bo_features_desc *desc);
 /* Features grow exponentially, so that they come with log scales and attention must divide by their sum: SOFTMAX, COSH. */
 BO_API bool bo_kernel_is_scaled(bo_kernel kernel);
 /* Made to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER. */
 BO_API bool bo_kernel_is_learned(bo_kernel kernel);
-/* Something is drawn at random, so that `features` is free and must be given; other maps fix it. Looks at kernel and
- * function only. */
-BO_API bool bo_features_needs_length(const bo_features_desc *desc);
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
-BO_API const char *bo_kernel_name(bo_kernel kernel); /* "rbf", "laplacian", …; NULL outside the enum */
+/* "rbf", "laplacian", …; NULL outside the enum. */
+BO_API const char *bo_kernel_name(bo_kernel kernel);
 BO_API const char *bo_function_name(bo_function function);
 BO_API const char *bo_draw_name(bo_draw draw);
 BO_API const char *bo_sampling_name(bo_sampling sampling);
-/* False: no such name (or NULL), and *out is as it was. Case does not matter, and "_" is "-". */
+/* False: there is no such name (or it is NULL), and *out is unchanged. Case does not matter, and "_" is "-". */
 BO_API bool bo_kernel_parse(const char *name, bo_kernel *out);
 BO_API bool bo_function_parse(const char *name, bo_function *out);
 BO_API bool bo_draw_parse(const char *name, bo_draw *out);
 BO_API bool bo_sampling_parse(const char *name, bo_sampling *out);
 
-/* ---- exact kernels, and how far the features are from them ---------------------------------------------- */
+/* ---- exact kernels, and how far the features are from them ------------------------------------------------------- */
 
 /* k(x_i, y_j) in closed form, rows_x x rows_y. BO_UNSUPPORTED for CUSTOM. */
 BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x,
                                   size_t ldx, size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk);
 
-/* The statement of accuracy: over `pairs` (0: 1000) random pairs of rows of x (seeded), the kernel's measured error and
- * what the variance formula predicts for it. Predictions are for independent draws; couplings usually do better, which
- * `ratio` < 1 shows. */
+/* The statement of accuracy: over random pairs of rows, the kernel's measured error and what the variance formula predicts
+ * for it. Predictions are for independent draws; couplings usually do better, which `ratio` < 1 shows. */
 typedef struct bo_features_accuracy {
     size_t pairs;
     double kernel_rms; /* root mean square of k */
@@ -218,14 +236,15 @@ typedef struct bo_features_accuracy {
     double predicted_rms;     /* from the variance formula; 0 for exact maps; NAN where none is known */
     double ratio;             /* error_rms / predicted_rms */
     double features_for_1pct; /* features at which predicted_rms would be 1% of kernel_rms; NAN where unknown */
+    uint64_t reserved[4];     /* zero: room for later versions */
 } bo_features_accuracy;
+/* Over `pairs` (default: 1000) random pairs of rows of x, chosen by `seed`. */
 BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                      size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out);
-
 /* Predicted variance of φ(x)·φ(y) for one pair, independent draws. NAN where no formula is known. */
 BO_API double bo_features_variance(const bo_features *features, const float *x, const float *y);
 
-/* ---- gradients ----------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 /* From dz = dL/dφ: dx (rows x dim, overwritten), dlength_scales (dim, overwritten), dfrequencies (frequencies x dim,
  * overwritten; refused for HADAMARD, whose frequencies are not free). Any of the three may be NULL. */
@@ -233,25 +252,31 @@ BO_API bo_status bo_features_backward(bo_context *context, const bo_features *fe
                                       size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx,
                                       float *dlength_scales, float *dfrequencies);
 
-/* ---- advanced: frequencies, float64, files --------------------------------------------------------------- */
+/* ---- frequencies ------------------------------------------------------------------------------------------------- */
 
-/* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one per frequency,
- * the factor √(p/q) that its features are multiplied by, as far as float holds it: at least the smallest normal one. */
+/* Rows of w; 0 for exact maps. */
+BO_API size_t bo_features_frequencies(const bo_features *features);
+/* Copies w (frequencies x dim), as applied to x after length scales: gamma is folded in. */
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
 /* Changes the map, which nobody else may be using meanwhile: no other thread, no machine. */
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);
-BO_API const float *bo_features_importance(const bo_features *features); /* NULL: all 1 */
+/* Importance weights: one per frequency, the factor √(p/q) that its features are multiplied by, as far as float holds it: at
+ * least the smallest normal one. NULL: all 1. */
+BO_API const float *bo_features_importance(const bo_features *features);
+
+/* ==== Experimental ================================================================================================ */
+
+#ifdef BO_EXPERIMENTAL
 
 /* The same map in float64, by the plain C reference: for checking gradients and the fast path. Not for CUSTOM. */
 BO_API bo_status bo_features_apply_f64(bo_context *context, const bo_features *features, size_t rows, const double *x,
                                        size_t ldx, double *z, size_t ldz);
+/* bo_features_backward in float64. */
 BO_API bo_status bo_features_backward_f64(bo_context *context, const bo_features *features, size_t rows,
                                           const double *x, size_t ldx, const double *dz, size_t lddz, double *dx,
                                           size_t lddx, double *dlength_scales, double *dfrequencies);
 
-/* A safetensors file with everything apply needs. CUSTOM cannot be saved. */
-BO_API bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path);
-BO_API bo_status bo_features_load(bo_context *context, const char *path, bo_features **out);
+#endif
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
  *     bo_samples train = {.rows = n, .dim = d, .targets = 1, .x = x, .y = y};
  *     bo_machine *machine;
  *     bo_machine_fit(context, &desc, &train, &machine);
- *     bo_machine_predict(context, machine, m, x_new, d, mean, std);        // std may be NULL
+ *     bo_machine_predict(context, machine, m, x_new, d, mean, std);        // std or NULL
  *     bo_machine_destroy(machine);
  *
  * With a fifth of a table's rows held out for a test, as `bochner fit --holdout 0.2` does:
@@ -35,9 +35,11 @@
 extern "C" {
 #endif
 
+/* ==== Simple ====================================================================================================== */
+
 typedef struct bo_machine bo_machine;
 
-/* ---- simple: fit, predict ------------------------------------------------------------------------------ */
+/* ---- describe ---------------------------------------------------------------------------------------------------- */
 
 typedef enum bo_loss {
     /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver without
@@ -79,18 +81,15 @@ typedef enum bo_precision {
     BO_PRECISION_FLOAT64 = 3 /* where λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
 
-#define BO_MACHINE_FEATURES 4096  /* length of φ where the descriptor has 0 */
-#define BO_STREAM_SAMPLE    10000 /* rows that are a good sample of a stream: bo_fitting_create */
-
 typedef struct bo_machine_desc {
     bo_task task; /* AUTO: by bo_samples.classes */
     bo_loss loss;
     bo_solver solver;
     bo_scaling scaling;
-    /* the map; dim, seed and sample are set by fit. features 0: BO_MACHINE_FEATURES, or as many as an exact map has;
-     * gamma 0: chosen; draw etc. as in features.h */
+    /* the map; dim, seed and sample are set by fit. features (default: 4096, or as many as an exact map has; see
+     * bo_machine_estimate); gamma (default: chosen); draw etc. as in features.h */
     bo_features_desc features;
-    double lambda; /* 0: chosen */
+    double lambda; /* (default: chosen) */
     bool no_intercept;
     double noise; /* standard deviation of noise added to the features, in expectation: λ += n σ² */
     /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
@@ -98,9 +97,11 @@ typedef struct bo_machine_desc {
     bool balanced;              /* classes weigh the same however many rows they have */
     const float *class_weights; /* `classes` numbers, or NULL */
     bo_precision precision;
-    size_t stream_rows; /* streams: how many rows will come, where known; 0: as many as the sample has */
-    size_t memory;      /* bytes that fitting may use; 0: three quarters of the machine's. Decides PRIMAL against CG. */
+    size_t stream_rows; /* streams: how many rows will come, where known (default: as many as the sample has) */
+    size_t
+        memory; /* bytes that fitting may use (default: three quarters of the machine's). Decides PRIMAL against CG */
     uint64_t seed;
+    uint64_t reserved[4]; /* zero: room for later versions */
 } bo_machine_desc;
 
 /* Rows to learn from. */
@@ -112,11 +113,14 @@ typedef struct bo_samples {
     /* one per row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with 1/k of
      * the noise in standard deviations */
     const float *weights;
-    bool common_unit; /* bo_schema_has_common_unit */
+    bool common_unit;     /* bo_schema_has_common_unit */
+    uint64_t reserved[4]; /* zero: room for later versions */
 } bo_samples;
 
 /* The rows of a table; x and y stay its own. */
 BO_API void bo_data_get_samples(const bo_data *data, bo_samples *out);
+
+/* ---- fit, predict ------------------------------------------------------------------------------------------------ */
 
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                 bo_machine **out);
@@ -133,7 +137,7 @@ BO_API bo_status bo_machine_predict_probabilities(bo_context *context, const bo_
 BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, int *classes);
 
-/* What a machine is, and what fitting it found. */
+/* What a machine is, and what fitting it found. Made by the library; later versions may add members at its end. */
 typedef struct bo_fit_report {
     bo_task task;
     bo_loss loss;
@@ -156,9 +160,39 @@ typedef struct bo_fit_report {
     const char *why_solver;        /* a sentence */
     bo_features_accuracy accuracy; /* the statement of accuracy on training rows */
 } bo_fit_report;
+/* Owned by the machine. */
 BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
-/* β in the units of the targets: features x outputs. */
-BO_API const double *bo_machine_beta(const bo_machine *machine);
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* One safetensors file. A regression fitted by DUAL keeps its training rows in it: standard deviations need them. `schema`
+ * (or NULL) is stored with it. */
+BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema,
+                                 const char *path);
+/* *schema is the one that was stored, NULL where there was none; `schema` may be NULL. */
+BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema);
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+/* Empty metrics of the kind that this machine predicts; `points` as in bo_metrics_desc. */
+BO_API bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points,
+                                           bo_metrics **out);
+/* Predicts rows and adds them: y is rows x targets, or class numbers. Progress is reported as "testing". */
+BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                     size_t ldx, const double *y, bo_metrics *metrics);
+
+/* ==== Advanced ==================================================================================================== */
+
+/* ---- files in memory --------------------------------------------------------------------------------------------- */
+
+/* The bytes that bo_machine_save writes; `schema` or NULL. *bytes is released with bo_free. */
+BO_API bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema,
+                                        void **bytes, size_t *size);
+/* As bo_machine_load. The bytes are not needed afterwards. */
+BO_API bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
+                                        bo_schema **schema);
+
+/* ---- before and after a fit -------------------------------------------------------------------------------------- */
 
 /* What a fit will take and what its defaults mean, before there is any data. */
 typedef struct bo_fit_cost {
@@ -170,49 +204,35 @@ typedef struct bo_fit_cost {
     size_t bytes;                         /* of memory, at most */
     double operations;                    /* floating-point, with those of the search */
     double seconds;                       /* roughly, with the threads of this context on a recent processor */
+    uint64_t reserved[4];                 /* zero: room for later versions */
 } bo_fit_cost;
 /* desc->task tells classes from numbers; `outputs`: classes or targets. A stream (desc->stream_rows > 0) is fitted by the
  * primal solver, and `rows` are those of its sample. */
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
                                      size_t outputs, bo_fit_cost *out);
+/* β in the units of the targets: features x outputs. Owned by the machine. */
+BO_API const double *bo_machine_beta(const bo_machine *machine);
 
-/* ---- tests --------------------------------------------------------------------------------------------- */
-
-/* Empty metrics of the kind this machine predicts; `points` as in bo_metrics_desc. */
-BO_API bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points,
-                                           bo_metrics **out);
-/* Predicts rows and adds them: y is rows x targets, or class numbers. Progress is reported as "testing". */
-BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                     size_t ldx, const double *y, bo_metrics *metrics);
-
-/* ---- files --------------------------------------------------------------------------------------------- */
-
-/* One safetensors file. A regression fitted by DUAL keeps its training rows in it: standard deviations need them. `schema` (may be NULL) is stored with it and returned by load (schema may be NULL there too). */
-BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema,
-                                 const char *path);
-BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema);
-
-/* ---- streaming: partial_fit, merge ------------------------------------------------------------------------ */
+/* ---- streaming: partial fit, merge ------------------------------------------------------------------------------- */
 
 /* A fit in progress: sums of outer products, O(R²) memory whatever the number of rows. */
 typedef struct bo_fitting bo_fitting;
 
-/* γ, scaling and the grid of λ come from `sample`: a uniform sample of the rows to come (bo_stream_sample). It is not
- * itself learned from: the stream brings those rows again. */
+/* γ, scaling and the grid of λ come from `sample`: a uniform sample of the rows to come (bo_stream_sample); 10000 rows are
+ * a good one. It is not itself learned from: the stream brings those rows again. */
 BO_API bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
                                    bo_fitting **out);
+BO_API void bo_fitting_destroy(bo_fitting *fitting);
 /* After a failure (memory, cancellation) part of the rows may have been added: begin anew. */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
 /* Adds what `other` has seen. Both must come from the same sample, descriptor and seed; checked. */
 BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other);
-/* Solves; the fitting can go on being added to and be finished again. */
-BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
-BO_API void bo_fitting_destroy(bo_fitting *fitting);
-
 /* Every rank calls it once after its last add; afterwards every rank can finish, to the same machine. */
 BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
+/* Solves; the fitting can go on being added to and be finished again. */
+BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* As options and files spell them, in lower case; NULL or false for what is none. */
 BO_API const char *bo_solver_name(bo_solver solver);

@@ -110,10 +110,10 @@ static bo_status check_shape(lab_run *run, const shape_case *c, size_t *wrong)
              HEIGHT, WIDTH, CHANNELS, layer, c->kernel, c->stride, c->padding);
     bo_network *network;
     BO_TRY(bo_network_create(lab_context(run), &(bo_network_desc){.model = model}, &network));
-    const bo_layer_info info = bo_network_layer(network, 0);
+    const bo_layer_info *info = bo_network_layer(network, 0);
     const size_t weights = c->groups ? KERNELS * c->kernel * c->kernel * CHANNELS / c->groups + KERNELS : 0;
     snprintf(expected, sizeof expected, "%zu x %zu x %zu", places_after(HEIGHT, c), places_after(WIDTH, c), out);
-    if (strcmp(info.shape, expected) != 0 || info.weights != weights) (*wrong)++;
+    if (strcmp(info->shape, expected) != 0 || info->weights != weights) (*wrong)++;
     bo_network_destroy(network);
     return BO_OK;
 }

@@ -72,7 +72,8 @@ static size_t default_places(lab_mixing kind, size_t places)
     return places ? places : kind == LAB_MIXING_PARITY ? 8 : 4;
 }
 
-static bo_status fill_rows(lab_run *run, lab_mixing kind, size_t places, bo_examples *arrays, lab_mixing_rows *out)
+static bo_status fill_rows(lab_run *run, lab_mixing kind, size_t places, bo_examples_arrays *arrays,
+                           lab_mixing_rows *out)
 {
     bo_rng rng = lab_rng(run, "lab.mixing.rows");
     out->x = bo_alloc_raw(lab_context(run), arrays->rows * arrays->dim, sizeof *out->x, "examples");
@@ -90,7 +91,7 @@ static bo_status fill_rows(lab_run *run, lab_mixing kind, size_t places, bo_exam
 bo_status lab_mixing_rows_open(lab_run *run, lab_mixing kind, size_t places, size_t rows, lab_mixing_rows *out)
 {
     places = default_places(kind, places);
-    bo_examples arrays = {.rows = rows, .targets = 1};
+    bo_examples_arrays arrays = {.rows = rows, .targets = 1};
     arrays.dim = kind == LAB_MIXING_POLYNOMIAL ? 2 * HALF
                  : kind == LAB_MIXING_PARITY   ? places
                                                : places * LAB_PERMUTATIONS;

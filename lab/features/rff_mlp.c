@@ -204,8 +204,9 @@ static bo_status make_examples(lab_run *run, double frequency, function_data *f)
 {
     bo_context *context = lab_context(run);
     draw_function(run, frequency, f);
-    const bo_examples taught = {.rows = TAUGHT, .dim = DIM, .targets = 1, .x = f->x, .y = f->y};
-    const bo_examples asked = {.rows = ASKED, .dim = DIM, .targets = 1, .x = f->x + TAUGHT * DIM, .y = f->y + TAUGHT};
+    const bo_examples_arrays taught = {.rows = TAUGHT, .dim = DIM, .targets = 1, .x = f->x, .y = f->y};
+    const bo_examples_arrays asked = {
+        .rows = ASKED, .dim = DIM, .targets = 1, .x = f->x + TAUGHT * DIM, .y = f->y + TAUGHT};
     BO_TRY(bo_examples_create(context, &taught, &f->taught));
     return bo_examples_create(context, &asked, &f->asked);
 }

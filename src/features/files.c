@@ -72,18 +72,33 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_file_te
     return BO_OK;
 }
 
-bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path)
+/* Writes and ends the output. */
+static bo_status save(bo_context *context, const bo_features *features, bo_output *output)
 {
     bo_file_tensor tensors[BO_FEATURES_TENSORS];
     size_t count;
     char *json;
     void *owned;
-    BO_TRY(bo_features_pack(context, features, tensors, &count, &json, &owned));
+    bo_status status = bo_features_pack(context, features, tensors, &count, &json, &owned);
     bo_meta meta = {"bochner.features", json};
-    bo_status status = bo_tensors_write(context, path, tensors, count, &meta, 1);
+    if (status == BO_OK) status = bo_tensors_write_output(context, output, tensors, count, &meta, 1);
     bo_free(json);
     bo_free(owned);
-    return status;
+    return bo_output_finish(context, output, status);
+}
+
+bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    return save(context, features, output);
+}
+
+bo_status bo_features_save_memory(bo_context *context, const bo_features *features, void **bytes, size_t *size)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return save(context, features, output);
 }
 
 /* ---- in: the descriptor ------------------------------------------------------------------------------------------ */
@@ -333,15 +348,30 @@ bo_status bo_features_unpack(bo_context *context, const bo_tensors *file, const 
     return unpack_into(context, file, &desc, out);
 }
 
-bo_status bo_features_load(bo_context *context, const char *path, bo_features **out)
+/* Reads and closes the file. */
+static bo_status load(bo_context *context, bo_tensors *file, bo_features **out)
 {
-    bo_tensors *file = NULL;
-    *out = NULL;
-    BO_TRY(bo_tensors_open(context, path, &file));
     const char *json = bo_tensors_meta(file, "bochner.features");
     bo_status status =
         json ? bo_features_unpack(context, file, json, out)
-             : bo_fail(context, BO_FORMAT, "%s holds no feature map: no \"bochner.features\" in its metadata", path);
+             : bo_fail(context, BO_FORMAT, "%s holds no feature map: no \"bochner.features\" in its metadata",
+                       bo_tensors_path(file));
     bo_tensors_close(file);
     return status;
+}
+
+bo_status bo_features_load(bo_context *context, const char *path, bo_features **out)
+{
+    bo_tensors *file;
+    *out = NULL;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    return load(context, file, out);
+}
+
+bo_status bo_features_load_memory(bo_context *context, const void *bytes, size_t size, bo_features **out)
+{
+    bo_tensors *file;
+    *out = NULL;
+    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    return load(context, file, out);
 }

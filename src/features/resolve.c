@@ -26,6 +26,7 @@ static bo_status check_length_scales(bo_context *context, const bo_features_desc
 bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved)
 {
     *resolved = *desc;
+    BO_TRY(bo_check_reserved(context, "bo_features_desc", desc->reserved));
     if (!bo_kernel_find(desc->kernel))
         return bo_fail(context, BO_INVALID, "kernel %d is not one of 0 to %d", (int)desc->kernel, BO_KERNEL_COUNT - 1);
     if (desc->dim == 0) return bo_fail(context, BO_INVALID, "dim must be at least 1, found 0");

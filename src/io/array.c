@@ -286,15 +286,29 @@ bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows
 /* ====================================================================================================================
  * A whole .npy array of any rank as float32 in C order. */
 
-const char *bo_array_shape(const bo_array *array, char out[BO_ARRAY_TEXT])
+/* Text at `used` of out[0, size), as far as there is room; returns where it ends if there were enough. */
+static size_t put_text(char *out, size_t size, size_t used, const char *text)
 {
-    size_t used = 1;
-    out[0] = '(';
-    for (size_t i = 0; i < array->rank && i < BO_ARRAY_RANK; ++i)
-        used += (size_t)snprintf(out + used, BO_ARRAY_TEXT - used, "%s%zu", i ? ", " : "", array->shape[i]);
-    snprintf(out + used, BO_ARRAY_TEXT - used, array->rank == 1 ? ",)" : ")");
-    return out;
+    const size_t left = used < size ? size - used : 0;
+    return used + (size_t)snprintf(left ? out + used : NULL, left, "%s", text);
 }
+
+size_t bo_array_format(const bo_array *array, char *out, size_t size)
+{
+    char number[32];
+    size_t used = put_text(out, size, 0, "(");
+    for (size_t i = 0; i < array->rank; ++i) {
+        snprintf(number, sizeof number, "%s%zu", i ? ", " : "", array->shape[i]);
+        used = put_text(out, size, used, number);
+    }
+    return put_text(out, size, used, array->rank == 1 ? ",)" : ")");
+}
+
+/* What a loaded array points to lies behind it. */
+typedef struct loaded_array {
+    bo_array array;
+    size_t shape[BO_ARRAY_RANK];
+} loaded_array;
 
 void bo_array_destroy(bo_array *array)
 {
@@ -303,8 +317,10 @@ void bo_array_destroy(bo_array *array)
     bo_free(array);
 }
 
-static bo_status take_shape(bo_context *context, const char *path, size_t rank, const uint64_t *shape, bo_array *array)
+static bo_status take_shape(bo_context *context, const char *path, size_t rank, const uint64_t *shape,
+                            loaded_array *loaded)
 {
+    bo_array *array = &loaded->array;
     if (rank > BO_ARRAY_RANK)
         return bo_fail(context, BO_FORMAT, "%s: an array of rank %zu; up to %d are read", path, rank, BO_ARRAY_RANK);
     uint64_t count = 1, plausible = 1; /* a dimension of 0 does not excuse the others */
@@ -313,9 +329,10 @@ static bo_status take_shape(bo_context *context, const char *path, size_t rank, 
             return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header overflows", path);
         if (shape[i]) plausible *= shape[i];
         count *= shape[i];
-        array->shape[i] = (size_t)shape[i];
+        loaded->shape[i] = (size_t)shape[i];
     }
     array->rank = rank;
+    array->shape = loaded->shape;
     if (count > SIZE_MAX)
         return bo_fail(context, BO_FORMAT, "%s: %llu numbers are too many for this machine", path,
                        (unsigned long long)count);
@@ -388,15 +405,17 @@ static bo_status read_converted(bo_context *context, bo_bytes *bytes, const bo_a
     return status;
 }
 
-static bo_status read_array(bo_context *context, bo_bytes *bytes, bo_array *array)
+static bo_status read_array(bo_context *context, bo_bytes *bytes, loaded_array *loaded)
 {
+    bo_array *array = &loaded->array;
     bo_array_layout layout = {0};
     uint64_t shape[BO_NPY_RANK];
     size_t rank;
-    char text[BO_ARRAY_TEXT], promise[BO_PROMISE_TEXT];
+    char text[BO_SHAPE_TEXT], promise[BO_PROMISE_TEXT];
     BO_TRY(bo_npy_header_read(context, bytes, &layout, &rank, shape));
-    BO_TRY(take_shape(context, bo_bytes_path(bytes), rank, shape, array));
-    snprintf(promise, sizeof promise, "an array of shape %s", bo_array_shape(array, text));
+    BO_TRY(take_shape(context, bo_bytes_path(bytes), rank, shape, loaded));
+    bo_array_format(array, text, sizeof text);
+    snprintf(promise, sizeof promise, "an array of shape %s", text);
     BO_TRY(check_size(context, bytes, &layout, array->count, promise));
     BO_TRY(skip_header(context, bytes, &layout));
     array->values = bo_alloc_raw(context, array->count, sizeof *array->values, "an array");
@@ -410,22 +429,30 @@ static bo_status read_array(bo_context *context, bo_bytes *bytes, bo_array *arra
 
 bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **out)
 {
+    BO_SPAN(context, "data", "load array");
     *out = NULL;
-    bo_array *array = bo_alloc(context, 1, sizeof *array, "an array");
-    bo_status status = array ? read_array(context, bytes, array) : BO_MEMORY;
+    loaded_array *loaded = bo_alloc(context, 1, sizeof *loaded, "an array");
+    bo_status status = loaded ? read_array(context, bytes, loaded) : BO_MEMORY;
     bo_bytes_close(bytes);
     if (status == BO_OK)
-        *out = array;
+        *out = &loaded->array;
     else
-        bo_array_destroy(array);
+        bo_array_destroy((bo_array *)loaded);
     return status;
 }
 
 bo_status bo_array_load(bo_context *context, const char *path, bo_array **out)
 {
-    BO_SPAN(context, "data", "load array");
     bo_bytes *bytes;
     *out = NULL;
     BO_TRY(bo_bytes_open(context, path, false, &bytes));
     return bo_array_load_bytes(context, bytes, out);
+}
+
+bo_status bo_array_load_memory(bo_context *context, const void *bytes, size_t size, bo_array **out)
+{
+    bo_bytes *opened;
+    *out = NULL;
+    BO_TRY(bo_bytes_open_memory(context, "memory", bytes, size, &opened));
+    return bo_array_load_bytes(context, opened, out);
 }

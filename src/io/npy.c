@@ -217,57 +217,84 @@ bo_status bo_npy_open(bo_context *context, bo_reader *reader)
 
 static bo_status count_numbers(bo_context *context, const char *path, const bo_array *shape, size_t item, size_t *count)
 {
-    char text[BO_ARRAY_TEXT];
+    char text[BO_SHAPE_TEXT];
     if (shape->rank > BO_ARRAY_RANK)
-        return bo_fail(context, BO_INVALID, "%s: an array of rank %zu; up to %d are written", path ? path : "",
-                       shape->rank, BO_ARRAY_RANK);
+        return bo_fail(context, BO_INVALID, "%s: an array of rank %zu; up to %d are written", path, shape->rank,
+                       BO_ARRAY_RANK);
     *count = 1;
     for (size_t i = 0; i < shape->rank; ++i) {
-        if (shape->shape[i] && *count > SIZE_MAX / item / shape->shape[i])
-            return bo_fail(context, BO_INVALID, "%s: an array of shape %s is too large", path ? path : "",
-                           bo_array_shape(shape, text));
+        if (shape->shape[i] && *count > SIZE_MAX / item / shape->shape[i]) {
+            bo_array_format(shape, text, sizeof text);
+            return bo_fail(context, BO_INVALID, "%s: an array of shape %s is too large", path, text);
+        }
         *count *= shape->shape[i];
     }
     return BO_OK;
 }
 
 /* `shape`: its rank and shape are read. */
-static bo_status write_array(bo_context *context, const char *path, const bo_array *shape, const void *values,
+static bo_status write_array(bo_context *context, bo_output *output, const bo_array *shape, const void *values,
                              size_t item)
 {
     size_t count = 0;
-    BO_TRY(count_numbers(context, path, shape, item, &count));
-    char header[BO_ARRAY_TEXT + 128], text[BO_ARRAY_TEXT];
+    BO_TRY(count_numbers(context, bo_output_path(output), shape, item, &count));
+    char header[BO_SHAPE_TEXT + 128], text[BO_SHAPE_TEXT];
     const char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
     memset(header, ' ', sizeof header);
+    bo_array_format(shape, text, sizeof text);
     int length = snprintf(header + 10, sizeof header - 10, "{'descr': '%cf%zu', 'fortran_order': False, 'shape': %s, }",
-                          order, item, bo_array_shape(shape, text));
+                          order, item, text);
     header[10 + length] = ' ';
     const size_t total = bo_padded_bytes((size_t)length + 10 + 1);
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)((total - 10) & 255);
     header[9] = (char)((total - 10) >> 8);
     header[total - 1] = '\n';
+    BO_TRY(bo_output_reserve(context, output, total + count * item));
+    BO_TRY(bo_output_write(context, output, header, total));
+    return bo_output_write(context, output, values, count * item);
+}
+
+/* Writes and ends the output. */
+static bo_status save_array(bo_context *context, bo_output *output, const bo_array *shape, const void *values,
+                            size_t item)
+{
+    return bo_output_finish(context, output, write_array(context, output, shape, values, item));
+}
+
+static bo_status save_table(bo_context *context, const char *path, size_t rows, size_t columns, const void *values,
+                            size_t item)
+{
+    const bo_array table = {.rank = 2, .shape = (const size_t[]){rows, columns}};
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
-    bo_status status = bo_output_write(context, output, header, total);
-    if (status == BO_OK) status = bo_output_write(context, output, values, count * item);
-    return bo_output_finish(context, output, status);
+    return save_array(context, output, &table, values, item);
 }
 
 bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values)
 {
-    const bo_array table = {.rank = 2, .shape = {rows, columns}};
-    return write_array(context, path, &table, values, sizeof *values);
+    return save_table(context, path, rows, columns, values, sizeof *values);
 }
 
 bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values)
 {
-    const bo_array table = {.rank = 2, .shape = {rows, columns}};
-    return write_array(context, path, &table, values, sizeof *values);
+    return save_table(context, path, rows, columns, values, sizeof *values);
 }
 
 bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path)
 {
-    return write_array(context, path, array, array->values, sizeof *array->values);
+    bo_output *output;
+    BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
+    BO_TRY(bo_output_open(context, path, &output));
+    return save_array(context, output, array, array->values, sizeof *array->values);
+}
+
+bo_status bo_array_save_memory(bo_context *context, const bo_array *array, void **bytes, size_t *size)
+{
+    bo_output *output;
+    *bytes = NULL;
+    *size = 0;
+    BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return save_array(context, output, array, array->values, sizeof *array->values);
 }

@@ -52,6 +52,15 @@ bo_status bo_reader_open(bo_context *context, const char *path, bo_format format
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
 }
 
+bo_status bo_reader_open_memory(bo_context *context, const void *bytes, size_t size, bo_format format,
+                                size_t min_columns, bo_reader **out)
+{
+    bo_bytes *opened;
+    *out = NULL;
+    BO_TRY(bo_bytes_open_memory(context, "memory", bytes, size, &opened));
+    return bo_reader_open_bytes(context, opened, format, min_columns, out);
+}
+
 static void free_names(bo_reader *reader)
 {
     if (reader->names)

@@ -113,7 +113,8 @@ bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_
 
 /* ---- arrays, whatever reads them ------------------------------------------------------------------------ */
 
-enum { BO_NPY_RANK = 32, BO_PROMISE_TEXT = 256 };
+/* The most dimensions of a .npy header and of a bo_array, and room for what bo_array_format writes of the latter. */
+enum { BO_NPY_RANK = 32, BO_ARRAY_RANK = 8, BO_SHAPE_TEXT = 192, BO_PROMISE_TEXT = 256 };
 /* The header of a .npy file, looked at and not consumed: how the numbers lie, and the shape as it says. */
 bo_status bo_npy_header_read(bo_context *context, bo_bytes *bytes, bo_array_layout *array, size_t *rank,
                              uint64_t shape[BO_NPY_RANK]);

@@ -207,10 +207,11 @@ static size_t write_columns(bo_json_text *text, const bo_schema *schema, size_t 
     return count;
 }
 
-bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, char **out)
+bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size)
 {
     bo_json_text text = {.context = context};
-    *out = NULL;
+    *bytes = NULL;
+    *size = 0;
     bo_json_raw(&text, "{\"version\": ");
     bo_json_whole(&text, BO_SCHEMA_VERSION);
     bo_json_raw(&text, ", \"format\": ");
@@ -236,8 +237,10 @@ bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, ch
         i += write_columns(&text, schema, i);
     }
     bo_json_raw(&text, "]}");
-    *out = text.bytes;
-    return text.failed ? BO_MEMORY : BO_OK;
+    if (text.failed) return BO_MEMORY;
+    *bytes = text.bytes;
+    *size = text.length;
+    return BO_OK;
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
@@ -394,13 +397,12 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema *
     return status;
 }
 
-bo_status bo_schema_load_memory(bo_context *context, const char *text, bo_schema **out)
+bo_status bo_schema_load_memory(bo_context *context, const void *bytes, size_t size, bo_schema **out)
 {
     *out = NULL;
-    const size_t length = strlen(text);
-    if (length > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
+    if (size > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
     cJSON *json;
-    BO_TRY(bo_json_parse(context, "the schema in the model", text, length, BO_SCHEMA_DEPTH, &json));
+    BO_TRY(bo_json_parse(context, "the schema in the model", bytes, size, BO_SCHEMA_DEPTH, &json));
     bo_status status = read_schema(context, json, out);
     cJSON_Delete(json);
     return status;

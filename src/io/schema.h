@@ -47,6 +47,10 @@ typedef struct bo_source {
     bo_reader *data, *labels;
 } bo_source;
 
+/* Does the table or its labels come from standard input? */
+bool bo_data_is_standard_input(const bo_data_desc *desc);
+/* What messages call the table. */
+const char *bo_data_name(const bo_data_desc *desc);
 bo_status bo_source_open(bo_context *context, const bo_data_desc *desc, size_t min_columns, bool spool, bo_source *out);
 void bo_source_close(bo_source *source);
 bo_status bo_source_rewind(bo_context *context, bo_source *source);

@@ -400,7 +400,7 @@ bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema
 {
     bo_source source;
     *out = NULL;
-    if (desc && ((desc->path && strcmp(desc->path, "-") == 0) || (desc->labels && strcmp(desc->labels, "-") == 0)))
+    if (desc && bo_data_is_standard_input(desc))
         return bo_fail(context, BO_UNSUPPORTED,
                        "standard input can be read only once; a schema needs a pass of its own, so give a file");
     BO_TRY(bo_source_open(context, desc, 0, false, &source));

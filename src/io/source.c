@@ -5,31 +5,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bo_status open_reader(bo_context *context, const char *path, bo_format format, size_t min_columns, bool spool,
+/* A table as a descriptor names it: a file, or its contents in memory, which may have a name. */
+typedef struct input {
+    const char *path;
+    const void *bytes;
+    size_t size;
+} input;
+
+static bo_status open_reader(bo_context *context, const input *from, bo_format format, size_t min_columns, bool spool,
                              bo_reader **out)
 {
     bo_bytes *bytes;
-    BO_TRY(bo_bytes_open(context, path, spool, &bytes));
+    BO_TRY(from->bytes
+               ? bo_bytes_open_memory(context, from->path ? from->path : "memory", from->bytes, from->size, &bytes)
+               : bo_bytes_open(context, from->path, spool, &bytes));
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
+}
+
+static bool is_standard_input(const input *from)
+{
+    return !from->bytes && from->path && strcmp(from->path, "-") == 0;
+}
+
+bool bo_data_is_standard_input(const bo_data_desc *desc)
+{
+    const input table = {.path = desc->path, .bytes = desc->bytes},
+                labels = {.path = desc->labels, .bytes = desc->label_bytes};
+    return is_standard_input(&table) || is_standard_input(&labels);
+}
+
+const char *bo_data_name(const bo_data_desc *desc)
+{
+    return desc->path ? desc->path : desc->bytes ? "memory" : "";
 }
 
 bo_status bo_source_open(bo_context *context, const bo_data_desc *desc, size_t min_columns, bool spool, bo_source *out)
 {
     *out = (bo_source){0};
-    if (!desc || !desc->path) return bo_fail(context, BO_INVALID, "no data file was named");
+    if (!desc || (!desc->path && !desc->bytes)) return bo_fail(context, BO_INVALID, "no data file was named");
+    BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->reserved));
     if ((unsigned)desc->format > BO_FORMAT_SPACED || (unsigned)desc->task > BO_TASK_CLASSIFICATION ||
         (unsigned)desc->impute > BO_IMPUTE_MEDIAN)
         return bo_fail(context, BO_INVALID, "format, task or impute is none of the known values");
-    const bool labeled = desc->labels && !desc->no_target;
-    if (labeled && strcmp(desc->path, "-") == 0 && strcmp(desc->labels, "-") == 0)
+    const input table = {desc->path, desc->bytes, desc->size},
+                labels = {desc->labels, desc->label_bytes, desc->label_size};
+    const bool labeled = (labels.path || labels.bytes) && !desc->no_target;
+    if (labeled && is_standard_input(&table) && is_standard_input(&labels))
         return bo_fail(context, BO_INVALID, "data and labels cannot both come from standard input");
-    BO_TRY(open_reader(context, desc->path, desc->format, min_columns, spool, &out->data));
-    bo_status status = labeled ? open_reader(context, desc->labels, BO_FORMAT_AUTO, 0, spool, &out->labels) : BO_OK;
-    size_t rows, labels;
-    if (status == BO_OK && labeled && bo_reader_rows(out->data, &rows) && bo_reader_rows(out->labels, &labels) &&
-        rows != labels)
+    BO_TRY(open_reader(context, &table, desc->format, min_columns, spool, &out->data));
+    bo_status status = labeled ? open_reader(context, &labels, BO_FORMAT_AUTO, 0, spool, &out->labels) : BO_OK;
+    size_t rows, given;
+    if (status == BO_OK && labeled && bo_reader_rows(out->data, &rows) && bo_reader_rows(out->labels, &given) &&
+        rows != given)
         status = bo_fail(context, BO_FORMAT, "%s has %zu rows, but the labels in %s have %zu",
-                         bo_reader_path(out->data), rows, bo_reader_path(out->labels), labels);
+                         bo_reader_path(out->data), rows, bo_reader_path(out->labels), given);
     if (status != BO_OK) bo_source_close(out);
     return status;
 }

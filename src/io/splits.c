@@ -20,6 +20,7 @@ bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
 
 bo_status bo_split_check(bo_context *context, const bo_split_desc *desc)
 {
+    BO_TRY(bo_check_reserved(context, "bo_split_desc", desc->reserved));
     if (desc->valid >= 0 && desc->test >= 0 && desc->valid + desc->test < 1) return BO_OK;
     return bo_fail(context, BO_INVALID,
                    "parts of the rows for validation and test should leave some for training, found %g and %g",

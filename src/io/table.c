@@ -18,7 +18,10 @@ static bo_data_desc file_desc(const bo_table_desc *desc, size_t file)
 
 static bo_status check(bo_context *context, const bo_table_desc *desc)
 {
+    BO_TRY(bo_check_reserved(context, "bo_table_desc", desc->reserved));
     if (file_count(desc) == 0) return bo_fail(context, BO_INVALID, "a table needs at least one file");
+    if (desc->paths && desc->data.bytes)
+        return bo_fail(context, BO_INVALID, "a table is either in files or in memory, found both paths and bytes");
     return bo_split_check(context, &desc->split);
 }
 
@@ -36,7 +39,7 @@ static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_d
         const bo_data_desc one = file_desc(desc, i);
         BO_TRY(bo_data_load(context, &one, i ? files[0]->schema : NULL, &files[i]));
         if (!files[i]->y && files[0]->schema->targets)
-            return bo_fail(context, BO_FORMAT, "%s has no column %s to learn from", one.path,
+            return bo_fail(context, BO_FORMAT, "%s has no column %s to learn from", bo_data_name(&one),
                            bo_schema_target(files[0]->schema, 0));
     }
     return BO_OK;
@@ -78,8 +81,8 @@ static bo_status check_counts(bo_context *context, const bo_table_desc *desc, co
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (shares[p] > 0 && counts[p] == 0)
             return bo_fail(context, BO_INVALID, "%s: a holdout of %g of its %zu row%s leaves none for the %s",
-                           file_desc(desc, 0).path, desc->split.valid + desc->split.test, all, all == 1 ? "" : "s",
-                           purposes[p]);
+                           desc->paths ? desc->paths[0] : bo_data_name(&desc->data),
+                           desc->split.valid + desc->split.test, all, all == 1 ? "" : "s", purposes[p]);
     return BO_OK;
 }
 

@@ -102,6 +102,8 @@ static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
 bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim, size_t outputs,
                               bo_fit_cost *out)
 {
+    *out = (bo_fit_cost){0};
+    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     bo_features_desc map = bo_fitting_map(desc, dim), resolved;
     map.sampling = BO_SAMPLING_DRAWN; /* data-aware maps are as large as others, but want to see the data */
     map.pair_norm = 1;

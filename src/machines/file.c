@@ -209,19 +209,21 @@ static bo_file_tensor tensor_of(const array *a)
 
 /* ---- save ------------------------------------------------------------------------------------------------ */
 
-bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const char *path)
+/* Writes and ends the output. */
+static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bo_output *output)
 {
     array arrays[MOST_TENSORS];
     bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS];
     size_t own = list_arrays((bo_machine *)machine, arrays), map = 0, metas = 0;
     for (size_t i = 0; i < own; i++) tensors[i] = tensor_of(&arrays[i]);
-    char *report = NULL, *map_json = NULL, *schema_json = NULL, version[16];
-    void *owned = NULL;
+    char *report = NULL, *map_json = NULL, version[16];
+    void *owned = NULL, *schema_json = NULL;
+    size_t schema_size;
     bo_meta meta[6];
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     bo_status status = report_to_json(context, machine, &report);
     if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
-    if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json);
+    if (status == BO_OK && schema) status = bo_schema_save_memory(context, schema, &schema_json, &schema_size);
     if (status == BO_OK) {
         meta[metas++] = (bo_meta){"format", format_name};
         meta[metas++] = (bo_meta){"format_version", version};
@@ -229,13 +231,28 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
         meta[metas++] = (bo_meta){"machine", report};
         meta[metas++] = (bo_meta){"features", map_json};
         if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
-        status = bo_tensors_write(context, path, tensors, own + map, meta, metas);
+        status = bo_tensors_write_output(context, output, tensors, own + map, meta, metas);
     }
     bo_free(report);
     bo_free(map_json);
     bo_free(owned);
     bo_free(schema_json);
-    return status;
+    return bo_output_finish(context, output, status);
+}
+
+bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const char *path)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    return save(context, machine, schema, output);
+}
+
+bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema, void **bytes,
+                                 size_t *size)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return save(context, machine, schema, output);
 }
 
 /* ---- load ------------------------------------------------------------------------------------------------ */
@@ -331,20 +348,17 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
                    r->outputs);
 }
 
-bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
+/* Reads and closes the file. */
+static bo_status load(bo_context *context, bo_tensors *file, bo_machine **out, bo_schema **schema)
 {
     BO_SPAN(context, "data", "load machine");
-    *out = NULL;
-    if (schema) *schema = NULL;
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
     bo_machine *machine = NULL;
     bo_status status = check_format(context, file);
     if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
     if (status == BO_OK) status = load_machine(context, file, machine);
     const char *json = bo_tensors_meta(file, "schema");
-    if (status == BO_OK && schema && json) status = bo_schema_load_memory(context, json, schema);
-    if (status == BO_OK && schema && *schema) status = check_schema(context, path, machine, *schema);
+    if (status == BO_OK && schema && json) status = bo_schema_load_memory(context, json, strlen(json), schema);
+    if (status == BO_OK && schema && *schema) status = check_schema(context, bo_tensors_path(file), machine, *schema);
     bo_tensors_close(file);
     if (status != BO_OK) {
         if (schema) {
@@ -356,4 +370,23 @@ bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **ou
     }
     *out = machine;
     return BO_OK;
+}
+
+bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
+{
+    bo_tensors *file;
+    *out = NULL;
+    if (schema) *schema = NULL;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    return load(context, file, out, schema);
+}
+
+bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
+                                 bo_schema **schema)
+{
+    bo_tensors *file;
+    *out = NULL;
+    if (schema) *schema = NULL;
+    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    return load(context, file, out, schema);
 }

@@ -34,6 +34,7 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
 /* Descriptor and samples make sense together. */
 static bo_status check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
+    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(check_enums(context, desc));
     BO_TRY(check_number(context, "lambda", desc->lambda, INFINITY));
     BO_TRY(check_number(context, "gamma", desc->features.gamma, INFINITY));
@@ -84,12 +85,12 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     map.seed = desc->seed;
     /* Scrambled Sobol points fill few dimensions evenly: in 8 (the table kin8nm) the kernel's error is about half that of
      * orthogonal frequencies. The advantage fades as dimensions grow; a dozen is a cautious end. */
-    enum { SOBOL_DIMENSIONS = 12 };
+    enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096 };
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
         map.draw = BO_DRAW_SOBOL;
     bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
     bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;
-    if (map.features == 0 && !exact) map.features = BO_MACHINE_FEATURES;
+    if (map.features == 0 && !exact) map.features = FEATURES;
     return map;
 }
 
@@ -232,6 +233,7 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
 {
     BO_SPAN(context, "machine", "add rows");
+    BO_TRY(bo_check_reserved(context, "bo_samples", rows->reserved));
     if (rows->dim != fitting->report.dim)
         return bo_fail(context, BO_INVALID, "expected rows of %zu columns, as in the sample; found %zu",
                        fitting->report.dim, rows->dim);

@@ -28,6 +28,7 @@ static bo_status check_row(bo_context *context, const bo_samples *samples, size_
 
 bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
 {
+    BO_TRY(bo_check_reserved(context, "bo_samples", samples->reserved));
     if (samples->dim == 0) return bo_fail(context, BO_INVALID, "the data has no input columns");
     if (samples->classes && samples->targets != 1)
         return bo_fail(context, BO_INVALID, "classification takes one target column, found %zu", samples->targets);

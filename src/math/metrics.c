@@ -41,6 +41,7 @@ static bo_status make(bo_context *context, bo_metrics *metrics)
 bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo_metrics **out)
 {
     *out = NULL;
+    BO_TRY(bo_check_reserved(context, "bo_metrics_desc", desc->reserved));
     if (!desc->targets == !desc->classes)
         return bo_fail(context, BO_INVALID, "metrics: expected targets or classes, found %zu and %zu", desc->targets,
                        desc->classes);

@@ -7,6 +7,20 @@
 #include "../io/schema.h"
 #include "internal.h"
 
+/* Examples with what callers do not see. Rows order[begin[p]] to order[begin[p + 1] - 1] are those of part p, ascending. */
+typedef struct examples_owner {
+    bo_examples shown;
+    size_t *order; /* NULL: every row is in every part */
+    size_t begin[BO_SPLIT_COUNT + 1];
+    bo_data *data;     /* owns x, y and schema where they came from a file */
+    int32_t *adjacent; /* owns first and neighbors */
+} examples_owner;
+
+static const examples_owner *owner_of(const bo_examples *examples)
+{
+    return (const examples_owner *)examples;
+}
+
 /* ====================================================================================================================
  * Edges: pairs of node numbers become, for each node, the list of those it sees, ascending. */
 
@@ -93,12 +107,13 @@ static void drop_repeats(pairs *p)
     p->count = kept;
 }
 
-static bo_status make_lists(bo_context *context, const pairs *p, bo_examples *examples)
+static bo_status make_lists(bo_context *context, const pairs *p, examples_owner *owner)
 {
+    bo_examples *examples = &owner->shown;
     const size_t nodes = examples->rows;
     int32_t *first = bo_alloc(context, nodes + 1 + p->count, sizeof *first, "the edges of a graph");
     if (!first) return BO_MEMORY;
-    examples->adjacent = first;
+    owner->adjacent = first;
     examples->first = first;
     examples->neighbors = first + nodes + 1;
     examples->edges = p->count;
@@ -124,8 +139,9 @@ static bo_status load_pairs(bo_context *context, const bo_examples_desc *desc, s
     return status;
 }
 
-static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, bo_examples *examples)
+static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, examples_owner *owner)
 {
+    const bo_examples *examples = &owner->shown;
     pairs p = {0};
     if (examples->rows > MOST_NODES)
         return bo_fail(context, BO_UNSUPPORTED, "a graph of %zu nodes: at most %d are supported", examples->rows,
@@ -134,14 +150,14 @@ static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, b
     if (status == BO_OK) {
         if (p.count) qsort(p.list, p.count, sizeof *p.list, ascending);
         if (desc->undirected || desc->self_loops) drop_repeats(&p);
-        status = make_lists(context, &p, examples);
+        status = make_lists(context, &p, owner);
     }
     bo_free(p.list);
     return status;
 }
 
 /* Edges of arrays that are lists of neighbors already. */
-static bo_status check_edges(bo_context *context, const bo_examples *examples)
+static bo_status check_edges(bo_context *context, const bo_examples_arrays *examples)
 {
     const int32_t *first = examples->first;
     if (first[0] != 0 || first[examples->rows] < 0 || (size_t)first[examples->rows] != examples->edges)
@@ -163,41 +179,45 @@ static bo_status check_edges(bo_context *context, const bo_examples *examples)
 void bo_examples_destroy(bo_examples *examples)
 {
     if (!examples) return;
-    bo_data_destroy(examples->data);
-    bo_free(examples->adjacent);
-    bo_free(examples->order);
-    bo_free(examples);
+    examples_owner *owner = (examples_owner *)examples;
+    bo_data_destroy(owner->data);
+    bo_free(owner->adjacent);
+    bo_free(owner->order);
+    bo_free(owner);
 }
 
 size_t bo_examples_rows(const bo_examples *examples, bo_split part)
 {
+    const examples_owner *owner = owner_of(examples);
     if (part >= BO_SPLIT_NONE) return 0;
-    if (!examples->order || part >= BO_SPLIT_ALL) return examples->rows;
-    return examples->begin[part + 1] - examples->begin[part];
+    if (!owner->order || part >= BO_SPLIT_ALL) return examples->rows;
+    return owner->begin[part + 1] - owner->begin[part];
 }
 
 size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
 {
-    if (!examples->order || part >= BO_SPLIT_ALL) return index;
-    return examples->order[examples->begin[part] + index];
+    const examples_owner *owner = owner_of(examples);
+    if (!owner->order || part >= BO_SPLIT_ALL) return index;
+    return owner->order[owner->begin[part] + index];
 }
 
 /* ---- parts ----------------------------------------------------------------------------------------------------------------- */
 
 /* Rows in the order of their parts. */
-static bo_status arrange(bo_context *context, bo_examples *examples, const bo_split *splits)
+static bo_status arrange(bo_context *context, examples_owner *owner, const bo_split *splits)
 {
-    size_t *order = bo_alloc(context, examples->rows, sizeof *order, "parts of the rows"), used = 0;
+    const size_t rows = owner->shown.rows;
+    size_t *order = bo_alloc(context, rows, sizeof *order, "parts of the rows"), used = 0;
     if (!order) return BO_MEMORY;
     for (int p = 0; p < BO_SPLIT_COUNT; p++) {
-        examples->begin[p] = used;
-        for (size_t i = 0; i < examples->rows; i++)
+        owner->begin[p] = used;
+        for (size_t i = 0; i < rows; i++)
             if ((int)splits[i] == p) order[used++] = i;
     }
-    examples->begin[BO_SPLIT_COUNT] = used;
-    bo_free(examples->order);
-    examples->order = order;
-    if (examples->begin[1] == 0) return bo_fail(context, BO_INVALID, "no rows are left for training");
+    owner->begin[BO_SPLIT_COUNT] = used;
+    bo_free(owner->order);
+    owner->order = order;
+    if (owner->begin[1] == 0) return bo_fail(context, BO_INVALID, "no rows are left for training");
     return BO_OK;
 }
 
@@ -219,47 +239,48 @@ static bo_status split_rows(bo_context *context, const bo_examples *examples, co
 
 bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test, uint64_t seed)
 {
-    const bo_split_desc desc = {valid, test, seed};
+    const bo_split_desc desc = {.valid = valid, .test = test, .seed = seed};
     bo_split *splits = bo_alloc(context, examples->rows, sizeof *splits, "parts of the rows");
     bo_status status = splits ? split_rows(context, examples, &desc, splits) : BO_MEMORY;
-    if (status == BO_OK) status = arrange(context, examples, splits);
+    if (status == BO_OK) status = arrange(context, (examples_owner *)examples, splits);
     bo_free(splits);
     return status;
 }
 
-static bo_status load_split(bo_context *context, const char *path, bo_examples *examples)
+static bo_status load_split(bo_context *context, const char *path, examples_owner *owner)
 {
-    bo_split *splits = bo_alloc(context, examples->rows, sizeof *splits, "parts of the rows");
-    bo_status status = splits ? bo_split_load(context, path, examples->rows, splits) : BO_MEMORY;
-    if (status == BO_OK) status = arrange(context, examples, splits);
+    bo_split *splits = bo_alloc(context, owner->shown.rows, sizeof *splits, "parts of the rows");
+    bo_status status = splits ? bo_split_load(context, path, owner->shown.rows, splits) : BO_MEMORY;
+    if (status == BO_OK) status = arrange(context, owner, splits);
     bo_free(splits);
     return status;
 }
 
 /* ---- from files ------------------------------------------------------------------------------------------------------------ */
 
-static void point_to_data(bo_examples *examples)
+static void point_to_data(examples_owner *owner)
 {
-    const bo_data *data = examples->data;
-    examples->rows = data->rows;
-    examples->dim = data->dim;
-    examples->targets = data->y ? data->targets : 0;
-    examples->classes = data->y ? data->classes : 0;
-    examples->x = data->x;
-    examples->y = data->y;
-    examples->schema = data->schema;
+    const bo_data *data = owner->data;
+    owner->shown = (bo_examples){.rows = data->rows,
+                                 .dim = data->dim,
+                                 .targets = data->y ? data->targets : 0,
+                                 .classes = data->y ? data->classes : 0,
+                                 .x = data->x,
+                                 .y = data->y,
+                                 .schema = data->schema};
 }
 
 static bo_status load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
-                      bo_examples *examples)
+                      examples_owner *owner)
 {
     const bool parts = desc->valid > 0 || desc->test > 0;
-    BO_TRY(bo_data_load(context, &desc->data, network ? bo_network_report(network).schema : NULL, &examples->data));
-    point_to_data(examples);
-    if (!examples->rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", desc->data.path);
-    if (desc->edges) BO_TRY(load_edges(context, desc, examples));
-    if (desc->split) return load_split(context, desc->split, examples);
-    return parts ? bo_examples_split(context, examples, desc->valid, desc->test, desc->seed) : BO_OK;
+    BO_TRY(bo_check_reserved(context, "bo_examples_desc", desc->reserved));
+    BO_TRY(bo_data_load(context, &desc->data, network ? network->schema : NULL, &owner->data));
+    point_to_data(owner);
+    if (!owner->shown.rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", bo_data_name(&desc->data));
+    if (desc->edges) BO_TRY(load_edges(context, desc, owner));
+    if (desc->split) return load_split(context, desc->split, owner);
+    return parts ? bo_examples_split(context, &owner->shown, desc->valid, desc->test, desc->seed) : BO_OK;
 }
 
 bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
@@ -268,20 +289,21 @@ bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, co
     BO_SPAN(context, "data", "load examples");
     if (!desc || !out) return bo_fail(context, BO_INVALID, "examples: the descriptor or out is NULL");
     *out = NULL;
-    bo_examples *examples = bo_alloc(context, 1, sizeof *examples, "examples");
-    if (!examples) return BO_MEMORY;
-    const bo_status status = load(context, desc, network, examples);
+    examples_owner *owner = bo_alloc(context, 1, sizeof *owner, "examples");
+    if (!owner) return BO_MEMORY;
+    const bo_status status = load(context, desc, network, owner);
     if (status != BO_OK)
-        bo_examples_destroy(examples);
+        bo_examples_destroy(&owner->shown);
     else
-        *out = examples;
+        *out = &owner->shown;
     return status;
 }
 
 /* ---- from arrays ----------------------------------------------------------------------------------------------------------- */
 
-static bo_status check_arrays(bo_context *context, const bo_examples *arrays)
+static bo_status check_arrays(bo_context *context, const bo_examples_arrays *arrays)
 {
+    BO_TRY(bo_check_reserved(context, "bo_examples_arrays", arrays->reserved));
     if (!arrays->rows || !arrays->dim || !arrays->x)
         return bo_fail(context, BO_INVALID, "examples: there should be rows with numbers, found %zu x %zu",
                        arrays->rows, arrays->dim);
@@ -297,24 +319,24 @@ static bo_status check_arrays(bo_context *context, const bo_examples *arrays)
     return BO_OK;
 }
 
-bo_status bo_examples_create(bo_context *context, const bo_examples *arrays, bo_examples **out)
+bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out)
 {
     if (!arrays || !out) return bo_fail(context, BO_INVALID, "examples: the arrays or out are NULL");
     *out = NULL;
     BO_TRY(check_arrays(context, arrays));
     if (arrays->first) BO_TRY(check_edges(context, arrays));
-    bo_examples *examples = bo_alloc(context, 1, sizeof *examples, "examples");
-    if (!examples) return BO_MEMORY;
-    *examples = (bo_examples){.rows = arrays->rows,
-                              .dim = arrays->dim,
-                              .targets = arrays->y ? arrays->targets : 0,
-                              .classes = arrays->y ? arrays->classes : 0,
-                              .x = arrays->x,
-                              .y = arrays->y,
-                              .edges = arrays->edges,
-                              .first = arrays->first,
-                              .neighbors = arrays->neighbors};
-    *out = examples;
+    examples_owner *owner = bo_alloc(context, 1, sizeof *owner, "examples");
+    if (!owner) return BO_MEMORY;
+    owner->shown = (bo_examples){.rows = arrays->rows,
+                                 .dim = arrays->dim,
+                                 .targets = arrays->y ? arrays->targets : 0,
+                                 .classes = arrays->y ? arrays->classes : 0,
+                                 .x = arrays->x,
+                                 .y = arrays->y,
+                                 .edges = arrays->edges,
+                                 .first = arrays->first,
+                                 .neighbors = arrays->neighbors};
+    *out = &owner->shown;
     return BO_OK;
 }
 
@@ -345,6 +367,7 @@ static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t size)
 
 uint64_t bo_examples_fingerprint(const bo_examples *examples)
 {
+    const examples_owner *owner = owner_of(examples);
     uint64_t hash = UINT64_C(14695981039346656037);
     hash = add_bytes(hash, &examples->rows, sizeof examples->rows);
     hash = add_bytes(hash, &examples->dim, sizeof examples->dim);
@@ -352,9 +375,9 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples)
     hash = add_bytes(hash, examples->y, examples->rows * examples->targets * sizeof *examples->y);
     hash = add_bytes(hash, examples->first, (examples->rows + 1) * sizeof *examples->first);
     hash = add_bytes(hash, examples->neighbors, examples->edges * sizeof *examples->neighbors);
-    if (!examples->order) return hash;
-    hash = add_bytes(hash, examples->begin, sizeof examples->begin);
-    return add_bytes(hash, examples->order, examples->begin[BO_SPLIT_COUNT] * sizeof *examples->order);
+    if (!owner->order) return hash;
+    hash = add_bytes(hash, owner->begin, sizeof owner->begin);
+    return add_bytes(hash, owner->order, owner->begin[BO_SPLIT_COUNT] * sizeof *owner->order);
 }
 
 /* ====================================================================================================================

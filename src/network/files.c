@@ -14,6 +14,9 @@
 
 enum { FORMAT = 1, DEPTH = 24, MOST_BYTES = 256 << 20, PATH = 4096, SCALINGS = 4 };
 
+/* The files of the folder; in memory, the description is metadata under its name. */
+static const char DESCRIPTION[] = "network.json", WEIGHTS[] = "model.safetensors";
+
 static bo_status path_in(bo_context *context, const char *folder, const char *name, char out[PATH])
 {
     const int length = snprintf(out, PATH, "%s/%s", folder, name);
@@ -69,58 +72,85 @@ static bo_status pack_maps(bo_context *context, const bo_network *network, bo_pa
 
 /* ---- out ------------------------------------------------------------------------------------------------------------------- */
 
-static bo_status write_weights(bo_context *context, const bo_network *network, const char *path)
+/* `description`: its metadata carries network.json, too; NULL: that is a file of its own. */
+static bo_status write_weights(bo_context *context, const bo_network *network, const char *description,
+                               bo_output *output)
 {
     bo_package package = {0};
     bo_status status = bo_package_weights(context, network->weights, count_maps(network), SCALINGS, &package);
     if (status == BO_OK) status = pack_scalings(context, network, &package);
     if (status == BO_OK) status = pack_maps(context, network, &package);
+    if (status == BO_OK && description) status = bo_package_text(context, &package, DESCRIPTION, description);
     if (status == BO_OK)
-        status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
+        status =
+            bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
     bo_package_free(&package);
     return status;
 }
 
-static bo_status write_description(bo_context *context, const bo_network *network, const char *path)
+/* The text of network.json; text->bytes is freed with bo_free, also after a failure. */
+static bo_status describe(bo_context *context, const bo_network *network, bo_json_text *text)
 {
-    bo_json_text text = {.context = context};
-    char seed[32], *schema = NULL;
+    char seed[32];
+    void *schema = NULL;
+    size_t size;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->seed);
-    if (network->schema) BO_TRY(bo_schema_save_memory(context, network->schema, &schema));
-    bo_json_raw(&text, "{\n\"bochner_network\": ");
-    bo_json_whole(&text, FORMAT);
-    bo_json_raw(&text, ",\n\"bochner_version\": ");
-    bo_json_string(&text, bo_version());
-    bo_json_raw(&text, ",\n\"seed\": ");
-    bo_json_string(&text, seed);
-    bo_json_raw(&text, ",\n\"width_multiplier\": ");
-    bo_json_number(&text, network->multiplier);
-    bo_json_raw(&text, ",\n\"parametrization\": ");
-    bo_json_string(&text, bo_parametrization_name(network->parametrization));
-    bo_json_raw(&text, ",\n\"dim\": ");
-    bo_json_whole(&text, network->facts.dim);
-    bo_json_raw(&text, ",\n\"targets\": ");
-    bo_json_whole(&text, network->facts.targets);
-    bo_json_raw(&text, ",\n\"classes\": ");
-    bo_json_whole(&text, network->facts.classes);
-    bo_json_raw(&text, ",\n\"schema\": ");
-    bo_json_raw(&text, schema ? schema : "null");
-    bo_json_raw(&text, ",\n\"model\": ");
-    bo_json_raw(&text, network->text);
-    bo_json_raw(&text, "\n}\n");
+    if (network->schema) BO_TRY(bo_schema_save_memory(context, network->schema, &schema, &size));
+    bo_json_raw(text, "{\n\"bochner_network\": ");
+    bo_json_whole(text, FORMAT);
+    bo_json_raw(text, ",\n\"bochner_version\": ");
+    bo_json_string(text, bo_version());
+    bo_json_raw(text, ",\n\"seed\": ");
+    bo_json_string(text, seed);
+    bo_json_raw(text, ",\n\"width_multiplier\": ");
+    bo_json_number(text, network->multiplier);
+    bo_json_raw(text, ",\n\"parametrization\": ");
+    bo_json_string(text, bo_parametrization_name(network->parametrization));
+    bo_json_raw(text, ",\n\"dim\": ");
+    bo_json_whole(text, network->facts.dim);
+    bo_json_raw(text, ",\n\"targets\": ");
+    bo_json_whole(text, network->facts.targets);
+    bo_json_raw(text, ",\n\"classes\": ");
+    bo_json_whole(text, network->facts.classes);
+    bo_json_raw(text, ",\n\"schema\": ");
+    bo_json_raw(text, schema ? schema : "null");
+    bo_json_raw(text, ",\n\"model\": ");
+    bo_json_raw(text, network->text);
+    bo_json_raw(text, "\n}\n");
     bo_free(schema);
-    const bo_status status = text.failed ? BO_MEMORY : bo_file_save(context, path, text.bytes, text.length);
-    bo_free(text.bytes);
-    return status;
+    return text->failed ? BO_MEMORY : BO_OK;
+}
+
+static bo_status write_files(bo_context *context, const bo_network *network, const char *folder,
+                             const bo_json_text *description)
+{
+    char path[PATH];
+    bo_output *output;
+    BO_TRY(path_in(context, folder, DESCRIPTION, path));
+    BO_TRY(bo_file_save(context, path, description->bytes, description->length));
+    BO_TRY(path_in(context, folder, WEIGHTS, path));
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output, write_weights(context, network, NULL, output));
 }
 
 bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder)
 {
-    char path[PATH];
-    BO_TRY(path_in(context, folder, "network.json", path));
-    BO_TRY(write_description(context, network, path));
-    BO_TRY(path_in(context, folder, "model.safetensors", path));
-    return write_weights(context, network, path);
+    bo_json_text text = {.context = context};
+    bo_status status = describe(context, network, &text);
+    if (status == BO_OK) status = write_files(context, network, folder, &text);
+    bo_free(text.bytes);
+    return status;
+}
+
+bo_status bo_network_save_memory(bo_context *context, const bo_network *network, void **bytes, size_t *size)
+{
+    bo_json_text text = {.context = context};
+    bo_output *output;
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    bo_status status = describe(context, network, &text);
+    if (status == BO_OK) status = write_weights(context, network, text.bytes, output);
+    bo_free(text.bytes);
+    return bo_output_finish(context, output, status);
 }
 
 bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder)
@@ -207,15 +237,21 @@ static bo_status read_all(bo_context *context, bo_network *network, const bo_ten
     return BO_OK;
 }
 
+static bo_status read_weights(bo_context *context, bo_network *network, const bo_tensors *file)
+{
+    bool *used = bo_alloc(context, bo_tensors_count(file), sizeof *used, "a list of tensors");
+    const bo_status status = used ? read_all(context, network, file, used) : BO_MEMORY;
+    bo_free(used);
+    return status;
+}
+
 bo_status bo_network_read(bo_context *context, bo_network *network, const char *folder)
 {
     char path[PATH];
     bo_tensors *file;
-    BO_TRY(path_in(context, folder, "model.safetensors", path));
+    BO_TRY(path_in(context, folder, WEIGHTS, path));
     BO_TRY(bo_tensors_open(context, path, &file));
-    bool *used = bo_alloc(context, bo_tensors_count(file), sizeof *used, "a list of tensors");
-    const bo_status status = used ? read_all(context, network, file, used) : BO_MEMORY;
-    bo_free(used);
+    const bo_status status = read_weights(context, network, file);
     bo_tensors_close(file);
     return status;
 }
@@ -260,7 +296,9 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_network 
     if (!item || cJSON_IsNull(item)) return BO_OK;
     char *text = cJSON_PrintUnformatted(item);
     if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a schema");
-    const bo_status status = bo_schema_load_memory(context, text, &network->schema);
+    bo_schema *schema;
+    const bo_status status = bo_schema_load_memory(context, text, strlen(text), &schema);
+    if (status == BO_OK) bo_network_set_schema(network, schema);
     cJSON_free(text);
     return status;
 }
@@ -293,6 +331,15 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     return status;
 }
 
+/* What was loaded, or nothing. */
+static bo_status finish_load(bo_status status, bo_network **out)
+{
+    if (status == BO_OK) return BO_OK;
+    bo_network_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
 bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out)
 {
     BO_SPAN(context, "data", "load network");
@@ -300,14 +347,25 @@ bo_status bo_network_load(bo_context *context, const char *folder, bo_network **
     size_t length;
     if (!folder || !out) return bo_fail(context, BO_INVALID, "network: the folder or out is NULL");
     *out = NULL;
-    BO_TRY(path_in(context, folder, "network.json", path));
+    BO_TRY(path_in(context, folder, DESCRIPTION, path));
     BO_TRY(bo_bytes_text(context, path, &text, &length));
     bo_status status = bo_network_parse(context, path, text, length, out);
     bo_free(text);
     if (status == BO_OK) status = bo_network_read(context, *out, folder);
-    if (status != BO_OK) {
-        bo_network_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    return finish_load(status, out);
+}
+
+bo_status bo_network_load_memory(bo_context *context, const void *bytes, size_t size, bo_network **out)
+{
+    BO_SPAN(context, "data", "load network");
+    bo_tensors *file;
+    *out = NULL;
+    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
+    const char *text = bo_tensors_meta(file, DESCRIPTION);
+    bo_status status =
+        text ? bo_network_parse(context, DESCRIPTION, text, strlen(text), out)
+             : bo_fail(context, BO_FORMAT, "memory: holds no network: no \"%s\" in its metadata", DESCRIPTION);
+    if (status == BO_OK) status = read_weights(context, *out, file);
+    bo_tensors_close(file);
+    return finish_load(status, out);
 }

@@ -58,9 +58,10 @@ typedef struct bo_layer_label {
 } bo_layer_label;
 bo_layer_label bo_layer_name(const bo_layer *layer);
 /* "14 x 14 x 32" */
-typedef struct bo_shape_label {
+typedef struct bo_shape_label bo_shape_label;
+struct bo_shape_label {
     char text[64];
-} bo_shape_label;
+};
 bo_shape_label bo_shape_text(const bo_shape *shape);
 
 /* ---- recording --------------------------------------------------------------------------------------------------------- */
@@ -166,6 +167,9 @@ typedef struct bo_build {
 /* A network of a description whose weights are declared and have no memory yet. */
 bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
                            bo_network **out);
+
+/* Data of a file has a schema, which the network shares. */
+void bo_network_set_schema(bo_network *network, bo_schema *schema);
 
 /* network.json, without the weights that go with it. */
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out);

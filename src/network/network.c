@@ -22,6 +22,8 @@ void bo_network_destroy(bo_network *network)
     bo_scaling_free(&network->outputs);
     bo_free(network->layers);
     bo_free(network->order);
+    bo_free(network->infos);
+    bo_free(network->shapes);
     bo_free(network->text);
     bo_free(network);
 }
@@ -115,6 +117,39 @@ static bool order_holds(const bo_network *network)
     return network->output < network->count;
 }
 
+/* What bo_network_report and bo_network_layer say. */
+static bo_status fill_report(bo_context *context, bo_network *network)
+{
+    network->infos = bo_alloc(context, network->count, sizeof *network->infos, "facts of layers");
+    network->shapes = bo_alloc(context, network->count, sizeof *network->shapes, "facts of layers");
+    if (!network->infos || !network->shapes) return BO_MEMORY;
+    for (size_t i = 0; i < network->count; i++) {
+        const bo_layer *layer = &network->layers[network->order[i]];
+        network->shapes[i] = bo_shape_text(&layer->shape);
+        network->infos[i] = (bo_layer_info){.name = layer->name,
+                                            .type = layer->type->name,
+                                            .shape = network->shapes[i].text,
+                                            .weights = bo_layer_weights(network, layer)};
+    }
+    network->report =
+        (bo_network_facts){.input = network->input,
+                           .dim = network->facts.dim,
+                           .outputs = bo_network_outputs(network),
+                           .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
+                           .reconstructs = network->target != BO_NO_LAYER,
+                           .loss = bo_network_loss_name(network->loss),
+                           .parameters = bo_weights_parameters(network->weights, true),
+                           .width_multiplier = network->multiplier,
+                           .parametrization = network->parametrization};
+    return BO_OK;
+}
+
+void bo_network_set_schema(bo_network *network, bo_schema *schema)
+{
+    network->schema = schema;
+    network->report.schema = schema;
+}
+
 bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
                            bo_network **out)
 {
@@ -130,7 +165,8 @@ bo_status bo_network_build(bo_context *context, const char *where, const cJSON *
     network->multiplier = multiplier;
     network->parametrization = build->parametrization;
     network->seed = build->seed;
-    const bo_status status = build_from(context, where, json, network);
+    bo_status status = build_from(context, where, json, network);
+    if (status == BO_OK) status = fill_report(context, network);
     assert(status != BO_OK || (order_holds(network) && network->weights));
     if (status != BO_OK)
         bo_network_destroy(network);
@@ -146,7 +182,7 @@ static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_ne
         BO_TRY(bo_network_check(context, network, examples, true));
         BO_TRY(bo_classes_check(context, network, examples));
         BO_TRY(bo_scaling_fit(context, network, examples));
-        if (examples->schema) network->schema = bo_schema_retain(examples->schema);
+        if (examples->schema) bo_network_set_schema(network, bo_schema_retain(examples->schema));
     }
     return BO_OK;
 }
@@ -157,6 +193,7 @@ bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, b
     if (!out) return bo_fail(context, BO_INVALID, "network: there is nowhere to put it: out is NULL");
     *out = NULL;
     if (!desc || !desc->model) return bo_fail(context, BO_INVALID, "network: there is no description");
+    BO_TRY(bo_check_reserved(context, "bo_network_desc", desc->reserved));
     const char *where = desc->where ? desc->where : "model";
     const size_t length = strlen(desc->model);
     if (length > MOST_BYTES)
@@ -201,31 +238,19 @@ bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo
     return status;
 }
 
-bo_network_facts bo_network_report(const bo_network *network)
+const bo_network_facts *bo_network_report(const bo_network *network)
 {
-    return (bo_network_facts){.input = network->input,
-                              .dim = network->facts.dim,
-                              .outputs = bo_network_outputs(network),
-                              .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
-                              .reconstructs = network->target != BO_NO_LAYER,
-                              .loss = bo_network_loss_name(network->loss),
-                              .parameters = bo_weights_parameters(network->weights, true),
-                              .layers = network->count,
-                              .width_multiplier = network->multiplier,
-                              .parametrization = network->parametrization,
-                              .schema = network->schema};
+    return &network->report;
 }
 
-bo_layer_info bo_network_layer(const bo_network *network, size_t index)
+size_t bo_network_layers(const bo_network *network)
 {
-    bo_layer_info info = {0};
-    if (index >= network->count) return info;
-    const bo_layer *layer = &network->layers[network->order[index]];
-    info.name = layer->name;
-    info.type = layer->type->name;
-    info.weights = bo_layer_weights(network, layer);
-    memcpy(info.shape, bo_shape_text(&layer->shape).text, sizeof info.shape);
-    return info;
+    return network->count;
+}
+
+const bo_layer_info *bo_network_layer(const bo_network *network, size_t index)
+{
+    return index < network->count ? &network->infos[index] : NULL;
 }
 
 double bo_network_layer_numbers(const bo_network *network)

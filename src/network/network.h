@@ -65,6 +65,9 @@ struct bo_network {
     bo_network_scaling inputs, outputs; /* of x, and of targets */
     bo_schema *schema;                  /* NULL: of no file */
     bo_weights *weights;
+    bo_network_facts report; /* what it says of itself; so do infos, in the order, whose texts are theirs */
+    bo_layer_info *infos;
+    struct bo_shape_label *shapes; /* internal.h */
 };
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------------ */

@@ -91,15 +91,15 @@ static bo_status draw(bo_context *context, const bo_network *network, size_t row
         out->y[i] = classes ? (double)(i % facts->classes) : 1 / (double)targets;
     for (size_t i = 0; i <= rows; i++) out->places[i] = (int32_t)i;
     for (size_t i = 0; i < rows; i++) out->places[rows + 1 + i] = (int32_t)((i + rows - 1) % rows);
-    const bo_examples arrays = {.rows = rows,
-                                .dim = facts->dim,
-                                .targets = targets,
-                                .classes = classes ? facts->classes : 0,
-                                .x = out->x,
-                                .y = targets ? out->y : NULL,
-                                .edges = graph ? rows : 0,
-                                .first = graph ? out->places : NULL,
-                                .neighbors = graph ? out->places + rows + 1 : NULL};
+    const bo_examples_arrays arrays = {.rows = rows,
+                                       .dim = facts->dim,
+                                       .targets = targets,
+                                       .classes = classes ? facts->classes : 0,
+                                       .x = out->x,
+                                       .y = targets ? out->y : NULL,
+                                       .edges = graph ? rows : 0,
+                                       .first = graph ? out->places : NULL,
+                                       .neighbors = graph ? out->places + rows + 1 : NULL};
     return bo_examples_create(context, &arrays, &out->examples);
 }
 

@@ -54,7 +54,7 @@ bo_status bo_package_weights(bo_context *context, const bo_weights *weights, siz
     size_t count = bo_weights_count(weights), floats = bo_weights_floats(weights);
     out->tensors =
         bo_alloc(context, count + maps * BO_FEATURES_TENSORS + more, sizeof *out->tensors, "a model's tensors");
-    out->metas = bo_alloc(context, 1 + maps, sizeof *out->metas, "a model's metadata");
+    out->metas = bo_alloc(context, 1 + maps + BO_PACKAGE_TEXTS, sizeof *out->metas, "a model's metadata");
     out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights on their way to a file");
     out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
     if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
@@ -71,6 +71,13 @@ bo_status bo_package_add(bo_context *context, bo_package *package, const char *n
     package->tensors[package->count] = *tensor;
     package->tensors[package->count++].name = copy;
     return BO_OK;
+}
+
+bo_status bo_package_text(bo_context *context, bo_package *package, const char *name, const char *text)
+{
+    bo_meta *meta = &package->metas[package->meta_count++];
+    *meta = (bo_meta){bo_strdup(context, name), bo_strdup(context, text)};
+    return meta->key && meta->value ? BO_OK : BO_MEMORY;
 }
 
 static bo_status add_map(bo_context *context, bo_package *package, const char *prefix, const bo_file_tensor *tensors,

@@ -18,10 +18,13 @@ typedef struct bo_package {
 } bo_package;
 void bo_package_free(bo_package *package);
 
-/* All weights, with room for so many maps and so many more tensors (bo_package_add). */
+/* All weights, with room for `maps` maps, `more` tensors (bo_package_add) and BO_PACKAGE_TEXTS texts. */
+enum { BO_PACKAGE_TEXTS = 4 };
 bo_status bo_package_weights(bo_context *context, const bo_weights *weights, size_t maps, size_t more, bo_package *out);
 /* One more, under a name of its own; its data must stay where it is. */
 bo_status bo_package_add(bo_context *context, bo_package *package, const char *name, const bo_file_tensor *tensor);
+/* A text in the metadata: a file that lies beside the tensors in a folder and within them in memory. Copied. */
+bo_status bo_package_text(bo_context *context, bo_package *package, const char *name, const char *text);
 /* A map, its tensors called prefix + "features.w", … */
 bo_status bo_package_map(bo_context *context, bo_package *package, const bo_features *map, const char *prefix);
 

@@ -50,4 +50,11 @@ run muon-momentum --batch 2
 same momentum momentum muon
 run sgd-momentum --optim sgd --batch 2
 same momentum momentum sign # "sgd and sign: 0.9"
+
+# bochner fit
+awk 'BEGIN { print "x,y"; for (i = 0; i < 30; i++) print i ","  i * i }' >table.csv
+"$BOCHNER" fit --help >help
+succeeds "$BOCHNER" fit table.csv --target y --gamma 1 --lambda 1 --json --out fitted
+cp out settings
+same features features
 finish

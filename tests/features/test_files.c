@@ -23,6 +23,27 @@ static int remove_path(void **state)
     return 0;
 }
 
+/* An image in memory has the bytes of the file in `path`, and is read like it; pieces of it are refused. */
+static void check_memory(bo_context *context, const bo_features *f, const bo_features_desc *map)
+{
+    bo_features *loaded;
+    void *bytes, *again;
+    size_t size, size_again;
+    assert_ok(context, bo_features_save_memory(context, f, &bytes, &size));
+    assert_file_equal(path, bytes, size);
+    assert_ok(context, bo_features_load_memory(context, bytes, size, &loaded));
+    assert_ok(context, bo_features_save_memory(context, loaded, &again, &size_again));
+    if (size != size_again || memcmp(bytes, again, size)) fail_msg("%s: other bytes after loading", map_name(map));
+    bo_features_destroy(loaded);
+    for (size_t cut = 0; cut < size; cut += 1 + size / 20) {
+        loaded = (bo_features *)bytes;
+        if (bo_features_load_memory(context, bytes, cut, &loaded) == BO_OK || loaded)
+            fail_msg("%s: %zu of %zu bytes were taken", map_name(map), cut, size);
+    }
+    bo_free(bytes);
+    bo_free(again);
+}
+
 static void check_round_trip(bo_context *context, const bo_features_desc *map, void *user)
 {
     const float *x = user;
@@ -36,6 +57,7 @@ static void check_round_trip(bo_context *context, const bo_features_desc *map, v
     assert_ok(context, bo_features_create(context, &desc, &f));
     assert_ok(context, bo_features_save(context, f, path));
     assert_ok(context, bo_features_load(context, path, &loaded));
+    check_memory(context, f, map);
     bo_features_desc a = *bo_features_describe(f), b = *bo_features_describe(loaded);
     assert_memory_equal(a.length_scales, b.length_scales, sizeof scales);
     assert_true(a.kernel == b.kernel && a.function == b.function && a.draw == b.draw && a.sampling == b.sampling);

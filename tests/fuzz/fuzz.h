@@ -77,14 +77,16 @@ static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned 
                                .no_target = choices & 8};
     bo_source source = {reader, NULL};
     bo_schema *schema, *copy;
-    char *json, *again;
+    void *json, *again;
+    size_t size, size_again;
     if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, &schema))) {
         bo_source_close(&source);
         return;
     }
-    if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json))) abort();
-    if (!fuzz_ok(context, bo_schema_load_memory(context, json, &copy))) abort(); /* what is written is read */
-    if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again)) || strcmp(json, again) != 0) abort();
+    if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json, &size))) abort();
+    if (!fuzz_ok(context, bo_schema_load_memory(context, json, size, &copy))) abort(); /* what is written is read */
+    if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again, &size_again))) abort();
+    if (size != size_again || memcmp(json, again, size) != 0) abort();
     bo_free(json);
     bo_free(again);
     if (!fuzz_ok(context, bo_source_rewind(context, &source)))

@@ -6,7 +6,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM], z[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
     bo_context *context = fuzz_context();
     bo_features *map;
-    if (!fuzz_ok(context, bo_features_load(context, fuzz_file(data, size), &map))) return 0;
+    uint8_t *image = fuzz_image(data, size);
+    const bool loaded = fuzz_ok(context, bo_features_load_memory(context, image, size, &map));
+    free(image);
+    if (!loaded) return 0;
     const bo_features_desc *desc = bo_features_describe(map);
     const size_t dim = desc->dim, length = desc->features;
     if (dim <= FUZZ_MOST_DIM && length <= FUZZ_MOST_OUTPUTS) {

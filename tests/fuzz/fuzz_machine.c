@@ -18,13 +18,29 @@ static void predict(bo_context *context, const bo_machine *machine)
         if (classes[i] < 0 || (size_t)classes[i] >= report->classes) abort();
 }
 
+/* What is written is read. */
+static void again(bo_context *context, const bo_machine *machine, const bo_schema *schema)
+{
+    bo_machine *copy;
+    void *bytes;
+    size_t size;
+    if (!fuzz_ok(context, bo_machine_save_memory(context, machine, schema, &bytes, &size))) abort();
+    if (!fuzz_ok(context, bo_machine_load_memory(context, bytes, size, &copy, NULL))) abort();
+    bo_machine_destroy(copy);
+    bo_free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bo_context *context = fuzz_context();
     bo_machine *machine;
     bo_schema *schema;
-    if (!fuzz_ok(context, bo_machine_load(context, fuzz_file(data, size), &machine, &schema))) return 0;
+    uint8_t *image = fuzz_image(data, size);
+    const bool loaded = fuzz_ok(context, bo_machine_load_memory(context, image, size, &machine, &schema));
+    free(image);
+    if (!loaded) return 0;
     predict(context, machine);
+    again(context, machine, schema);
     bo_machine_destroy(machine);
     bo_schema_destroy(schema);
     return 0;

@@ -1,15 +1,6 @@
 /* network.json with its description: read, built where it describes something small, and written and read again. */
 #include "fuzz.h"
-#include "network/internal.h"
-
-/* Large numbers are refused, or spend memory as they ask for it. */
-static bool is_small(const cJSON *json)
-{
-    const cJSON *item;
-    if (cJSON_IsNumber(json) && !(json->valuedouble <= 40)) return false;
-    cJSON_ArrayForEach(item, json) if (!is_small(item)) return false;
-    return true;
-}
+#include "networks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -20,16 +11,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = 0;
     if (fuzz_ok(context, bo_json_parse(context, "fuzz", text, size, 24, &json))) {
-        const bool small = is_small(json);
+        const bool small = fuzz_is_small(json);
         cJSON_Delete(json);
         if (small && fuzz_ok(context, bo_network_parse(context, "fuzz", text, size, &network))) {
-            const bo_network_facts info = bo_network_report(network);
-            const bo_network_desc desc = {.model = network->text, .width_multiplier = info.width_multiplier};
-            for (size_t i = 0; i < info.layers; i++)
-                if (!bo_network_layer(network, i).name) abort();
+            const bo_network_facts *info = bo_network_report(network);
+            const bo_network_desc desc = {.model = network->text, .width_multiplier = info->width_multiplier};
+            for (size_t i = 0; i < bo_network_layers(network); i++)
+                if (!bo_network_layer(network, i)->name) abort();
             /* alone it may lack what the file said of data; else it is the same network */
             if (fuzz_ok(context, bo_network_create(context, &desc, &again))) {
-                if (bo_network_report(again).outputs != info.outputs) abort();
+                if (bo_network_report(again)->outputs != info->outputs) abort();
                 bo_network_destroy(again);
             }
             bo_network_destroy(network);

@@ -1,11 +1,12 @@
 /* Seeds of the targets that load our own files, made by the library as it is: they are never of an older format.
  *
- *     fuzz_seeds FOLDER        writes FOLDER/features/…, FOLDER/machine/… and FOLDER/lab/… */
+ *     fuzz_seeds FOLDER        writes FOLDER/features/…, FOLDER/machine/…, FOLDER/network_image/… and FOLDER/lab/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { ROWS = 24, DIM = 3, FEATURES = 16 };
@@ -86,12 +87,9 @@ static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size
 
 static bo_schema *make_schema(seeds *s)
 {
-    char path[4096];
     static const char table[] = "a,b,c,y\n1,2,3,0.5\n2,1,0,1.5\n0,1,1,2.5\n";
-    snprintf(path, sizeof path, "%s/table.csv", s->folder);
-    require(s, bo_file_save(s->context, path, table, sizeof table - 1));
     bo_schema *schema;
-    bo_data_desc desc = {.path = path, .target = "y", .task = BO_TASK_REGRESSION};
+    bo_data_desc desc = {.bytes = table, .size = sizeof table - 1, .target = "y", .task = BO_TASK_REGRESSION};
     require(s, bo_schema_fit(s->context, &desc, &schema));
     return schema;
 }
@@ -104,6 +102,47 @@ static void write_machines(seeds *s)
     write_machine(s, "classes", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL, .scaling = BO_SCALING_NONE}, 3, NULL);
     write_machine(s, "logistic", (bo_machine_desc){.loss = BO_LOSS_LOGISTIC}, 3, NULL);
     bo_schema_destroy(schema);
+}
+
+static void write_network(seeds *s, const char *name, const char *layers, const bo_examples_desc *data)
+{
+    char model[1024];
+    bo_examples *examples;
+    bo_network *network;
+    void *bytes;
+    size_t size;
+    snprintf(model, sizeof model, "{\"input\": {\"kind\": \"%s\"", data ? "array" : "sequence");
+    if (!data) strcat(model, ", \"length\": 3, \"channels\": 1");
+    strcat(strcat(strcat(model, "}, \"layers\": ["), layers), "], \"loss\": \"mse\"}");
+    const bo_examples_arrays arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = s->x, .y = s->y};
+    require(s, data ? bo_examples_load(s->context, data, NULL, &examples)
+                    : bo_examples_create(s->context, &arrays, &examples));
+    const bo_network_desc desc = {.model = model, .where = name, .examples = examples, .seed = 1};
+    require(s, bo_network_create(s->context, &desc, &network));
+    require(s, bo_network_save_memory(s->context, network, &bytes, &size));
+    require(s, bo_file_save(s->context, place(s, "network_image", name), bytes, size));
+    bo_free(bytes);
+    bo_network_destroy(network);
+    bo_examples_destroy(examples);
+}
+
+static void write_networks(seeds *s)
+{
+    static const char table[] = "a,b,c,y\n1,2,3,0.5\n2,1,0,1.5\n0,1,1,2.5\n";
+    const bo_examples_desc data = {
+        .data = {.bytes = table, .size = sizeof table - 1, .target = "y", .task = BO_TASK_REGRESSION}};
+    write_network(s, "linear",
+                  "{\"type\": \"linear\", \"width\": 4}, {\"type\": \"tanh\"}, {\"type\": \"linear\", \"width\": "
+                  "\"targets\"}",
+                  &data);
+    write_network(s, "random-features",
+                  "{\"type\": \"random-features\", \"features\": 8}, {\"type\": \"linear\", \"width\": \"targets\"}",
+                  &data);
+    write_network(s, "attention",
+                  "{\"type\": \"linear\", \"width\": 4}, {\"type\": \"attention\", \"heads\": 1, \"kind\": \"favor\", "
+                  "\"features\": 4}, {\"type\": \"pool\", \"global\": true}, {\"type\": \"linear\", \"width\": "
+                  "\"targets\"}",
+                  NULL);
 }
 
 static void write_results(seeds *s)
@@ -132,6 +171,7 @@ int main(int argc, char **argv)
     }
     write_maps(&s);
     write_machines(&s);
+    write_networks(&s);
     write_results(&s);
     bo_context_destroy(s.context);
     return 0;

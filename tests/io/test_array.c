@@ -11,12 +11,13 @@ static bo_array *load(test_folder *f, const char *path)
     return array;
 }
 
-/* The array in `path` has this shape, as bo_array_shape writes it, and the values 0, 1, 2, … in C order. */
+/* The array in `path` has this shape, as bo_array_format writes it, and the values 0, 1, 2, … in C order. */
 static void expect_counting(test_folder *f, const char *path, const char *shape)
 {
-    char text[BO_ARRAY_TEXT];
+    char text[200];
     bo_array *array = load(f, path);
-    assert_string_equal(bo_array_shape(array, text), shape);
+    assert_int_equal(bo_array_format(array, text, sizeof text), strlen(shape));
+    assert_string_equal(text, shape);
     for (size_t i = 0; i < array->count; ++i) assert_true(array->values[i] == (float)i);
     bo_array_destroy(array);
 }
@@ -189,7 +190,7 @@ static void what_is_saved_comes_back(void **state)
     float values[COUNT];
     for (int i = 0; i < COUNT; ++i) values[i] = (float)i;
     static const struct {
-        size_t rank, shape[BO_ARRAY_RANK];
+        size_t rank, shape[8];
         const char *text;
     } cases[] = {{1, {24}, "(24,)"},
                  {2, {4, 6}, "(4, 6)"},
@@ -198,27 +199,63 @@ static void what_is_saved_comes_back(void **state)
                  {0, {0}, "()"},
                  {3, {5, 0, 9}, "(5, 0, 9)"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        bo_array array = {.rank = cases[i].rank, .values = values};
-        memcpy(array.shape, cases[i].shape, sizeof array.shape);
+        const bo_array array = {.rank = cases[i].rank, .shape = cases[i].shape, .values = values};
         const char *path = test_path(f, "saved.npy");
         assert_ok(f->context, bo_array_save(f->context, &array, path));
         expect_counting(f, path, cases[i].text);
         assert_int_equal(test_files_left(f), 1);
+        void *bytes;
+        size_t size;
+        bo_array *back;
+        assert_ok(f->context, bo_array_save_memory(f->context, &array, &bytes, &size));
+        assert_file_equal(path, bytes, size);
+        assert_ok(f->context, bo_array_load_memory(f->context, bytes, size, &back));
+        assert_int_equal(back->rank, array.rank);
+        assert_memory_equal(back->shape, array.shape, array.rank * sizeof *array.shape);
+        assert_memory_equal(back->values, values, back->count * sizeof *values);
+        bo_array_destroy(back);
+        for (size_t cut = 0; cut < size; ++cut) {
+            assert_int_not_equal(bo_array_load_memory(f->context, bytes, cut, &back), BO_OK);
+            assert_null(back);
+        }
+        bo_free(bytes);
     }
     const size_t huge = SIZE_MAX / 4;
-    bo_array wrong = {.rank = 3, .shape = {huge, 2, 1}, .values = values};
+    bo_array wrong = {.rank = 3, .shape = (size_t[]){huge, 2, 1}, .values = values};
     assert_fails(f->context, BO_INVALID, "too large", bo_array_save(f->context, &wrong, test_path(f, "saved.npy")));
     wrong.rank = 9;
     assert_fails(f->context, BO_INVALID, "rank 9", bo_array_save(f->context, &wrong, test_path(f, "saved.npy")));
-    wrong = (bo_array){.rank = 1, .shape = {1}, .values = values};
+    wrong = (bo_array){.rank = 1, .shape = (size_t[]){1}, .values = values};
     assert_fails(f->context, BO_IO, "nofolder", bo_array_save(f->context, &wrong, test_path(f, "nofolder/a.npy")));
+}
+
+/* As snprintf: what does not fit is left out, and the length is that of the whole. */
+static void shape_as_text(void **state)
+{
+    (void)state;
+    const bo_array array = {.rank = 3, .shape = (size_t[]){8, 1024, 64}};
+    static const char whole[] = "(8, 1024, 64)";
+    char text[sizeof whole];
+    assert_int_equal(bo_array_format(&array, NULL, 0), sizeof whole - 1);
+    for (size_t size = 1; size <= sizeof text; ++size) {
+        memset(text, 'x', sizeof text);
+        assert_int_equal(bo_array_format(&array, text, size), sizeof whole - 1);
+        assert_int_equal(strlen(text), size - 1);
+        assert_memory_equal(text, whole, size - 1);
+    }
 }
 
 static bo_status load_once(bo_context *context, const void *path)
 {
-    bo_array *array;
+    bo_array *array, *copy = NULL;
+    void *bytes = NULL;
+    size_t size;
     bo_status status = bo_array_load(context, path, &array);
+    if (status == BO_OK) status = bo_array_save_memory(context, array, &bytes, &size);
+    if (status == BO_OK) status = bo_array_load_memory(context, bytes, size, &copy);
+    bo_array_destroy(copy);
     bo_array_destroy(array);
+    bo_free(bytes);
     return status;
 }
 
@@ -234,8 +271,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(every_type),    TEST(the_other_byte_order),    TEST(fortran_order), TEST(values_beyond_float32),
-        TEST(shapes),        TEST(several_pieces),          TEST(refusals),      TEST(damaged_gzip),
-        TEST(out_of_memory), TEST(what_is_saved_comes_back)};
+        TEST(every_type),    TEST(the_other_byte_order),     TEST(fortran_order), TEST(values_beyond_float32),
+        TEST(shapes),        TEST(several_pieces),           TEST(refusals),      TEST(damaged_gzip),
+        TEST(out_of_memory), TEST(what_is_saved_comes_back), TEST(shape_as_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,12 +246,119 @@ static void test_sample(void **state)
     }
 }
 
+/* ---- in memory ------------------------------------------------------------------------------------------------- */
+
+static void expect_same_data(const bo_data *a, const bo_data *b)
+{
+    assert_true(a->rows == b->rows && a->dim == b->dim && a->targets == b->targets && a->classes == b->classes);
+    assert_memory_equal(a->x, b->x, a->rows * a->dim * sizeof *a->x);
+    assert_memory_equal(a->y, b->y, a->rows * a->targets * sizeof *a->y);
+}
+
+/* The contents of a file, in a block of its own size. */
+static void *contents(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    void *bytes = malloc(*size);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+/* A table in memory is read as the file with the same bytes is, whatever its format. */
+static void test_memory_is_a_file(void **state)
+{
+    test_folder *f = *state;
+    static const char csv[] = "rooms,town,price\n3,Rye,10\n4,Ely,12\n2,Rye,9\n5,Rye,20\n",
+                      svm[] = "1 1:0.5 3:2\n-1 2:1\n1 1:4 2:3 3:1\n", spaced[] = "1 2 3\n4 5 6\n7 8 9\n";
+    const double numbers[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const char *npy = test_path(f, "a.npy");
+    assert_ok(f->context, bo_npy_save_f64(f->context, npy, 4, 3, numbers));
+    const char *const paths[] = {test_text(f, "a.csv", csv), test_gzip(f, "a.csv.gz", csv, sizeof csv - 1),
+                                 test_text(f, "a.svm", svm), test_text(f, "a.txt", spaced), npy};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        bo_data_desc desc = {.path = paths[i], .categorical = "auto", .task = BO_TASK_REGRESSION};
+        bo_data *file, *memory;
+        size_t size;
+        void *bytes = contents(paths[i], &size);
+        assert_ok(f->context, bo_data_load(f->context, &desc, NULL, &file));
+        desc.path = NULL;
+        desc.bytes = bytes;
+        desc.size = size;
+        assert_ok(f->context, bo_data_load(f->context, &desc, NULL, &memory));
+        expect_same_data(file, memory);
+        bo_data_destroy(memory);
+        /* once more, as a table with parts of which one is held out, and as a stream under the file's schema */
+        bo_data *train;
+        const bo_table_desc table = {.data = desc};
+        assert_ok(f->context, bo_table_load(f->context, &table, &train, NULL, NULL));
+        expect_same_data(file, train);
+        bo_data_destroy(train);
+        bo_stream *stream;
+        float x[64];
+        size_t rows;
+        assert_ok(f->context, bo_stream_open(f->context, &desc, file->schema, &stream));
+        assert_ok(f->context, bo_stream_next(f->context, stream, 4, x, NULL, &rows));
+        assert_memory_equal(x, file->x, rows * file->dim * sizeof *x);
+        bo_stream_close(stream);
+        bo_reader *reader;
+        assert_ok(f->context, bo_reader_open_memory(f->context, bytes, size, BO_FORMAT_AUTO, 0, &reader));
+        assert_string_equal(bo_reader_path(reader), "memory");
+        bo_reader_close(reader);
+        bo_data_destroy(file);
+        free(bytes);
+    }
+}
+
+static void test_labels_in_memory(void **state)
+{
+    test_folder *f = *state;
+    static const char x[] = "1 2\n3 4\n5 6\n", y[] = "kind\nb\na\nb\n";
+    const bo_data_desc desc = {.bytes = x, .size = sizeof x - 1, .label_bytes = y, .label_size = sizeof y - 1};
+    bo_data *data;
+    assert_ok(f->context, bo_data_load(f->context, &desc, NULL, &data));
+    assert_int_equal(data->classes, 2);
+    assert_true(data->y[0] == 1 && data->y[1] == 0 && data->y[2] == 1);
+    bo_data_destroy(data);
+}
+
+static void test_memory_refused(void **state)
+{
+    test_folder *f = *state;
+    static const char csv[] = "a,b\n1,2\n3,x\n";
+    bo_data *data;
+    bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true};
+    assert_fails(f->context, BO_FORMAT, "memory: ", bo_data_load(f->context, &desc, NULL, &data));
+    assert_null(data);
+    desc.path = "houses"; /* its name in messages */
+    assert_fails(f->context, BO_FORMAT, "houses: ", bo_data_load(f->context, &desc, NULL, &data));
+    desc.size = 0;
+    assert_int_not_equal(bo_data_load(f->context, &desc, NULL, &data), BO_OK);
+    assert_null(data);
+    const char *const paths[] = {"a.csv"};
+    const bo_table_desc both = {.data = {.bytes = csv, .size = sizeof csv - 1}, .paths = paths, .files = 1};
+    assert_fails(f->context, BO_INVALID, "both paths and bytes", bo_table_load(f->context, &both, &data, NULL, NULL));
+    assert_fails(f->context, BO_INVALID, "no data file",
+                 bo_data_load(f->context, &(bo_data_desc){.target = "a"}, NULL, &data));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_hashed), cmocka_unit_test(test_counted),
-        cmocka_unit_test(test_loaded), cmocka_unit_test(test_load),   cmocka_unit_test(test_load_whole),
-        cmocka_unit_test(test_blocks), cmocka_unit_test(test_ranks),  cmocka_unit_test(test_sample),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_hashed),
+                                       cmocka_unit_test(test_counted),
+                                       cmocka_unit_test(test_loaded),
+                                       cmocka_unit_test(test_load),
+                                       cmocka_unit_test(test_load_whole),
+                                       cmocka_unit_test(test_blocks),
+                                       cmocka_unit_test(test_ranks),
+                                       cmocka_unit_test(test_sample),
+                                       cmocka_unit_test(test_memory_is_a_file),
+                                       cmocka_unit_test(test_labels_in_memory),
+                                       cmocka_unit_test(test_memory_refused)};
     return cmocka_run_group_tests_name("io.tables", tests, test_setup, test_teardown);
 }

@@ -132,6 +132,14 @@ static void test_round_trip(void **state)
         assert_int_equal(size, again);
         assert_memory_equal(bytes, copy, size);
         free(bytes), free(copy);
+        bo_machine_destroy(loaded);
+        /* and an image in memory has them, too */
+        void *image;
+        assert_ok(f->context, bo_machine_save_memory(f->context, machine, NULL, &image, &size));
+        assert_file_equal(f->path, image, size);
+        assert_ok(f->context, bo_machine_load_memory(f->context, image, size, &loaded, NULL));
+        bo_free(image); /* not needed any more */
+        expect_same_bits(f, machine, loaded);
         bo_machine_destroy(machine);
         bo_machine_destroy(loaded);
     }
@@ -149,11 +157,20 @@ static void test_schema(void **state)
     assert_ok(f->context, bo_machine_save(f->context, machine, schema, f->path));
     assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, &loaded_schema));
     assert_non_null(loaded_schema);
-    char *a, *b;
-    assert_ok(f->context, bo_schema_save_memory(f->context, schema, &a));
-    assert_ok(f->context, bo_schema_save_memory(f->context, loaded_schema, &b));
-    assert_string_equal(a, b);
+    void *a, *b;
+    size_t size, other;
+    assert_ok(f->context, bo_schema_save_memory(f->context, schema, &a, &size));
+    assert_ok(f->context, bo_schema_save_memory(f->context, loaded_schema, &b, &other));
+    assert_int_equal(size, other);
+    assert_memory_equal(a, b, size);
     bo_free(a), bo_free(b);
+    bo_schema_destroy(loaded_schema);
+    bo_machine_destroy(loaded);
+    assert_ok(f->context, bo_machine_save_memory(f->context, machine, schema, &a, &size));
+    assert_file_equal(f->path, a, size);
+    assert_ok(f->context, bo_machine_load_memory(f->context, a, size, &loaded, &loaded_schema));
+    assert_string_equal(bo_schema_input(loaded_schema, 1), bo_schema_input(schema, 1));
+    bo_free(a);
     expect_same_bits(f, machine, loaded);
     bo_machine_destroy(loaded);
     assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, NULL)); /* not wanted */
@@ -334,6 +351,9 @@ static bo_status try_damaged(fixture *f, const char *bytes, size_t size)
     bo_schema *schema = NULL;
     spill(f->other, bytes, size);
     bo_status status = bo_machine_load(f->context, f->other, &machine, &schema);
+    bo_machine *same;
+    assert_int_equal(bo_machine_load_memory(f->context, bytes, size, &same, NULL), status);
+    bo_machine_destroy(same);
     if (status == BO_OK) {
         double mean[NEW_ROWS * 8], std[NEW_ROWS * 8];
         bool fits = machine->report.dim == DIM && machine->report.outputs <= 8;

@@ -163,6 +163,21 @@ static bo_status save(void *what)
     return bo_machine_save(s->context, s->machine, NULL, s->path);
 }
 
+/* Through memory instead of a file. */
+static bo_status copy(void *what)
+{
+    setting *s = what;
+    bo_machine *machine = NULL;
+    void *bytes = s;
+    size_t size;
+    bo_status status = bo_machine_save_memory(s->context, s->machine, NULL, &bytes, &size);
+    if (status != BO_OK) assert_null(bytes);
+    if (status == BO_OK) status = bo_machine_load_memory(s->context, bytes, size, &machine, NULL);
+    bo_machine_destroy(machine);
+    bo_free(bytes);
+    return status;
+}
+
 static bo_status load(void *what)
 {
     setting *s = what;
@@ -194,6 +209,7 @@ static void test_use(void **state)
         inject(&s, predict);
         inject(&s, save);
         inject(&s, load);
+        inject(&s, copy);
         unlink(s.path);
         close_setting(&s);
     }

@@ -36,7 +36,7 @@ static inline made *made_new(bo_context *context, size_t dim, size_t classes, bo
             m->neighbors[edges++] = (int32_t)((i + k) % MADE_ROWS);
     }
     m->first[MADE_ROWS] = (int32_t)edges;
-    bo_examples arrays = {.rows = MADE_ROWS, .dim = dim, .targets = 1, .classes = classes, .x = m->x, .y = m->y};
+    bo_examples_arrays arrays = {.rows = MADE_ROWS, .dim = dim, .targets = 1, .classes = classes, .x = m->x, .y = m->y};
     if (graph) arrays.first = m->first, arrays.neighbors = m->neighbors, arrays.edges = edges;
     assert_ok(context, bo_examples_create(context, &arrays, &m->examples));
     return m;

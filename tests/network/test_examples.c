@@ -68,7 +68,8 @@ static void test_bad_edges(void **state)
     }
     const float x[4] = {1, 2, 3, 4};
     const int32_t first[3] = {0, 1, 2}, behind[3] = {0, 2, 1}, neighbors[2] = {1, 2};
-    bo_examples arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbors = neighbors, .edges = 2}, *e;
+    bo_examples_arrays arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbors = neighbors, .edges = 2};
+    bo_examples *e;
     assert_fails(folder->context, BO_INVALID, "number 1 comes from node 2, expected one from 0 to 1",
                  bo_examples_create(folder->context, &arrays, &e));
     arrays.edges = 3;
@@ -157,8 +158,9 @@ static void test_bad_arrays(void **state)
     bo_context *context = ((test_folder *)*state)->context;
     const float x[4] = {1, 2, 3, 4}, wild[4] = {1, 2, 3, INFINITY};
     const double y[2] = {0, 2};
-    const bo_examples good = {.rows = 2, .dim = 2, .targets = 1, .classes = 3, .x = x, .y = y};
-    bo_examples bad = good, *e;
+    const bo_examples_arrays good = {.rows = 2, .dim = 2, .targets = 1, .classes = 3, .x = x, .y = y};
+    bo_examples_arrays bad = good;
+    bo_examples *e;
     assert_ok(context, bo_examples_create(context, &good, &e));
     bo_examples_destroy(e);
     bad.rows = 0;

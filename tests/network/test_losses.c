@@ -22,7 +22,7 @@ static void numbers_make(bo_context *context, size_t targets, numbers *n)
     bo_rng rng = bo_rng_make(3, bo_rng_stream("test.losses", targets));
     for (size_t i = 0; i < ROWS * INPUTS; i++) n->x[i] = (float)bo_rng_normal(&rng);
     for (size_t i = 0; i < ROWS * targets; i++) n->y[i] = bo_rng_uniform(&rng);
-    const bo_examples arrays = {.rows = ROWS, .dim = INPUTS, .targets = targets, .x = n->x, .y = n->y};
+    const bo_examples_arrays arrays = {.rows = ROWS, .dim = INPUTS, .targets = targets, .x = n->x, .y = n->y};
     assert_ok(context, bo_examples_create(context, &arrays, &n->examples));
 }
 

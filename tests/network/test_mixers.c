@@ -16,7 +16,7 @@ static void answer(bo_context *context, const char *kind, const float *x, float 
         "[{\"type\": \"mixer\", \"kind\": \"%s\", \"heads\": 2}, {\"type\": \"mixer\", \"kind\": \"%s\"}, "
         "{\"type\": \"flatten\"}, {\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
         TOKENS, CHANNELS, kind, kind);
-    const bo_examples arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
+    const bo_examples_arrays arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
     assert_ok(context, bo_examples_create(context, &arrays, &examples));
     assert_ok(context, bo_network_create(context, &(bo_network_desc){.model = model, .examples = examples, .seed = 3},
                                          &network));

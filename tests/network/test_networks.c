@@ -2,15 +2,16 @@
 #include "networks.h"
 #include "base/counting.h"
 #include "io/files.h"
+#include "io/tensors.h"
 
 /* ---- shapes and widths ----------------------------------------------------------------------------------------------------- */
 
 static void expect_layer(const bo_network *network, size_t index, const char *name, const char *shape, uint64_t weights)
 {
-    const bo_layer_info layer = bo_network_layer(network, index);
-    assert_string_equal(layer.name, name);
-    assert_string_equal(layer.shape, shape);
-    assert_int_equal(layer.weights, weights);
+    const bo_layer_info *layer = bo_network_layer(network, index);
+    assert_string_equal(layer->name, name);
+    assert_string_equal(layer->shape, shape);
+    assert_int_equal(layer->weights, weights);
 }
 
 static void test_shapes(void **state)
@@ -25,7 +26,8 @@ static void test_shapes(void **state)
     expect_layer(network, 3, "pool.4", "14 x 14 x 24", 0);
     expect_layer(network, 8, "flatten.9", "2352", 0);
     expect_layer(network, 12, "linear.13", "3", 97 * 3);
-    assert_null(bo_network_layer(network, 13).name);
+    assert_int_equal(bo_network_layers(network), 13);
+    assert_null(bo_network_layer(network, 13));
     bo_network_destroy(network);
     const bo_network_desc twice = {.model = text, .examples = m->examples, .width_multiplier = 2};
     assert_ok(context, bo_network_create(context, &twice, &network));
@@ -48,7 +50,7 @@ static void test_patches(void **state)
         bo_network *network = network_new(context, texts[i], m->examples);
         expect_layer(network, 0, "patches", "7 x 7 x 64", 64 * 16 + 64);
         expect_layer(network, 1, "places", "7 x 7 x 64", 49 * 64);
-        assert_string_equal(bo_network_layer(network, 5).shape, "7 x 7 x 64");
+        assert_string_equal(bo_network_layer(network, 5)->shape, "7 x 7 x 64");
         expect_layer(network, 7, "pool.8", "64", 0);
         expect_layer(network, 8, "linear.9", "3", 65 * 3);
         bo_network_destroy(network);
@@ -95,7 +97,7 @@ static void test_order(void **state)
 
 static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part)
 {
-    const size_t count = bo_examples_rows(examples, part) * bo_network_report(network).outputs;
+    const size_t count = bo_examples_rows(examples, part) * bo_network_report(network)->outputs;
     float *out = calloc(count, sizeof *out);
     assert_ok(context, bo_network_predict(context, network, examples, part, out));
     return out;
@@ -222,7 +224,18 @@ static void test_readout(void **state)
 
 /* ---- files ----------------------------------------------------------------------------------------------------------------- */
 
-/* Every type of layer comes back from its folder with the same answers, bit for bit. */
+static bo_network *through_memory(bo_context *context, const bo_network *network)
+{
+    bo_network *loaded;
+    void *bytes;
+    size_t size;
+    assert_ok(context, bo_network_save_memory(context, network, &bytes, &size));
+    assert_ok(context, bo_network_load_memory(context, bytes, size, &loaded));
+    bo_free(bytes);
+    return loaded;
+}
+
+/* Every type of layer comes back from its folder, and from memory, with the same answers, bit for bit. */
 static void test_files(void **state)
 {
     test_folder *folder = *state;
@@ -237,6 +250,12 @@ static void test_files(void **state)
         float *q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
         if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0) fail_msg("%s answers differently", layer_cases[c].name);
         assert_true(bo_network_fingerprint(network) == bo_network_fingerprint(loaded));
+        bo_network_destroy(loaded);
+        loaded = through_memory(context, network);
+        free(q);
+        q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
+        if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0)
+            fail_msg("%s answers differently from memory", layer_cases[c].name);
         free(p), free(q), free(text);
         bo_network_destroy(network);
         bo_network_destroy(loaded);
@@ -289,6 +308,108 @@ static void test_lies(void **state)
     made_free(m);
 }
 
+static char *read_text(const char *path)
+{
+    char *text = calloc(1, 1 << 16);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* The image has the tensors of model.safetensors and, as metadata, the text of network.json; a table's schema is within. */
+static void test_image(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static const char csv[] = "a,b,kind\n1,2,x\n2,1,y\n0,1,x\n3,0,y\n";
+    const bo_examples_desc data = {.data = {.bytes = csv, .size = sizeof csv - 1, .target = "kind"}};
+    bo_examples *examples;
+    assert_ok(context, bo_examples_load(context, &data, NULL, &examples));
+    bo_network *network = network_new(context,
+                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "
+                                      "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
+                                      examples),
+               *loaded;
+    void *bytes;
+    size_t size;
+    bo_tensors *image, *file;
+    assert_ok(context, bo_network_save(context, network, folder->path));
+    assert_ok(context, bo_network_save_memory(context, network, &bytes, &size));
+    assert_ok(context, bo_tensors_open_memory(context, "image", bytes, size, &image));
+    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_int_equal(bo_tensors_count(image), bo_tensors_count(file));
+    for (size_t i = 0; i < bo_tensors_count(file); i++) {
+        const bo_file_tensor *a = bo_tensors_at(image, i), *b = bo_tensors_at(file, i);
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(a->bytes, b->bytes);
+        assert_memory_equal(a->data, b->data, a->bytes);
+    }
+    char *text = read_text(test_path(folder, "network.json"));
+    assert_string_equal(bo_tensors_meta(image, "network.json"), text);
+    free(text);
+    bo_tensors_close(image);
+    assert_ok(context, bo_network_load_memory(context, bytes, size, &loaded));
+    assert_string_equal(bo_schema_class(bo_network_report(loaded)->schema, 1), "y");
+    bo_network_destroy(loaded);
+    /* pieces of it are refused, and so is a file without a description */
+    for (size_t cut = 0; cut < size; cut += 1 + size / 300) {
+        assert_int_not_equal(bo_network_load_memory(context, bytes, cut, &loaded), BO_OK);
+        assert_null(loaded);
+    }
+    bo_free(bytes);
+    assert_ok(context,
+              bo_tensors_write_memory(context, bo_tensors_at(file, 0), bo_tensors_count(file), NULL, 0, &bytes, &size));
+    assert_fails(context, BO_FORMAT, "holds no network", bo_network_load_memory(context, bytes, size, &loaded));
+    assert_null(loaded);
+    bo_free(bytes);
+    bo_tensors_close(file);
+    bo_network_destroy(network);
+    bo_examples_destroy(examples);
+}
+
+/* Changed bytes are taken or refused with a reason; what was taken answers. */
+static void test_mutated(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    enum { MUTATIONS = 600 };
+    float out[2 * MADE_ROWS];
+    const layer_case *subject = &layer_cases[14]; /* favor: with maps */
+    made *m = made_new(context, subject->dim, 2, subject->graph);
+    char *text = layer_case_text(subject), *bytes, *copy;
+    bo_network *network = network_new(context, text, m->examples);
+    size_t size, header = 0, refused = 0;
+    assert_ok(context, bo_network_save_memory(context, network, (void **)&bytes, &size));
+    memcpy(&header, bytes, 8);
+    copy = malloc(size);
+    bo_rng rng = bo_rng_make(3, bo_rng_stream("test.mutations", 1));
+    for (int i = 0; i < MUTATIONS; i++) {
+        bo_network *loaded;
+        memcpy(copy, bytes, size);
+        for (uint64_t flips = 1 + bo_rng_below(&rng, 3); flips > 0; flips--) {
+            const size_t at = (size_t)bo_rng_below(&rng, bo_rng_below(&rng, 4) ? 8 + header : size);
+            copy[at] = bo_rng_below(&rng, 2) ? (char)(copy[at] ^ 1 << bo_rng_below(&rng, 8))
+                                             : "0123456789{}[]\",:-eE."[bo_rng_below(&rng, 21)];
+        }
+        if (bo_network_load_memory(context, copy, size, &loaded) == BO_OK) {
+            if (bo_network_report(loaded)->outputs == 2) /* weights may be such that nothing finite comes out */
+                (void)bo_network_predict(context, loaded, m->examples, BO_SPLIT_ALL, out);
+        } else {
+            assert_null(loaded);
+            assert_true(*bo_context_error(context) != 0);
+            refused++;
+        }
+        bo_network_destroy(loaded);
+    }
+    assert_true(refused > MUTATIONS / 2); /* most hits are in the header: the test does reach the checks */
+    free(copy), free(text);
+    bo_free(bytes);
+    bo_network_destroy(network);
+    made_free(m);
+}
+
 /* ---- without memory -------------------------------------------------------------------------------------------------------- */
 
 typedef struct work {
@@ -321,6 +442,22 @@ static bo_status use_files(void *what)
     return status;
 }
 
+static bo_status use_memory(void *what)
+{
+    const work *w = what;
+    bo_network *network, *loaded = NULL;
+    void *bytes = NULL;
+    size_t size;
+    BO_TRY(bo_network_load(w->context, w->folder, &network));
+    bo_status status = bo_network_save_memory(w->context, network, &bytes, &size);
+    if (status != BO_OK) assert_null(bytes);
+    if (status == BO_OK) status = bo_network_load_memory(w->context, bytes, size, &loaded);
+    bo_network_destroy(loaded);
+    bo_free(bytes);
+    bo_network_destroy(network);
+    return status;
+}
+
 /* Files reach the disk at each try: one network goes through them, the others are made and used. */
 static void test_starved(void **state)
 {
@@ -349,6 +486,8 @@ static void test_starved(void **state)
             injected.all = 1;
             injected.stride = 5;
             counting_inject(&injected);
+            injected.work = use_memory;
+            counting_inject(&injected);
         }
         bo_context_destroy(context);
         free(text);
@@ -361,6 +500,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes),  IN_FOLDER(test_patches), IN_FOLDER(test_order),
                                        IN_FOLDER(test_answers), IN_FOLDER(test_units),   IN_FOLDER(test_readout),
-                                       IN_FOLDER(test_files),   IN_FOLDER(test_lies),    IN_FOLDER(test_starved)};
+                                       IN_FOLDER(test_files),   IN_FOLDER(test_lies),    IN_FOLDER(test_starved),
+                                       IN_FOLDER(test_image),   IN_FOLDER(test_mutated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

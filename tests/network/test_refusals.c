@@ -144,7 +144,7 @@ static void test_without_data(void **state)
     desc.model = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"classes\": 3, \"layers\": [" LAST
                  "], \"loss\": \"cross-entropy\"}";
     assert_ok(context, bo_network_create(context, &desc, &network));
-    assert_int_equal(bo_network_report(network).outputs, 3);
+    assert_int_equal(bo_network_report(network)->outputs, 3);
     bo_network_destroy(network);
     assert_fails(context, BO_INVALID, "no description", bo_network_create(context, &(bo_network_desc){0}, &network));
     desc.width_multiplier = -1;

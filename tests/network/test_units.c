@@ -6,7 +6,7 @@ enum { DIM = 6 };
 static bo_examples *examples_of(bo_context *context, size_t rows, size_t targets, const float *x, const double *y)
 {
     bo_examples *examples;
-    const bo_examples arrays = {.rows = rows, .dim = 2, .targets = targets, .x = x, .y = y};
+    const bo_examples_arrays arrays = {.rows = rows, .dim = 2, .targets = targets, .x = x, .y = y};
     assert_ok(context, bo_examples_create(context, &arrays, &examples));
     return examples;
 }
@@ -139,8 +139,8 @@ static void test_names(void **state)
                     "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"linear\", \"type\": \"linear\", "
                     "\"width\": 4}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
                     m->examples);
-    assert_int_equal(bo_network_layer(network, 0).weights, 4 * DIM + 4);
-    assert_int_equal(bo_network_layer(network, 1).weights, 2 * 4 + 2);
+    assert_int_equal(bo_network_layer(network, 0)->weights, 4 * DIM + 4);
+    assert_int_equal(bo_network_layer(network, 1)->weights, 2 * 4 + 2);
     bo_network_destroy(network);
     made_free(m);
     bo_context_destroy(context);

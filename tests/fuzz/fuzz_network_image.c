@@ -1,0 +1,54 @@
+/* A network in memory: loaded where its description is small, asked, written and read again. */
+#include "container.h"
+#include "networks.h"
+#include "io/tensors.h"
+
+static bool describes_little(bo_context *context, const uint8_t *image, size_t size)
+{
+    bo_tensors *file;
+    cJSON *json;
+    if (!fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) return false;
+    const char *text = bo_tensors_meta(file, "network.json");
+    bool small = text && fuzz_ok(context, bo_json_parse(context, "fuzz", text, strlen(text), 24, &json));
+    if (small) {
+        small = fuzz_is_small(json);
+        cJSON_Delete(json);
+    }
+    bo_tensors_close(file);
+    return small;
+}
+
+static void predict(bo_context *context, const bo_network *network)
+{
+    static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM], out[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
+    const bo_network_facts *facts = bo_network_report(network);
+    bo_examples *examples;
+    if (facts->dim > FUZZ_MOST_DIM || facts->outputs > FUZZ_MOST_OUTPUTS) return;
+    fuzz_inputs(FUZZ_APPLIED_ROWS * facts->dim, x);
+    const bo_examples_arrays arrays = {.rows = FUZZ_APPLIED_ROWS, .dim = facts->dim, .x = x};
+    if (!fuzz_ok(context, bo_examples_create(context, &arrays, &examples))) abort();
+    fuzz_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
+    bo_examples_destroy(examples);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bo_context *context = fuzz_context();
+    bo_network *network, *again;
+    void *bytes;
+    size_t written;
+    uint8_t *image = fuzz_image(data, size);
+    if (describes_little(context, image, size) &&
+        fuzz_ok(context, bo_network_load_memory(context, image, size, &network))) {
+        for (size_t i = 0; i < bo_network_layers(network); i++)
+            if (!*bo_network_layer(network, i)->shape) abort();
+        predict(context, network);
+        if (!fuzz_ok(context, bo_network_save_memory(context, network, &bytes, &written))) abort();
+        if (!fuzz_ok(context, bo_network_load_memory(context, bytes, written, &again))) abort();
+        bo_free(bytes);
+        bo_network_destroy(again);
+        bo_network_destroy(network);
+    }
+    free(image);
+    return 0;
+}

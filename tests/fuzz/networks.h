@@ -1,0 +1,16 @@
+/* What the targets that read descriptions of networks share. */
+#ifndef BO_FUZZ_NETWORKS_H
+#define BO_FUZZ_NETWORKS_H
+
+#include "network/internal.h"
+
+/* Large numbers are refused, or spend memory as they ask for it. */
+static inline bool fuzz_is_small(const cJSON *json)
+{
+    const cJSON *item;
+    if (cJSON_IsNumber(json) && !(json->valuedouble <= 40)) return false;
+    cJSON_ArrayForEach(item, json) if (!fuzz_is_small(item)) return false;
+    return true;
+}
+
+#endif
