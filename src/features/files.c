@@ -119,7 +119,8 @@ static void complain(json_reader *r, const char *name, const char *expected)
 static double read_number(json_reader *r, const char *name, double low, double high)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
-    if (cJSON_IsNumber(item) && item->valuedouble >= low && item->valuedouble <= high) return item->valuedouble;
+    if (cJSON_IsNumber(item) && isfinite(item->valuedouble) && item->valuedouble >= low && item->valuedouble <= high)
+        return item->valuedouble; /* 1e999 is infinite, which could not be written again */
     complain(r, name, "a number in its range");
     return low;
 }

@@ -129,6 +129,7 @@ static void wrong_files_are_refused(void **state)
         {"\"orthogonal\"", "\"hadamard\"", BO_FORMAT, "features.signs"},
         {"\"seed\": \"1\"", "\"seed\": \"one\"", BO_FORMAT, "seed"},
         {"{", "[", BO_FORMAT, "JSON"},
+        {"\"pair_norm\": 0", "\"pair_norm\": 1e999", BO_FORMAT, "pair_norm"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_altered(context, json, cases[i].from, cases[i].to, tensors, count);
