@@ -1,14 +1,16 @@
-/* Bochner: graphs of operations with gradients, over weights of one's own. Advanced tier: train.h and model.h need none of it.
+/* Bochner: graphs of operations with gradients, over weights of one's own. Advanced tier: train.h and model.h need
+ * none of it.
  *
- * A graph is recorded once for its shapes, compiled once (every tensor gets its place in one block of memory, by its lifetime
- * over forward and backward), and run many times. A run allocates nothing.
+ * A graph is recorded once for its shapes, compiled once (every tensor gets its place in one block of memory, by its
+ * lifetime over forward and backward), and run many times. A run allocates nothing.
  *
  *     bo_weights *weights;
  *     bo_graph *graph;
  *     bo_weights_create(context, &weights);
  *     bo_graph_create(context, weights, &graph);
  *     // record
- *     bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, 64, 2), t = bo_graph_input(graph, "t", BO_ELEMENT_FLOAT32, 64, 1);
+ *     bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, 64, 2);
+ *     bo_value t = bo_graph_input(graph, "t", BO_ELEMENT_FLOAT32, 64, 1);
  *     bo_value w = bo_graph_weight(graph, &(bo_weight_desc){.name = "w", .rank = 2, .shape = (size_t[]){1, 2}});
  *     bo_value loss = bo_graph_loss(graph, BO_LOSS_KIND_MSE, bo_graph_linear(graph, x, w, 0), t);
  *     // compile; errors of recording show here
@@ -25,15 +27,15 @@
  *
  * nn.h records whole layers with their weights; operations.h lists the operations; docs/graph.md is the guide.
  *
- * Errors. Recording calls return a value and no status: after the first error each of them returns 0, does nothing, and
- * bo_graph_compile reports that error with the scope in which it happened ("layer 3 mlp: linear: …").
+ * Errors. Recording calls return a value and no status: after the first error each of them returns 0, does nothing,
+ * and bo_graph_compile reports that error with the scope in which it happened ("layer 3 mlp: linear: …").
  *
- * Threads. A graph and a set of weights belong to one thread at a time. Several graphs may share a set of weights, and may run
- * at the same time where none of them has gradients. Operations use the threads of the context that is passed to
- * bo_graph_run; results do not depend on their number.
+ * Threads. A graph and a set of weights belong to one thread at a time. Several graphs may share a set of weights, and
+ * may run at the same time where none of them has gradients. Operations use the threads of the context that is passed
+ * to bo_graph_run; results do not depend on their number.
  *
- * Ownership. A graph must be destroyed before its weights and before the context it was created with. Names, shapes and
- * attributes that are passed in are copied. */
+ * Ownership. A graph must be destroyed before its weights and before the context it was created with. Names, shapes
+ * and attributes that are passed in are copied. */
 #ifndef BOCHNER_GRAPH_H
 #define BOCHNER_GRAPH_H
 
@@ -48,8 +50,8 @@ extern "C" {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* Weights are named matrices in one block of memory, their gradients in another. Graphs declare them while they are recorded; a
- * second graph over the same set finds them by name. */
+/* Weights are named matrices in one block of memory, their gradients in another. Graphs declare them while they are
+ * recorded; a second graph over the same set finds them by name. */
 
 typedef struct bo_weights bo_weights;
 
@@ -62,16 +64,13 @@ typedef enum bo_weight_role {
 } bo_weight_role;
 
 typedef enum bo_weight_law {
-    BO_WEIGHT_LAW_AUTO =
-        0,                 /* what the layer that declares the weight finds right; of a weight without a layer: zeros */
-    BO_WEIGHT_LAW_ONE = 1, /* ones */
-    BO_WEIGHT_LAW_NORMAL = 2, /* mean a, deviation b */
-    BO_WEIGHT_LAW_SPREAD =
-        3, /* from a in the first column to b in the last, evenly; columns: the shape's last extent */
-    BO_WEIGHT_LAW_IDENTITY =
-        4, /* in blocks of `a` rows, each the first rows of the identity, block i moved down by b i rows */
-    BO_WEIGHT_LAW_DELAYS = 5, /* rows of one 1 each, in row i at column i mod a from the last */
-    BO_WEIGHT_LAW_ZERO = 6    /* zeros */
+    BO_WEIGHT_LAW_AUTO = 0,     /* the default of the layer that declares the weight; without a layer: zeros */
+    BO_WEIGHT_LAW_ONE = 1,      /* ones */
+    BO_WEIGHT_LAW_NORMAL = 2,   /* mean a, deviation b */
+    BO_WEIGHT_LAW_SPREAD = 3,   /* evenly from a in the first column to b in the last; columns: the last extent */
+    BO_WEIGHT_LAW_IDENTITY = 4, /* blocks of `a` rows of the identity, block i moved down by b i rows */
+    BO_WEIGHT_LAW_DELAYS = 5,   /* rows of one 1 each, in row i at column i mod a from the last */
+    BO_WEIGHT_LAW_ZERO = 6      /* zeros */
 } bo_weight_law;
 /* The values that bo_weights_init gives to a weight. */
 typedef struct bo_weight_init {
@@ -103,8 +102,9 @@ typedef struct bo_weight {
     bo_weight_init init;
     bool frozen;
     double scale; /* as described, or as the parametrization has it */
-    /* How it follows the width, set when it is declared. `in` and `out`: its fans as multiples of the base model's; `rate`:
-     * of optimizers whose steps do not depend on the gradient's size. 1, 1, 1 in the standard parametrization. */
+    /* How it follows the width, set when it is declared. `in` and `out`: its fans as multiples of the base model's;
+     * `rate`: of optimizers whose steps do not depend on the gradient's size. 1, 1, 1 in the standard
+     * parametrization. */
     double in, out, rate;
     size_t offset;      /* floats from the start of the set; a multiple of 16 */
     bo_element element; /* FLOAT32, but for models that keep weights in fewer bits */
@@ -125,12 +125,12 @@ BO_API const bo_weight *bo_weights_find(const bo_weights *weights, const char *n
 /* Numbers in all weights; trained: in those that are not frozen. */
 BO_API size_t bo_weights_parameters(const bo_weights *weights, bool trained);
 BO_API size_t bo_weights_bytes(const bo_weights *weights); /* of the values, with or without memory yet */
-/* Freezes (or thaws) the weights whose names begin with `pattern` or, where it has one of *?[, match it as a file name would;
- * BO_INVALID where none does. Graphs and optimizers see it when they are compiled or created. */
+/* Freezes (or thaws) the weights whose names begin with `pattern` or, where it has one of *?[, match it as a file name
+ * would; BO_INVALID where none does. Graphs and optimizers see it when they are compiled or created. */
 BO_API bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char *pattern, bool frozen);
 
-/* Memory for the values and, where asked for, for gradients (none for frozen weights), all zero. Called again, it adds what is
- * missing. */
+/* Memory for the values and, where asked for, for gradients (none for frozen weights), all zero. Called again, it adds
+ * what is missing. */
 BO_API bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients);
 /* Draws every weight by its law: number i of a weight is a function of the seed, its name and i. */
 BO_API bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint64_t seed);
@@ -143,10 +143,13 @@ BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, 
 BO_API bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values);
 BO_API bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out);
 
-/* All values as a safetensors file, which appears whole or not at all; and back, into weights of the same names and shapes that
- * have memory. A tensor that is missing, unknown or of another shape is BO_FORMAT, and nothing is changed. */
+/* All values as a safetensors file, which appears whole or not at all, or as its bytes (released with bo_free); and
+ * back, into weights of the same names and shapes that have memory. A tensor that is missing, unknown or of another
+ * shape is BO_FORMAT, and nothing is changed. */
 BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path);
 BO_API bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path);
+BO_API bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size);
+BO_API bo_status bo_weights_load_memory(bo_context *context, bo_weights *weights, const void *bytes, size_t size);
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
@@ -162,8 +165,8 @@ BO_API bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element ele
 BO_API bo_value bo_graph_weight(bo_graph *graph, const bo_weight_desc *desc);
 
 /* Records an operation of operations.h on `count` inputs and returns its first output. `attributes` is its struct and
- * `attributes_bytes` the struct's size: an operation of a later version may know more fields than the caller does, and takes
- * them as zero, the default; fields that this library does not know must be zero. NULL and 0: all defaults. */
+ * `attributes_bytes` the struct's size: an operation of a later version may know more fields than the caller does, and
+ * takes them as zero, the default; fields that this library does not know must be zero. NULL and 0: all defaults. */
 BO_API bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const void *attributes, size_t attributes_bytes,
                                size_t count, const bo_value *inputs);
 /* Output `index` of the operation that made `value`; 0: it has fewer. */
@@ -188,17 +191,17 @@ BO_API bo_weights *bo_graph_weights(const bo_graph *graph);
 
 /* Names for messages: what is recorded until the next call belongs to this scope ("layer 3 attention"). */
 BO_API void bo_graph_scope(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
-/* What is recorded between the two may be forgotten after forward and computed again before backward (`checkpoint` below).
- * Segments do not nest. */
+/* What is recorded between the two may be forgotten after forward and computed again before backward (`checkpoint`
+ * below). Segments do not nest. */
 BO_API void bo_graph_segment_begin(bo_graph *graph);
 BO_API void bo_graph_segment_end(bo_graph *graph);
 /* The value can be read after a run. Inputs, weights and the loss always can. */
 BO_API void bo_graph_keep(bo_graph *graph, bo_value value);
-/* The gradient of the loss with respect to this float value, an input or a result, is computed and can be read after a run
- * (bo_graph_read_gradient). Weights that are not frozen always have one. */
+/* The gradient of the loss with respect to this float value, an input or a result, is computed and can be read after a
+ * run (bo_graph_read_gradient). Weights that are not frozen always have one. */
 BO_API void bo_graph_keep_gradient(bo_graph *graph, bo_value value);
-/* Reports an error of a function that records (a layer of one's own) as if an operation had been refused: sets the graph's
- * error unless it has one, and returns 0. */
+/* Reports an error of a function that records (a layer of one's own) as if an operation had been refused: sets the
+ * graph's error unless it has one, and returns 0. */
 BO_API bo_value bo_graph_fail(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
 
 /* ---- compiling and running --------------------------------------------------------------------------------------- */
@@ -224,7 +227,8 @@ BO_API bo_status bo_graph_allocate(bo_context *context, bo_graph *graph);
 /* All of a value: rows x columns floats or int32. */
 BO_API bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, const void *host);
 BO_API bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host);
-/* The gradient of the latest run, of a value of bo_graph_keep_gradient; of a weight: all that was added since it was zeroed. */
+/* The gradient of the latest run, of a value of bo_graph_keep_gradient; of a weight: all that was added since it was
+ * zeroed. */
 BO_API bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host);
 /* The gradient of the loss itself (default: 1): 1/k for each of k micro-batches that share a step. */
 BO_API void bo_graph_set_loss_scale(bo_graph *graph, float scale);
@@ -233,28 +237,29 @@ BO_API void bo_graph_set_loss_scale(bo_graph *graph, float scale);
  * (operations.h) may be NULL. Messages begin with the scope. Operations that meet
  * NaN or infinity may refuse them (BO_NUMERIC). */
 BO_API bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
-/* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its name),
- * or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
+/* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its
+ * name), or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
 BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
-/* What was recorded, and the times of `repeats` runs after one that warms up; 0: no run, and compiling is enough. `subject` is
- * what the profile calls it. Gradients of weights are added to, as by every run. `pass` may be NULL. */
+/* What was recorded, and the times of `repeats` runs after one that warms up; 0: no run, and compiling is enough.
+ * `subject` is what the profile calls it. Gradients of weights are added to, as by every run. `pass` may be NULL. */
 BO_API bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
                                   size_t repeats, bo_profile **out);
 
 /* ---- operations of one's own ------------------------------------------------------------------------------------- */
 
-/* A descriptor of functions on plain memory. They are called from the thread that calls bo_graph_compile or bo_graph_run, one
- * at a time; inside forward and backward, bo_context_parallel (base.h) shares work among the context's threads. They must not
- * allocate in forward or backward (ask for scratch), must give the same bits for the same inputs, and report errors by
- * `return bo_context_fail(context, BO_INVALID, "…")`: the message gets scope and name in front. */
+/* A descriptor of functions on plain memory. They are called from the thread that calls bo_graph_compile or
+ * bo_graph_run, one at a time; inside forward and backward, bo_context_parallel (base.h) shares work among the
+ * context's threads. They must not allocate in forward or backward (ask for scratch), must give the same bits for the
+ * same inputs, and report errors by `return bo_context_fail(context, BO_INVALID, "…")`: the message gets scope and
+ * name in front. */
 
 /* One call. The pointers are valid during the call. */
 typedef struct bo_operation_call {
     void *user;             /* the descriptor's */
     const void *attributes; /* the graph's copy of what was recorded with the operation; aligned to 64 bytes */
     size_t inputs, outputs;
-    /* Of shape, sizes and operations without data (NULL). Forward reads `in` and writes every element of `out`. Backward
-     * reads both as forward left them, but for those it said it does not need, whose data is NULL. */
+    /* Of shape, sizes and operations without data (NULL). Forward reads `in` and writes every element of `out`.
+     * Backward reads both as forward left them, but for those it said it does not need, whose data is NULL. */
     const bo_tensor *in, *out;
     /* Backward, else NULL. din[i]: where to ADD the gradient of input i (+=, never =); NULL: not wanted. dout[i]: the
      * gradient of output i; NULL: it is zero. */
@@ -270,8 +275,8 @@ typedef struct bo_operation_desc {
     const char *name; /* for messages */
     size_t inputs;    /* that it takes, at most 16; 0: any number from 1 to 16 */
     size_t outputs;   /* that it makes, at most 4; 0: 1 */
-    /* Checks inputs and attributes and fills in rows, columns and element (FLOAT32 or INT32) of the outputs, which are zero
-     * before. NULL: outputs have the shape of input 0, as floats. */
+    /* Checks inputs and attributes and fills in rows, columns and element (FLOAT32 or INT32) of the outputs, which are
+     * zero before. NULL: outputs have the shape of input 0, as floats. */
     bo_status (*shape)(bo_context *context, const bo_operation_call *call, bo_tensor *outputs);
     /* Bytes of saved (with `gradients` only) and scratch that any pass may need. NULL: none. */
     bo_status (*sizes)(bo_context *context, const bo_operation_call *call, bool gradients, size_t *saved,
@@ -279,7 +284,8 @@ typedef struct bo_operation_desc {
     bo_status (*forward)(bo_context *context, const bo_operation_call *call);
     bo_status (*backward)(bo_context *context, const bo_operation_call *call); /* NULL: it has no gradient */
     double (*operations)(const bo_operation_call *call); /* useful ones of forward, for reports; NULL: 0 */
-    /* Bit i: backward does not read the contents of input i, or of output i, whose memory can be used for something else. */
+    /* Bit i: backward does not read the contents of input i, or of output i, whose memory can be used for something
+     * else. */
     unsigned unread_inputs, unread_outputs;
     void *user;           /* passed to every function; must outlive the graph */
     uint64_t reserved[4]; /* zero */

@@ -1,14 +1,14 @@
-/* Bochner: layers that record their operations on a graph (graph.h) and declare their weights. Advanced tier: for networks and
- * layers of one's own (docs/graph.md).
+/* Bochner: layers that record their operations on a graph (graph.h) and declare their weights. Advanced tier: for
+ * networks and layers of one's own (docs/graph.md).
  *
  *     bo_value h = bo_nn_linear(graph, "up", x, &(bo_linear_layer){.out = 256, .bias = true});
  *     h = bo_graph_unary(graph, BO_UNARY_GELU, h);
  *     x = bo_nn_output(graph, "down", h, x, NULL);                     // x + h Wᵀ
  *
- * Weights are named by a prefix: "up.weight", "up.bias". A layer of the same prefix in another graph over the same set has the
- * same weights. Layers follow the rules of the set: parametrization, adapters (LoRA) and 8-bit products of a model hold for
- * layers of one's own within it. Descriptors are read during the call. Zero means the default in every field whose comment says
- * nothing else. */
+ * Weights are named by a prefix: "up.weight", "up.bias". A layer of the same prefix in another graph over the same set
+ * has the same weights. Layers follow the rules of the set: parametrization, adapters (LoRA) and 8-bit products of a
+ * model hold for layers of one's own within it. Descriptors are read during the call. Zero means the default in every
+ * field whose comment says nothing else. */
 #ifndef BOCHNER_NN_H
 #define BOCHNER_NN_H
 
@@ -65,7 +65,8 @@ BO_API bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, cons
 BO_API bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream);
 
 /* Attention of any kind: projections, norms of q and k, RoPE, gates and parameters as the kind wants them, output
- * projection added to `residual`. `positions` (int32, one per row) counts where positions turn q and k; else it may be 0. */
+ * projection added to `residual`. `positions` (int32, one per row) counts where positions turn q and k; else it may be
+ * 0. */
 typedef struct bo_attention_layer {
     const bo_attention *attention; /* must be given and outlive the graph; heads, key_heads, dim, value_dim are its */
     bo_positions positions;

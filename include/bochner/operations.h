@@ -1,12 +1,12 @@
 /* Bochner: the operations that a graph can record (graph.h), and their attributes. Advanced tier.
  *
- * An operation takes tensors and makes tensors. A tensor has `rows` rows of `columns` elements, contiguous. An operation
- * that sees more structure in it (heads, channels, sequences) is told so by its attributes, a plain struct that the graph
- * copies. Zero means the default in the fields whose comment
- * names one; in the others it is refused where it makes no sense. Below, n x w means n rows of w columns.
+ * An operation takes tensors and makes tensors. A tensor has `rows` rows of `columns` elements, contiguous. An
+ * operation that sees more structure in it (heads, channels, sequences) is told so by its attributes, a plain struct
+ * that the graph copies. Zero means the default in the fields whose comment names one; in the others it is refused
+ * where it makes no sense. Below, n x w means n rows of w columns.
  *
- * Every operation has a gradient with respect to each of its float inputs, except where its comment says otherwise. Results
- * have the same bits for any number of threads. */
+ * Every operation has a gradient with respect to each of its float inputs, except where its comment says otherwise.
+ * Results have the same bits for any number of threads. */
 #ifndef BOCHNER_OPERATIONS_H
 #define BOCHNER_OPERATIONS_H
 
@@ -22,7 +22,8 @@ extern "C" {
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------- */
 
-/* What a tensor consists of. BFLOAT16 and INT8 are for matrices that are only read: weights of a model that is not trained. */
+/* What a tensor consists of. BFLOAT16 and INT8 are for matrices that are only read: weights of a model that is not
+ * trained. */
 typedef enum bo_element {
     BO_ELEMENT_FLOAT32 = 0,
     BO_ELEMENT_INT32 = 1,
@@ -37,21 +38,22 @@ typedef struct bo_tensor {
     size_t rows, columns;
 } bo_tensor;
 
-/* What changes from one run of a graph to the next, beside the contents of its inputs. Zero means the default in every field. */
+/* What changes from one run of a graph to the next, beside the contents of its inputs. Zero means the default in
+ * every field. */
 typedef struct bo_graph_pass {
     bool training; /* dropout and noise are active */
     uint64_t seed; /* of dropout and noise: another for every step and micro-batch */
-    /* Sequences lie one after the other in the rows of the graph; their lengths sum up to the number of rows. NULL: as the
-     * attributes of operations say. */
+    /* Sequences lie one after the other in the rows of the graph; their lengths sum up to the number of rows. NULL: as
+     * the attributes of operations say. */
     size_t sequences;
     const size_t *lengths;
-    /* A graph with two streams of rows (a source and what is made of it): the rows of the source, sequence by sequence; the
-     * same number of sequences. Operations say which stream is theirs. NULL where lengths are: as their attributes say.
-     * Sequences may be empty in both. */
+    /* A graph with two streams of rows (a source and what is made of it): the rows of the source, sequence by
+     * sequence; the same number of sequences. Operations say which stream is theirs. NULL where lengths are: as their
+     * attributes say. Sequences may be empty in both. */
     const size_t *source_lengths;
-    /* What has a memory (attention, SSM, recurrent, causal convolution and mixing) in layer i continues from, and leaves,
-     * states[i * sequences + s]: decoding and streaming. NULL: none, every sequence begins anew. Operations on the source
-     * always do. */
+    /* What has a memory (attention, SSM, recurrent, causal convolution and mixing) in layer i continues from, and
+     * leaves, states[i * sequences + s]: decoding and streaming. NULL: none, every sequence begins anew. Operations on
+     * the source always do. */
     void *const *states;
     uint64_t reserved[4]; /* zero */
 } bo_graph_pass;
@@ -103,15 +105,15 @@ typedef enum bo_operation {
     BO_OPERATION_CONVOLUTION = 19,
     /* x (images) -> the largest or the mean of each window, channel by channel */
     BO_OPERATION_POOL = 20,
-    /* x, gain, bias, mean, variance (1 x columns) -> columns normalized over the rows. Training moves `mean` and `variance`,
-     * which are frozen weights, toward those of the batch */
+    /* x, gain, bias, mean, variance (1 x columns) -> columns normalized over the rows. Training moves `mean` and
+     * `variance`, which are frozen weights, toward those of the batch */
     BO_OPERATION_BATCH_NORM = 21,
     /* x -> the same numbers in rows of another length */
     BO_OPERATION_RESHAPE = 22,
     /* x_1 … x_k with the same number of rows -> their columns side by side; no attributes */
     BO_OPERATION_CONCAT = 23,
-    /* x (nodes x c), first ((targets + 1) x 1, int32), neighbors (edges x 1, int32) -> y_i: sum, mean or maximum of x over
-     * neighbors[first[i]] … neighbors[first[i + 1] - 1]; without any: 0 */
+    /* x (nodes x c), first ((targets + 1) x 1, int32), neighbors (edges x 1, int32) -> y_i: sum, mean or maximum of x
+     * over neighbors[first[i]] … neighbors[first[i + 1] - 1]; without any: 0 */
     BO_OPERATION_AGGREGATE = 24,
     /* x -> x + σ ε, or x with parts set to 0, in training; else x */
     BO_OPERATION_NOISE = 25,
@@ -196,8 +198,8 @@ typedef struct bo_reshape_attributes {
 
 typedef struct bo_cross_entropy_attributes {
     double scale; /* of the logits; 0: 1 */
-    /* Label smoothing (1512.00567): the target has 1 - smoothing of the probability, and all v share the rest evenly. In
-     * [0, 1) */
+    /* Label smoothing (1512.00567): the target has 1 - smoothing of the probability, and all v share the rest evenly.
+     * In [0, 1) */
     double smoothing;
 } bo_cross_entropy_attributes;
 
@@ -234,19 +236,19 @@ typedef struct bo_attention_attributes {
     size_t tokens;                 /* of a sequence where the pass gives no lengths; divides the rows; 0: all rows */
     size_t most_sequences;         /* that a pass may give; 0: rows / tokens */
     bool source;                   /* rows are the source's (bo_graph_pass): no states */
-    /* Queries are of the stream; k, v and what belongs to keys (log_gate, beta) of the source, with its rows: sequence s of the
-     * one asks sequence s of the other, all of it. Causal attention, whose kind, gate or window knows nothing else, reads the
-     * source into a state, which every query asks; other attention sees the keys themselves. With states in the pass what
-     * was read stays in them, whatever they held. */
+    /* Queries are of the stream; k, v and what belongs to keys (log_gate, beta) of the source, with its rows: sequence
+     * s of the one asks sequence s of the other, all of it. Causal attention, whose kind, gate or window knows nothing
+     * else, reads the source into a state, which every query asks; other attention sees the keys themselves. With
+     * states in the pass what was read stays in them, whatever they held. */
     bool cross;
-    /* cross without k, v, log_gate and beta: the states of the pass have read a source; they are asked and stay as they are, so
-     * that several sequences may share one. No gradients. */
+    /* cross without k, v, log_gate and beta: the states of the pass have read a source; they are asked and stay as
+     * they are, so that several sequences may share one. No gradients. */
     bool ask;
     size_t key_tokens; /* cross: of a sequence of the source where the pass gives no lengths; 0: all rows */
 } bo_attention_attributes;
 
-/* Where rows are tokens of sequences, as in bo_attention_attributes; and where an operation with a memory keeps it: its bytes
- * begin at `offset` of pass->states[layer * sequences + s]. Zeros are the memory of nothing. */
+/* Where rows are tokens of sequences, as in bo_attention_attributes; and where an operation with a memory keeps it:
+ * its bytes begin at `offset` of pass->states[layer * sequences + s]. Zeros are the memory of nothing. */
 typedef struct bo_sequences {
     size_t tokens, most_sequences;
     size_t layer, offset;
@@ -262,8 +264,9 @@ typedef struct bo_mix_attributes {
 /* Bytes of the memory of one sequence, of rows of `columns` and a matrix for `most` tokens; likewise below. */
 BO_API size_t bo_mix_state_bytes(size_t columns, size_t most);
 
-/* For each channel of x by itself s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t, that is u convolved with the kernel
- * (D + CB, CAB, CA²B, …). Channel c's parameters are row c of the inputs after x; Δ = exp(log_step); complex numbers are pairs.
+/* For each channel of x by itself s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t, that is u convolved with the
+ * kernel (D + CB, CAB, CA²B, …). Channel c's parameters are row c of the inputs after x; Δ = exp(log_step); complex
+ * numbers are pairs.
  *   DIAGONAL   log_step (c x 1), a, w (c x N), C (c x 2N), D (c x 1)
  *              A = exp(Δ λ), λ = -softplus(a) + i w; B = (A - 1) / λ, held between tokens (S4D, 2206.11893; only the product of
  *              B and C counts, so that a learned B would say nothing new)
@@ -289,7 +292,8 @@ BO_API size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t cha
 /* x is the projected input with its bias; gates in PyTorch's order. A memory is h and then, of LSTM, c.
  *   RNN    h = tanh(x + U h + b)
  *   GRU    r, z = σ(x_rz + U_rz h + b_rz), n = tanh(x_n + r ∘ (U_n h + b_n)), h = (1 - z) ∘ n + z ∘ h     (1406.1078)
- *   LSTM   i, f, g, o of x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh g, h = σ(o) ∘ tanh c                    (Hochreiter 1997) */
+ *   LSTM   i, f, g, o of x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh g, h = σ(o) ∘ tanh c
+ * (Hochreiter 1997) */
 typedef enum bo_recurrence { BO_RECURRENCE_RNN = 0, BO_RECURRENCE_GRU = 1, BO_RECURRENCE_LSTM = 2 } bo_recurrence;
 typedef struct bo_recurrent_attributes {
     bo_sequences sequences;
@@ -299,10 +303,10 @@ BO_API size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size); /* of h
 
 /* ---- on grids ------------------------------------------------------------------------------------------------------ */
 
-/* Rows are the places of images one after the other, row by row; columns are channels. A sequence is an image of height
- * 1. The columns of a kernel's weight are its places, row by row, and within each the channels of a group. Windows of
- * `kernel` places begin every `stride` places of the image with `before` and `after` places of zeros (of max pooling: of
- * nothing) around it. */
+/* Rows are the places of images one after the other, row by row; columns are channels. A sequence is an image of
+ * height 1. The columns of a kernel's weight are its places, row by row, and within each the channels of a group.
+ * Windows of `kernel` places begin every `stride` places of the image with `before` and `after` places of zeros (of
+ * max pooling: of nothing) around it. */
 typedef struct bo_axis_windows {
     size_t size;   /* of an image */
     size_t kernel; /* 0: 1 */
@@ -318,8 +322,8 @@ typedef struct bo_convolution_attributes {
     size_t groups; /* of channels, each convolved by itself; divides both; 0: 1. As many as channels: depthwise */
     bool bias;
     double scale; /* s in y = s W * x + b; 0: 1 */
-    /* windows.width.size 0: causal within sequences that are as `sequences` or the pass say. Height 1, stride 1, `before`
-     * kernel - 1, `after` 0; the last kernel - 1 rows are its memory. */
+    /* windows.width.size 0: causal within sequences that are as `sequences` or the pass say. Height 1, stride 1,
+     * `before` kernel - 1, `after` 0; the last kernel - 1 rows are its memory. */
     bo_sequences sequences;
 } bo_convolution_attributes;
 BO_API size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);

@@ -1,5 +1,5 @@
-/* Bochner: optimizers and schedules. As descriptors, train.h takes them; as objects (advanced tier), they train weights of
- * one's own:
+/* Bochner: optimizers and schedules. As descriptors, train.h takes them; as objects (advanced tier), they train
+ * weights of one's own:
  *
  *     bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .rate = 1e-2};
  *     bo_schedule schedule = {.kind = BO_SCHEDULE_COSINE};
@@ -86,34 +86,38 @@ BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
 
 /* BO_INVALID for what makes no sense: a floor outside [0, 1], … */
 BO_API bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule);
-/* The factor of the rate at step t = 0, 1, … of `steps` (0: not known yet, no fall): rises linearly to 1 over the `warmup`
- * first, (t + 1) / warmup, then falls as the kind says, so that t = steps would have `floor`. */
+/* The factor of the rate at step t = 0, 1, … of `steps` (0: not known yet, no fall): rises linearly to 1 over the
+ * `warmup` first, (t + 1) / warmup, then falls as the kind says, so that t = steps would have `floor`. */
 BO_API double bo_schedule_factor(const bo_schedule *schedule, uint64_t step, uint64_t steps);
 
 typedef struct bo_optimizer bo_optimizer;
 
-/* Weights that are frozen now are left out. The weights must have memory for gradients (bo_weights_allocate), and outlive the
- * optimizer. */
+/* Weights that are frozen now are left out. The weights must have memory for gradients (bo_weights_allocate), and
+ * outlive the optimizer. */
 BO_API bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
                                      bo_optimizer **out);
 BO_API void bo_optimizer_destroy(bo_optimizer *optimizer);                            /* may be NULL */
 BO_API const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer); /* with defaults filled in */
 
-/* One step with the gradients of the weights, which are only read, and the rates times `factor`. *norm (or NULL): |gradient|
- * before clipping, over the trained weights. BO_NUMERIC, with the name of a weight and nothing changed, where that is not
- * finite. Decay is for matrices, embeddings and the head: what is one number for many (gains, biases) has none. */
+/* One step with the gradients of the weights, which are only read, and the rates times `factor`. *norm (or NULL):
+ * |gradient| before clipping, over the trained weights. BO_NUMERIC, with the name of a weight and nothing changed,
+ * where that is not finite. Decay is for matrices, embeddings and the head: what is one number for many (gains,
+ * biases) has none. */
 BO_API bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm);
 BO_API uint64_t bo_optimizer_steps(const bo_optimizer *optimizer); /* done so far */
 
-/* Swaps the averaged weights (`average` of the descriptor) with the current ones: once before evaluating or saving them, once
- * after; no step in between. Nothing without averaging, or before the first step. */
+/* Swaps the averaged weights (`average` of the descriptor) with the current ones: once before evaluating or saving
+ * them, once after; no step in between. Nothing without averaging, or before the first step. */
 BO_API bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer);
 
-/* The state (moments, average, steps done) as a safetensors file, which appears whole or not at all; and back, into an
- * optimizer of the same descriptor and weights. With the weights (bo_weights_save) and the place in the data a run continues to
- * the same bits. */
+/* The state (moments, average, steps done) as a safetensors file, which appears whole or not at all, or as its bytes
+ * (released with bo_free); and back, into an optimizer of the same descriptor and weights. With the weights
+ * (bo_weights_save) and the place in the data a run continues to the same bits. */
 BO_API bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *optimizer, const char *path);
 BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const char *path);
+BO_API bo_status bo_optimizer_save_memory(bo_context *context, const bo_optimizer *optimizer, void **bytes,
+                                          size_t *size);
+BO_API bo_status bo_optimizer_load_memory(bo_context *context, bo_optimizer *optimizer, const void *bytes, size_t size);
 
 #ifdef __cplusplus
 }

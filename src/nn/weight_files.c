@@ -4,6 +4,7 @@
 #include <string.h>
 #include "../attention/attention.h"
 #include "../features/files.h"
+#include "../io/output.h"
 
 enum { PREFIX = 160 };
 
@@ -239,16 +240,31 @@ bo_status bo_attention_unpack(bo_context *context, const bo_tensors *file, const
 
 /* ---- a set of weights alone ----------------------------------------------------------------------------------------- */
 
-bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path)
+static bo_status write_weights(bo_context *context, const bo_weights *weights, bo_output *output)
 {
     bo_package package = {0};
     bo_status status = bo_weights_memory(weights)
                            ? bo_package_weights(context, weights, 0, 0, &package)
                            : bo_fail(context, BO_INVALID, "the weights have no memory yet: bo_weights_allocate first");
     if (status == BO_OK)
-        status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
+        status =
+            bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
     bo_package_free(&package);
     return status;
+}
+
+bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output, write_weights(context, weights, output));
+}
+
+bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return bo_output_finish(context, output, write_weights(context, weights, output));
 }
 
 /* Everything is looked at before anything is changed. */
@@ -270,14 +286,29 @@ static bo_status take_weights(bo_context *context, bo_weights *weights, const bo
     return BO_OK;
 }
 
+static bo_status check_room(bo_context *context, const bo_weights *weights)
+{
+    if (bo_weights_data(weights)) return BO_OK;
+    return bo_fail(context, BO_INVALID, "the weights %s",
+                   bo_weights_memory(weights) ? "are kept in fewer bits, for reading only"
+                                              : "have no memory yet: bo_weights_allocate first");
+}
+
 bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path)
 {
     bo_tensors *file;
-    if (!bo_weights_data(weights))
-        return bo_fail(context, BO_INVALID, "the weights %s",
-                       bo_weights_memory(weights) ? "are kept in fewer bits, for reading only"
-                                                  : "have no memory yet: bo_weights_allocate first");
+    BO_TRY(check_room(context, weights));
     BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take_weights(context, weights, file);
+    bo_tensors_close(file);
+    return status;
+}
+
+bo_status bo_weights_load_memory(bo_context *context, bo_weights *weights, const void *bytes, size_t size)
+{
+    bo_tensors *file;
+    BO_TRY(check_room(context, weights));
+    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
     const bo_status status = take_weights(context, weights, file);
     bo_tensors_close(file);
     return status;

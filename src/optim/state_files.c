@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../io/output.h"
 #include "../io/tensors.h"
 #include "../kernels/kernels.h"
 #include "internal.h"
@@ -20,7 +21,7 @@ static bo_status read_states(bo_context *context, const bo_optimizer *o, bo_file
     return BO_OK;
 }
 
-bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *o, const char *path)
+static bo_status write_state(bo_context *context, const bo_optimizer *o, bo_output *output)
 {
     const size_t count = bo_optimizer_states(o);
     size_t floats = 0;
@@ -31,10 +32,24 @@ bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *o, const ch
     bo_file_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimizer's vectors");
     float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimizer's vectors");
     bo_status status = tensors && block ? read_states(context, o, tensors, block) : BO_MEMORY;
-    if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, &meta, 1);
+    if (status == BO_OK) status = bo_tensors_write_output(context, output, tensors, count, &meta, 1);
     bo_free(block);
     bo_free(tensors);
     return status;
+}
+
+bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *o, const char *path)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output, write_state(context, o, output));
+}
+
+bo_status bo_optimizer_save_memory(bo_context *context, const bo_optimizer *o, void **bytes, size_t *size)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return bo_output_finish(context, output, write_state(context, o, output));
 }
 
 static bo_status find_state(bo_context *context, const bo_tensors *file, const bo_optimizer_state *state,
@@ -76,6 +91,15 @@ bo_status bo_optimizer_load(bo_context *context, bo_optimizer *o, const char *pa
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take(context, o, file);
+    bo_tensors_close(file);
+    return status;
+}
+
+bo_status bo_optimizer_load_memory(bo_context *context, bo_optimizer *o, const void *bytes, size_t size)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
     const bo_status status = take(context, o, file);
     bo_tensors_close(file);
     return status;

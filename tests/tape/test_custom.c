@@ -529,15 +529,29 @@ static void any_allocation_may_fail_and_runs_make_none(void **state)
 
 /* ---- files ------------------------------------------------------------------------------------------------------------ */
 
-/* Two runs of three steps, the second in two parts with everything saved and loaded between: the same bits. */
+static void check_image(const char *path, const void *image, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    char *bytes = malloc(size + 1);
+    assert_non_null(file);
+    assert_int_equal(fread(bytes, 1, size + 1, file), size);
+    assert_memory_equal(bytes, image, size);
+    fclose(file);
+    free(bytes);
+}
+
+/* Runs of three steps, the others in two parts with everything saved and loaded between, by files and by memory: the same
+ * bits. */
 static void saved_runs_continue_to_the_bit(void **state)
 {
     (void)state;
     const char *weights_path = "test_custom_weights.safetensors", *state_path = "test_custom_optimizer.safetensors";
-    float w[2][SIZE];
-    for (int parts = 0; parts < 2; parts++) {
+    float w[3][SIZE];
+    for (int parts = 0; parts < 3; parts++) {
         fixture f = begin(1);
         bo_optimizer *optimizer;
+        void *images[2];
+        size_t sizes[2];
         bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .average = 0.9};
         f.loss = mean_square(&f, bo_graph_multiply(f.graph, f.x, f.w));
         make_ready(&f, &(bo_graph_compile_desc){.loss = f.loss, .gradients = true});
@@ -548,11 +562,21 @@ static void saved_runs_continue_to_the_bit(void **state)
             if (!parts || t) continue;
             assert_ok(f.context, bo_weights_save(f.context, f.weights, weights_path));
             assert_ok(f.context, bo_optimizer_save(f.context, optimizer, state_path));
+            assert_ok(f.context, bo_weights_save_memory(f.context, f.weights, &images[0], &sizes[0]));
+            assert_ok(f.context, bo_optimizer_save_memory(f.context, optimizer, &images[1], &sizes[1]));
+            check_image(weights_path, images[0], sizes[0]);
+            check_image(state_path, images[1], sizes[1]);
             bo_optimizer_destroy(optimizer);
             assert_ok(f.context, bo_weights_init(f.context, f.weights, 77));
-            assert_ok(f.context, bo_weights_load(f.context, f.weights, weights_path));
+            assert_ok(f.context, parts == 1 ? bo_weights_load(f.context, f.weights, weights_path)
+                                            : bo_weights_load_memory(f.context, f.weights, images[0], sizes[0]));
             assert_ok(f.context, bo_optimizer_create(f.context, &desc, f.weights, &optimizer));
-            assert_ok(f.context, bo_optimizer_load(f.context, optimizer, state_path));
+            assert_ok(f.context, parts == 1 ? bo_optimizer_load(f.context, optimizer, state_path)
+                                            : bo_optimizer_load_memory(f.context, optimizer, images[1], sizes[1]));
+            assert_fails(f.context, BO_FORMAT, "memory",
+                         bo_optimizer_load_memory(f.context, optimizer, images[1], sizes[1] / 2));
+            bo_free(images[0]);
+            bo_free(images[1]);
             assert_int_equal(bo_optimizer_steps(optimizer), 1);
             assert_fails(f.context, BO_FORMAT, "steps", bo_optimizer_load(f.context, optimizer, weights_path));
             assert_fails(f.context, BO_FORMAT, "w", bo_weights_load(f.context, f.weights, state_path));
@@ -563,6 +587,7 @@ static void saved_runs_continue_to_the_bit(void **state)
         end(&f);
     }
     assert_memory_equal(w[0], w[1], sizeof *w);
+    assert_memory_equal(w[0], w[2], sizeof *w);
     remove(weights_path);
     remove(state_path);
 }
