@@ -19,6 +19,8 @@
 extern "C" {
 #endif
 
+/* ==== Simple ======================================================================================================= */
+
 typedef enum bo_optimizer_kind {
     BO_OPTIMIZER_MUON = 0, /* hidden matrices by Muon, everything else by AdamW */
     BO_OPTIMIZER_ADAMW = 1,
@@ -36,9 +38,10 @@ typedef enum bo_schedule_kind {
 
 typedef struct bo_schedule {
     bo_schedule_kind kind;
-    uint64_t warmup; /* steps; UINT64_MAX: none; 0: 2% of all, at least 10, at most half of all */
-    double floor;    /* where the factor ends, in [0, 1] */
-    double decay;    /* WSD: part of the steps, in [0, 1]; 0: 0.2 */
+    uint64_t warmup;      /* steps; UINT64_MAX: none; 0: 2% of all, at least 10, at most half of all */
+    double floor;         /* where the factor ends, in [0, 1] */
+    double decay;         /* WSD: part of the steps, in [0, 1]; 0: 0.2 */
+    uint64_t reserved[4]; /* zero */
 } bo_schedule;
 
 typedef enum bo_muon_factor {
@@ -64,9 +67,10 @@ typedef struct bo_optimizer_desc {
     double beta1, beta2, epsilon; /* ADAMW: 0.9, 0.95, 1e-10 */
     bo_muon_factor factor;
     bo_muon_iteration iteration;
-    size_t iterations; /* 0: 5; CUBIC: 12 */
-    double clip;       /* most |gradient|; 0: 1; negative: none */
-    double average;    /* of the weights: their moving average counts `average` for the past, in [0, 1); 0: none */
+    size_t iterations;    /* 0: 5; CUBIC: 12 */
+    double clip;          /* most |gradient|; 0: 1; negative: none */
+    double average;       /* of the weights: their moving average counts `average` for the past, in [0, 1); 0: none */
+    uint64_t reserved[4]; /* zero */
 } bo_optimizer_desc;
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */

@@ -38,6 +38,7 @@ static void fill_default(double *field, double usual)
 
 static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
 {
+    BO_TRY(bo_check_reserved(context, "bo_optimizer_desc", desc->reserved));
     if ((unsigned)desc->kind >= BO_OPTIMIZER_COUNT)
         return bo_fail(context, BO_INVALID, "optimizer %d is none of the %d kinds", (int)desc->kind,
                        BO_OPTIMIZER_COUNT);

@@ -36,6 +36,7 @@ double bo_schedule_factor(const bo_schedule *schedule, uint64_t step, uint64_t s
 
 bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule)
 {
+    BO_TRY(bo_check_reserved(context, "bo_schedule", schedule->reserved));
     if ((unsigned)schedule->kind >= BO_SCHEDULE_COUNT)
         return bo_fail(context, BO_INVALID, "schedule %d is none of the %d kinds", (int)schedule->kind,
                        BO_SCHEDULE_COUNT);

@@ -91,6 +91,11 @@ static void test_refusals(void **state)
     assert_fails(context, BO_INVALID, "factor", bo_optimizer_step(context, optimizer, -1, &norm));
     assert_fails(context, BO_INVALID, "factor", bo_optimizer_step(context, optimizer, NAN, &norm));
     bo_optimizer_destroy(optimizer);
+    bo_optimizer_desc unknown = {.reserved = {0, 1}};
+    bo_schedule later = {.reserved = {1}};
+    assert_fails(context, BO_INVALID, "bo_optimizer_desc: its reserved words",
+                 bo_optimizer_create(context, &unknown, weights, &optimizer));
+    assert_fails(context, BO_INVALID, "bo_schedule: its reserved words", bo_schedule_check(context, &later));
     for (size_t i = 0; i < bo_weights_count(weights); i++) bo_weights_set_frozen(weights, i, true);
     assert_fails(context, BO_INVALID, "no weight to train",
                  bo_optimizer_create(context, &(bo_optimizer_desc){0}, weights, &optimizer));
