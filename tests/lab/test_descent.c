@@ -48,7 +48,7 @@ static void test_step(void **state)
     assert_ok(context, lab_tape_write(&d.tape, "w", (const float[]){7, 8}));
     assert_ok(context, lab_tape_read(&d.tape, "w", w));
     assert_true(w[0] == 7 && w[1] == 8);
-    assert_fails(context, BO_INVALID, "no weight v", lab_tape_read(&d.tape, "v", w));
+    assert_fails(context, BO_INVALID, "no weight 'v'", lab_tape_read(&d.tape, "v", w));
     lab_descent_close(&d);
     lab_descent_close(&d); /* of nothing */
     bo_context_destroy(context);

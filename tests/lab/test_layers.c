@@ -38,7 +38,7 @@ static void test_tape(void **state)
     }
     assert_ok(context, lab_tape_read(&tape, "x", y));
     assert_memory_equal(x, y, sizeof x);
-    assert_fails(context, BO_INVALID, "no weight z", lab_tape_write(&tape, "z", x));
+    assert_fails(context, BO_INVALID, "no weight 'z'", lab_tape_write(&tape, "z", x));
     assert_fails(context, BO_INVALID, "has no gradient", lab_tape_gradient(&tape, LAB_ARRIVING, y));
     lab_tape_close(&tape);
     lab_tape_close(&tape); /* of nothing */
