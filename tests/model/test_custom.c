@@ -145,6 +145,40 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
 
 /* ---- what is not built in --------------------------------------------------------------------------------------------- */
 
+/* Losses of a session that reads in pieces are those of a graph that sees the window at once, and its targets. */
+static void check_scores(bo_context *context, const bo_model *model)
+{
+    int32_t ids[CONTEXT + 1];
+    float whole[CONTEXT], losses[CONTEXT];
+    bo_session *session;
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
+    assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = 12}, &session));
+    for (size_t at = 0, piece = 1; at < CONTEXT; at += piece, piece = bo_min(2 * piece + 1, CONTEXT - at))
+        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, piece, losses + at));
+    for (size_t i = 0; i < CONTEXT; i++) assert_close(losses[i], whole[i], 2e-4);
+    bo_session_destroy(session);
+}
+
+/* Models of every task take one, in their encoders too. */
+static void every_task_takes_it(void **state)
+{
+    (void)state;
+    const bo_custom_layer mine = {.name = "waves", .record = waves};
+    bo_context *context = test_context(1);
+    for (bo_model_task task = BO_MODEL_TASK_LANGUAGE; task <= BO_MODEL_TASK_TRANSLATE; task++) {
+        bo_model_desc desc = custom_desc(&mine);
+        desc.task = task;
+        if (task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH) desc.classes = 3;
+        bo_model *model = create(context, &desc);
+        const bool encoder = bo_weights_find(model->weights, "model.encoder.layers.1.mlp.up.weight") != NULL;
+        assert_int_equal(encoder, task == BO_MODEL_TASK_TRANSLATE);
+        assert_non_null(bo_weights_find(model->weights, "model.layers.1.mlp.down.weight"));
+        bo_model_destroy(model);
+    }
+    bo_context_destroy(context);
+}
+
 /* It learns, decodes token by token as it reads at once (as test_sessions.c has it), freezes and takes adapters. */
 static void a_new_layer_lives_like_any_other(void **state)
 {
@@ -167,6 +201,7 @@ static void a_new_layer_lives_like_any_other(void **state)
     logits_of(context, model, CONTEXT, whole);
     logits_of(context, model, 1, single);
     for (size_t i = 0; i < VOCAB; i++) assert_close(single[i], whole[i], 2e-4);
+    check_scores(context, model);
     bo_lora_desc lora = {.rank = 2, .targets = "up,down"};
     assert_ok(context, bo_model_adapt(context, model, &lora));
     train(context, model, (bo_trainer_desc){.train = corpus}, 2, losses);
@@ -281,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rebuilt_mlp_has_the_bits_of_the_built_in_one),
         cmocka_unit_test(a_new_layer_lives_like_any_other),
+        cmocka_unit_test(every_task_takes_it),
         cmocka_unit_test(files_name_the_layer),
         cmocka_unit_test(mistakes_are_sentences),
     };
