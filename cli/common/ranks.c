@@ -114,10 +114,11 @@ static const cli_ranks_plugin *load_plugin(char *why, size_t size)
 {
     char path[PATH];
     if (!find_plugin(path)) {
-        snprintf(why, size,
-                 "started as one of several ranks, but the MPI plugin is not installed: there is no %.1000s. Install "
-                 "Bochner's component mpi, built where MPI is (Debian: libopenmpi-dev); " OTHERWISE,
-                 path);
+        snprintf(
+            why, size,
+            "started as one of several ranks, but the MPI plugin is not installed: there is no %.1000s. Install the "
+            "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " OTHERWISE,
+            path);
         return NULL;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* parts of an MPI look for its names among the global ones */
