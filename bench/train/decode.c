@@ -16,14 +16,14 @@ typedef struct decoder {
     bo_model *model;
     bo_session *session;
     size_t vocab, state_bytes;
-    bo_sampler sampler;
+    bo_sampler *sampler;
     int32_t *ids;  /* PIECE of them */
     float *logits; /* vocab */
 } decoder;
 
 static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_storage weights, decoder *out)
 {
-    *out = (decoder){.vocab = desc->vocab, .sampler = {.greedy = true}};
+    *out = (decoder){.vocab = desc->vocab};
     out->ids = cli_allocate(PIECE, sizeof *out->ids, "tokens");
     out->logits = cli_allocate(desc->vocab, sizeof *out->logits, "logits");
     for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(bo_hash(1, i) % desc->vocab);
@@ -31,11 +31,13 @@ static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_stora
     return train_ok(bench, bo_model_create(bench->context, desc, bench->tokenizer, &out->model)) &&
            train_ok(bench, bo_model_set_storage(bench->context, out->model, weights)) &&
            train_ok(bench, bo_session_create(bench->context, out->model, NULL, &out->session)) &&
+           train_ok(bench, bo_sampler_create(bench->context, &(bo_sampler_desc){.greedy = true}, &out->sampler)) &&
            train_ok(bench, bo_session_estimate(bench->context, out->model, NULL, &out->state_bytes, &all));
 }
 
 static void close_decoder(decoder *d)
 {
+    bo_sampler_destroy(d->sampler);
     bo_session_destroy(d->session);
     bo_model_destroy(d->model);
     free(d->ids);
@@ -61,7 +63,7 @@ static bool time_tokens(train_bench *bench, decoder *d, double *median)
     for (size_t i = 0; i < TIMED; i++) {
         double start = cli_now();
         if (!train_ok(bench, bo_session_feed(bench->context, d->session, &id, 1, d->logits))) return false;
-        id = bo_sampler_next(&d->sampler, d->logits, d->vocab);
+        id = bo_sampler_next(d->sampler, d->logits, d->vocab);
         samples[i] = cli_now() - start;
     }
     *median = bench_median(samples, TIMED);

@@ -163,15 +163,15 @@ static void json_begin(const eval_job *job, cli_json *json)
 
 /* ---- labels --------------------------------------------------------------------------------------------------------------- */
 
-static void print_labels(const eval_job *job, const bo_classification *found)
+static void print_labels(const eval_job *job, const bo_classification *found, const bo_metrics *metrics)
 {
     printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
     printf("Loss        %.4f nats\n", found->loss);
     print_rate(job, found->examples, found->tokens, found->seconds);
-    cli_metrics_print_confusion(found->metrics, NULL, stdout);
+    cli_metrics_print_confusion(metrics, NULL, stdout);
 }
 
-static void json_labels(const eval_job *job, const bo_classification *found)
+static void json_labels(const eval_job *job, const bo_classification *found, const bo_metrics *metrics)
 {
     cli_json json;
     json_begin(job, &json);
@@ -179,20 +179,21 @@ static void json_labels(const eval_job *job, const bo_classification *found)
     cli_json_add_number(&json, "loss", found->loss);
     json_rate(&json, found->examples, found->tokens, found->seconds);
     cli_json_add_count(&json, "cut", bo_texts_truncated(job->texts));
-    cli_metrics_json_confusion(found->metrics, NULL, &json);
+    cli_metrics_json_confusion(metrics, NULL, &json);
     cli_json_end(&json);
 }
 
 static int evaluate_labels(const eval_job *job)
 {
-    bo_classification found = {0};
-    const bo_status status =
-        bo_model_evaluate_labels(job->session->context, job->model, job->texts, job->options->examples, &found);
+    bo_classification found;
+    bo_metrics *metrics;
+    const bo_status status = bo_model_evaluate_labels(job->session->context, job->model, job->texts,
+                                                      job->options->examples, &found, &metrics);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
-    (job->session->common.json ? json_labels : print_labels)(job, &found);
-    const int ended = job->options->plot ? cli_plot(job->session, found.metrics, NULL, job->options->plot) : CLI_DONE;
-    bo_classification_free(&found);
+    (job->session->common.json ? json_labels : print_labels)(job, &found, metrics);
+    const int ended = job->options->plot ? cli_plot(job->session, metrics, NULL, job->options->plot) : CLI_DONE;
+    bo_metrics_destroy(metrics);
     return ended;
 }
 
@@ -402,12 +403,13 @@ static const cli_option rows[] = {
 const cli_usage cli_eval_usage = {
     .command = "eval",
     .synopsis = "DIR --data FILE [options]",
-    .about = "Measures a language model on text: mean loss, bits per byte, perplexity. DIR is the folder of a "
-             "model as bochner train or Hugging Face store it. Every token but the first is predicted once, "
-             "from those before it in its window. Of a model that classifies or matches texts it measures "
-             "accuracy, loss and the confusion of classes, of one that translates BLEU, loss and perplexity. "
-             "Where DIR holds a network, FILE is a table of examples, and loss and accuracy or error are "
-             "measured.",
+    .about =
+        "Measures a language model on text: mean loss, bits per byte, perplexity. DIR is the folder of a "
+        "model as bochner train or Hugging Face store it, or a model in one .safetensors file. Every token but the first is predicted once, "
+        "from those before it in its window. Of a model that classifies or matches texts it measures "
+        "accuracy, loss and the confusion of classes, of one that translates BLEU, loss and perplexity. "
+        "Where DIR holds a network, FILE is a table of examples, and loss and accuracy or error are "
+        "measured.",
     .examples = "  bochner eval model --data text.txt --last 0.1\n"
                 "  bochner eval model --data text.txt --context 16384 --json\n"
                 "  bochner eval reviews --data reviews.tsv --last 0.1\n"

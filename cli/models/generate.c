@@ -32,7 +32,7 @@ typedef struct generate_job {
     size_t echo_length;
     bo_ids prompt;
     bo_session *reader;
-    bo_sampler sampler;
+    bo_sampler *sampler;
     float *logits;
     cli_text_stream stream;
     size_t tokens, made, state_bytes; /* tokens: most of them */
@@ -127,7 +127,7 @@ static bool feed_prompt(generate_job *job)
         cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)prompt->count);
     }
     cli_progress_clear(&job->session->progress);
-    for (size_t i = 0; i < prompt->count; i++) bo_sampler_remember(&job->sampler, prompt->items[i]);
+    for (size_t i = 0; i < prompt->count; i++) bo_sampler_remember(job->sampler, prompt->items[i]);
     job->prompt_seconds = cli_now() - start;
     return true;
 }
@@ -141,13 +141,13 @@ static bool make(generate_job *job)
     const size_t vocab = bo_model_describe(job->model)->vocab;
     const int32_t end = bo_tokenizer_end(job->tokenizer);
     const double start = cli_now();
-    job->sampler.drawn = bo_session_tokens(job->reader);
+    bo_sampler_set_drawn(job->sampler, bo_session_tokens(job->reader));
     if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
     for (bool more = true; more && job->made < job->tokens;) {
         if (cli_interrupted()) return ok(job, BO_CANCELED);
         size_t bytes;
         bo_span_begin(context, "sample");
-        const int32_t id = bo_sampler_next(&job->sampler, job->logits, vocab);
+        const int32_t id = bo_sampler_next(job->sampler, job->logits, vocab);
         bo_span_end(context);
         if (id == end) {
             job->reason = "end";
@@ -241,11 +241,23 @@ static bool can_keep(generate_job *job)
     return cli_can_write(job->session, path);
 }
 
+static bool make_sampler(generate_job *job)
+{
+    const generate_options *o = job->options;
+    const bo_sampler_desc desc = {.temperature = o->temperature,
+                                  .top_k = o->top_k,
+                                  .top_p = o->top_p,
+                                  .repetition_penalty = o->repetition_penalty,
+                                  .greedy = o->greedy,
+                                  .seed = job->session->common.seed};
+    return ok(job, bo_sampler_create(job->session->context, &desc, &job->sampler));
+}
+
 static bool open_model(generate_job *job, const char *folder)
 {
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
-    if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
+    if (!make_sampler(job)) return false;
     if (!ok(job, cli_model_load(context, folder, job->options->weights, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
     if (!job->tokenizer) cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
@@ -296,13 +308,14 @@ static int run(generate_job *job, const char *folder)
 
 /* ---- the command -------------------------------------------------------------------------------------------------------------------- */
 
-/* The files of the model are read, whatever they are. */
+/* The files of the model are read, whatever they are; a model may be one file. */
 static int check_outputs(const generate_options *o, const char *folder)
 {
-    static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+    static const char *const names[] = {"", "/config.json", "/model.safetensors", "/tokenizer.json",
+                                        "/tokenizer_config.json"};
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        snprintf(path, sizeof path, "%s%s", folder, names[i]);
         const cli_path output = {"save-state", o->save}, input = {NULL, path};
         const int status = cli_paths_apart("generate", &output, 1, &input, 1);
         if (status != CLI_DONE) return status;
@@ -327,15 +340,10 @@ static int generate(void *options, const cli_common *common, const cli_arguments
     generate_job job = {.session = &session,
                         .options = o,
                         .reason = "length",
-                        .sampler = {.temperature = o->temperature,
-                                    .top_k = o->top_k,
-                                    .top_p = o->top_p,
-                                    .repetition_penalty = o->repetition_penalty,
-                                    .greedy = o->greedy,
-                                    .seed = common->seed},
                         .stream = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
     int status = run(&job, arguments->items[0]);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_sampler_destroy(job.sampler);
     bo_session_destroy(job.reader);
     bo_model_destroy(job.model);
     bo_ids_free(&job.prompt);
@@ -379,10 +387,11 @@ static const cli_option model_rows[] = {
 const cli_usage cli_generate_usage = {
     .command = "generate",
     .synopsis = "DIR [--prompt TEXT] [options]",
-    .about = "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face "
-             "store it. Only the continuation is printed. What a model with features remembers has one size, "
-             "however long the text. A model that translates gives a line for each line of standard input, or "
-             "for --prompt; with --json one object per line.",
+    .about =
+        "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face "
+        "store it, or a model in one .safetensors file. Only the continuation is printed. What a model with features remembers has one size, "
+        "however long the text. A model that translates gives a line for each line of standard input, or "
+        "for --prompt; with --json one object per line.",
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"

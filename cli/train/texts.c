@@ -143,9 +143,9 @@ static bo_texts_desc training_texts(const cli_train_job *job, const char *const 
 {
     const bo_model_task task = job->options->texts.task;
     const int32_t end = bo_tokenizer_end(job->tokenizer);
-    bo_texts_desc desc = training_files(job, paths, count), model;
+    bo_texts_desc desc = training_files(job, paths, count), model = {0};
     if (same_task(job)) {
-        bo_model_texts(given_model(job), false, &model);
+        bo_model_preset_texts(given_model(job), false, &model);
         desc.labels = model.labels;
         desc.classes = model.classes;
     }
@@ -170,7 +170,7 @@ static size_t context_of(const bo_texts *texts)
     for (size_t side = 0; side < bo_texts_sides(texts); side++)
         if (bo_texts_longest(texts, side) > longest) longest = bo_texts_longest(texts, side);
     const size_t power = power_of_two(longest);
-    if (!bo_texts_labels(texts)) return power > TRANSLATED_CONTEXT ? power : TRANSLATED_CONTEXT;
+    if (!bo_texts_class_names(texts)) return power > TRANSLATED_CONTEXT ? power : TRANSLATED_CONTEXT;
     return power < LABELED_CONTEXT ? power : LABELED_CONTEXT;
 }
 
@@ -204,7 +204,7 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
     bo_texts_desc desc = training_texts(job, paths, count);
     if (!open_training(job, &desc)) return false;
     if (!cut && !o->valid) return true;
-    desc.labels = bo_texts_labels(job->texts);
+    desc.labels = bo_texts_class_names(job->texts);
     desc.classes = bo_texts_classes(job->texts);
     desc.skip = cut ? desc.take : 0;
     desc.take = cut ? 0 : 1; /* in an order of its own: a test may look at a part, and files are often sorted */
@@ -236,7 +236,7 @@ static void describe_model(const cli_train_job *job, bo_model_desc *d)
     const bool kept = same_task(job);
     d->task = t->task;
     d->classes = job->texts ? bo_texts_classes(job->texts) : 0;
-    d->labels = job->texts ? bo_texts_labels(job->texts) : NULL;
+    d->labels = job->texts ? bo_texts_class_names(job->texts) : NULL;
     if (job->longest) d->context = job->longest;
     if (!kept) {
         const bo_model_desc none = {0};
@@ -279,7 +279,7 @@ static size_t *count_classes(const bo_texts *texts)
 /* "neg 11,250, pos 11,250" */
 static void class_words(const bo_texts *texts, const size_t *counts, char out[WORDS])
 {
-    const char *const *labels = bo_texts_labels(texts);
+    const char *const *labels = bo_texts_class_names(texts);
     const size_t classes = bo_texts_classes(texts);
     size_t length = 0;
     out[0] = 0;
@@ -305,10 +305,10 @@ static void say_classes(const cli_train_job *job)
         cli_warn(job->session, "%s classes in %s examples: are they labels, what stands before the first tab?",
                  cli_count(classes - none).s, cli_count(examples).s);
     else if (none == 1)
-        cli_warn(job->session, "no example to learn from has the class '%s'", bo_texts_labels(job->texts)[first]);
+        cli_warn(job->session, "no example to learn from has the class '%s'", bo_texts_class_names(job->texts)[first]);
     else if (none)
         cli_warn(job->session, "no example to learn from has the class '%s', nor %s others of the %s",
-                 bo_texts_labels(job->texts)[first], cli_count(none - 1).s, cli_count(classes).s);
+                 bo_texts_class_names(job->texts)[first], cli_count(none - 1).s, cli_count(classes).s);
     free(counts);
 }
 
@@ -367,7 +367,7 @@ static void say_run(const cli_train_job *job)
 static void say_plan(const cli_train_job *job)
 {
     say_examples(job);
-    if (bo_texts_labels(job->texts)) say_classes(job);
+    if (bo_texts_class_names(job->texts)) say_classes(job);
     say_tokens(job);
     cli_train_say_model(job);
     say_run(job);
@@ -397,7 +397,7 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
 static void print(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
-    const bool tested = !isnan(r->valid_loss), translates = !bo_texts_labels(job->texts);
+    const bool tested = !isnan(r->valid_loss), translates = !bo_texts_class_names(job->texts);
     const char *folder = job->options->out, *best = tested ? "/best" : "";
     char score[64];
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
@@ -430,7 +430,7 @@ static void json(const cli_train_job *job)
 static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     cli_train_model_title(job->model, title);
-    return bo_texts_labels(job->texts) ? "nats per example" : "nats per token";
+    return bo_texts_class_names(job->texts) ? "nats per example" : "nats per token";
 }
 
 const cli_train_kind cli_train_texts = {

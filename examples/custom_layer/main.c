@@ -44,18 +44,19 @@ static const bo_custom_layer waves = {.name = "waves", .record = record};
 static void write_text(bo_context *context, const bo_model *model, const char *prompt)
 {
     bo_session *session;
+    bo_sampler *sampler;
     float logits[256];
-    bo_sampler sampler = {.greedy = true};
-    if (bo_session_create(context, model, NULL, &session) != BO_OK) return;
-    printf("%s", prompt);
     int32_t next = 0;
+    if (bo_sampler_create(context, &(bo_sampler_desc){.greedy = true}, &sampler) != BO_OK) return;
+    if (bo_session_create(context, model, NULL, &session) != BO_OK) return;
     for (size_t i = 0; i < strlen(prompt) + 40; i++) {
         const int32_t id = i < strlen(prompt) ? prompt[i] : next;
-        if (i >= strlen(prompt)) putchar(id);
+        putchar(id);
         if (bo_session_feed(context, session, &id, 1, logits) != BO_OK) break;
-        next = bo_sampler_next(&sampler, logits, 256);
+        next = bo_sampler_next(sampler, logits, 256);
     }
     putchar('\n');
+    bo_sampler_destroy(sampler);
     bo_session_destroy(session);
 }
 

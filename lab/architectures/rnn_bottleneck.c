@@ -86,10 +86,10 @@ static size_t write_lines(bo_rng *rng, size_t lines, size_t least, size_t most, 
 static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, size_t lines, size_t least, size_t most,
                             bo_texts **out)
 {
-    bo_texts_desc desc;
+    bo_texts_desc desc = {0};
     char *memory = bo_alloc_raw(lab_context(run), lines, 2 * most + 2, "strings");
     if (!memory) return BO_MEMORY;
-    bo_model_texts(model, false, &desc);
+    bo_model_preset_texts(model, false, &desc);
     desc.memory = memory;
     desc.memory_bytes = write_lines(rng, lines, least, most, memory);
     const bo_status status = bo_texts_open(lab_context(run), &desc, out);
@@ -104,11 +104,10 @@ typedef struct curve {
     double letters[LENGTHS], strings[LENGTHS];
 } curve;
 
-static void compare(bo_text_view target, const bo_ids *said, double *letters, double *strings)
+static void compare(const int32_t *target, size_t length, const bo_ids *said, double *letters, double *strings)
 {
-    const size_t length = target.count - 1; /* without its end */
     size_t right = 0;
-    for (size_t i = 0; i < length && i < said->count; i++) right += said->items[i] == target.ids[i];
+    for (size_t i = 0; i < length && i < said->count; i++) right += said->items[i] == target[i];
     *letters += (double)right / (double)length / TESTED;
     *strings += (right == length && said->count == length) / (double)TESTED;
 }
@@ -121,8 +120,11 @@ static bo_status test_length(lab_run *run, const bo_model *model, size_t length,
     bo_status status = open_lines(run, model, &rng, TESTED, length, length, &texts);
     if (status == BO_OK) status = bo_model_translate(lab_context(run), model, texts, 0, TESTED, NULL, said, NULL);
     *letters = *strings = 0;
-    for (size_t i = 0; status == BO_OK && i < TESTED; i++)
-        compare(bo_texts_get(texts, i, 1), &said[i], letters, strings);
+    for (size_t i = 0; status == BO_OK && i < TESTED; i++) {
+        size_t count;
+        const int32_t *target = bo_texts_ids(texts, i, 1, &count);
+        compare(target, count - 1, &said[i], letters, strings); /* without its end */
+    }
     for (size_t i = 0; i < TESTED; i++) bo_ids_free(&said[i]);
     bo_texts_close(texts);
     return status;

@@ -179,7 +179,7 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
     enum { ROOM = 32 * 128 };
     float values[ROOM];
     for (size_t i = 0; i < bo_model_weights(model); i++) {
-        const bo_weight_info w = bo_model_weight(model, i);
+        const bo_weight w = *bo_model_weight(model, i);
         if (!ends_with(w.name, ".o_proj.weight") && !ends_with(w.name, ".down_proj.weight")) continue;
         const size_t count = w.shape[0] * w.shape[1];
         if (count > ROOM) return bo_fail(lab_context(run), BO_UNSUPPORTED, "%s has %zu numbers", w.name, count);

@@ -76,6 +76,16 @@ bo_status bo_mapping_read(bo_context *context, const char *path, bo_mapping *out
     return open_file(context, path, false, out);
 }
 
+bo_status bo_mapping_copy(bo_context *context, const void *bytes, size_t size, bo_mapping *out)
+{
+    *out = (bo_mapping){.data = ""};
+    char *copy = bo_alloc_raw(context, size, 1, "a copy of text in memory");
+    if (!copy) return BO_MEMORY;
+    memcpy(copy, bytes, size);
+    *out = (bo_mapping){.data = copy, .memory = copy, .size = size};
+    return BO_OK;
+}
+
 bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const char *path)
 {
     struct stat about;

@@ -18,6 +18,8 @@ typedef struct bo_mapping {
 bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out);
 /* The same, in memory even where it could be mapped: what others do to the file no longer matters. */
 bo_status bo_mapping_read(bo_context *context, const char *path, bo_mapping *out);
+/* A copy of bytes that lie in memory, as if they had been read from a file. */
+bo_status bo_mapping_copy(bo_context *context, const void *bytes, size_t size, bo_mapping *out);
 /* BO_IO where the file has become shorter: to read beyond its end would end the process (SIGBUS). One that was replaced or
  * removed stays as it was. */
 bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const char *path);

@@ -51,9 +51,10 @@ static bo_status check_storage(bo_context *context, const bo_model *model)
 static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
 {
     if (!model || !desc) return bo_fail(context, BO_INVALID, "lora: the %s is NULL", model ? "descriptor" : "model");
+    BO_TRY(bo_check_reserved(context, "bo_lora_desc", desc->reserved));
     if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model has adapters already");
     BO_TRY(check_storage(context, model));
-    if (desc->base && !bo_model_is_folder(desc->base))
+    if (desc->base && !bo_model_is_whole(context, desc->base))
         return bo_fail(context, BO_INVALID, "lora: the base %s holds no model; an adapter is to be merged first",
                        desc->base);
     if (desc->rank < 1) return bo_fail(context, BO_INVALID, "lora: expected a rank of at least 1, found 0");

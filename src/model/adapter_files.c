@@ -606,7 +606,7 @@ static bo_status load(bo_context *context, const char *folder, const char *path,
     bo_model *model = NULL;
     BO_TRY(read_config(context, path, &config));
     bo_status status = read_metadata(context, tensors, &config);
-    const bool there = config.base && bo_model_is_folder(config.base);
+    const bool there = config.base && bo_model_is_whole(context, config.base);
     if (status == BO_OK && !there) status = no_base(context, folder, config.base);
     if (status == BO_OK) status = bo_model_load(context, config.base, &model);
     if (status == BO_OK) status = load_onto(context, folder, tensors, &config, model);
@@ -635,6 +635,8 @@ bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_mode
 bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out)
 {
     bo_model *model;
+    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    *out = NULL;
     BO_TRY(bo_model_load(context, folder, &model));
     char *path = bo_model_path(context, folder, "adapter/base.safetensors");
     bo_status status = path ? BO_OK : BO_MEMORY;

@@ -195,16 +195,19 @@ typedef struct labeler {
 
 /* ---- which texts ---------------------------------------------------------------------------------------------------- */
 
-void bo_model_texts(const bo_model *model, bool alone, bo_texts_desc *out)
+void bo_model_preset_texts(const bo_model *model, bool alone, bo_texts_desc *desc)
 {
     const bo_model_desc *d = &model->desc;
     const bool pairs = d->task == BO_MODEL_TASK_MATCH, translates = d->task == BO_MODEL_TASK_TRANSLATE;
     const int32_t end = model->tokenizer ? bo_tokenizer_end(model->tokenizer) : -1;
-    *out = (bo_texts_desc){.tokenizer = model->tokenizer, .labels = d->labels, .classes = d->classes};
-    out->kind = pairs ? BO_TEXTS_LABELED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELED;
-    if (alone) out->kind = pairs ? BO_TEXTS_ALONE_PAIR : BO_TEXTS_ALONE;
-    out->longest = translates ? d->context : bo_model_most_tokens(d);
-    if (translates && model->tokenizer) out->end = (end >= 0 ? (size_t)end : bo_tokenizer_vocab(model->tokenizer)) + 1;
+    desc->tokenizer = model->tokenizer;
+    desc->labels = d->labels;
+    desc->classes = d->classes;
+    desc->kind = pairs ? BO_TEXTS_LABELED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELED;
+    if (alone) desc->kind = pairs ? BO_TEXTS_ALONE_PAIR : BO_TEXTS_ALONE;
+    desc->longest = translates ? d->context : bo_model_most_tokens(d);
+    desc->end = 0;
+    if (translates && model->tokenizer) desc->end = (end >= 0 ? (size_t)end : bo_tokenizer_vocab(model->tokenizer)) + 1;
 }
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_texts *texts)
@@ -214,8 +217,9 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_text
     if (!d->labels)
         return bo_fail(context, BO_INVALID, "labels: the model's task is %s; it knows no labels",
                        bo_model_task_name(d->task));
-    if (bo_texts_kind_of(texts) == BO_TEXTS_PAIR || bo_texts_sides(texts) != (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u))
-        return bo_fail(context, BO_INVALID, "labels: a model whose task is %s takes %s: bo_model_texts says how",
+    if (bo_texts_get_kind(texts) == BO_TEXTS_PAIR ||
+        bo_texts_sides(texts) != (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u))
+        return bo_fail(context, BO_INVALID, "labels: a model whose task is %s takes %s: bo_model_preset_texts says how",
                        bo_model_task_name(d->task), d->task == BO_MODEL_TASK_MATCH ? "pairs of texts" : "texts alone");
     return BO_OK;
 }
@@ -223,7 +227,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_text
 static size_t tokens_of(const bo_texts *texts, size_t example)
 {
     size_t tokens = 0;
-    for (size_t side = 0; side < bo_texts_sides(texts); side++) tokens += bo_texts_get(texts, example, side).count;
+    for (size_t side = 0; side < bo_texts_sides(texts); side++) tokens += bo_text_at(texts, example, side).count;
     return tokens;
 }
 
@@ -232,7 +236,7 @@ static bo_status check_example(bo_context *context, const labeler *l, size_t exa
 {
     const size_t most = bo_model_most_tokens(&l->model->desc), vocab = l->model->desc.vocab;
     for (size_t side = 0; side < bo_texts_sides(l->texts); side++) {
-        const bo_text_view text = bo_texts_get(l->texts, example, side);
+        const bo_text_view text = bo_text_at(l->texts, example, side);
         const char *path;
         const size_t line = bo_texts_line(l->texts, example, &path);
         if (!text.count)
@@ -310,7 +314,7 @@ static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example,
     const size_t width = l->model->desc.width;
     BO_TRY(make_pieces(context, l));
     for (size_t side = 0; side < bo_texts_sides(l->texts); side++)
-        BO_TRY(pieces_read(context, l->pieces, bo_texts_get(l->texts, example, side), l->pooled + side * width));
+        BO_TRY(pieces_read(context, l->pieces, bo_text_at(l->texts, example, side), l->pooled + side * width));
     BO_TRY(bo_graph_write(context, l->head.graph, l->head.summary, l->pooled));
     BO_TRY(bo_graph_write_sides(context, &l->head, 1));
     BO_TRY(bo_graph_run(context, l->head.graph, NULL));
@@ -414,44 +418,45 @@ bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo
 /* Labels are those of the model, in its order. */
 static bo_status check_labels(bo_context *context, const bo_model_desc *d, const bo_texts *texts)
 {
-    const char *const *names = bo_texts_labels(texts);
+    const char *const *names = bo_texts_class_names(texts);
     bool same = names && bo_texts_classes(texts) == d->classes;
     for (size_t i = 0; same && i < d->classes; i++) same = strcmp(names[i], d->labels[i]) == 0;
     if (same) return BO_OK;
-    return bo_fail(context, BO_INVALID, "labels: the texts %s: bo_model_texts says how to open them",
+    return bo_fail(context, BO_INVALID, "labels: the texts %s: bo_model_preset_texts says how to open them",
                    names ? "have other labels than the model" : "have no labels");
 }
 
-static bo_status count_block(bo_context *context, const bo_texts *texts, size_t first, size_t count,
-                             const float *logits, bo_classification *out)
+static bo_status count_block(bo_context *context, const labeler *l, size_t first, size_t count, const float *logits,
+                             bo_metrics *metrics, uint64_t *tokens)
 {
-    const size_t classes = out->metrics->desc.classes;
+    const size_t classes = l->model->desc.classes;
     for (size_t i = 0; i < count; i++) {
         const float *row = logits + i * classes;
-        const size_t label = (size_t)bo_texts_label(texts, first + i);
+        const size_t label = (size_t)bo_texts_label(l->texts, first + i);
         size_t said = 0;
         for (size_t c = 1; c < classes; c++)
             if (row[c] > row[said]) said = c;
-        BO_TRY(bo_metrics_add_class(context, out->metrics, label, said, log_sum(classes, row) - (double)row[label]));
-        out->tokens += tokens_of(texts, first + i);
+        BO_TRY(bo_metrics_add_class(context, metrics, label, said, log_sum(classes, row) - (double)row[label]));
+        *tokens += tokens_of(l->texts, first + i);
     }
     return BO_OK;
 }
 
-static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_classification *out)
+static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_metrics *metrics, uint64_t *tokens)
 {
     BO_TRY(labeler_make(context, l, 0, l->all));
     for (size_t first = 0; first < l->all; first += BLOCK) {
         const size_t count = bo_min(l->all - first, BLOCK);
         BO_TRY(label_some(context, l, first, count, logits));
-        BO_TRY(count_block(context, l->texts, first, count, logits, out));
+        BO_TRY(count_block(context, l, first, count, logits, metrics, tokens));
     }
     return BO_OK;
 }
 
 bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, const bo_texts *texts, uint64_t most,
-                                   bo_classification *out)
+                                   bo_classification *out, bo_metrics **metrics)
 {
+    if (metrics) *metrics = NULL;
     if (!out) return bo_fail(context, BO_INVALID, "labels: there is nowhere to put them: out is NULL");
     *out = (bo_classification){0};
     BO_TRY(check(context, model, texts));
@@ -461,25 +466,21 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
     labeler l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
     const bo_metrics_desc desc = {.classes = classes, .labels = model->desc.labels};
     bo_classification found = {.examples = l.all};
+    bo_metrics *sums = NULL;
     float *logits = bo_alloc(context, bo_min(l.all, BLOCK) * classes, sizeof *logits, "logits");
-    bo_status status = logits ? bo_metrics_create(context, &desc, &found.metrics) : BO_MEMORY;
-    if (status == BO_OK) status = evaluate(context, &l, logits, &found);
+    bo_status status = logits ? bo_metrics_create(context, &desc, &sums) : BO_MEMORY;
+    if (status == BO_OK) status = evaluate(context, &l, logits, sums, &found.tokens);
     labeler_free(&l);
     bo_free(logits);
-    if (status != BO_OK) {
-        bo_classification_free(&found);
-        return status;
+    if (status == BO_OK) {
+        found.accuracy = bo_metrics_accuracy(sums);
+        found.loss = bo_metrics_log_loss(sums);
+        found.seconds = bo_seconds() - begin;
+        *out = found;
     }
-    found.accuracy = bo_metrics_accuracy(found.metrics);
-    found.loss = bo_metrics_log_loss(found.metrics);
-    found.seconds = bo_seconds() - begin;
-    *out = found;
-    return BO_OK;
-}
-
-void bo_classification_free(bo_classification *found)
-{
-    if (!found) return;
-    bo_metrics_destroy(found->metrics);
-    *found = (bo_classification){0};
+    if (status == BO_OK && metrics)
+        *metrics = sums;
+    else
+        bo_metrics_destroy(sums);
+    return status;
 }

@@ -423,6 +423,7 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
                            bo_model_desc *out)
 {
     if (!desc) REFUSE("the descriptor is NULL");
+    BO_TRY(bo_check_reserved(context, "bo_model_desc", desc->reserved));
     bo_model_desc d = *desc;
     BO_TRY(check_choices(context, &d));
     BO_TRY(resolve_task(context, &d));

@@ -207,7 +207,7 @@ static bo_status open_scoring(bo_context *context, scoring *s)
     size_t rows[2] = {bo_max(PACK_ROWS, bo_texts_longest(s->texts, 0)),
                       bo_max(PACK_ROWS, bo_texts_longest(s->texts, 1))};
     bo_packs_desc packs = {
-        .texts = s->texts, .rows = {rows[0], rows[1]}, .most = EXAMPLES, .batch = 1, .in_order = true};
+        .texts = s->texts, .rows = rows[0], .target_rows = rows[1], .most = EXAMPLES, .batch = 1, .in_order = true};
     BO_TRY(bo_packs_create(context, &packs, &s->packs));
     BO_TRY(bo_text_pack_create(context, s->texts, rows, EXAMPLES, bo_translate_end(s->model), &s->packed));
     s->losses = bo_alloc(context, rows[1], sizeof *s->losses, "losses");
@@ -306,7 +306,7 @@ static bo_status decode(bo_context *context, const bo_model *model, const bo_tex
         BO_TRY(decode_some(context, model, texts, done, some, desc, tokenize, &counts));
     }
     out->seconds = bo_seconds() - start;
-    out->bleu = bo_bleu_of(&counts);
+    bo_bleu_score(&counts, &out->bleu);
     return BO_OK;
 }
 
@@ -320,7 +320,7 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
     if (!out) return bo_fail(context, BO_INVALID, "translate: there is nowhere to put the result: out is NULL");
     *out = (bo_translation){0};
     BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
-    if (bo_texts_kind_of(texts) != BO_TEXTS_PAIR)
+    if (bo_texts_get_kind(texts) != BO_TEXTS_PAIR)
         return bo_fail(context, BO_INVALID, "translate: expected sources with their targets, found texts alone");
     uint64_t count = bo_texts_count(texts);
     out->examples = most && most < count ? most : count;

@@ -1,4 +1,4 @@
-/* A model as a folder, and its random features in it. */
+/* A model as a folder or as one file, and its random features in it. */
 #include <bochner/data.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,8 +9,10 @@
 #include "../attention/attention.h"
 #include "../features/files.h"
 #include "../io/mapping.h"
+#include "../io/output.h"
 #include "adapter.h"
 #include "files.h"
+#include "../text/tokenizer.h"
 
 /* ====================================================================================================================
  * Random features in a model's file. */
@@ -134,7 +136,11 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
 }
 
 /* ====================================================================================================================
- * A model as a folder: config.json, model.safetensors, tokenizer.json. */
+ * A model as a folder: config.json, model.safetensors, tokenizer.json; or as one image, which has the texts of the other two
+ * among its metadata. */
+
+/* Files of a folder, and metadata of one file. */
+static const char CONFIG[] = "config.json", TOKENIZER[] = "tokenizer.json";
 
 char *bo_model_path(bo_context *context, const char *folder, const char *name)
 {
@@ -146,15 +152,41 @@ char *bo_model_path(bo_context *context, const char *folder, const char *name)
 
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
-static bo_status write_weights(bo_context *context, const bo_model *model, const char *path)
+/* The texts of the folder's other files, as metadata. */
+static bo_status note_texts(bo_context *context, const bo_model *model, bo_package *package)
+{
+    char *config;
+    void *tokenizer = NULL;
+    size_t size;
+    BO_TRY(bo_config_write(context, model, &config));
+    bo_status status = bo_package_text(context, package, CONFIG, config);
+    bo_free(config);
+    if (status != BO_OK || !model->tokenizer) return status;
+    BO_TRY(bo_tokenizer_save_memory(context, model->tokenizer, &tokenizer, &size));
+    status = bo_package_text(context, package, TOKENIZER, tokenizer);
+    bo_free(tokenizer);
+    return status;
+}
+
+/* image: with the texts of the other files. */
+static bo_status write_tensors(bo_context *context, const bo_model *model, bool image, bo_output *output)
 {
     bo_package package = {0};
     bo_status status = bo_package_weights(context, model->weights, count_maps(model), 0, &package);
     if (status == BO_OK) status = pack_maps(context, model, &package);
+    if (status == BO_OK && image) status = note_texts(context, model, &package);
     if (status == BO_OK)
-        status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
+        status =
+            bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
     bo_package_free(&package);
     return status;
+}
+
+static bo_status write_weights(bo_context *context, const bo_model *model, const char *path)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output, write_tensors(context, model, false, output));
 }
 
 static bo_status write_config(bo_context *context, const bo_model *model, const char *path)
@@ -210,9 +242,9 @@ static bo_status write_apart(bo_context *context, const bo_model *model, const c
 bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder)
 {
     static const piece whole[] = {
-        {"tokenizer.json", write_tokenizer}, {"config.json", write_config}, {"model.safetensors", write_weights}};
+        {TOKENIZER, write_tokenizer}, {CONFIG, write_config}, {"model.safetensors", write_weights}};
     static const piece adapter[] = {{"base.safetensors", bo_adapter_write_base},
-                                    {"tokenizer.json", write_tokenizer},
+                                    {TOKENIZER, write_tokenizer},
                                     {"adapter_config.json", bo_adapter_config_write},
                                     {"adapter_model.safetensors", bo_adapter_write}};
     const bool adapted = model->adapter, merged = adapted && model->adapter->aside;
@@ -222,13 +254,53 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
     return merged ? write_apart(context, model, folder, adapter, 4) : BO_OK;
 }
 
-bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder)
+/* Weights that an adapter is around are in its base, which an image would lack. */
+static bo_status check_image(bo_context *context, const bo_model *model)
+{
+    if (!model) return bo_fail(context, BO_INVALID, "model: the model is NULL");
+    if (!model->adapter || model->adapter->aside) return BO_OK;
+    return bo_fail(
+        context, BO_UNSUPPORTED,
+        "model: it has adapters, whose base is elsewhere: merge them first (bo_model_merge), or save a folder");
+}
+
+static bool ends_as_image(const char *path)
+{
+    static const char ending[] = ".safetensors";
+    const size_t length = strlen(path);
+    struct stat about;
+    if (length < sizeof ending || strcmp(path + length - (sizeof ending - 1), ending) != 0) return false;
+    return stat(path, &about) != 0 || !S_ISDIR(about.st_mode);
+}
+
+static bo_status save_image(bo_context *context, const bo_model *model, const char *path)
+{
+    bo_output *output;
+    BO_TRY(check_image(context, model));
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output, write_tensors(context, model, true, output));
+}
+
+bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path)
 {
     BO_SPAN(context, "data", "save model");
-    if (!model || !folder || !*folder)
+    if (!model || !path || !*path)
         return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder was named" : "the model is NULL");
-    BO_TRY(make_folder(context, folder));
-    return bo_model_write(context, model, folder);
+    if (ends_as_image(path)) return save_image(context, model, path);
+    BO_TRY(make_folder(context, path));
+    return bo_model_write(context, model, path);
+}
+
+bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void **bytes, size_t *size)
+{
+    BO_SPAN(context, "data", "save model");
+    bo_output *output;
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "model: a place for its bytes is NULL");
+    *bytes = NULL;
+    *size = 0;
+    BO_TRY(check_image(context, model));
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return bo_output_finish(context, output, write_tensors(context, model, true, output));
 }
 
 /* ---- in ----------------------------------------------------------------------------------------------------------- */
@@ -251,12 +323,10 @@ static double least_maps(const bo_attention_desc *a, size_t key_heads)
     return drawn ? (a->one_draw ? 1 : (double)key_heads) * (double)f->features / 2 : 0;
 }
 
-/* A configuration may claim any size in a few bytes. Before memory is spent on it, the file must be as large as the
+/* A configuration may claim any size in a few bytes. Before memory is spent on it, the tensors must be as large as the
  * largest weights that go with it (in 16 bits). */
-static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, const char *weights)
+static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, double bytes)
 {
-    struct stat about;
-    if (stat(weights, &about) != 0) return bo_fail(context, BO_IO, "%s: %s", weights, strerror(errno));
     double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
     double mixer = d->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width;
     double layers = (double)d->layers + (double)d->encoder_layers;
@@ -265,25 +335,64 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
     if (bo_model_attends(d, BO_MODEL_PART_CROSS))
         numbers += (double)d->layers * (2 * heads * width + least_maps(&d->cross_attention, d->key_heads));
     if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
-    if (2 * numbers <= (double)about.st_size) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: promises %.0f numbers or more, but model.safetensors has %.0f bytes", where,
-                   numbers, (double)about.st_size);
+    if (2 * numbers <= bytes) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: promises %.0f numbers or more, but the tensors have %.0f bytes", where,
+                   numbers, bytes);
 }
 
-/* NULL where the folder has none and none is needed: models of ours that were made without, others of any vocabulary. */
-static bo_status load_tokenizer(bo_context *context, const char *folder, const bo_config *config, bo_tokenizer **out)
+/* Where a model comes from: a folder, or one file that holds all of it. */
+typedef struct origin {
+    const char *name;                       /* of the folder or file; … */
+    const char *config_path, *weights_path; /* … files of the folder */
+    const bo_tensors *image;                /* NULL: a folder */
+    const bo_custom_layer *custom;          /* layers of the caller's own */
+    size_t custom_count;
+} origin;
+
+static bo_status read_config(bo_context *context, const origin *from, bo_config *out)
 {
-    char *path = bo_model_path(context, folder, "tokenizer.json");
-    if (!path) return BO_MEMORY;
-    bool there = access(path, F_OK) == 0;
-    bo_free(path);
-    if (!there && (config->no_tokenizer || config->family != BO_FAMILY_BOCHNER)) {
-        bo_log(context, BO_LOG_WARNING, "%s: has no tokenizer.json", folder);
+    bo_mapping text;
+    if (from->image) {
+        const char *json = bo_tensors_meta(from->image, CONFIG);
+        return bo_config_read(context, from->config_path, json, strlen(json), out);
+    }
+    BO_TRY(bo_mapping_open(context, from->config_path, &text));
+    bo_status status = bo_config_read(context, from->config_path, text.data, text.size, out);
+    bo_mapping_close(&text);
+    return status;
+}
+
+static bo_status has_tokenizer(bo_context *context, const origin *from, bool *out)
+{
+    if (from->image) {
+        *out = bo_tensors_meta(from->image, TOKENIZER) != NULL;
         return BO_OK;
     }
-    BO_TRY(bo_tokenizer_load(context, folder, out));
+    char *path = bo_model_path(context, from->name, TOKENIZER);
+    if (!path) return BO_MEMORY;
+    *out = access(path, F_OK) == 0;
+    bo_free(path);
+    return BO_OK;
+}
+
+/* NULL where there is none and none is needed: models of ours that were made without, others of any vocabulary. */
+static bo_status load_tokenizer(bo_context *context, const origin *from, const bo_config *config, bo_tokenizer **out)
+{
+    bool there;
+    BO_TRY(has_tokenizer(context, from, &there));
+    if (!there && (config->no_tokenizer || config->family != BO_FAMILY_BOCHNER)) {
+        bo_log(context, BO_LOG_WARNING, "%s: has no tokenizer.json", from->name);
+        return BO_OK;
+    }
+    if (from->image) {
+        const char *text = bo_tensors_meta(from->image, TOKENIZER);
+        if (!text) return bo_fail(context, BO_FORMAT, "%s: its metadata have no \"tokenizer.json\"", from->name);
+        BO_TRY(bo_tokenizer_parse(context, from->name, text, strlen(text), out));
+    } else {
+        BO_TRY(bo_tokenizer_load(context, from->name, out));
+    }
     if (config->knows_tokenizer && bo_tokenizer_fingerprint(*out) != config->tokenizer_fingerprint)
-        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the one that the model was made with", folder);
+        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the one that the model was made with", from->name);
     return BO_OK;
 }
 
@@ -292,6 +401,32 @@ static bo_status blame_file(bo_context *context, bo_status status, const char *w
 {
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
     return bo_fail(context, BO_FORMAT, "%s: %s", where, bo_context_error(context));
+}
+
+/* Of the tensors, before they are read. */
+static bo_status count_bytes(bo_context *context, const origin *from, double *out)
+{
+    struct stat about;
+    *out = 0;
+    for (size_t i = 0; from->image && i < bo_tensors_count(from->image); i++)
+        *out += (double)bo_tensors_at(from->image, i)->bytes;
+    if (from->image) return BO_OK;
+    if (stat(from->weights_path, &about) != 0)
+        return bo_fail(context, BO_IO, "%s: %s", from->weights_path, strerror(errno));
+    *out = (double)about.st_size;
+    return BO_OK;
+}
+
+/* A model without its weights yet. */
+static bo_status build(bo_context *context, const origin *from, const bo_config *config, const bo_tokenizer *tokenizer,
+                       bo_model **out)
+{
+    bo_model_desc resolved;
+    double bytes;
+    BO_TRY(blame_file(context, bo_model_resolve(context, &config->desc, tokenizer, &resolved), from->config_path));
+    BO_TRY(count_bytes(context, from, &bytes));
+    BO_TRY(check_claims(context, from->config_path, &resolved, bytes));
+    return blame_file(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
 }
 
 static bo_status read_tensors(bo_context *context, bo_model *model, bo_family family, const char *path)
@@ -303,48 +438,35 @@ static bo_status read_tensors(bo_context *context, bo_model *model, bo_family fa
     return status;
 }
 
-/* Layers of the caller's own, by name. */
-typedef struct custom_layers {
-    const bo_custom_layer *at;
-    size_t count;
-} custom_layers;
-
 /* The function that config.json can only name. */
-static bo_status find_custom(bo_context *context, const char *where, const custom_layers *layers, bo_custom_layer *out)
+static bo_status find_custom(bo_context *context, const origin *from, bo_custom_layer *out)
 {
     const char *name = out->name;
-    for (size_t i = 0; i < layers->count; i++) {
-        if (!layers->at[i].name || strcmp(layers->at[i].name, name) != 0) continue;
-        *out = layers->at[i];
+    for (size_t i = 0; i < from->custom_count; i++) {
+        if (!from->custom[i].name || strcmp(from->custom[i].name, name) != 0) continue;
+        *out = from->custom[i];
         return BO_OK;
     }
     return bo_fail(
         context, BO_UNSUPPORTED,
         "%s: the MLP is the custom layer '%.60s', a function of the program that made the model: load it with "
         "bo_model_load_custom and a bo_custom_layer of that name",
-        where, name);
+        from->config_path, name);
 }
 
-static bo_status load(bo_context *context, const char *folder, const char *config_path, const char *weights_path,
-                      const custom_layers *layers, bo_model **out)
+static bo_status load(bo_context *context, const origin *from, bo_model **out)
 {
-    bo_mapping text;
     bo_config config;
-    bo_model_desc resolved;
     bo_tokenizer *tokenizer = NULL;
     bo_model *model = NULL;
-    BO_TRY(bo_mapping_open(context, config_path, &text));
-    bo_status status = bo_config_read(context, config_path, text.data, text.size, &config);
-    bo_mapping_close(&text);
-    if (status == BO_OK && config.custom) status = find_custom(context, config_path, layers, &config.desc.custom_mlp);
-    if (status == BO_OK) status = load_tokenizer(context, folder, &config, &tokenizer);
-    if (status == BO_OK)
-        status = blame_file(context, bo_model_resolve(context, &config.desc, tokenizer, &resolved), config_path);
-    if (status == BO_OK) status = check_claims(context, config_path, &resolved, weights_path);
-    if (status == BO_OK)
-        status = blame_file(context, bo_model_build(context, &config.desc, tokenizer, &model), config_path);
+    BO_TRY(read_config(context, from, &config));
+    bo_status status = config.custom ? find_custom(context, from, &config.desc.custom_mlp) : BO_OK;
+    if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer);
+    if (status == BO_OK) status = build(context, from, &config, tokenizer, &model);
     bo_config_free(&config);
-    if (status == BO_OK) status = read_tensors(context, model, config.family, weights_path);
+    if (status == BO_OK)
+        status = from->image ? bo_model_fill(context, model, config.family, from->image)
+                             : read_tensors(context, model, config.family, from->weights_path);
     if (status != BO_OK) {
         bo_model_destroy(model);
         bo_tokenizer_destroy(tokenizer);
@@ -355,15 +477,61 @@ static bo_status load(bo_context *context, const char *folder, const char *confi
     return BO_OK;
 }
 
+/* One file, or its bytes. */
+static bo_status load_image(bo_context *context, const bo_tensors *image, origin from, bo_model **out)
+{
+    from.image = image;
+    from.name = bo_tensors_path(image);
+    if (!bo_tensors_meta(image, CONFIG))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: is no whole model: its metadata have no \"config.json\"; a model is a folder, or one file "
+                       "that bo_model_save wrote",
+                       from.name);
+    char *where = bo_model_path(context, from.name, CONFIG);
+    from.config_path = where;
+    const bo_status status = where ? load(context, &from, out) : BO_MEMORY;
+    bo_free(where);
+    return status;
+}
+
+static bo_status load_folder(bo_context *context, const char *folder, origin from, bo_model **out)
+{
+    char *config = bo_model_path(context, folder, CONFIG),
+         *weights = bo_model_path(context, folder, "model.safetensors");
+    from.name = folder;
+    from.config_path = config;
+    from.weights_path = weights;
+    const bo_status status = config && weights ? load(context, &from, out) : BO_MEMORY;
+    bo_free(config);
+    bo_free(weights);
+    return status;
+}
+
 static bool holds(const char *folder, const char *name)
 {
     char path[4096];
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-bool bo_model_is_folder(const char *folder)
+static bool is_file(const char *path)
 {
-    return holds(folder, "config.json");
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+bool bo_model_is_whole(bo_context *context, const char *path)
+{
+    bo_tensors *image;
+    if (holds(path, CONFIG)) return true;
+    if (!is_file(path) || bo_tensors_open(context, path, &image) != BO_OK) return false;
+    const bool found = bo_tensors_meta(image, CONFIG) != NULL;
+    bo_tensors_close(image);
+    return found;
+}
+
+bool bo_model_exists(bo_context *context, const char *path)
+{
+    return bo_model_is_whole(context, path) || holds(path, "adapter_config.json");
 }
 
 /* The base with the adapter in it, as a model like any other. */
@@ -381,25 +549,38 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
     return status;
 }
 
-bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
-{
-    return bo_model_load_custom(context, folder, NULL, 0, out);
-}
-
-bo_status bo_model_load_custom(bo_context *context, const char *folder, const bo_custom_layer *layers, size_t count,
+bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers, size_t count,
                                bo_model **out)
 {
     BO_SPAN(context, "data", "load model");
+    const origin from = {.custom = layers, .custom_count = count};
+    bo_tensors *image;
     if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
     *out = NULL;
-    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");
-    if (!bo_model_is_folder(folder) && holds(folder, "adapter_config.json")) return load_merged(context, folder, out);
-    char *config = bo_model_path(context, folder, "config.json"),
-         *weights = bo_model_path(context, folder, "model.safetensors");
-    bo_status status =
-        config && weights ? load(context, folder, config, weights, &(custom_layers){layers, count}, out) : BO_MEMORY;
-    bo_free(config);
-    bo_free(weights);
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "model: no folder was named");
+    if (!holds(path, CONFIG) && holds(path, "adapter_config.json")) return load_merged(context, path, out);
+    if (!is_file(path)) return load_folder(context, path, from, out);
+    BO_TRY(bo_tensors_open(context, path, &image));
+    const bo_status status = load_image(context, image, from, out);
+    bo_tensors_close(image);
+    return status;
+}
+
+bo_status bo_model_load(bo_context *context, const char *path, bo_model **out)
+{
+    return bo_model_load_custom(context, path, NULL, 0, out);
+}
+
+bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out)
+{
+    BO_SPAN(context, "data", "load model");
+    bo_tensors *image;
+    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    *out = NULL;
+    if (!bytes) return bo_fail(context, BO_INVALID, "model: its bytes are NULL");
+    BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &image));
+    const bo_status status = load_image(context, image, (origin){0}, out);
+    bo_tensors_close(image);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* Weights and maps in model.safetensors. */
+/* Models as folders and files; weights and maps in model.safetensors. */
 #ifndef BO_MODEL_FILES_H
 #define BO_MODEL_FILES_H
 
@@ -7,8 +7,8 @@
 
 /* "folder/name", freed with bo_free. */
 char *bo_model_path(bo_context *context, const char *folder, const char *name);
-/* One with a config.json: a whole model. */
-bool bo_model_is_folder(const char *folder);
+/* A folder with a config.json, or one file with it: no adapter. */
+bool bo_model_is_whole(bo_context *context, const char *path);
 
 /* Puts the maps of a file in place. `used`: marks its tensors. */
 bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used);

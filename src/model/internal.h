@@ -66,6 +66,8 @@ bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_l
 void bo_model_keep_adapters(bo_model *model);
 void bo_model_drop_adapters(bo_model *model); /* of a merged model, or one without */
 void bo_adapter_destroy(bo_adapter *adapter); /* NULL is fine */
+/* Fills model->activations (probe.c). */
+bo_status bo_model_name_activations(bo_context *context, bo_model *model);
 /* Into graph->sides, where it has them. */
 bo_status bo_graph_write_sides(bo_context *context, const bo_model_graph *graph, size_t examples);
 

@@ -150,6 +150,7 @@ static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
 static bo_status check(bo_context *context, const bo_model *model, const bo_lanes_desc *desc)
 {
     if (!model || !desc) return bo_fail(context, BO_INVALID, "lanes: the %s is NULL", model ? "descriptor" : "model");
+    BO_TRY(bo_check_reserved(context, "bo_lanes_desc", desc->reserved));
     if (model->desc.task != BO_MODEL_TASK_LANGUAGE && model->desc.task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "lanes: a model whose task is %s has nothing to say token by token",
                        bo_model_task_name(model->desc.task));

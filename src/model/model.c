@@ -116,6 +116,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, 0, &model->attentions);
     if (status == BO_OK) describe_attentions(model);
     if (status == BO_OK) status = bo_mlp_maps_create(context, &model->desc, &model->mlp_maps);
+    if (status == BO_OK) status = bo_model_name_activations(context, model);
     if (status == BO_OK) status = bo_model_declare(context, model, NULL);
     if (status != BO_OK) {
         bo_model_destroy(model);
@@ -152,6 +153,7 @@ void bo_model_destroy(bo_model *model)
     bo_mlp_maps_destroy(model->mlp_maps, &model->desc);
     bo_labels_free(model->labels, model->desc.classes);
     bo_free(model->custom);
+    bo_free(model->activations);
     bo_tokenizer_destroy(model->owned);
     bo_free(model);
 }
@@ -253,15 +255,9 @@ size_t bo_model_weights(const bo_model *model)
     return bo_weights_count(model->weights);
 }
 
-bo_weight_info bo_model_weight(const bo_model *model, size_t index)
+const bo_weight *bo_model_weight(const bo_model *model, size_t index)
 {
-    bo_weight_info info = {0};
-    if (index >= bo_weights_count(model->weights)) return info;
-    const bo_weight *weight = bo_weights_at(model->weights, index);
-    info.name = weight->name;
-    info.rank = weight->rank;
-    memcpy(info.shape, weight->shape, weight->rank * sizeof *info.shape);
-    return info;
+    return index < bo_weights_count(model->weights) ? bo_weights_at(model->weights, index) : NULL;
 }
 
 bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out)

@@ -31,6 +31,8 @@ static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part) 
     return 2 * d->layers + (part == BO_MODEL_PART_END ? d->encoder_layers : 0);
 }
 
+typedef char bo_activation_name[48];
+
 /* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is that of
  * place i, with a seed of its own, or NULL where there is none; weights have memory. */
 struct bo_model {
@@ -41,8 +43,9 @@ struct bo_model {
     bo_tokenizer *owned; /* the same where bo_model_load made it, else NULL */
     bo_weights *weights;
     bo_attention **attentions;
-    bo_adapter *adapter;    /* NULL: there are none */
-    bo_features **mlp_maps; /* of random features, by place likewise; NULL: the MLP is another */
+    bo_adapter *adapter;             /* NULL: there are none */
+    bo_features **mlp_maps;          /* of random features, by place likewise; NULL: the MLP is another */
+    bo_activation_name *activations; /* bo_model_activations of them */
 };
 
 /* The descriptor checked and filled in, up to what bo_attention_create does; `attention` can be created from as it is, but

@@ -25,6 +25,7 @@ static size_t widen_hidden(const bo_model_desc *d, double share)
 bo_status bo_model_widen(bo_context *context, const bo_model_desc *d, size_t width, bo_model_desc *out)
 {
     size_t heads;
+    BO_TRY(bo_check_reserved(context, "bo_model_desc", d->reserved));
     if (!d->width || !width) REFUSE("width must be at least 1, found %zu and %zu", d->width, width);
     if (__builtin_mul_overflow(d->heads, width, &heads) || heads % d->width)
         REFUSE(

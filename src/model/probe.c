@@ -17,15 +17,23 @@ size_t bo_model_activations(const bo_model *model)
     return stream_length(model) + 1;
 }
 
-static void name_part(const bo_model *model, size_t part, bo_activation *out)
+bo_status bo_model_name_activations(bo_context *context, bo_model *model)
 {
-    if (part == 0)
-        snprintf(out->name, sizeof out->name, "embedding");
-    else if (part == stream_length(model))
-        snprintf(out->name, sizeof out->name, "logits");
-    else
-        snprintf(out->name, sizeof out->name, "layer %zu %s", (part - 1) / 2,
-                 part % 2 ? bo_mixer_name(model->desc.mixer) : "mlp");
+    const size_t length = stream_length(model);
+    bo_activation_name *names = bo_alloc(context, length + 1, sizeof *names, "the names of activations");
+    if (!names) return BO_MEMORY;
+    snprintf(names[0], sizeof *names, "embedding");
+    for (size_t i = 1; i < length; i++)
+        snprintf(names[i], sizeof *names, "layer %zu %s", (i - 1) / 2,
+                 i % 2 ? bo_mixer_name(model->desc.mixer) : "mlp");
+    snprintf(names[length], sizeof *names, "logits");
+    model->activations = names;
+    return BO_OK;
+}
+
+const char *bo_model_activation(const bo_model *model, size_t index)
+{
+    return index < bo_model_activations(model) ? model->activations[index] : NULL;
 }
 
 /* Mean |x - y|; y NULL: of x. */
@@ -78,7 +86,7 @@ static bo_status probing_run(bo_context *context, const probing *p, const int32_
     return bo_graph_run(context, g->graph, NULL);
 }
 
-static bo_status probing_read(bo_context *context, probing *p, bo_activation *out)
+static bo_status probing_read(bo_context *context, probing *p, double *sizes)
 {
     size_t length = stream_length(p->model), width = p->model->desc.width, vocab = p->model->desc.vocab;
     for (size_t part = 0; part < length; part++) {
@@ -86,26 +94,23 @@ static bo_status probing_read(bo_context *context, probing *p, bo_activation *ou
         p->now = p->before;
         p->before = before;
         BO_TRY(bo_graph_read(context, p->graph.graph, p->stream[part], p->now));
-        name_part(p->model, part, &out[part]);
-        out[part].size = mean_size(p->tokens * width, p->now, part ? p->before : NULL);
+        sizes[part] = mean_size(p->tokens * width, p->now, part ? p->before : NULL);
     }
     BO_TRY(bo_graph_read(context, p->graph.graph, p->graph.logits, p->now));
-    name_part(p->model, length, &out[length]);
-    out[length].size = mean_size(p->tokens * vocab, p->now, NULL);
+    sizes[length] = mean_size(p->tokens * vocab, p->now, NULL);
     return BO_OK;
 }
 
-bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
-                         bo_activation *out)
+bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count, double *sizes)
 {
     BO_TRY(bo_model_require_language(context, model, "probe"));
-    if (!tokens || !out) return bo_fail(context, BO_INVALID, "probe: the tokens or the place for sizes are NULL");
+    if (!tokens || !sizes) return bo_fail(context, BO_INVALID, "probe: the tokens or the place for sizes are NULL");
     if (count < 1 || count > model->desc.context)
         return bo_fail(context, BO_INVALID, "probe: %zu tokens, expected 1 to %zu", count, model->desc.context);
     probing p = {.model = model, .tokens = count};
     bo_status status = probing_make(context, &p);
     if (status == BO_OK) status = probing_run(context, &p, tokens);
-    if (status == BO_OK) status = probing_read(context, &p, out);
+    if (status == BO_OK) status = probing_read(context, &p, sizes);
     probing_free(&p);
     return status;
 }

@@ -5,25 +5,76 @@
 #include "../base/rng.h"
 #include "internal.h"
 
-enum { RECENT = 64 };
+enum { WINDOW = 64 };
 
-bo_status bo_sampler_check(bo_context *context, const bo_sampler *sampler)
+/* Invariants: `desc` has no zero left where zero meant a default; `recent` is a ring of the latest desc.window tokens, of which
+ * `remembered` were ever put into it. */
+struct bo_sampler {
+    bo_sampler_desc desc;
+    uint64_t drawn; /* random numbers */
+    uint64_t remembered;
+    int32_t *recent;
+};
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static bo_status resolve(bo_context *context, const bo_sampler_desc *desc, bo_sampler_desc *out)
 {
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "sampler: " __VA_ARGS__)
-    if (!sampler) REFUSE("it is NULL");
-    if (!isfinite(sampler->temperature) || sampler->temperature < 0)
-        REFUSE("temperature must be a positive number (0: 1), found %g", sampler->temperature);
-    if (!(sampler->top_p >= 0 && sampler->top_p <= 1))
-        REFUSE("top_p must be in (0, 1] (0: 1), found %g", sampler->top_p);
-    if (!isfinite(sampler->repetition_penalty) || sampler->repetition_penalty < 0)
-        REFUSE("repetition_penalty must be a positive number (0: 1), found %g", sampler->repetition_penalty);
+    *out = desc ? *desc : (bo_sampler_desc){0};
+    BO_TRY(bo_check_reserved(context, "bo_sampler_desc", out->reserved));
+    if (!isfinite(out->temperature) || out->temperature < 0)
+        REFUSE("temperature must be a positive number (0: 1), found %g", out->temperature);
+    if (!(out->top_p >= 0 && out->top_p <= 1)) REFUSE("top_p must be in (0, 1] (0: 1), found %g", out->top_p);
+    if (!isfinite(out->repetition_penalty) || out->repetition_penalty < 0)
+        REFUSE("repetition_penalty must be a positive number (0: 1), found %g", out->repetition_penalty);
+    if (out->temperature == 0) out->temperature = 1;
+    if (out->top_p == 0) out->top_p = 1;
+    if (out->repetition_penalty == 0) out->repetition_penalty = 1;
+    if (out->window == 0) out->window = WINDOW;
     return BO_OK;
 #undef REFUSE
 }
 
+bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo_sampler **out)
+{
+    bo_sampler_desc resolved;
+    if (!out) return bo_fail(context, BO_INVALID, "sampler: there is nowhere to put it: out is NULL");
+    *out = NULL;
+    BO_TRY(resolve(context, desc, &resolved));
+    bo_sampler *sampler = bo_alloc(context, 1, sizeof *sampler, "a sampler");
+    if (!sampler) return BO_MEMORY;
+    sampler->desc = resolved;
+    sampler->recent =
+        bo_alloc(context, resolved.window, sizeof *sampler->recent, "the tokens that a sampler remembers");
+    if (!sampler->recent) {
+        bo_sampler_destroy(sampler);
+        return BO_MEMORY;
+    }
+    *out = sampler;
+    return BO_OK;
+}
+
+void bo_sampler_destroy(bo_sampler *sampler)
+{
+    if (!sampler) return;
+    bo_free(sampler->recent);
+    bo_free(sampler);
+}
+
 void bo_sampler_remember(bo_sampler *sampler, int32_t id)
 {
-    sampler->recent[sampler->recent_count++ % RECENT] = id;
+    sampler->recent[sampler->remembered++ % sampler->desc.window] = id;
+}
+
+uint64_t bo_sampler_drawn(const bo_sampler *sampler)
+{
+    return sampler->drawn;
+}
+
+void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn)
+{
+    sampler->drawn = drawn;
 }
 
 /* ---- logits ------------------------------------------------------------------------------------------------------- */
@@ -31,8 +82,9 @@ void bo_sampler_remember(bo_sampler *sampler, int32_t id)
 /* Each recent token once (1909.05858). */
 static void penalize(const bo_sampler *sampler, float *logits, size_t vocab)
 {
-    float penalty = (float)sampler->repetition_penalty;
-    size_t count = sampler->recent_count < RECENT ? sampler->recent_count : RECENT;
+    const float penalty = (float)sampler->desc.repetition_penalty;
+    const uint64_t remembered = sampler->remembered;
+    const size_t count = remembered < sampler->desc.window ? (size_t)remembered : sampler->desc.window;
     for (size_t i = 0; i < count; i++) {
         int32_t id = sampler->recent[i];
         bool before = id < 0 || (size_t)id >= vocab;
@@ -107,7 +159,7 @@ static double total_weight(const float *logits, size_t vocab)
 
 static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_t best)
 {
-    bo_rng rng = bo_rng_make(sampler->seed, bo_rng_stream("sampler", 0));
+    bo_rng rng = bo_rng_make(sampler->desc.seed, bo_rng_stream("sampler", 0));
     rng.next = sampler->drawn;
     double left = bo_rng_uniform(&rng) * total_weight(logits, vocab);
     sampler->drawn = rng.next;
@@ -121,15 +173,15 @@ static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_
 
 static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
 {
-    if (sampler->repetition_penalty != 0 && sampler->repetition_penalty != 1) penalize(sampler, logits, vocab);
+    const bo_sampler_desc *d = &sampler->desc;
+    if (d->repetition_penalty != 1) penalize(sampler, logits, vocab);
     size_t best = find_largest(logits, vocab);
     if (best == vocab) return 0;
-    if (sampler->greedy || isinf(logits[best])) return best;
-    const double temperature = sampler->temperature != 0 ? sampler->temperature : 1, largest = (double)logits[best];
-    for (size_t i = 0; i < vocab; i++) logits[i] = (float)(((double)logits[i] - largest) / temperature);
-    if (sampler->top_k && sampler->top_k < vocab) keep_largest(logits, vocab, false, (double)sampler->top_k);
-    if (sampler->top_p > 0 && sampler->top_p < 1)
-        keep_largest(logits, vocab, true, sampler->top_p * total_weight(logits, vocab));
+    if (d->greedy || isinf(logits[best])) return best;
+    const double largest = (double)logits[best];
+    for (size_t i = 0; i < vocab; i++) logits[i] = (float)(((double)logits[i] - largest) / d->temperature);
+    if (d->top_k && d->top_k < vocab) keep_largest(logits, vocab, false, (double)d->top_k);
+    if (d->top_p < 1) keep_largest(logits, vocab, true, d->top_p * total_weight(logits, vocab));
     return draw(sampler, logits, vocab, best);
 }
 

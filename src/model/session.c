@@ -7,6 +7,7 @@
 #include "../base/trace.h"
 #include "../attention/attention.h"
 #include "../kernels/kernels.h"
+#include "../io/output.h"
 #include "../io/tensors.h"
 #include "internal.h"
 #include "session.h"
@@ -70,6 +71,7 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
 {
     BO_TRY(bo_model_require_language(context, model, "session"));
     bo_session_desc d = desc ? *desc : (bo_session_desc){0};
+    BO_TRY(bo_check_reserved(context, "bo_session_desc", d.reserved));
     if (!d.chunk) d.chunk = 256;
     if (!d.capacity) d.capacity = model->desc.context;
     if (d.chunk > BO_SESSION_CHUNK)
@@ -342,10 +344,8 @@ static size_t list_tensors(const bo_session *session, layer_name *names, bo_file
     return count;
 }
 
-bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path)
+static bo_status write_state(bo_context *context, const bo_session *session, bo_output *output)
 {
-    if (!session || session->broken)
-        return bo_fail(context, BO_INVALID, "session: %s", session ? "an earlier call failed half-way" : "it is NULL");
     char version[16], fingerprint[24], weights[24], tokens[24], capacity[24];
     size_t layers = session->model->desc.layers;
     uint64_t digest;
@@ -361,11 +361,36 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
     bo_file_tensor *tensors = bo_alloc(context, layers + 1, sizeof *tensors, "a session's states");
     bo_status status = BO_MEMORY;
     if (names && tensors)
-        status = bo_tensors_write(context, path, tensors, list_tensors(session, names, tensors), metas,
-                                  sizeof metas / sizeof *metas);
+        status = bo_tensors_write_output(context, output, tensors, list_tensors(session, names, tensors), metas,
+                                         sizeof metas / sizeof *metas);
     bo_free(names);
     bo_free(tensors);
     return status;
+}
+
+static bo_status check_whole(bo_context *context, const bo_session *session)
+{
+    if (session && !session->broken) return BO_OK;
+    return bo_fail(context, BO_INVALID, "session: %s", session ? "an earlier call failed half-way" : "it is NULL");
+}
+
+bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path)
+{
+    bo_output *output;
+    BO_TRY(check_whole(context, session));
+    BO_TRY(bo_output_open(context, path, &output));
+    return bo_output_finish(context, output, write_state(context, session, output));
+}
+
+bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size)
+{
+    bo_output *output;
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "session: a place for its bytes is NULL");
+    *bytes = NULL;
+    *size = 0;
+    BO_TRY(check_whole(context, session));
+    BO_TRY(bo_output_open_memory(context, bytes, size, &output));
+    return bo_output_finish(context, output, write_state(context, session, output));
 }
 
 /* ---- in ----------------------------------------------------------------------------------------------------------- */
@@ -503,11 +528,8 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
     return BO_OK;
 }
 
-bo_status bo_session_load(bo_context *context, bo_session *session, const char *path)
+static bo_status load_from(bo_context *context, bo_session *session, const bo_tensors *file)
 {
-    if (!session) return bo_fail(context, BO_INVALID, "session: it is NULL");
-    bo_tensors *file;
-    BO_TRY(bo_tensors_open(context, path, &file));
     char *memory = bo_alloc_raw(context, session->state_bytes, 1, "a session's state");
     void **states = bo_alloc(context, session->model->desc.layers, sizeof *states, "a session's states");
     bo_status status = memory && states ? load(context, file, session, memory, states) : BO_MEMORY;
@@ -521,17 +543,55 @@ bo_status bo_session_load(bo_context *context, bo_session *session, const char *
     }
     bo_free(memory);
     bo_free(states);
+    return status;
+}
+
+/* A file, or (path NULL) its bytes. */
+static bo_status open_state(bo_context *context, const char *path, const void *bytes, size_t size, bo_tensors **out)
+{
+    if (path) return bo_tensors_open(context, path, out);
+    if (!bytes) return bo_fail(context, BO_INVALID, "session: there are no bytes to load: they are NULL");
+    return bo_tensors_open_memory(context, "memory", bytes, size, out);
+}
+
+static bo_status load_state(bo_context *context, bo_session *session, const char *path, const void *bytes, size_t size)
+{
+    if (!session) return bo_fail(context, BO_INVALID, "session: it is NULL");
+    bo_tensors *file;
+    BO_TRY(open_state(context, path, bytes, size, &file));
+    const bo_status status = load_from(context, session, file);
     bo_tensors_close(file);
+    return status;
+}
+
+bo_status bo_session_load(bo_context *context, bo_session *session, const char *path)
+{
+    return load_state(context, session, path ? path : "", NULL, 0);
+}
+
+bo_status bo_session_load_memory(bo_context *context, bo_session *session, const void *bytes, size_t size)
+{
+    return load_state(context, session, NULL, bytes, size);
+}
+
+static bo_status peek(bo_context *context, const char *path, const void *bytes, size_t size, uint64_t *tokens)
+{
+    bo_tensors *file;
+    header head = {0};
+    *tokens = 0;
+    BO_TRY(open_state(context, path, bytes, size, &file));
+    const bo_status status = read_header(context, file, &head);
+    bo_tensors_close(file);
+    if (status == BO_OK) *tokens = head.tokens;
     return status;
 }
 
 bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens)
 {
-    bo_tensors *file;
-    header head = {0};
-    BO_TRY(bo_tensors_open(context, path, &file));
-    bo_status status = read_header(context, file, &head);
-    bo_tensors_close(file);
-    if (status == BO_OK) *tokens = head.tokens;
-    return status;
+    return peek(context, path ? path : "", NULL, 0, tokens);
+}
+
+bo_status bo_session_peek_memory(bo_context *context, const void *bytes, size_t size, uint64_t *tokens)
+{
+    return peek(context, NULL, bytes, size, tokens);
 }

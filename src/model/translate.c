@@ -283,6 +283,7 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
         return bo_fail(context, BO_INVALID, "translate: the model's task is %s", bo_model_task_name(model->desc.task));
     if (!model->tokenizer) return bo_fail(context, BO_INVALID, "translate: the model has no tokenizer");
     *out = desc ? *desc : (bo_translate_desc){0};
+    BO_TRY(bo_check_reserved(context, "bo_translate_desc", out->reserved));
     if (!out->beam) out->beam = 1;
     if (!(out->penalty <= 100))
         return bo_fail(context, BO_INVALID, "translate: penalty should be at most 100, found %g", out->penalty);
@@ -297,21 +298,22 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
 
 int32_t bo_translate_end(const bo_model *model)
 {
-    bo_texts_desc wanted;
-    bo_model_texts(model, true, &wanted);
+    bo_texts_desc wanted = {0};
+    bo_model_preset_texts(model, true, &wanted);
     return (int32_t)wanted.end - 1;
 }
 
 bo_status bo_translate_check(bo_context *context, const bo_model *model, const bo_texts *texts, size_t example,
                              size_t side)
 {
-    const bo_text_view text = bo_texts_get(texts, example, side);
+    const bo_text_view text = bo_text_at(texts, example, side);
     const size_t vocab = model->desc.vocab, most = model->desc.context + 1;
     const char *path;
     const size_t line = bo_texts_line(texts, example, &path);
     if (!text.count || text.ids[text.count - 1] != bo_translate_end(model))
         return bo_fail(context, BO_INVALID,
-                       "%s, line %zu: the text does not end as the model's do: bo_model_texts says how", path, line);
+                       "%s, line %zu: the text does not end as the model's do: bo_model_preset_texts says how", path,
+                       line);
     if (text.count > most)
         return bo_fail(context, BO_INVALID, "%s, line %zu: expected at most %zu tokens, the model's context, found %zu",
                        path, line, most - 1, text.count - 1);
@@ -408,7 +410,7 @@ static bo_status translate_all(bo_context *context, batch *b, const bo_texts *te
 {
     for (size_t i = 0; i < count; i++) {
         BO_TRY(bo_translate_check(context, b->model, texts, first + i, 0));
-        b->entries[i] = (entry){i, bo_texts_get(texts, first + i, 0)};
+        b->entries[i] = (entry){i, bo_text_at(texts, first + i, 0)};
     }
     qsort(b->entries, count, sizeof *b->entries, longer_first);
     BO_TRY(make_lanes(context, b, count));

@@ -17,6 +17,7 @@ uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
 {
     const size_t parts = desc->parts ? desc->parts : 1;
+    BO_TRY(bo_check_reserved(context, "bo_batches_desc", desc->reserved));
     if (!desc->corpus || desc->context == 0 || desc->batch == 0)
         return bo_fail(context, BO_INVALID,
                        "batches need a corpus, a context and sequences: %zu x %zu tokens asked for", desc->batch,

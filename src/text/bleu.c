@@ -264,6 +264,7 @@ bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const char *h
                       const char *reference, size_t reference_bytes, bool tokenize)
 {
     bo_comparison comparison = {0};
+    BO_TRY(bo_check_reserved(context, "bo_bleu_counts", counts->reserved));
     bo_status status = compare(context, &comparison, (const char *const[2]){hypothesis, reference},
                                (const size_t[2]){bytes, reference_bytes}, tokenize);
     if (status == BO_OK) count_all(&comparison, counts);
@@ -277,7 +278,7 @@ bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const char *h
     return status;
 }
 
-bo_bleu bo_bleu_of(const bo_bleu_counts *counts)
+void bo_bleu_score(const bo_bleu_counts *counts, bo_bleu *out)
 {
     const double c = (double)counts->length, r = (double)counts->reference_length;
     bo_bleu bleu = {.length = counts->length, .reference_length = counts->reference_length};
@@ -289,5 +290,5 @@ bo_bleu bo_bleu_of(const bo_bleu_counts *counts)
     }
     bleu.brevity_penalty = c >= r ? 1 : c > 0 ? exp(1 - r / c) : 0;
     bleu.score = 100 * bleu.brevity_penalty * exp(logs / ORDERS); /* exp(-inf) is 0 */
-    return bleu;
+    *out = bleu;
 }

@@ -344,7 +344,8 @@ static bo_status cut(bo_context *context, bo_corpus *corpus, const bo_corpus_des
     if (first >= last)
         return bo_fail(context, BO_INVALID,
                        "%s%s: %llu tokens in all, and none is left from the fraction %g on for %g of them",
-                       desc->paths[0], desc->path_count > 1 ? ", …" : "", (unsigned long long)all, skip, take);
+                       corpus->documents.paths[0], corpus->documents.file_count > 1 ? ", …" : "",
+                       (unsigned long long)all, skip, take);
     corpus->first = first;
     corpus->tokens = last - first;
     return BO_OK;
@@ -352,7 +353,7 @@ static bo_status cut(bo_context *context, bo_corpus *corpus, const bo_corpus_des
 
 static bo_status open_corpus(bo_context *context, const bo_corpus_desc *desc, bo_corpus *corpus)
 {
-    BO_TRY(bo_documents_open(context, desc->paths, desc->path_count, desc->field, desc->separator, &corpus->documents));
+    BO_TRY(bo_documents_open(context, desc, &corpus->documents));
     BO_TRY(number_tokens(context, corpus));
     BO_TRY(cut(context, corpus, desc));
     corpus->bytes = count_bytes(corpus);
@@ -373,6 +374,7 @@ bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_cor
     if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
     *out = NULL;
     if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer");
+    BO_TRY(bo_check_reserved(context, "bo_corpus_desc", desc->reserved));
     bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
     if (!corpus) return BO_MEMORY;
     corpus->tokenizer = desc->tokenizer;

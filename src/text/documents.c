@@ -124,19 +124,21 @@ static bo_status read_text(bo_context *context, bo_documents *documents, size_t 
     return bo_documents_add(context, documents, file, at, (size_t)(end - at));
 }
 
-static bo_status open_file(bo_context *context, bo_documents *documents, size_t file, const char *path,
-                           const char *field, const char *separator)
+static bo_status open_file(bo_context *context, const bo_corpus_desc *desc, size_t file, bo_documents *documents)
 {
+    const char *path = desc->memory ? "memory" : desc->paths[file];
     documents->paths[file] = bo_strdup(context, path);
     if (!documents->paths[file]) return BO_MEMORY;
-    BO_TRY(bo_mapping_open(context, path, &documents->mappings[file]));
-    if (!is_json_lines(path)) return read_text(context, documents, file, separator);
-    BO_TRY(bo_json_lines_read(context, documents, file, field ? field : "text"));
+    BO_TRY(desc->memory ? bo_mapping_copy(context, desc->memory, desc->memory_bytes, &documents->mappings[file])
+                        : bo_mapping_open(context, path, &documents->mappings[file]));
+    if (!(desc->memory ? desc->memory_lines : is_json_lines(path)))
+        return read_text(context, documents, file, desc->separator);
+    BO_TRY(bo_json_lines_read(context, documents, file, desc->field ? desc->field : "text"));
     bo_mapping_close(&documents->mappings[file]);
     return BO_OK;
 }
 
-static bo_status no_text(bo_context *context, const char *const *paths, size_t path_count)
+static bo_status no_text(bo_context *context, char *const *paths, size_t path_count)
 {
     if (path_count == 1) return bo_fail(context, BO_INVALID, "%s: holds no text", paths[0]);
     char names[512] = "";
@@ -148,26 +150,26 @@ static bo_status no_text(bo_context *context, const char *const *paths, size_t p
     return bo_fail(context, BO_INVALID, "none of the %zu files holds text: %s", path_count, names);
 }
 
-static bo_status open_all(bo_context *context, const char *const *paths, size_t path_count, const char *field,
-                          const char *separator, bo_documents *out)
+static bo_status open_all(bo_context *context, const bo_corpus_desc *desc, bo_documents *out)
 {
-    out->paths = bo_alloc(context, path_count, sizeof *out->paths, "the list of files");
-    out->mappings = bo_alloc(context, path_count, sizeof *out->mappings, "the list of files");
-    out->unescaped = bo_alloc(context, path_count, sizeof *out->unescaped, "the list of files");
+    const size_t count = desc->memory ? 1 : desc->path_count;
+    out->paths = bo_alloc(context, count, sizeof *out->paths, "the list of files");
+    out->mappings = bo_alloc(context, count, sizeof *out->mappings, "the list of files");
+    out->unescaped = bo_alloc(context, count, sizeof *out->unescaped, "the list of files");
     if (!out->paths || !out->mappings || !out->unescaped) return BO_MEMORY;
-    out->file_count = path_count;
-    for (size_t i = 0; i < path_count; ++i)
-        if (!paths[i]) return bo_fail(context, BO_INVALID, "file %zu of text has no name: it is NULL", i);
-    for (size_t i = 0; i < path_count; ++i) BO_TRY(open_file(context, out, i, paths[i], field, separator));
-    return out->count > 0 ? BO_OK : no_text(context, paths, path_count);
+    out->file_count = count;
+    for (size_t i = 0; i < count && !desc->memory; ++i)
+        if (!desc->paths[i]) return bo_fail(context, BO_INVALID, "file %zu of text has no name: it is NULL", i);
+    for (size_t i = 0; i < count; ++i) BO_TRY(open_file(context, desc, i, out));
+    return out->count > 0 ? BO_OK : no_text(context, out->paths, count);
 }
 
-bo_status bo_documents_open(bo_context *context, const char *const *paths, size_t path_count, const char *field,
-                            const char *separator, bo_documents *out)
+bo_status bo_documents_open(bo_context *context, const bo_corpus_desc *desc, bo_documents *out)
 {
     *out = (bo_documents){0};
-    if (!paths || path_count == 0) return bo_fail(context, BO_INVALID, "no file of text was named");
-    bo_status status = open_all(context, paths, path_count, field, separator, out);
+    if (!desc->memory && (!desc->paths || desc->path_count == 0))
+        return bo_fail(context, BO_INVALID, "no file of text was named");
+    bo_status status = open_all(context, desc, out);
     if (status != BO_OK) bo_documents_close(out);
     return status;
 }

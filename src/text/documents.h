@@ -3,6 +3,7 @@
 #define BO_TEXT_DOCUMENTS_H
 
 #include "../io/mapping.h"
+#include <bochner/text.h>
 
 typedef struct bo_document {
     const char *text; /* in its file's mapping or in `unescaped`; not terminated */
@@ -20,9 +21,8 @@ typedef struct bo_documents {
     uint64_t bytes; /* of all documents */
 } bo_documents;
 
-/* field: NULL is "text"; separator: NULL: a file is a document. BO_INVALID when there is no text at all. */
-bo_status bo_documents_open(bo_context *context, const char *const *paths, size_t path_count, const char *field,
-                            const char *separator, bo_documents *out);
+/* Of the descriptor: paths or memory, field and separator. BO_INVALID when there is no text at all. */
+bo_status bo_documents_open(bo_context *context, const bo_corpus_desc *desc, bo_documents *out);
 void bo_documents_close(bo_documents *documents);
 
 /* An empty document is left out. */

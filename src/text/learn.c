@@ -526,6 +526,7 @@ static bo_status train(bo_context *context, const bo_tokenizer_desc *desc, const
     bo_learned learned = {.special = desc->special ? desc->special : usual,
                           .special_count = desc->special ? desc->special_count : 1,
                           .pattern = desc->pattern && *desc->pattern ? desc->pattern : NULL};
+    BO_TRY(bo_check_reserved(context, "bo_tokenizer_desc", desc->reserved));
     BO_TRY(check(context, desc, &learned));
     int32_t(*merges)[2] = bo_alloc(context, desc->vocab, sizeof *merges, "merges");
     if (!merges) return BO_MEMORY;
@@ -552,7 +553,7 @@ bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc,
     BO_SPAN(context, "text", "learn tokenizer");
     bo_documents documents;
     BO_TRY(check_arguments(context, desc, out));
-    BO_TRY(bo_documents_open(context, paths, path_count, NULL, NULL, &documents));
+    BO_TRY(bo_documents_open(context, &(bo_corpus_desc){.paths = paths, .path_count = path_count}, &documents));
     bo_status status = train(context, desc, &documents, out);
     bo_documents_close(&documents);
     return status;

@@ -268,16 +268,6 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
     return BO_OK;
 }
 
-/* A copy of lines in memory, as if they had been a file. */
-static bo_status copy_memory(bo_context *context, const bo_texts_desc *desc, bo_mapping *out)
-{
-    char *copy = bo_alloc_raw(context, desc->memory_bytes + 1, 1, "lines");
-    if (!copy) return BO_MEMORY;
-    memcpy(copy, desc->memory, desc->memory_bytes);
-    *out = (bo_mapping){.data = copy, .memory = copy, .size = desc->memory_bytes};
-    return BO_OK;
-}
-
 static bo_status open_files(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
 {
     const size_t count = desc->memory ? 1 : desc->path_count;
@@ -292,7 +282,7 @@ static bo_status open_files(bo_context *context, const bo_texts_desc *desc, bo_l
         if (!path) return bo_fail(context, BO_INVALID, "file %zu of texts has no name: it is NULL", i);
         lines->paths[i] = bo_strdup(context, strcmp(path, "-") == 0 ? "standard input" : path);
         if (!lines->paths[i]) return BO_MEMORY;
-        BO_TRY(desc->memory ? copy_memory(context, desc, &lines->mappings[i])
+        BO_TRY(desc->memory ? bo_mapping_copy(context, desc->memory, desc->memory_bytes, &lines->mappings[i])
                             : bo_mapping_read(context, path, &lines->mappings[i]));
         BO_TRY(bo_lines_read(context, lines, i, desc->kind, desc->labels != NULL));
     }
@@ -347,6 +337,7 @@ static bo_status open_lines(bo_context *context, const bo_texts_desc *desc, bo_l
 bo_status bo_lines_open(bo_context *context, const bo_texts_desc *desc, bo_lines *out)
 {
     *out = (bo_lines){0};
+    BO_TRY(bo_check_reserved(context, "bo_texts_desc", desc->reserved));
     if ((unsigned)desc->kind >= BO_TEXTS_KIND_COUNT)
         return bo_fail(context, BO_INVALID, "texts of kind %d: there are 0 to %d", (int)desc->kind,
                        BO_TEXTS_KIND_COUNT - 1);

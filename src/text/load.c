@@ -9,6 +9,7 @@
 #include "buffer.h"
 #include "load.h"
 #include "../io/mapping.h"
+#include "../io/tensors.h"
 #include "unicode.h"
 
 enum { MOST_DEPTH = 32, MOST_BYTES = 1 << 28, PATH_BYTES = 4096 };
@@ -610,6 +611,33 @@ static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenize
     return bo_tokenizer_create(context, out);
 }
 
+/* One file that holds a whole model (bo_model_save). */
+static bo_status load_image(bo_context *context, const char *path, bo_tokenizer **out)
+{
+    bo_tensors *image;
+    BO_TRY(bo_tensors_open(context, path, &image));
+    const char *text = bo_tensors_meta(image, "tokenizer.json");
+    const bo_status status = text ? bo_tokenizer_parse(context, path, text, strlen(text), out)
+                                  : bo_fail(context, BO_FORMAT, "%s: its metadata have no \"tokenizer.json\"", path);
+    bo_tensors_close(image);
+    return status;
+}
+
+static bool is_image(const char *path)
+{
+    static const char ending[] = ".safetensors";
+    const size_t length = strlen(path);
+    return length >= sizeof ending - 1 && strcmp(path + length - (sizeof ending - 1), ending) == 0;
+}
+
+bo_status bo_tokenizer_load_memory(bo_context *context, const void *bytes, size_t size, bo_tokenizer **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
+    *out = NULL;
+    if (!bytes) return bo_fail(context, BO_INVALID, "a tokenizer: its bytes are NULL");
+    return bo_tokenizer_parse(context, "memory", bytes, size, out);
+}
+
 bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out)
 {
     BO_SPAN(context, "data", "load tokenizer");
@@ -618,7 +646,8 @@ bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer 
     if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
     *out = NULL;
     if (!path || !*path) return bo_fail(context, BO_INVALID, "no tokenizer was named");
-    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) return load_file(context, path, out);
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+        return (is_image(path) ? load_image : load_file)(context, path, out);
     if (!join_path(inside, path, "tokenizer.json")) return bo_fail(context, BO_INVALID, "%s: is too long a path", path);
     if (access(inside, F_OK) != 0) return load_bytes(context, path, out);
     BO_TRY(load_file(context, inside, out));

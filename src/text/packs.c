@@ -59,7 +59,7 @@ static bo_open_pack *open_pack(bo_packs *packs)
 {
     if (packs->open_count == MOST_OPEN) close_pack(packs, fullest(packs, (const size_t[2]){0, 0}));
     bo_open_pack *pack = &packs->open[packs->open_count++];
-    *pack = (bo_open_pack){.number = packs->packs++, .room = {packs->desc.rows[0], packs->desc.rows[1]}};
+    *pack = (bo_open_pack){.number = packs->packs++, .room = {packs->desc.rows, packs->desc.target_rows}};
     return pack;
 }
 
@@ -109,12 +109,12 @@ static void lay_out(bo_packs *packs, uint64_t epoch)
 static bo_status measure(bo_context *context, bo_packs *packs)
 {
     const bo_texts *texts = packs->desc.texts;
-    const size_t *rows = packs->desc.rows;
-    const bool pair = bo_texts_kind_of(texts) == BO_TEXTS_PAIR;
+    const size_t rows[2] = {packs->desc.rows, packs->desc.target_rows};
+    const bool pair = bo_texts_get_kind(texts) == BO_TEXTS_PAIR;
     for (size_t i = 0; i < packs->count; ++i) {
         size_t *need = packs->need[i];
         for (size_t side = 0; side < bo_texts_sides(texts); ++side)
-            need[pair ? side : 0] += bo_texts_get(texts, i, side).count;
+            need[pair ? side : 0] += bo_text_at(texts, i, side).count;
         if (need[0] <= rows[0] && need[1] <= rows[1]) continue;
         const char *path;
         const size_t line = bo_texts_line(texts, i, &path), side = need[0] > rows[0] ? 0 : 1;
@@ -139,13 +139,14 @@ static bo_status allocate(bo_context *context, bo_packs *packs)
 static bo_status check(bo_context *context, const bo_packs_desc *desc)
 {
     if (!desc || !desc->texts) return bo_fail(context, BO_INVALID, "packs need texts");
-    const bool pair = bo_texts_kind_of(desc->texts) == BO_TEXTS_PAIR;
-    if (desc->rows[0] == 0 || (desc->rows[1] == 0) == pair || desc->most == 0 || desc->batch == 0)
+    BO_TRY(bo_check_reserved(context, "bo_packs_desc", desc->reserved));
+    const bool pair = bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
+    if (desc->rows == 0 || (desc->target_rows == 0) == pair || desc->most == 0 || desc->batch == 0)
         return bo_fail(
             context, BO_INVALID,
             "packs of %zu and %zu rows, at most %zu examples, %zu a step: expected 1 or more each (and rows of "
             "targets for pairs alone)",
-            desc->rows[0], desc->rows[1], desc->most, desc->batch);
+            desc->rows, desc->target_rows, desc->most, desc->batch);
     return BO_OK;
 }
 
@@ -170,7 +171,7 @@ static double first_fill(const bo_packs *packs)
 {
     double tokens = 0;
     for (size_t i = 0; i < packs->count; ++i) tokens += (double)(packs->need[i][0] + packs->need[i][1]);
-    return tokens / ((double)packs->packs * (double)(packs->desc.rows[0] + packs->desc.rows[1]));
+    return tokens / ((double)packs->packs * (double)(packs->desc.rows + packs->desc.target_rows));
 }
 
 bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out)
@@ -213,7 +214,7 @@ size_t bo_packs_per_epoch(const bo_packs *packs)
     return (size_t)packs->firsts[1];
 }
 
-double bo_packs_fill(const bo_packs *packs)
+double bo_packs_occupancy(const bo_packs *packs)
 {
     return packs->fill;
 }
@@ -256,7 +257,7 @@ enum { REST = 64 }; /* tokens of a sequence of the rest, where there is room for
 
 static bool is_pair(const bo_texts *texts)
 {
-    return bo_texts_kind_of(texts) == BO_TEXTS_PAIR;
+    return bo_texts_get_kind(texts) == BO_TEXTS_PAIR;
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------------------- */
@@ -383,7 +384,7 @@ static bo_status check_fit(bo_context *context, const bo_text_pack *packed, cons
     const bool pair = is_pair(texts);
     for (size_t i = 0; i < count; ++i)
         for (size_t side = 0; side < bo_texts_sides(texts); ++side)
-            need[pair && side == 0] += bo_texts_get(texts, examples[i], side).count;
+            need[pair && side == 0] += bo_text_at(texts, examples[i], side).count;
     if (count <= packed->most && need[0] <= packed->stream.rows && need[1] <= packed->source.rows) return BO_OK;
     return bo_fail(context, BO_INVALID,
                    "a pack for %zu examples in %zu rows (sources: %zu) cannot hold %zu of %zu tokens (sources: %zu)",
@@ -406,11 +407,11 @@ bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_
         const size_t example = examples[i];
         packed->labels[i] = bo_texts_label(texts, example);
         if (is_pair(texts)) {
-            add_text(&source, bo_texts_get(texts, example, 0));
-            add_target(packed, &stream, bo_texts_get(texts, example, 1));
+            add_text(&source, bo_text_at(texts, example, 0));
+            add_target(packed, &stream, bo_text_at(texts, example, 1));
         } else {
             for (size_t side = 0; side < bo_texts_sides(texts); ++side)
-                add_text(&stream, bo_texts_get(texts, example, side));
+                add_text(&stream, bo_text_at(texts, example, side));
         }
     }
     for (size_t i = count; i < packed->most; ++i) packed->labels[i] = -1;

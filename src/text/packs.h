@@ -7,6 +7,14 @@
 #include "../base/base.h"
 #include <bochner/texts.h>
 
+/* One text of an example. */
+static inline bo_text_view bo_text_at(const bo_texts *texts, size_t example, size_t side)
+{
+    bo_text_view text;
+    text.ids = bo_texts_ids(texts, example, side, &text.count);
+    return text;
+}
+
 /* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, those from `texts` on are of the rest. */
 typedef struct bo_packed_stream {
     size_t rows;
@@ -28,7 +36,7 @@ typedef struct bo_text_pack {
     int32_t begin;
 } bo_text_pack;
 
-/* rows as in bo_packs_desc; begin: of targets. It holds no example at first. */
+/* rows: rows and target_rows of bo_packs_desc; begin: of targets. It holds no example at first. */
 bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most,
                               int32_t begin, bo_text_pack **out);
 void bo_text_pack_destroy(bo_text_pack *packed); /* NULL is fine */

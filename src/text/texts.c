@@ -246,7 +246,7 @@ void bo_texts_close(bo_texts *texts)
 
 /* ---- questions ------------------------------------------------------------------------------------------------------ */
 
-bo_texts_kind bo_texts_kind_of(const bo_texts *texts)
+bo_texts_kind bo_texts_get_kind(const bo_texts *texts)
 {
     return texts->kind;
 }
@@ -281,7 +281,7 @@ size_t bo_texts_classes(const bo_texts *texts)
     return texts->lines.classes.count;
 }
 
-const char *const *bo_texts_labels(const bo_texts *texts)
+const char *const *bo_texts_class_names(const bo_texts *texts)
 {
     return texts->labels;
 }
@@ -300,10 +300,11 @@ uint64_t bo_texts_fingerprint(const bo_texts *texts)
     return hash;
 }
 
-bo_text_view bo_texts_get(const bo_texts *texts, size_t example, size_t side)
+const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, size_t *count)
 {
     const size_t t = example * texts->lines.sides + side;
-    return (bo_text_view){texts->ids.items + texts->starts[t], texts->starts[t + 1] - texts->starts[t]};
+    *count = texts->starts[t + 1] - texts->starts[t];
+    return texts->ids.items + texts->starts[t];
 }
 
 int32_t bo_texts_label(const bo_texts *texts, size_t example)

@@ -127,6 +127,7 @@ bo_status bo_ids_reserve(bo_context *context, bo_ids *ids, size_t more)
 
 void bo_ids_free(bo_ids *ids)
 {
+    if (!ids) return;
     bo_free(ids->items);
     *ids = (bo_ids){0};
 }
@@ -206,13 +207,45 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
+/* The tokenizer.json, terminated: as it was loaded, or written. */
+static bo_status spell_out(bo_context *context, const bo_tokenizer *tokenizer, char **out, size_t *size)
+{
+    if (!tokenizer->source) {
+        const bo_learned bytes = {.byte_order = true, .pattern = ""};
+        bo_json_text text;
+        const bo_status status = bo_tokenizer_write(context, &bytes, &text);
+        if (status == BO_OK)
+            *out = text.bytes, *size = text.length;
+        else
+            bo_free(text.bytes);
+        return status;
+    }
+    char *copy = bo_alloc_raw(context, tokenizer->source_bytes + 1, 1, "a tokenizer");
+    if (!copy) return BO_MEMORY;
+    memcpy(copy, tokenizer->source, tokenizer->source_bytes);
+    copy[tokenizer->source_bytes] = 0;
+    *out = copy, *size = tokenizer->source_bytes;
+    return BO_OK;
+}
+
+bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *tokenizer, void **bytes, size_t *size)
+{
+    char *text = NULL;
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "a tokenizer: a place for its bytes is NULL");
+    *bytes = NULL;
+    *size = 0;
+    if (!tokenizer) return bo_fail(context, BO_INVALID, "a tokenizer: it is NULL");
+    BO_TRY(spell_out(context, tokenizer, &text, size));
+    *bytes = text;
+    return BO_OK;
+}
+
 bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path)
 {
-    if (tokenizer->source) return bo_file_save(context, path, tokenizer->source, tokenizer->source_bytes);
-    const bo_learned bytes = {.byte_order = true, .pattern = ""};
-    bo_json_text text;
-    bo_status status = bo_tokenizer_write(context, &bytes, &text);
-    if (status == BO_OK) status = bo_file_save(context, path, text.bytes, text.length);
-    bo_free(text.bytes);
+    void *bytes;
+    size_t size;
+    BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &bytes, &size));
+    const bo_status status = bo_file_save(context, path, bytes, size);
+    bo_free(bytes);
     return status;
 }

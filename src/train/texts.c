@@ -36,8 +36,8 @@ static const bo_model *model_of(const bo_train_task *task)
 /* Rows that an example takes of the stream that `side` is laid into. */
 static size_t rows_of(const bo_texts *texts, bool translates, size_t example, size_t side)
 {
-    size_t rows = bo_texts_get(texts, example, side).count;
-    if (!translates && bo_texts_sides(texts) == 2) rows += bo_texts_get(texts, example, 1).count;
+    size_t rows = bo_text_at(texts, example, side).count;
+    if (!translates && bo_texts_sides(texts) == 2) rows += bo_text_at(texts, example, 1).count;
     return rows;
 }
 
@@ -100,7 +100,7 @@ static void size_packs(texts_task *own)
 
 static bo_status check_labels(bo_context *context, const bo_texts *texts, const bo_texts_desc *wanted)
 {
-    const char *const *labels = bo_texts_labels(texts);
+    const char *const *labels = bo_texts_class_names(texts);
     if (!labels || bo_texts_classes(texts) != wanted->classes)
         return bo_fail(context, BO_INVALID, "texts: expected the %zu classes of the model, found %zu", wanted->classes,
                        labels ? bo_texts_classes(texts) : 0);
@@ -115,7 +115,7 @@ static bo_status check_lengths(bo_context *context, const bo_texts *texts, size_
 {
     for (size_t side = 0; longest && side < bo_texts_sides(texts); side++)
         for (size_t i = 0; bo_texts_longest(texts, side) > longest && i < bo_texts_count(texts); i++) {
-            const size_t tokens = bo_texts_get(texts, i, side).count;
+            const size_t tokens = bo_text_at(texts, i, side).count;
             const char *path;
             const size_t line = bo_texts_line(texts, i, &path);
             if (tokens > longest)
@@ -129,10 +129,10 @@ static bo_status check_lengths(bo_context *context, const bo_texts *texts, size_
 static bo_status check_texts(bo_context *context, const bo_model *model, const bo_texts *texts)
 {
     bo_texts_desc wanted = {0};
-    bo_model_texts(model, false, &wanted);
-    if (bo_texts_kind_of(texts) != wanted.kind)
+    bo_model_preset_texts(model, false, &wanted);
+    if (bo_texts_get_kind(texts) != wanted.kind)
         return bo_fail(context, BO_INVALID, "texts: a model whose task is to %s learns from texts of kind %d, found %d",
-                       bo_model_task_name(model->desc.task), (int)wanted.kind, (int)bo_texts_kind_of(texts));
+                       bo_model_task_name(model->desc.task), (int)wanted.kind, (int)bo_texts_get_kind(texts));
     if (model->desc.task != BO_MODEL_TASK_TRANSLATE) BO_TRY(check_labels(context, texts, &wanted));
     return check_lengths(context, texts, wanted.longest ? wanted.longest + (wanted.end > 0) : 0);
 }
@@ -170,13 +170,14 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
 {
     const bo_trainer_desc *desc = own->task.desc;
     const bo_packs_desc packs = {.texts = desc->texts,
-                                 .rows = {own->rows[0], own->rows[1]},
+                                 .rows = own->rows[0],
+                                 .target_rows = own->rows[1],
                                  .most = own->most,
                                  .batch = desc->batch,
                                  .seed = desc->seed};
     const size_t rows[2] = {micro_batch * own->rows[0], micro_batch * own->rows[1]};
     bo_texts_desc wanted = {0};
-    bo_model_texts(desc->model, false, &wanted);
+    bo_model_preset_texts(desc->model, false, &wanted);
     BO_TRY(bo_packs_create(context, &packs, &own->packs));
     own->examples = bo_alloc(context, micro_batch * own->most, sizeof *own->examples, "a batch");
     if (!own->examples) return BO_MEMORY;
@@ -241,7 +242,7 @@ static double weight_of(const texts_task *own, const size_t *examples, size_t co
 {
     double weight = 0;
     for (size_t i = 0; own->translates && i < count; i++)
-        weight += (double)bo_texts_get(own->task.desc->texts, examples[i], 1).count;
+        weight += (double)bo_text_at(own->task.desc->texts, examples[i], 1).count;
     return own->translates ? weight : (double)count;
 }
 
@@ -294,11 +295,10 @@ static bo_status evaluate_labels(bo_context *context, const bo_trainer_desc *des
                                  bo_training_score *out)
 {
     bo_classification found;
-    BO_TRY(bo_model_evaluate_labels(context, desc->model, desc->held_out_texts, most, &found));
+    BO_TRY(bo_model_evaluate_labels(context, desc->model, desc->held_out_texts, most, &found, NULL));
     out->loss = found.loss;
     out->metric = found.accuracy;
     out->count = found.examples;
-    bo_classification_free(&found);
     return BO_OK;
 }
 
@@ -329,7 +329,7 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainin
     out->batch = task->desc->batch;
     out->items_of_epoch = bo_packs_per_epoch(own->packs);
     out->item_tokens = main_rows(own);
-    out->fill = bo_packs_fill(own->packs);
+    out->fill = bo_packs_occupancy(own->packs);
     return BO_OK;
 }
 
@@ -399,7 +399,7 @@ bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_tr
                                 .files = bo_train_model_files(desc->model),
                                 .evaluates = desc->held_out_texts != NULL};
     own->translates =
-        desc->model->desc.task == BO_MODEL_TASK_TRANSLATE && bo_texts_kind_of(desc->texts) == BO_TEXTS_PAIR;
+        desc->model->desc.task == BO_MODEL_TASK_TRANSLATE && bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
     own->task.metric = own->translates ? "perplexity" : "accuracy";
     size_packs(own);
     *out = &own->task;

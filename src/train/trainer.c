@@ -80,6 +80,7 @@ static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trai
 /* Checks it, fills in defaults, and makes the task it names. */
 static bo_status make_task(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
 {
+    BO_TRY(bo_check_reserved(context, "bo_trainer_desc", desc->reserved));
     BO_TRY(bo_train_task_create(context, desc, task));
     bo_status status = resolve(context, *task, desc);
     if (status == BO_OK) status = (*task)->methods->check(context, *task);

@@ -20,8 +20,8 @@ struct bo_widths {
     size_t widths, steps, parts, matrices;
     double *width;
     trend_list activation, loss, norm, change;
-    bo_activation *names; /* of the parts */
-    char **matrix;        /* names */
+    char **names;  /* of the parts */
+    char **matrix; /* names */
 };
 
 static void free_trends(trend_list *list)
@@ -34,6 +34,7 @@ void bo_widths_destroy(bo_widths *w)
 {
     if (!w) return;
     for (size_t i = 0; w->matrix && i < w->matrices; i++) bo_free(w->matrix[i]);
+    for (size_t i = 0; w->names && i < w->parts; i++) bo_free(w->names[i]);
     bo_free(w->matrix);
     bo_free(w->names);
     bo_free(w->width);
@@ -67,7 +68,7 @@ static void set_trend(const bo_widths *w, const trend_list *list, size_t index, 
 /* Once all values are there. */
 static void set_trends(const bo_widths *w)
 {
-    for (size_t i = 0; i < w->activation.count; i++) set_trend(w, &w->activation, i, w->names[i % w->parts].name);
+    for (size_t i = 0; i < w->activation.count; i++) set_trend(w, &w->activation, i, w->names[i % w->parts]);
     for (size_t i = 0; i < w->loss.count; i++) set_trend(w, &w->loss, i, "loss");
     for (size_t i = 0; i < w->matrices; i++) {
         set_trend(w, &w->norm, i, w->matrix[i]);
@@ -125,13 +126,13 @@ static bo_status walk_load(bo_context *context, const walk *k, const int32_t *to
     return g->positions ? bo_graph_write(context, g->graph, g->positions, tokens + 2 * rows) : BO_OK;
 }
 
-static bo_status take_sizes(bo_context *context, const walk *k, size_t step, const int32_t *tokens, bo_activation *room)
+static bo_status take_sizes(bo_context *context, const walk *k, size_t step, const int32_t *tokens, double *room)
 {
     bo_widths *w = k->out;
     BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, room));
     assert(k->which < w->widths && step <= w->steps);
     for (size_t part = 0; part < w->parts; part++)
-        w->activation.values[(step * w->parts + part) * w->widths + k->which] = room[part].size;
+        w->activation.values[(step * w->parts + part) * w->widths + k->which] = room[part];
     return BO_OK;
 }
 
@@ -172,13 +173,12 @@ static bo_status walk_through(bo_context *context, walk *k, const int32_t *token
 {
     bo_status status = BO_OK;
     BO_TRY(walk_load(context, k, tokens));
-    bo_activation *room = bo_alloc(context, k->out->parts, sizeof *room, "a model's activations");
+    double *room = bo_alloc(context, k->out->parts, sizeof *room, "a model's activations");
     if (!room) return BO_MEMORY;
     for (size_t step = 0; status == BO_OK && step <= k->desc->steps; step++) {
         status = take_sizes(context, k, step, tokens, room);
         if (status == BO_OK) status = walk_step(context, k, step);
     }
-    if (status == BO_OK) memcpy(k->out->names, room, k->out->parts * sizeof *room);
     bo_free(room);
     return status;
 }
@@ -214,6 +214,8 @@ static bo_status make_room(bo_context *context, const walk *k)
         const bo_weight *weight = bo_weights_at(k->model->weights, i);
         if (is_matrix(weight) && !(w->matrix[matrix++] = bo_strdup(context, weight->name))) return BO_MEMORY;
     }
+    for (size_t i = 0; i < w->parts; i++)
+        if (!(w->names[i] = bo_strdup(context, bo_model_activation(k->model, i)))) return BO_MEMORY;
     for (size_t i = 0; i < d->width_count; i++) w->width[i] = (double)d->widths[i];
     return BO_OK;
 }

@@ -67,7 +67,7 @@ static inline void calibrate(bo_context *context, bo_model *model, const int32_t
 static inline void shake(bo_context *context, bo_model *model)
 {
     for (size_t i = 0; i < bo_model_weights(model); i++) {
-        bo_weight_info info = bo_model_weight(model, i);
+        const bo_weight info = *bo_model_weight(model, i);
         size_t count = 1;
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = malloc(count * sizeof *values);

@@ -182,8 +182,8 @@ static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling,
     desc.pooling = pooling, desc.forward = forward;
     bo_model *model = labeler(s->context, &desc, s->tokenizer);
     if (silent >= 0) silence(s->context, model, (size_t)silent);
-    bo_texts_desc wanted;
-    bo_model_texts(model, false, &wanted);
+    bo_texts_desc wanted = {0};
+    bo_model_preset_texts(model, false, &wanted);
     wanted.memory = lines, wanted.memory_bytes = strlen(lines);
     assert_ok(s->context, bo_texts_open(s->context, &wanted, &texts));
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, 3, found));
@@ -231,16 +231,16 @@ static void test_found_is_counted(void **state)
         right += said == i % CLASSES;
         loss -= log((double)row[i % CLASSES]) / EXAMPLES;
     }
-    assert_ok(s->context, bo_model_evaluate_labels(s->context, model, texts, 0, &found));
+    bo_metrics *metrics;
+    assert_ok(s->context, bo_model_evaluate_labels(s->context, model, texts, 0, &found, &metrics));
     assert_int_equal(found.examples, EXAMPLES);
     assert_int_equal(found.tokens, tokens);
-    assert_int_equal(found.metrics->desc.classes, CLASSES);
-    assert_memory_equal(found.metrics->confusion, confusion, sizeof confusion);
+    assert_int_equal(metrics->desc.classes, CLASSES);
+    assert_memory_equal(metrics->confusion, confusion, sizeof confusion);
     assert_true(fabs(found.accuracy - (double)right / EXAMPLES) < 1e-12 && fabs(found.loss - loss) < 1e-5);
-    bo_classification_free(&found);
-    assert_ok(s->context, bo_model_evaluate_labels(s->context, model, texts, 7, &found));
+    bo_metrics_destroy(metrics);
+    assert_ok(s->context, bo_model_evaluate_labels(s->context, model, texts, 7, &found, NULL));
     assert_int_equal(found.examples, 7);
-    bo_classification_free(&found);
     bo_texts_close(texts);
     bo_model_destroy(model);
 }
@@ -260,6 +260,7 @@ static void test_wrong_models_and_texts(void **state)
     setting *s = *state;
     float p[8 * CLASSES];
     bo_classification found;
+    bo_metrics *metrics = (bo_metrics *)s;
     bo_session *session;
     bo_texts *alone = open_lines(s, BO_TEXTS_ALONE, "x\ny\n"), *pairs = open_lines(s, BO_TEXTS_ALONE_PAIR, "x\ty\n"),
              *others = open_lines(s, BO_TEXTS_LABELED, "no\tx\nyes\ty\n");
@@ -271,9 +272,10 @@ static void test_wrong_models_and_texts(void **state)
     assert_fails(s->context, BO_INVALID, "3 of 2", bo_model_classify(s->context, model, alone, 1, 2, p));
     assert_fails(s->context, BO_INVALID, "NULL", bo_model_classify(s->context, NULL, alone, 0, 1, p));
     assert_fails(s->context, BO_INVALID, "have no labels",
-                 bo_model_evaluate_labels(s->context, model, alone, 0, &found));
+                 bo_model_evaluate_labels(s->context, model, alone, 0, &found, NULL));
     assert_fails(s->context, BO_INVALID, "other labels",
-                 bo_model_evaluate_labels(s->context, model, others, 0, &found));
+                 bo_model_evaluate_labels(s->context, model, others, 0, &found, &metrics));
+    assert_null(metrics);
     assert_fails(s->context, BO_INVALID, "bo_model_classify", bo_session_create(s->context, model, NULL, &session));
     assert_fails(s->context, BO_INVALID, "bo_model_classify",
                  bo_model_probe(s->context, model, (int32_t[]){1}, 1, NULL));
@@ -319,11 +321,13 @@ static void test_starved(void **state)
             bo_context *context = counting_context(&memory, 1);
             const size_t before = atomic_load(&memory.live);
             bo_classification found;
+            bo_metrics *metrics = (bo_metrics *)s;
             memory.fail_at = atomic_load(&memory.calls) + at;
-            bo_status status = bo_model_evaluate_labels(context, model, texts, 0, &found);
+            bo_status status = bo_model_evaluate_labels(context, model, texts, 0, &found, &metrics);
             reached = atomic_load(&memory.calls) >= memory.fail_at;
             assert_int_equal(status, reached ? BO_MEMORY : BO_OK);
-            if (status == BO_OK) bo_classification_free(&found);
+            if (status != BO_OK) assert_null(metrics);
+            bo_metrics_destroy(metrics);
             assert_int_equal(atomic_load(&memory.live), before);
             bo_context_destroy(context);
         }

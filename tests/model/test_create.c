@@ -35,7 +35,7 @@ static void test_shape(void **unused)
     assert_true(bo_model_bytes(model) >= 4 * bo_model_parameters(model));
     assert_non_null(bo_model_attention(model, 2));
     assert_null(bo_model_attention(model, 3));
-    assert_null(bo_model_weight(model, bo_model_weights(model)).name);
+    assert_null(bo_model_weight(model, bo_model_weights(model)));
     float x[4];
     assert_fails(context, BO_INVALID, "no weight 'nonsense'", bo_model_get_weight(context, model, "nonsense", x));
     bo_model_destroy(model);

@@ -91,7 +91,7 @@ static void unit_scale(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_activation sizes[2 + 2 * LAYERS];
+    double sizes[2 + 2 * LAYERS];
     int32_t ids[CONTEXT];
     test_tokens(CONTEXT, ids);
     for (size_t width = 16; width <= 64; width *= 2) {
@@ -110,9 +110,14 @@ static void unit_scale(void **state)
             assert_close(w->scale, scale, 1e-12);
         }
         assert_int_equal(bo_model_activations(model), 2 + 2 * LAYERS);
+        assert_string_equal(bo_model_activation(model, 0), "embedding");
+        assert_string_equal(bo_model_activation(model, 1), "layer 0 attention");
+        assert_string_equal(bo_model_activation(model, 4), "layer 1 mlp");
+        assert_string_equal(bo_model_activation(model, 2 * LAYERS + 1), "logits");
+        assert_null(bo_model_activation(model, 2 * LAYERS + 2));
         assert_ok(context, bo_model_probe(context, model, ids, CONTEXT, sizes));
-        assert_close(sizes[0].size, 0.8, 0.1);
-        for (size_t i = 1; i <= 2 * LAYERS; i++) assert_true(sizes[i].size > 0.1 && sizes[i].size < 1);
+        assert_close(sizes[0], 0.8, 0.1);
+        for (size_t i = 1; i <= 2 * LAYERS; i++) assert_true(sizes[i] > 0.1 && sizes[i] < 1);
         bo_model_destroy(model);
     }
     bo_context_destroy(context);
@@ -252,7 +257,7 @@ static void refusals(void **state)
     assert_fails(context, BO_INVALID, "storage must be", bo_model_create(context, &desc, NULL, &model));
     desc = make_desc(BO_PARAMETRIZATION_STANDARD, 32);
     model = make(context, &desc);
-    bo_activation sizes[2 + 2 * LAYERS];
+    double sizes[2 + 2 * LAYERS];
     int32_t ids[1] = {0};
     double norm;
     assert_fails(context, BO_INVALID, "0 tokens", bo_model_probe(context, model, ids, 0, sizes));

@@ -73,16 +73,18 @@ static void check_greedy(bo_context *context, const reference *r)
 {
     enum { PROMPT = 16 };
     bo_session *session;
-    bo_sampler sampler = {.greedy = true};
+    bo_sampler *sampler;
     float *logits = malloc(r->vocab * sizeof *logits);
+    assert_ok(context, bo_sampler_create(context, &(bo_sampler_desc){.greedy = true}, &sampler));
     assert_ok(context, bo_session_create(context, r->model, NULL, &session));
     assert_ok(context, bo_session_feed(context, session, r->greedy, PROMPT, logits));
     for (size_t i = PROMPT; i < r->greedy_count; i++) {
-        int32_t next = bo_sampler_next(&sampler, logits, r->vocab);
+        int32_t next = bo_sampler_next(sampler, logits, r->vocab);
         if (next != r->greedy[i]) fail_msg("token %zu is %d, expected %d", i, next, r->greedy[i]);
         assert_ok(context, bo_session_feed(context, session, &next, 1, logits));
     }
     bo_session_destroy(session);
+    bo_sampler_destroy(sampler);
     free(logits);
 }
 

@@ -6,10 +6,26 @@ enum { CHOICES = 12, DRAWS = 20000 };
 
 static const float logits[CHOICES] = {0.3f, -1.2f, 2.0f, 0.0f, -0.4f, 1.1f, 2.0f, -3.0f, 0.7f, 0.2f, -0.9f, 1.6f};
 
+static bo_sampler *make(bo_context *context, bo_sampler_desc desc)
+{
+    bo_sampler *sampler;
+    assert_ok(context, bo_sampler_create(context, &desc, &sampler));
+    return sampler;
+}
+
+static int32_t draw(bo_sampler *sampler)
+{
+    float work[CHOICES];
+    memcpy(work, logits, sizeof work);
+    return bo_sampler_next(sampler, work, CHOICES);
+}
+
 /* Pearson's statistic of draws against the law softmax(logits / temperature) restricted to `kept`. With k - 1 degrees of
  * freedom it has mean k - 1 and variance 2 (k - 1); 5 deviations above that for k up to 12 happen once in 1e4 at most. */
-static void check_law(bo_sampler sampler, double temperature, const bool *kept)
+static void check_law(bo_sampler_desc desc, double temperature, const bool *kept)
 {
+    bo_context *context = test_context(1);
+    bo_sampler *sampler = make(context, desc);
     double expected[CHOICES], total = 0, statistic = 0;
     size_t counts[CHOICES] = {0}, choices = 0;
     for (size_t i = 0; i < CHOICES; i++) {
@@ -17,11 +33,7 @@ static void check_law(bo_sampler sampler, double temperature, const bool *kept)
         total += expected[i];
         choices += kept[i];
     }
-    for (size_t n = 0; n < DRAWS; n++) {
-        float work[CHOICES];
-        memcpy(work, logits, sizeof work);
-        counts[bo_sampler_next(&sampler, work, CHOICES)]++;
-    }
+    for (size_t n = 0; n < DRAWS; n++) counts[draw(sampler)]++;
     for (size_t i = 0; i < CHOICES; i++) {
         double mean = DRAWS * expected[i] / total, off = (double)counts[i] - mean;
         if (!kept[i]) assert_int_equal(counts[i], 0);
@@ -29,6 +41,8 @@ static void check_law(bo_sampler sampler, double temperature, const bool *kept)
     }
     double freedom = (double)choices - 1;
     if (!(statistic <= freedom + 5 * sqrt(2 * freedom))) fail_msg("statistic %g with %g degrees", statistic, freedom);
+    bo_sampler_destroy(sampler);
+    bo_context_destroy(context);
 }
 
 static void keep_first(size_t count, bool *kept)
@@ -42,13 +56,13 @@ static void test_law(void **unused)
     (void)unused;
     bool kept[CHOICES];
     keep_first(CHOICES, kept);
-    check_law((bo_sampler){.seed = 1}, 1, kept);
-    check_law((bo_sampler){.seed = 2, .temperature = 0.7}, 0.7, kept);
-    check_law((bo_sampler){.seed = 3, .temperature = 3}, 3, kept);
-    check_law((bo_sampler){.seed = 4, .top_k = CHOICES + 5, .top_p = 1}, 1, kept);
+    check_law((bo_sampler_desc){.seed = 1}, 1, kept);
+    check_law((bo_sampler_desc){.seed = 2, .temperature = 0.7}, 0.7, kept);
+    check_law((bo_sampler_desc){.seed = 3, .temperature = 3}, 3, kept);
+    check_law((bo_sampler_desc){.seed = 4, .top_k = CHOICES + 5, .top_p = 1}, 1, kept);
     for (size_t k = 1; k < CHOICES; k++) {
         keep_first(k, kept);
-        check_law((bo_sampler){.seed = 5 + k, .top_k = k}, 1, kept);
+        check_law((bo_sampler_desc){.seed = 5 + k, .top_k = k}, 1, kept);
     }
 }
 
@@ -69,60 +83,114 @@ static void test_top_p(void **unused)
             for (size_t i = 0; i < CHOICES; i++)
                 if (kept[i]) sum += exp((double)logits[i]);
         }
-        check_law((bo_sampler){.seed = 20 + n, .top_p = ps[n]}, 1, kept);
+        check_law((bo_sampler_desc){.seed = 20 + n, .top_p = ps[n]}, 1, kept);
     }
 }
 
 static void test_greedy(void **unused)
 {
     (void)unused;
-    bo_sampler sampler = {.greedy = true}, one = {.top_k = 1, .seed = 9};
-    float work[CHOICES];
-    memcpy(work, logits, sizeof work);
-    assert_int_equal(bo_sampler_next(&sampler, work, CHOICES), 2); /* the first of two equals */
-    memcpy(work, logits, sizeof work);
-    assert_int_equal(bo_sampler_next(&one, work, CHOICES), 2);
+    bo_context *context = test_context(1);
+    bo_sampler *sampler = make(context, (bo_sampler_desc){.greedy = true});
+    bo_sampler *one = make(context, (bo_sampler_desc){.top_k = 1, .seed = 9});
+    assert_int_equal(draw(sampler), 2); /* the first of two equals */
+    assert_int_equal(draw(one), 2);
+    bo_sampler_destroy(sampler);
+    bo_sampler_destroy(one);
+    bo_context_destroy(context);
+}
+
+/* How many tokens later a token is forgotten. */
+static void check_window(bo_context *context, size_t given, size_t window)
+{
+    for (size_t later = window - 1; later <= window; later++) {
+        bo_sampler *sampler =
+            make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 10, .window = given});
+        bo_sampler_remember(sampler, 2);
+        for (size_t i = 0; i < later; i++) bo_sampler_remember(sampler, 1);
+        assert_int_equal(draw(sampler), later == window ? 2 : 6);
+        bo_sampler_destroy(sampler);
+    }
 }
 
 static void test_penalty(void **unused)
 {
     (void)unused;
-    bo_sampler sampler = {.greedy = true, .repetition_penalty = 2};
-    float work[CHOICES];
+    bo_context *context = test_context(1);
+    bo_sampler *sampler = make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
     /* 2.0, 2.0, 1.6, 1.1 … : each is halved once it was taken, however often it was */
     static const int32_t expected[] = {2, 6, 11, 5, 2, 2, 2};
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        memcpy(work, logits, sizeof work);
-        assert_int_equal(bo_sampler_next(&sampler, work, CHOICES), expected[i]);
-    }
-    bo_sampler negative = {.greedy = true, .repetition_penalty = 2};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) assert_int_equal(draw(sampler), expected[i]);
+    bo_sampler *negative = make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
     float below[2] = {-1, -1.5f};
-    bo_sampler_remember(&negative, 0);
-    assert_int_equal(bo_sampler_next(&negative, below, 2), 1);
-    bo_sampler forgets = {.greedy = true, .repetition_penalty = 10};
-    bo_sampler_remember(&forgets, 2);
-    bo_sampler_remember(&forgets, 6);
-    for (int i = 0; i < 64; i++) bo_sampler_remember(&forgets, 1);
-    memcpy(work, logits, sizeof work);
-    assert_int_equal(bo_sampler_next(&forgets, work, CHOICES), 2); /* 64 tokens later */
+    bo_sampler_remember(negative, 0);
+    assert_int_equal(bo_sampler_next(negative, below, 2), 1);
+    check_window(context, 0, 64);
+    check_window(context, 1, 1);
+    check_window(context, 200, 200);
+    bo_sampler_destroy(sampler);
+    bo_sampler_destroy(negative);
+    bo_context_destroy(context);
 }
 
 static void test_seed(void **unused)
 {
     (void)unused;
-    bo_sampler a = {.seed = 5}, b = {.seed = 5}, c = {.seed = 6};
+    bo_context *context = test_context(1);
+    bo_sampler *a = make(context, (bo_sampler_desc){.seed = 5}), *b = make(context, (bo_sampler_desc){.seed = 5}),
+               *c = make(context, (bo_sampler_desc){.seed = 6});
     int same = 0;
-    for (int i = 0; i < 200; i++) {
-        float x[CHOICES], y[CHOICES], z[CHOICES];
-        memcpy(x, logits, sizeof x);
-        memcpy(y, logits, sizeof y);
-        memcpy(z, logits, sizeof z);
-        if (i == 100) b = (bo_sampler){.seed = 5, .drawn = a.drawn}; /* continued */
-        int32_t id = bo_sampler_next(&a, x, CHOICES);
-        assert_int_equal(id, bo_sampler_next(&b, y, CHOICES));
-        same += id == bo_sampler_next(&c, z, CHOICES);
+    for (uint64_t i = 0; i < 200; i++) {
+        if (i == 100) { /* continued */
+            bo_sampler_destroy(b);
+            b = make(context, (bo_sampler_desc){.seed = 5});
+            bo_sampler_set_drawn(b, bo_sampler_drawn(a));
+        }
+        assert_int_equal(bo_sampler_drawn(a), i);
+        const int32_t id = draw(a);
+        assert_int_equal(id, draw(b));
+        same += id == draw(c);
     }
     assert_true(same < 100);
+    bo_sampler_destroy(a);
+    bo_sampler_destroy(b);
+    bo_sampler_destroy(c);
+    bo_context_destroy(context);
+}
+
+/* The ids that version 0.1.0 drew first. */
+static void test_kept(void **unused)
+{
+    static const struct {
+        bo_sampler_desc desc;
+        uint64_t drawn;
+        int32_t ids[24];
+    } cases[] = {
+        {{.seed = 1}, 0, {6, 4, 5, 8, 0, 2, 2, 11, 6, 11, 6, 5, 9, 1, 2, 2, 8, 3, 11, 6, 0, 5, 6, 11}},
+        {{.seed = 2, .temperature = 0.7, .top_k = 5}, 0, {11, 11, 6, 2, 6, 11, 11, 6, 6, 6, 8, 2,
+                                                          8,  11, 6, 2, 8, 6,  6,  6, 6, 2, 2, 8}},
+        {{.seed = 3, .top_p = 0.6, .repetition_penalty = 1.3}, 0, {6,  6, 6, 2, 2, 6, 5, 2, 2, 11, 5, 2,
+                                                                   11, 2, 6, 2, 2, 2, 2, 2, 6, 5,  6, 2}},
+        {{.seed = UINT64_MAX, .temperature = 2, .top_k = 9, .top_p = 0.9, .repetition_penalty = 0.8},
+         1000,
+         {9, 8, 8, 6, 3, 8, 2, 3, 11, 11, 2, 2, 8, 8, 0, 9, 6, 6, 2, 5, 5, 2, 2, 6}},
+    };
+    (void)unused;
+    bo_context *context = test_context(1);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        bo_sampler *sampler = make(context, cases[k].desc);
+        bo_sampler_set_drawn(sampler, cases[k].drawn);
+        for (size_t i = 0; i < 24; i++) assert_int_equal(draw(sampler), cases[k].ids[i]);
+        bo_sampler_destroy(sampler);
+    }
+    bo_context_destroy(context);
+}
+
+static void refuses(bo_context *context, const char *words, bo_sampler_desc desc)
+{
+    bo_sampler *sampler = (bo_sampler *)context;
+    assert_fails(context, BO_INVALID, words, bo_sampler_create(context, &desc, &sampler));
+    assert_null(sampler);
 }
 
 static void test_edges(void **unused)
@@ -131,18 +199,20 @@ static void test_edges(void **unused)
     bo_context *context = test_context(1);
     float nans[3] = {NAN, 1, NAN}, nothing[3] = {-INFINITY, NAN, -INFINITY}, infinite[3] = {1, INFINITY, 0};
     float wide[4] = {-3e38f, 3e38f, -INFINITY, 0}, alone[1] = {-5};
-    bo_sampler s = {.seed = 1, .temperature = 1e-6, .top_k = 2, .top_p = 0.5};
-    assert_int_equal(bo_sampler_next(&s, nans, 3), 1);
-    assert_int_equal(bo_sampler_next(&s, nothing, 3), 0);
-    assert_int_equal(bo_sampler_next(&s, infinite, 3), 1);
-    assert_int_equal(bo_sampler_next(&s, wide, 4), 1);
-    assert_int_equal(bo_sampler_next(&s, alone, 1), 0);
-    assert_ok(context, bo_sampler_check(context, &s));
-    assert_fails(context, BO_INVALID, "temperature", bo_sampler_check(context, &(bo_sampler){.temperature = -1}));
-    assert_fails(context, BO_INVALID, "temperature", bo_sampler_check(context, &(bo_sampler){.temperature = NAN}));
-    assert_fails(context, BO_INVALID, "top_p", bo_sampler_check(context, &(bo_sampler){.top_p = 1.5}));
-    assert_fails(context, BO_INVALID, "top_p", bo_sampler_check(context, &(bo_sampler){.top_p = NAN}));
-    assert_fails(context, BO_INVALID, "penalty", bo_sampler_check(context, &(bo_sampler){.repetition_penalty = -2}));
+    bo_sampler *s = make(context, (bo_sampler_desc){.seed = 1, .temperature = 1e-6, .top_k = 2, .top_p = 0.5});
+    assert_int_equal(bo_sampler_next(s, nans, 3), 1);
+    assert_int_equal(bo_sampler_next(s, nothing, 3), 0);
+    assert_int_equal(bo_sampler_next(s, infinite, 3), 1);
+    assert_int_equal(bo_sampler_next(s, wide, 4), 1);
+    assert_int_equal(bo_sampler_next(s, alone, 1), 0);
+    bo_sampler_destroy(s);
+    assert_ok(context, bo_sampler_create(context, NULL, &s));
+    bo_sampler_destroy(s);
+    refuses(context, "temperature", (bo_sampler_desc){.temperature = -1});
+    refuses(context, "temperature", (bo_sampler_desc){.temperature = NAN});
+    refuses(context, "top_p", (bo_sampler_desc){.top_p = 1.5});
+    refuses(context, "top_p", (bo_sampler_desc){.top_p = NAN});
+    refuses(context, "penalty", (bo_sampler_desc){.repetition_penalty = -2});
     bo_context_destroy(context);
 }
 
@@ -150,7 +220,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_law),     cmocka_unit_test(test_top_p), cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_penalty), cmocka_unit_test(test_seed),  cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_penalty), cmocka_unit_test(test_seed),  cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ static const bo_storage storages[] = {BO_STORAGE_BFLOAT16, BO_STORAGE_INT8};
 static void fill_with(bo_context *context, bo_model *model, const bo_model *from)
 {
     for (size_t i = 0; i < bo_model_weights(from); i++) {
-        bo_weight_info info = bo_model_weight(from, i);
+        const bo_weight info = *bo_model_weight(from, i);
         size_t count = 1;
         for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
         float *values = calloc(count, sizeof *values);

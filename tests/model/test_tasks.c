@@ -151,13 +151,13 @@ static void test_vocabulary_of_translators(void **state)
     test_folder *folder = *state;
     bo_tokenizer *bytes;
     bo_model *model;
-    bo_texts_desc texts;
+    bo_texts_desc texts = {0};
     bo_model_desc desc = translator("exact");
     desc.vocab = 0;
     assert_ok(folder->context, bo_tokenizer_create(folder->context, &bytes));
     assert_ok(folder->context, bo_model_create(folder->context, &desc, bytes, &model));
     assert_int_equal(bo_model_describe(model)->vocab, 257);
-    bo_model_texts(model, false, &texts);
+    bo_model_preset_texts(model, false, &texts);
     assert_int_equal(texts.kind, BO_TEXTS_PAIR);
     assert_int_equal(texts.end, 257);
     assert_int_equal(texts.longest, CONTEXT);

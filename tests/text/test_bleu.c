@@ -15,7 +15,9 @@ static bo_bleu bleu_of(bo_context *context, const pair *pairs, size_t count, boo
     for (size_t i = 0; i < count; i++)
         assert_ok(context, bo_bleu_add(context, counts, pairs[i].hypothesis, strlen(pairs[i].hypothesis),
                                        pairs[i].reference, strlen(pairs[i].reference), tokenize));
-    return bo_bleu_of(counts);
+    bo_bleu bleu;
+    bo_bleu_score(counts, &bleu);
+    return bleu;
 }
 
 /* ---- by hand -------------------------------------------------------------------------------------------------------------- */

@@ -79,9 +79,9 @@ static bo_packs *make(const setting *s, bo_packs_desc desc)
 /* The need of an example on both sides, counted here by itself. */
 static void add_need(const setting *s, size_t example, size_t need[2])
 {
-    const bool pair = bo_texts_kind_of(s->texts) == BO_TEXTS_PAIR;
+    const bool pair = bo_texts_get_kind(s->texts) == BO_TEXTS_PAIR;
     for (size_t side = 0; side < bo_texts_sides(s->texts); side++)
-        need[pair ? side : 0] += bo_texts_get(s->texts, example, side).count;
+        need[pair ? side : 0] += bo_text_at(s->texts, example, side).count;
 }
 
 /* Takes packs one after the other until every example came once: within the rows, none twice. How many packs. */
@@ -103,7 +103,7 @@ static size_t take_epoch(const setting *s, bo_packs *packs, const bo_packs_desc 
             taken++;
             add_need(s, examples[i], need);
         }
-        assert_true(need[0] <= desc->rows[0] && need[1] <= desc->rows[1]);
+        assert_true(need[0] <= desc->rows && need[1] <= desc->target_rows);
         tokens += need[0] + need[1];
     }
     assert_int_equal(taken, count);
@@ -124,27 +124,27 @@ static void expect_full(void **state, bo_texts_kind kind, size_t count, length_f
     const size_t used = take_epoch(&s, packs, &desc, &at, NULL);
     assert_int_equal(used, bo_packs_per_epoch(packs));
     const double tokens = (double)(bo_texts_tokens(s.texts, 0) + bo_texts_tokens(s.texts, 1));
-    assert_close(bo_packs_fill(packs), tokens / (double)used / (double)(desc.rows[0] + desc.rows[1]), 1e-12);
-    assert_true(bo_packs_fill(packs) >= 0.95);
+    assert_close(bo_packs_occupancy(packs), tokens / (double)used / (double)(desc.rows + desc.target_rows), 1e-12);
+    assert_true(bo_packs_occupancy(packs) >= 0.95);
     bo_packs_destroy(packs);
     close_setting(&s);
 }
 
 static void test_reviews_fill(void **state)
 {
-    expect_full(state, BO_TEXTS_LABELED, 5000, review_length, (bo_packs_desc){.rows = {4096}, .most = 256, .batch = 4});
+    expect_full(state, BO_TEXTS_LABELED, 5000, review_length, (bo_packs_desc){.rows = 4096, .most = 256, .batch = 4});
 }
 
 static void test_pairs_fill(void **state)
 {
     expect_full(state, BO_TEXTS_LABELED_PAIR, 2000, review_length,
-                (bo_packs_desc){.rows = {8192}, .most = 64, .batch = 2});
+                (bo_packs_desc){.rows = 8192, .most = 64, .batch = 2});
 }
 
 static void test_sentences_fill(void **state)
 {
     expect_full(state, BO_TEXTS_PAIR, 5000, sentence_length,
-                (bo_packs_desc){.rows = {512, 512}, .most = 256, .batch = 4});
+                (bo_packs_desc){.rows = 512, .target_rows = 512, .most = 256, .batch = 4});
 }
 
 /* Epochs follow each other without a gap, each in another order; any pack can be asked for at any time. */
@@ -152,7 +152,7 @@ static void test_epochs(void **state)
 {
     enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MOST = 16 };
     setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, letter_length);
-    const bo_packs_desc desc = {.rows = {40}, .most = MOST, .batch = BATCH, .seed = 9};
+    const bo_packs_desc desc = {.rows = 40, .most = MOST, .batch = BATCH, .seed = 9};
     bo_packs *packs = make(&s, desc);
     static size_t order[EPOCHS][COUNT];
     uint64_t at = 0, ends[EPOCHS];
@@ -185,14 +185,14 @@ static void test_order_is_fair(void **state)
 {
     enum { COUNT = 2000, MOST = 64 };
     setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, letter_length);
-    const bo_packs_desc desc = {.rows = {48}, .most = MOST, .batch = 1, .seed = 2};
+    const bo_packs_desc desc = {.rows = 48, .most = MOST, .batch = 1, .seed = 2};
     bo_packs *packs = make(&s, desc);
     double length = 0, taken = 0;
     const size_t half = bo_packs_per_epoch(packs) / 2;
     for (size_t p = 0; p < half; p++) {
         size_t examples[MOST], count;
         assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));
-        for (size_t i = 0; i < count; i++, taken++) length += (double)bo_texts_get(s.texts, examples[i], 0).count;
+        for (size_t i = 0; i < count; i++, taken++) length += (double)bo_text_at(s.texts, examples[i], 0).count;
     }
     /* Half of the examples, drawn without replacement: lengths 1 to 12 have variance 143 / 12, five deviations are 0.4. */
     assert_close(length / taken, (double)bo_texts_tokens(s.texts, 0) / COUNT, 5 * sqrt(143.0 / 12 / COUNT));
@@ -203,7 +203,7 @@ static void test_order_is_fair(void **state)
 static void test_in_order(void **state)
 {
     setting s = open_setting(state, BO_TEXTS_LABELED, 100, letter_length);
-    const bo_packs_desc desc = {.rows = {24}, .most = 8, .batch = 4, .in_order = true};
+    const bo_packs_desc desc = {.rows = 24, .most = 8, .batch = 4, .in_order = true};
     bo_packs *packs = make(&s, desc);
     uint64_t at = 0;
     size_t examples[8], count = 1;
@@ -223,7 +223,7 @@ static void test_bounds(void **state)
     assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     bo_texts_desc texts = {.paths = &path, .path_count = 1, .tokenizer = s.bytes};
     assert_ok(s.context, bo_texts_open(s.context, &texts, &s.texts));
-    bo_packs *packs = make(&s, (bo_packs_desc){.rows = {8}, .most = 2, .batch = 1});
+    bo_packs *packs = make(&s, (bo_packs_desc){.rows = 8, .most = 2, .batch = 1});
     assert_int_equal(bo_packs_per_epoch(packs), 1 + 3);
     for (size_t p = 0; p < 4; p++) {
         size_t examples[2], count;
@@ -235,11 +235,11 @@ static void test_bounds(void **state)
         bo_packs_desc desc;
         const char *words;
     } cases[] = {
-        {{.texts = s.texts, .rows = {7}, .most = 2, .batch = 1}, "b.tsv, line 1: packs have 7 rows, found 8 tokens"},
-        {{.texts = s.texts, .rows = {8}, .most = 0, .batch = 1}, "at most 0 examples"},
-        {{.texts = s.texts, .rows = {8}, .most = 1}, "0 a step"},
-        {{.texts = s.texts, .rows = {8, 8}, .most = 1, .batch = 1}, "8 and 8 rows"},
-        {{.rows = {8}, .most = 1, .batch = 1}, "texts"},
+        {{.texts = s.texts, .rows = 7, .most = 2, .batch = 1}, "b.tsv, line 1: packs have 7 rows, found 8 tokens"},
+        {{.texts = s.texts, .rows = 8, .most = 0, .batch = 1}, "at most 0 examples"},
+        {{.texts = s.texts, .rows = 8, .most = 1}, "0 a step"},
+        {{.texts = s.texts, .rows = 8, .target_rows = 8, .most = 1, .batch = 1}, "8 and 8 rows"},
+        {{.rows = 8, .most = 1, .batch = 1}, "texts"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_fails(s.context, BO_INVALID, cases[i].words, bo_packs_create(s.context, &cases[i].desc, &packs));
@@ -289,9 +289,8 @@ static void test_packed(void **state)
             assert_int_equal(packed->texts, (3 - count) * each);
             assert_true(packed->sequences > packed->texts && packed->sequences <= packed->most_sequences);
             for (size_t i = 0; i < 3 - count; i++) {
-                sources[i] = bo_texts_get(s.texts, examples[i], 0);
-                for (size_t e = 0; e < each; e++)
-                    views[i * each + e] = bo_texts_get(s.texts, examples[i], pair ? 1 : e);
+                sources[i] = bo_text_at(s.texts, examples[i], 0);
+                for (size_t e = 0; e < each; e++) views[i * each + e] = bo_text_at(s.texts, examples[i], pair ? 1 : e);
                 assert_int_equal(packed->labels[i], pair ? -1 : (int)(examples[i] % 3));
             }
             for (size_t i = 3 - count; i < MOST; i++) assert_int_equal(packed->labels[i], -1);

@@ -1,5 +1,6 @@
 /* Labeled texts and pairs from lines: what is read, in which order, and what is refused with file and line. */
 #include "texts.h"
+#include "text/packs.h"
 #include <bochner/texts.h>
 #include <fcntl.h>
 
@@ -39,7 +40,7 @@ static void expect_text(const bo_texts *texts, size_t example, size_t side, cons
     const char *words = bo_texts_words(texts, example, side, &bytes);
     assert_int_equal(bytes, strlen(expected));
     assert_memory_equal(words, expected, bytes);
-    bo_text_view view = bo_texts_get(texts, example, side);
+    bo_text_view view = bo_text_at(texts, example, side);
     assert_int_equal(view.count, bytes);
     for (size_t i = 0; i < view.count; i++) assert_int_equal(view.ids[i], (unsigned char)expected[i]);
 }
@@ -57,11 +58,11 @@ static void test_labeled(void **state)
         const char *path =
             e % 2 ? test_gzip(s.folder, "t.tsv.gz", text, strlen(text)) : test_text(s.folder, "t.tsv", text);
         bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, path);
-        assert_int_equal(bo_texts_kind_of(texts), BO_TEXTS_LABELED);
+        assert_int_equal(bo_texts_get_kind(texts), BO_TEXTS_LABELED);
         assert_int_equal(bo_texts_count(texts), 3);
         assert_int_equal(bo_texts_sides(texts), 1);
         assert_int_equal(bo_texts_classes(texts), 2);
-        for (size_t i = 0; i < 2; i++) assert_string_equal(bo_texts_labels(texts)[i], labels[i]);
+        for (size_t i = 0; i < 2; i++) assert_string_equal(bo_texts_class_names(texts)[i], labels[i]);
         expect_text(texts, 0, 0, "a film");
         expect_text(texts, 1, 0, "na\xc3\xaf ve ");
         expect_text(texts, 2, 0, "b");
@@ -92,10 +93,10 @@ static void test_kinds(void **state)
 
     texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_PAIR, .end = 257, .longest = 3},
                        test_text(s.folder, "t.tsv", "ein\tone\nx\ty\n"));
-    assert_null(bo_texts_labels(texts));
+    assert_null(bo_texts_class_names(texts));
     assert_int_equal(bo_texts_label(texts, 0), -1);
     for (size_t side = 0; side < 2; side++) {
-        bo_text_view view = bo_texts_get(texts, 0, side);
+        bo_text_view view = bo_text_at(texts, 0, side);
         assert_int_equal(view.count, 4);
         assert_int_equal(view.ids[3], 256);
         assert_int_equal(bo_texts_longest(texts, side), 4);
@@ -148,7 +149,7 @@ static void test_classes(void **state)
     bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, path);
     static const char *const sorted[] = {"-1", "9", "10"};
     assert_int_equal(bo_texts_classes(texts), 3);
-    for (size_t i = 0; i < 3; i++) assert_string_equal(bo_texts_labels(texts)[i], sorted[i]);
+    for (size_t i = 0; i < 3; i++) assert_string_equal(bo_texts_class_names(texts)[i], sorted[i]);
     assert_int_equal(bo_texts_label(texts, 0), 2);
     assert_int_equal(bo_texts_label(texts, 2), 2);
     assert_int_equal(bo_texts_label(texts, 3), 0);
@@ -163,8 +164,8 @@ static void test_classes(void **state)
 
     texts = read_texts(&s, (bo_texts_desc){0},
                        test_text(s.folder, "m.tsv", "b\ta\n10\tb\n9\tc\n")); /* not all are numbers */
-    assert_string_equal(bo_texts_labels(texts)[0], "10");
-    assert_string_equal(bo_texts_labels(texts)[2], "b");
+    assert_string_equal(bo_texts_class_names(texts)[0], "10");
+    assert_string_equal(bo_texts_class_names(texts)[2], "b");
     bo_texts_close(texts);
     static const char *const twice[] = {"1", "1.0"};
     assert_fails(s.context, BO_INVALID, "\"1.0\" is named twice",
@@ -254,7 +255,7 @@ static void test_learned(void **state)
         const char *words = bo_texts_words(many, i, 0, &bytes);
         bo_ids ids = {0};
         assert_ok(s.context, bo_tokenizer_encode(s.context, learned[0], words, bytes, false, &ids));
-        bo_text_view view = bo_texts_get(many, i, 0);
+        bo_text_view view = bo_text_at(many, i, 0);
         assert_int_equal(view.count, ids.count);
         assert_memory_equal(view.ids, ids.items, ids.count * sizeof *ids.items);
         for (size_t t = 0; t < view.count; t++) assert_true(view.ids[t] != end); /* what a text says is no command */
@@ -274,10 +275,10 @@ static void test_cut(void **state)
     const char *path = test_text(s.folder, "c.tsv", "abcdef\tab\nabc\tabcde\n");
     bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_PAIR, .longest = 3, .cut = true, .end = 1}, path);
     assert_int_equal(bo_texts_truncated(texts), 2);
-    assert_int_equal(bo_texts_get(texts, 0, 0).count, 4);
-    assert_int_equal(bo_texts_get(texts, 0, 0).ids[2], 'c');
-    assert_int_equal(bo_texts_get(texts, 0, 0).ids[3], 0);
-    assert_int_equal(bo_texts_get(texts, 0, 1).count, 3);
+    assert_int_equal(bo_text_at(texts, 0, 0).count, 4);
+    assert_int_equal(bo_text_at(texts, 0, 0).ids[2], 'c');
+    assert_int_equal(bo_text_at(texts, 0, 0).ids[3], 0);
+    assert_int_equal(bo_text_at(texts, 0, 1).count, 3);
     bo_texts_close(texts);
     bo_tokenizer_destroy(s.bytes);
 }

@@ -1,5 +1,6 @@
 /* Texts from lines in memory, which come in pieces: their numbers, empty ones, and the end behind each. */
 #include "texts.h"
+#include "text/packs.h"
 #include <bochner/texts.h>
 
 static bo_texts *read_lines(bo_context *context, bo_texts_desc desc, const char *lines)
@@ -24,8 +25,8 @@ static void test_lines(void **state)
     assert_int_equal(bo_texts_count(texts), 2);
     assert_int_equal(bo_texts_line(texts, 1, &path), 9);
     assert_string_equal(path, "standard input");
-    assert_int_equal(bo_texts_get(texts, 1, 0).count, 3);
-    assert_int_equal(bo_texts_get(texts, 1, 0).ids[0], 't');
+    assert_int_equal(bo_text_at(texts, 1, 0).count, 3);
+    assert_int_equal(bo_text_at(texts, 1, 0).ids[0], 't');
     bo_texts_close(texts);
     bo_tokenizer_destroy(bytes);
 }
@@ -50,7 +51,7 @@ static void test_empty_lines(void **state)
         assert_int_equal(bo_texts_count(texts), cases[c].count);
         for (size_t i = 0; i < cases[c].count; i++) {
             size_t found;
-            const bo_text_view view = bo_texts_get(texts, i, 0);
+            const bo_text_view view = bo_text_at(texts, i, 0);
             bo_texts_words(texts, i, 0, &found);
             assert_int_equal(found, cases[c].bytes[i]);
             assert_int_equal(view.count, found + 1);

@@ -98,7 +98,7 @@ static inline bo_model_desc model_desc(bo_model_task task, const char *kind, con
     desc.vocab = 0;
     desc.context = 32;
     desc.classes = bo_texts_classes(l->train);
-    desc.labels = bo_texts_labels(l->train);
+    desc.labels = bo_texts_class_names(l->train);
     return desc;
 }
 

@@ -2,6 +2,7 @@
  * not among the examples. */
 #include <bochner/tasks.h>
 #include "runs.h"
+#include "text/packs.h"
 
 enum { WORDS = 5000, HELD = 100, LEAST = 3, MOST = 6, LETTERS = 6 };
 
@@ -22,9 +23,9 @@ static void write_words(const char *path)
 
 static bo_texts *open_words(runs *r, const bo_model *model, const char *path, double skip, double take)
 {
-    bo_texts_desc desc;
+    bo_texts_desc desc = {0};
     bo_texts *texts;
-    bo_model_texts(model, false, &desc);
+    bo_model_preset_texts(model, false, &desc);
     desc.paths = &path, desc.path_count = 1, desc.skip = skip, desc.take = take, desc.seed = 2;
     assert_ok(r->context, bo_texts_open(r->context, &desc, &texts));
     return texts;
@@ -47,7 +48,7 @@ static size_t right_ones(runs *r, const bo_model *model, const bo_texts *texts, 
     bo_translate_desc desc = {.beam = beam};
     assert_ok(r->context, bo_model_translate(r->context, model, texts, 0, HELD, &desc, ids, NULL));
     for (size_t i = 0; i < HELD; i++) {
-        bo_text_view target = bo_texts_get(texts, i, 1);
+        bo_text_view target = bo_text_at(texts, i, 1);
         right += ids[i].count + 1 == target.count &&
                  memcmp(ids[i].items, target.ids, ids[i].count * sizeof *target.ids) == 0;
         bo_ids_free(&ids[i]);
