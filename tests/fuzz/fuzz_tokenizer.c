@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char text[] = "It's the  naïve\ttest, 123 of 東京\n\n<s>aaab \xff\xc3 end<|endoftext|> ";
     bo_context *context = fuzz_context();
     bo_tokenizer *tokenizer;
-    if (!fuzz_ok(context, bo_tokenizer_parse(context, "fuzz", (const char *)data, size, &tokenizer))) return 0;
+    if (!fuzz_ok(context, bo_tokenizer_load_memory(context, data, size, &tokenizer))) return 0;
     for (int specials = 0; specials < 2; ++specials) {
         bo_ids ids = {0};
         char *back;

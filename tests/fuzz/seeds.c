@@ -1,6 +1,6 @@
 /* Seeds of the targets that load our own files, made by the library as it is: they are never of an older format.
  *
- *     fuzz_seeds FOLDER        writes FOLDER/features/…, FOLDER/machine/…, FOLDER/network_image/… and FOLDER/lab/… */
+ *     fuzz_seeds FOLDER        writes FOLDER/features/…, machine/…, network_image/…, model/…, session/… and lab/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
 #include <math.h>
@@ -145,6 +145,43 @@ static void write_networks(seeds *s)
                   NULL);
 }
 
+/* Small: the driver reads 64 KiB of a seed. */
+static void write_model(seeds *s, const char *name, const char *attention, bo_model_desc desc)
+{
+    bo_model *model;
+    bo_session *session;
+    bo_tokenizer *bytes;
+    void *image;
+    size_t size;
+    desc.layers = desc.heads = 1;
+    desc.width = desc.context = 8;
+    desc.hidden = 4;
+    if (!bo_attention_preset(attention, &desc.attention)) exit(1);
+    if (desc.attention.kind != BO_ATTENTION_EXACT) desc.attention.features.features = 8;
+    require(s, bo_tokenizer_create(s->context, &bytes));
+    require(s, bo_model_create(s->context, &desc, bytes, &model));
+    require(s, bo_model_save_memory(s->context, model, &image, &size));
+    require(s, bo_file_save(s->context, place(s, "model", name), image, size));
+    bo_free(image);
+    if (desc.task == BO_MODEL_TASK_LANGUAGE) {
+        require(s, bo_session_create(s->context, model, NULL, &session));
+        require(s, bo_session_feed(s->context, session, (const int32_t[]){1, 2, 3}, 3, NULL));
+        require(s, bo_session_save_memory(s->context, session, &image, &size));
+        require(s, bo_file_save(s->context, place(s, "session", name), image, size));
+        bo_free(image);
+        bo_session_destroy(session);
+    }
+    bo_model_destroy(model);
+    bo_tokenizer_destroy(bytes);
+}
+
+static void write_models(seeds *s)
+{
+    write_model(s, "rfa", "rfa-gate", (bo_model_desc){0});
+    write_model(s, "exact", "exact", (bo_model_desc){.positions = BO_POSITIONS_LEARNED, .mlp = BO_MLP_SWIGLU});
+    write_model(s, "labels", "rfa", (bo_model_desc){.task = BO_MODEL_TASK_CLASSIFY, .classes = 2});
+}
+
 static void write_results(seeds *s)
 {
     bo_lab_result *result;
@@ -172,6 +209,7 @@ int main(int argc, char **argv)
     write_maps(&s);
     write_machines(&s);
     write_networks(&s);
+    write_models(&s);
     write_results(&s);
     bo_context_destroy(s.context);
     return 0;

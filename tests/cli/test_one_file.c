@@ -1,0 +1,137 @@
+/* The program takes a model that is one file wherever it takes the folder of a model, and says the same of it. */
+#include "testing.h"
+#include <bochner/bochner.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROOM = 1 << 16 };
+
+static void save_both(bo_context *context, const char *folder, const char *name, bo_model_desc desc)
+{
+    char path[256];
+    bo_tokenizer *bytes;
+    bo_model *model;
+    desc.layers = desc.heads = 1;
+    desc.width = desc.context = 16;
+    desc.seed = 5;
+    assert_ok(context, bo_tokenizer_create(context, &bytes));
+    assert_ok(context, bo_model_create(context, &desc, bytes, &model));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_ok(context, bo_model_save(context, model, path));
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
+    assert_ok(context, bo_model_save(context, model, path));
+    bo_model_destroy(model);
+    bo_tokenizer_destroy(bytes);
+}
+
+static void write_text(const char *folder, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int make_models(void **state)
+{
+    char *folder = strdup("/tmp/bochner-file-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    bo_context *context = test_context(1);
+    save_both(context, folder, "words", (bo_model_desc){0});
+    save_both(context, folder, "labels", (bo_model_desc){.task = BO_MODEL_TASK_CLASSIFY, .classes = 2});
+    write_text(folder, "text.txt", "the cat sat on the mat, and the bat sat on the cat; the cat sat on the mat.\n");
+    write_text(folder, "labeled.tsv", "0\tno cat\n1\ta cat\n");
+    write_text(folder, "alone.txt", "no cat\na cat\n");
+    bo_context_destroy(context);
+    *state = folder;
+    return 0;
+}
+
+static int remove_models(void **state)
+{
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
+    int status = system(command);
+    free(*state);
+    return status;
+}
+
+/* What the command prints, without its times; freed by the caller. `status` is what it must end with. */
+static char *printed(const char *folder, int status, const char *arguments)
+{
+    const char *program = getenv("BOCHNER");
+    if (!program) skip();
+    char command[1024], *text = calloc(ROOM, 1);
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>%s", folder, program, arguments,
+             status ? "&1" : "/dev/null");
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = 0;
+    char line[4096];
+    while (fgets(line, sizeof line, pipe)) {
+        if (strstr(line, "second")) continue;
+        if (length + strlen(line) < ROOM) length += (size_t)snprintf(text + length, ROOM - length, "%s", line);
+    }
+    const int ended = pclose(pipe);
+    if (!WIFEXITED(ended) || WEXITSTATUS(ended) != status)
+        fail_msg("bochner %s ended with %d: %.300s", arguments, ended, text);
+    return text;
+}
+
+/* `%s` is the model. */
+static void same(const char *folder, const char *format, const char *name)
+{
+    char file[128], first[512], second[512];
+    snprintf(file, sizeof file, "%s.safetensors", name);
+    snprintf(first, sizeof first, format, name);
+    snprintf(second, sizeof second, format, file);
+    char *a = printed(folder, 0, first), *b = printed(folder, 0, second);
+    if (strcmp(a, b) != 0) fail_msg("bochner %s prints '%.300s', of the folder '%.300s'", second, b, a);
+    assert_true(strlen(a) > 0);
+    free(a);
+    free(b);
+}
+
+static void test_commands(void **state)
+{
+    same(*state, "generate %s --prompt 'the cat' --tokens 20 --greedy --quiet", "words");
+    same(*state, "eval %s --data text.txt --json --quiet", "words");
+    same(*state, "eval %s --data labeled.tsv --json --quiet", "labels");
+    same(*state, "predict %s alone.txt --quiet", "labels");
+    same(*state, "predict %s labeled.tsv --labeled --proba --quiet", "labels");
+}
+
+static void expect(const char *folder, int status, const char *arguments, const char *words)
+{
+    char *text = printed(folder, status, arguments);
+    if (!strstr(text, words)) fail_msg("bochner %s prints '%.300s' without '%s'", arguments, text, words);
+    free(text);
+}
+
+static void test_more(void **state)
+{
+    expect(*state, 0, "info words.safetensors --json", "\"layers\": 1");
+    expect(*state, 0, "info labels.safetensors", "labels.safetensors");
+    free(printed(*state, 0, "train --init words.safetensors --data text.txt --out more --steps 1 --batch 1 --quiet"));
+    free(printed(*state, 0,
+                 "train --init words.safetensors --lora 2 --data text.txt --out adapter --steps 1 --batch 1 --quiet"));
+    free(printed(*state, 0, "lora merge adapter --out merged.safetensors"));
+    expect(*state, 2, "lora merge adapter --out merged.safetensors", "exists already");
+    expect(*state, 0, "info merged.safetensors --json", "\"layers\": 1");
+    /* a model is not replaced by a state, and tensors alone are no model */
+    expect(*state, 2, "generate words.safetensors --prompt a --tokens 1 --save-state words.safetensors",
+           "would replace");
+    expect(*state, 1, "generate words/model.safetensors --prompt a --tokens 1", "config.json");
+    expect(*state, 1, "generate text.txt --prompt a --tokens 1", "text.txt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_commands, make_models, remove_models),
+        cmocka_unit_test_setup_teardown(test_more, make_models, remove_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,44 @@
+/* A saved state in memory: a session of the model that it claims to be of takes it or refuses it, and reads on either way. */
+#include "container.h"
+#include <bochner/model.h>
+
+/* The models of seeds.c, made once. */
+static bo_session *open_session(bo_context *context, bool exact)
+{
+    static bo_session *sessions[2];
+    if (sessions[exact]) return sessions[exact];
+    bo_model_desc desc = {.layers = 1, .heads = 1, .width = 8, .context = 8, .hidden = 4};
+    bo_tokenizer *bytes;
+    bo_model *model;
+    if (!bo_attention_preset(exact ? "exact" : "rfa-gate", &desc.attention)) abort();
+    if (exact)
+        desc.positions = BO_POSITIONS_LEARNED, desc.mlp = BO_MLP_SWIGLU;
+    else
+        desc.attention.features.features = 8;
+    if (bo_tokenizer_create(context, &bytes) != BO_OK || bo_model_create(context, &desc, bytes, &model) != BO_OK ||
+        bo_session_create(context, model, NULL, &sessions[exact]) != BO_OK)
+        abort();
+    return sessions[exact];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bo_context *context = fuzz_context();
+    uint8_t *image = fuzz_image(data, size);
+    for (int exact = 0; exact < 2; ++exact) {
+        bo_session *session = open_session(context, exact);
+        uint64_t tokens, before;
+        float logits[256];
+        if (!fuzz_ok(context, bo_session_reset(context, session))) abort();
+        if (!fuzz_ok(context, bo_session_feed(context, session, (const int32_t[]){1, 2}, 2, logits))) abort();
+        before = bo_session_tokens(session);
+        const bool known = fuzz_ok(context, bo_session_peek_memory(context, image, size, &tokens));
+        const bool loaded = fuzz_ok(context, bo_session_load_memory(context, session, image, size));
+        if (loaded && (!known || bo_session_tokens(session) != tokens)) abort();
+        if (!loaded && bo_session_tokens(session) != before) abort();
+        if (bo_session_room(session) > 0)
+            fuzz_ok(context, bo_session_feed(context, session, (const int32_t[]){3}, 1, logits));
+    }
+    free(image);
+    return 0;
+}
