@@ -534,9 +534,10 @@ static bool is_folder(const char *path)
 
 static int describe(cli_session *session, const char *path, const cli_profile_options *options)
 {
-    if (is_folder(path)) return (cli_is_network(path) ? describe_network : describe_model)(session, path, options);
+    if (cli_is_network(path)) return describe_network(session, path, options);
+    if (is_folder(path) || bo_model_exists(session->context, path)) return describe_model(session, path, options);
     if (options->graph)
-        return cli_fail(session, "%s: expected the folder of a model of text or a network: others have no graph", path);
+        return cli_fail(session, "%s: expected a model of text or the folder of a network: others have no graph", path);
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     bo_features *map = NULL;

@@ -4,6 +4,7 @@
 #include "network.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct lora_options {
@@ -76,6 +77,9 @@ static int check(const char *word, const cli_arguments *arguments, const char *o
     if (!out) return cli_wrong_use("lora", "%s: give --out DIR, the folder to write", word);
     snprintf(path, sizeof path, "%s/config.json", out);
     if (access(path, F_OK) == 0) return cli_wrong_use("lora", "--out %s: holds a model already", out);
+    struct stat about;
+    if (stat(out, &about) == 0 && S_ISREG(about.st_mode))
+        return cli_wrong_use("lora", "--out %s: the file exists already", out);
     return CLI_DONE;
 }
 
@@ -107,7 +111,8 @@ static int lora(void *options, const cli_common *common, const cli_arguments *ar
 }
 
 static const cli_option rows[] = {
-    TEXT("out", "DIR", lora_options, out, "the folder to write"),
+    TEXT("out", "DIR", lora_options, out,
+         "the folder to write; a name that ends with .safetensors: one file, without the adapter"),
     END_OF_OPTIONS,
 };
 

@@ -110,8 +110,3 @@ bool cli_is_no_network(cli_session *session, const char *folder)
     cli_fail(session, "%s holds a network (bochner eval, predict and info take it), not a language model", folder);
     return false;
 }
-
-bool cli_is_model(const char *folder)
-{
-    return holds(folder, "config.json") || holds(folder, "adapter_config.json");
-}

@@ -31,7 +31,6 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
 bool cli_is_network(const char *folder); /* Does it hold a network? */
 /* False after saying that it does, where a language model is wanted. */
 bool cli_is_no_network(cli_session *session, const char *folder);
-bool cli_is_model(const char *folder); /* … or a model of text? */
 
 typedef struct cli_network_use {
     cli_network_data data;

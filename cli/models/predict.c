@@ -283,7 +283,7 @@ static const char *text_option(const predict_options *o)
     return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
 }
 
-/* The folder of a network, or of a model of texts. */
+/* A network, or a model of texts. */
 static int predict_folder(cli_session *session, const predict_options *o, const cli_network_use *use)
 {
     const cli_texts_use texts = {.folder = use->folder,
@@ -321,12 +321,14 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     const char *of_table = table_option(options), *of_text = text_option(options);
     const int checked = cli_network_use_check("predict", &use, of_table ? of_table : options->plot ? "plot" : of_text);
     if (checked != CLI_DONE) return checked;
-    if (of_text && !cli_is_model(use.folder))
-        return cli_wrong_use("predict", "--%s is an option of models of texts, and %s holds none", of_text, use.folder);
     cli_session session;
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
-    if (cli_is_network(use.folder) || cli_is_model(use.folder)) {
-        const int done = predict_folder(&session, options, &use);
+    const bool model = bo_model_exists(session.context, use.folder);
+    if (model || cli_is_network(use.folder) || of_text) {
+        const int done = !model && of_text
+                             ? cli_wrong_use("predict", "--%s is an option of models of texts, and %s holds none",
+                                             of_text, use.folder)
+                             : predict_folder(&session, options, &use);
         cli_session_close(&session);
         return done;
     }
