@@ -32,7 +32,7 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny docs exports times run results lab fashion install uninstall dist distcheck cover \
+.PHONY: all check test test-long test-tiny docs api times run results lab fashion install uninstall dist distcheck cover \
         sanitize tsan bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
@@ -68,8 +68,8 @@ test-tiny: ## the tests of blocks and buffers in a build where all of them are t
 	@$(call compile,build-tiny)
 	@cd build-tiny && $(CTEST) -R '$(TINY_ROOMS)' -E '@|$(TINY_EXCEPT)' -LE '^long$$'
 
-exports: all ## refresh tests/house/exports.txt, the names that libbochner.so exports
-	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) sh tests/house/test_exports.sh --refresh
+api: all ## refresh the table of functions in docs/api.md and tests/house/layout.txt, the layout of public structs
+	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_api.sh --refresh
 
 times: ## refresh tests/times.txt from the last run of `make test` or `make test-long`: which tests are slow
 	@scripts/times $(BUILD)

@@ -1,0 +1,150 @@
+# Reads the public headers and prints what they promise.
+#
+#   awk -f cmake/api.awk -v mode=names HEADER...               name and tier of every exported function
+#   awk -f cmake/api.awk -v mode=table HEADER...               the table of docs/api.md
+#   awk -f cmake/api.awk -v mode=map -v version=0.1 HEADER...  the version script of the linker
+#   awk -f cmake/api.awk -v mode=layout HEADER...              a C program that prints size and offsets of every public struct
+#
+# A line `/* ==== Simple ==== */` (Advanced, Experimental) begins a tier; everything before the first one is in no tier.
+
+function trim(text)
+{
+    gsub(/[ \t\n]+/, " ", text)
+    sub(/^ /, "", text)
+    sub(/ $/, "", text)
+    return text
+}
+
+# The text of a header without its comments and preprocessor lines, a line at a time.
+function code_of(line,    at)
+{
+    if (in_comment) {
+        at = index(line, "*/")
+        if (!at) return ""
+        line = substr(line, at + 2)
+        in_comment = 0
+    }
+    while (match(line, /\/\*/)) {
+        at = index(substr(line, RSTART + 2), "*/")
+        if (!at) {
+            in_comment = 1
+            return substr(line, 1, RSTART - 1)
+        }
+        line = substr(line, 1, RSTART - 1) " " substr(line, RSTART + 3 + at)
+    }
+    return line
+}
+
+function function_found(text,    name)
+{
+    sub(/ *BO_PRINTF\([^)]*\)/, "", text)
+    sub(/^BO_API /, "", text)
+    sub(/ *;$/, "", text)
+    match(text, /bo_[a-z0-9_]+\(/)
+    name = substr(text, RSTART, RLENGTH - 1)
+    names[++functions] = name
+    tiers[functions] = tier
+    headers[functions] = header
+    declarations[functions] = text
+    if (tier == "") {
+        print header ": " name " is in no tier" > "/dev/stderr"
+        failed = 1
+    }
+}
+
+# The names that one declaration of a struct declares: "size_t a, *b[4]" or "void (*f)(int)".
+function add_fields(struct, text,    i, n, parts, name)
+{
+    text = trim(text)
+    if (text == "") return
+    if (match(text, /\(\*[a-z0-9_]+\)/)) {
+        fields[struct] = fields[struct] " " substr(text, RSTART + 2, RLENGTH - 3)
+        return
+    }
+    n = split(text, parts, ",")
+    for (i = 1; i <= n; i++) {
+        name = parts[i]
+        gsub(/\[[^]]*\]/, "", name)
+        sub(/ +$/, "", name)
+        match(name, /[A-Za-z0-9_]+$/)
+        fields[struct] = fields[struct] " " substr(name, RSTART, RLENGTH)
+    }
+}
+
+function struct_found(text,    name, body, i, n, parts)
+{
+    match(text, /\} bo_[a-z0-9_]+;$/)
+    name = substr(text, RSTART + 2, RLENGTH - 3)
+    body = substr(text, index(text, "{") + 1, RSTART - index(text, "{") - 1)
+    structs[++struct_count] = name
+    struct_tiers[struct_count] = tier
+    n = split(body, parts, ";")
+    for (i = 1; i <= n; i++) add_fields(name, parts[i])
+}
+
+FNR == 1 {
+    header = FILENAME
+    sub(/.*\//, "", header)
+    tier = ""
+    pending = ""
+    in_comment = 0
+}
+
+/^\/\* ==== (Simple|Advanced|Experimental) =+ \*\/$/ {
+    tier = tolower($3)
+    next
+}
+
+/^#/ { if (!in_comment) next }
+
+{
+    line = code_of($0)
+    if (line ~ /^[ \t]*$/) next
+    if (pending == "" && line !~ /^BO_API / && line !~ /^typedef struct bo_[a-z0-9_]+ \{/) next
+    pending = trim(pending " " line)
+    if (pending ~ /^BO_API / && pending ~ /;$/) {
+        function_found(pending)
+        pending = ""
+    } else if (pending ~ /^typedef struct/ && pending ~ /\} bo_[a-z0-9_]+;$/) {
+        struct_found(pending)
+        pending = ""
+    }
+}
+
+function print_node(node, experimental,    i)
+{
+    printf "%s {\n  global:\n", node
+    for (i = 1; i <= functions; i++)
+        if ((tiers[i] == "experimental") == experimental) printf "    %s;\n", names[i]
+    if (!experimental) print "  local:\n    *;"
+    print "};"
+}
+
+function print_layout(    i, j, n, parts)
+{
+    print "#include <bochner/bochner.h>\n#include <stdio.h>\n\nint main(void)\n{"
+    for (i = 1; i <= struct_count; i++) {
+        if (struct_tiers[i] == "experimental") continue
+        printf "    printf(\"%s %%zu\\n\", sizeof(%s));\n", structs[i], structs[i]
+        n = split(fields[structs[i]], parts, " ")
+        for (j = 1; j <= n; j++)
+            printf "    printf(\"  %s %%zu\\n\", offsetof(%s, %s));\n", parts[j], structs[i], parts[j]
+    }
+    print "    return 0;\n}"
+}
+
+END {
+    if (failed) exit 1
+    if (mode == "names")
+        for (i = 1; i <= functions; i++) print names[i], tiers[i]
+    if (mode == "table") {
+        print "| function | tier | header | declaration |\n|---|---|---|---|"
+        for (i = 1; i <= functions; i++)
+            printf "| `%s` | %s | %s | `%s` |\n", names[i], tiers[i], headers[i], declarations[i]
+    }
+    if (mode == "map") {
+        print_node("BOCHNER_" version, 0)
+        print_node("BOCHNER_EXPERIMENTAL_" version, 1)
+    }
+    if (mode == "layout") print_layout()
+}
