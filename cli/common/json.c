@@ -8,7 +8,10 @@ static void put_quoted(const cli_json *json, const char *text)
 {
     char piece[256];
     fputc('"', json->out);
-    while (*text) fwrite(piece, 1, bo_json_escape(&text, piece, sizeof piece), json->out);
+    while (*text) {
+        const size_t length = bo_json_escape(&text, piece, sizeof piece);
+        fwrite(piece, 1, length, json->out);
+    }
     fputc('"', json->out);
 }
 
