@@ -2,10 +2,9 @@
  * instruction set, few rows and many; the same bits for any number of threads; nothing allocated; no gradients. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
-#include "kernels/kernels.h"
+#include "isas.h"
 
 static const bo_element elements[] = {BO_ELEMENT_BFLOAT16, BO_ELEMENT_INT8};
-static const char *const isas[] = {"ref", "avx2", "avx512"};
 
 typedef struct shape {
     size_t rows, in, out;
@@ -97,10 +96,11 @@ static void check_products(const shape *s, bo_element element, const float *x, c
 static void linear_multiplies_with_them(void **state)
 {
     (void)state;
-    for (size_t isa = 0; isa < 3; isa++) {
-        if (!bo_kernels_find(isas[isa])) continue;
+    for (size_t isa = 0; isa < TEST_ISAS; isa++) {
+        if (!bo_kernels_find(test_isas[isa])) continue;
         direct_purse purse, other_purse;
-        bo_context *context = direct_context(1, isas[isa], &purse), *other = direct_context(3, isas[isa], &other_purse);
+        bo_context *context = direct_context(1, test_isas[isa], &purse),
+                   *other = direct_context(3, test_isas[isa], &other_purse);
         for (size_t i = 0; i < 2 * SHAPES; i++) {
             const shape *s = &shapes[i / 2];
             float *w;

@@ -1,6 +1,7 @@
 /* The fast float path against the float64 reference on every instruction set; the same bits for any number of threads;
  * strides; a caller's callback; setting frequencies. */
 #include "maps.h"
+#include "isas.h"
 
 enum { ROWS = 150, MOST = 128 }; /* two blocks of rows and a part */
 
@@ -52,11 +53,10 @@ static void check_against_reference(bo_context *context, const bo_features_desc 
 static void every_isa_agrees_with_float64(void **state)
 {
     (void)state;
-    const char *const sets[] = {"ref", "avx2", "avx512"};
     float x[ROWS * DIM];
     make_rows(x);
-    for (size_t i = 0; i < 3; i++) {
-        bo_context_desc desc = {.threads = 1, .isa = sets[i]};
+    for (size_t i = 0; i < TEST_ISAS; i++) {
+        bo_context_desc desc = {.threads = 1, .isa = test_isas[i]};
         bo_context *context = NULL;
         if (bo_context_create(&desc, &context) != BO_OK) continue; /* not on this CPU */
         assert_true(for_each_map(context, x, check_against_reference, x) > 200);

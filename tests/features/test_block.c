@@ -1,6 +1,7 @@
 /* Features of a block of rows inside a task, for every map: against the float64 reference, at norms where φ itself would
  * overflow or vanish, row by row the same bits, in exactly the scratch that was announced. */
 #include "maps.h"
+#include "isas.h"
 #include "features/block.h"
 
 enum { ROWS = 70, MOST = 128, GAP = 3 }; /* a block of rows and a part */
@@ -227,11 +228,10 @@ static void check_moderate(bo_context *context, const bo_features_desc *desc, vo
 static void every_isa_agrees_with_float64(void **state)
 {
     (void)state;
-    const char *const sets[] = {"ref", "avx2", "avx512"};
     float sample[SAMPLE_ROWS * DIM];
     test_inputs(1, SAMPLE_ROWS * DIM, sample);
-    for (size_t i = 0; i < 3; i++) {
-        bo_context_desc desc = {.threads = 1, .isa = sets[i]};
+    for (size_t i = 0; i < TEST_ISAS; i++) {
+        bo_context_desc desc = {.threads = 1, .isa = test_isas[i]};
         bo_context *context = NULL;
         if (bo_context_create(&desc, &context) != BO_OK) continue; /* not on this CPU */
         assert_true(for_each_map(context, sample, check_moderate, NULL) > 200);

@@ -1,6 +1,7 @@
 /* Polynomials in as many dimensions as fill several vectors: the exact maps give their kernel, every degree and size; and
  * their blocks and those of the self-tensored sketch the float64 gradients. */
 #include "maps.h"
+#include "isas.h"
 #include "features/block.h"
 
 enum { WIDE = 70, ROWS = 18 }; /* more rows than the sketch takes at a time */
@@ -94,9 +95,8 @@ static double largest(const double *x, size_t count)
 static void blocks_agree_with_float64(void **state)
 {
     (void)state;
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
-    for (size_t i = 0; i < 3; i++) {
-        bo_context_desc about = {.threads = 1, .isa = isas[i]};
+    for (size_t i = 0; i < TEST_ISAS; i++) {
+        bo_context_desc about = {.threads = 1, .isa = test_isas[i]};
         bo_context *context = NULL;
         if (bo_context_create(&about, &context) != BO_OK) continue; /* not on this CPU */
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -105,12 +105,12 @@ static void blocks_agree_with_float64(void **state)
             double most_z = largest(s->exact_z, ROWS * s->length), most_dx = largest(s->exact_dx, ROWS * s->dim);
             for (size_t j = 0; j < ROWS * s->length; j++)
                 if (!(fabs((double)s->z[j] - s->exact_z[j]) <= 1e-5 * most_z))
-                    fail_msg("case %zu on %s: feature %zu is %.9g, expected %.9g", k, isas[i], j, (double)s->z[j],
+                    fail_msg("case %zu on %s: feature %zu is %.9g, expected %.9g", k, test_isas[i], j, (double)s->z[j],
                              s->exact_z[j]);
             for (size_t j = 0; j < ROWS * s->dim; j++)
                 if (!(fabs((double)s->dx[j] - s->exact_dx[j]) <= 2e-5 * most_dx))
-                    fail_msg("case %zu on %s: gradient %zu is %.9g, expected %.9g", k, isas[i], j, (double)s->dx[j],
-                             s->exact_dx[j]);
+                    fail_msg("case %zu on %s: gradient %zu is %.9g, expected %.9g", k, test_isas[i], j,
+                             (double)s->dx[j], s->exact_dx[j]);
             drop(s);
         }
         bo_context_destroy(context);

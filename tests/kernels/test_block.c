@@ -2,13 +2,7 @@
  * strides, both orders of A, sums begun from C or from nothing, and that nothing outside the block is written. */
 #include "testing.h"
 #include <float.h>
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 static const float untouched = -77.0f;
 

@@ -1,13 +1,7 @@
 /* The kernels over 16 channels, of every instruction set, against plain loops in double. */
 #include <complex.h>
 #include "testing.h"
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 enum { L = BO_CHANNELS, MOST = 9, RANKS = 3, TOKENS = 11, ROOM = MOST * RANKS * BO_COMPLEX_ROW };
 typedef double complex number;

@@ -2,9 +2,7 @@
  * the smallest normal float to the largest, and numbers in the range that networks have. */
 #include "testing.h"
 #include <float.h>
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"avx2", "avx512", "ref"};
+#include "isas.h"
 
 static const char *const names[BO_CURVE_COUNT] = {"gelu",    "gelu_tanh",   "relu2",    "silu", "relu",    "tanh",
                                                   "sigmoid", "log_sigmoid", "softplus", "exp",  "identity"};
@@ -29,10 +27,9 @@ static void check(const bo_kernels *table, bo_curve curve, bool slope, float x)
 }
 
 #define FOR_EACH_CURVE(table, curve, slope)                                                                            \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)                               \
-            for (int curve = 0; curve < BO_CURVE_COUNT; curve++)                                                       \
-                for (int slope = 0; slope < 2; slope++)
+    FOR_EACH_TABLE(table)                                                                                              \
+    for (int curve = 0; curve < BO_CURVE_COUNT; curve++)                                                               \
+        for (int slope = 0; slope < 2; slope++)
 
 static void values_and_slopes(void **state)
 {

@@ -1,13 +1,7 @@
 /* The kernels of a gate for each channel, of every instruction set, against plain loops in double: odd sizes, strides,
  * closed gates, and that nothing outside is written. */
 #include "testing.h"
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 static const float untouched = -77.0f;
 static const size_t widths[] = {1, 7, 8, 15, 16, 17, 31, 33, 64, 65, 80, 130};

@@ -2,10 +2,8 @@
  * and agreement with sums in double. Small integers (and bytes) make every sum exact, so that equality is the
  * test. */
 #include "testing.h"
-#include "kernels/kernels.h"
+#include "isas.h"
 #include "kernels/tables.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
 
 enum { LDC = 41, DEPTH = 37 };
 
@@ -65,9 +63,8 @@ static void tiles_of_every_size(void **state)
 {
     (void)state;
     const size_t depths[] = {0, 1, 2, DEPTH};
-    for (size_t s = 0; s < 3; s++) {
-        const bo_kernels *table = bo_kernels_find(isas[s]);
-        if (!table) continue;
+    FOR_EACH_TABLE(table)
+    {
         for (size_t d = 0; d < 4; d++) {
             for (size_t m = 1; m <= table->gemm.mr; m++) {
                 for (size_t n = 1; n <= table->gemm.nr; n++) check_f32(&table->gemm, m, n, depths[d], (m + n) % 2 == 0);
@@ -112,15 +109,25 @@ static void check_s8(const bo_micro_s8 *micro, size_t m, size_t n, size_t k)
     free(q), free(a), free(b);
 }
 
+enum { TABLES = TEST_ISAS + 1 };
+
+/* Every table of this CPU, NULL where it lacks one. */
+static void find_tables(const bo_kernels *tables[TABLES])
+{
+    tables[TEST_ISAS] = NULL;
+    for (size_t i = 0; i < TEST_ISAS; i++) tables[i] = bo_kernels_find(test_isas[i]);
+#if defined(__x86_64__)
+    if (bo_kernels_find("avx512")) tables[TEST_ISAS] = &bo_kernels_avx512; /* the one without byte products */
+#endif
+}
+
 static void tiles_of_bytes(void **state)
 {
     (void)state;
-    const bo_kernels *tables[4] = {bo_kernels_find("ref"), bo_kernels_find("avx2"), bo_kernels_find("avx512")};
-#if defined(__x86_64__)
-    if (tables[2]) tables[3] = &bo_kernels_avx512; /* the one for CPUs without byte products, by its own name */
-#endif
+    const bo_kernels *tables[TABLES];
+    find_tables(tables);
     const size_t depths[] = {1, 2, 3, 4, 5, DEPTH};
-    for (size_t t = 0; t < 4; t++) {
+    for (size_t t = 0; t < TABLES; t++) {
         if (!tables[t]) continue;
         const bo_micro_s8 *micro = &tables[t]->gram8;
         for (size_t d = 0; d < 6; d++) {
@@ -135,14 +142,12 @@ static void tiles_of_bytes(void **state)
 static void deepest_run_of_bytes(void **state)
 {
     (void)state;
-    const bo_kernels *tables[4] = {bo_kernels_find("ref"), bo_kernels_find("avx2"), bo_kernels_find("avx512")};
-#if defined(__x86_64__)
-    if (tables[2]) tables[3] = &bo_kernels_avx512;
-#endif
+    const bo_kernels *tables[TABLES];
+    find_tables(tables);
     enum { LINES = 5 };
     int8_t *q = malloc((size_t)LINES * BO_S8_DEPTH);
     for (size_t i = 0; i < (size_t)LINES * BO_S8_DEPTH; i++) q[i] = i % LINES == 1 ? -127 : 127;
-    for (size_t t = 0; t < 4; t++) {
+    for (size_t t = 0; t < TABLES; t++) {
         if (!tables[t]) continue;
         const bo_micro_s8 *micro = &tables[t]->gram8;
         char *a = aligned_alloc(64, 2 * bo_sliver_s8(micro, micro->mr, BO_S8_DEPTH));

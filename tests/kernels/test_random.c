@@ -1,12 +1,6 @@
 /* Random words and sums of every instruction set against plain C. */
 #include "testing.h"
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 /* Word j of group g, as kernels.h says, from the generator itself. */
 static uint32_t word_of(uint64_t seed, uint64_t stream, uint64_t group, size_t j)

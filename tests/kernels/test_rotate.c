@@ -2,9 +2,7 @@
  * right-hand sides, and that nothing beside them is written. */
 #include "testing.h"
 #include <float.h>
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
+#include "isas.h"
 
 enum { MOST_COUNT = 5, MOST_ASKED = 3, WIDEST = 88, STRIDE = WIDEST + 3, ROWS = MOST_COUNT * MOST_ASKED };
 
@@ -53,9 +51,8 @@ static void compare(const double *found, const double *expected, size_t count)
 
 static void rotations_are_as_defined(void **state)
 {
-    for (size_t isa = 0; isa < sizeof isas / sizeof *isas; isa++) {
-        const bo_kernels *table = bo_kernels_find(isas[isa]);
-        if (!table) continue;
+    FOR_EACH_TABLE(table)
+    {
         for (size_t n = 0; n <= WIDEST; n += 8)
             for (size_t count = 0; count <= MOST_COUNT; count++)
                 for (size_t asked = 0; asked <= MOST_ASKED; asked++) {

@@ -1,13 +1,7 @@
 /* Kernels of gates and rows, of every instruction set: products added to what remains of C, rows each times its own
  * factor, exponents that cancel in double. */
 #include "testing.h"
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 enum { LONGEST = 70, STRIDE = 75, SIZE = LONGEST * STRIDE };
 static const float untouched = -77.0f;

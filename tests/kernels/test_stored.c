@@ -1,13 +1,7 @@
 /* Kernels of numbers kept in fewer bits, of every instruction set: bfloat16 to the bit, bytes with scales, and dot products
  * with both. */
 #include "testing.h"
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 enum { LONGEST = 150, PADDED = 192, LINES = 11, ROWS = 9 };
 

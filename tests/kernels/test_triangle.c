@@ -1,7 +1,7 @@
 /* Products without repeats and their gradients, of every instruction set, against plain loops in double: every size up to
  * several tiles, arrays of exactly their size, one array for both gradients. */
 #include "testing.h"
-#include "kernels/kernels.h"
+#include "isas.h"
 
 enum { MOST = 83, ENTRIES = MOST * (MOST + 1) / 2 };
 static const float head = 0.3f, diagonal = 0.7f, other = 1.4f;
@@ -77,12 +77,11 @@ static void check_backward(const bo_kernels *table, size_t n, const float *a, co
 static void products_without_repeats(void **state)
 {
     (void)state;
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
     float *g = malloc(ENTRIES * sizeof *g), a[MOST], t[MOST], start[MOST];
     normals(MOST, 1, a), normals(MOST, 2, t), normals(MOST, 3, start), normals(ENTRIES, 4, g);
-    for (size_t i = 0; i < 3; i++) {
-        const bo_kernels *table = bo_kernels_find(isas[i]);
-        for (size_t n = 0; table && n <= MOST; n++) {
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= MOST; n++) {
             float *own_a = exactly(n, a), *own_t = exactly(n, t), *own_g = exactly(n * (n + 1) / 2, g);
             check_forward(table, n, own_a, own_t);
             check_backward(table, n, own_a, own_t, own_g, start, false);

@@ -2,13 +2,7 @@
  * kernels.h promises: dense and log-uniform arguments, special values, tails of every length, in-place use,
  * unaligned pointers. */
 #include "testing.h"
-#include "kernels/kernels.h"
-
-static const char *const isas[] = {"ref", "avx2", "avx512"};
-
-#define FOR_EACH_TABLE(table)                                                                                          \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
-        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+#include "isas.h"
 
 enum { COUNT = 40000 };
 
@@ -319,7 +313,7 @@ static void tables_are_found_by_name(void **state)
     assert_non_null(bo_kernels_find(NULL));
     assert_non_null(bo_kernels_find("ref"));
     assert_null(bo_kernels_find("abacus"));
-    FOR_EACH_TABLE(table) assert_string_equal(bo_kernels_isa(table), isas[isa_]);
+    FOR_EACH_TABLE(table) assert_string_equal(bo_kernels_isa(table), test_isas[isa_]);
 }
 
 int main(void)

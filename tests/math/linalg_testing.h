@@ -3,10 +3,8 @@
 #define BO_LINALG_TESTING_H
 
 #include "testing.h"
-#include "kernels/kernels.h"
+#include "isas.h"
 #include "math/linalg.h"
-
-static const char *const test_isas[] = {"ref", "avx2", "avx512"};
 
 /* A context on this instruction set, or NULL where the CPU lacks it. */
 static inline bo_context *test_isa_context(const char *isa, int threads)
@@ -21,7 +19,7 @@ static inline bo_context *test_isa_context(const char *isa, int threads)
 
 /* Runs `body` with `context` set, once for every instruction set of this CPU. */
 #define FOR_EACH_ISA(context, threads)                                                                                 \
-    for (size_t isa_ = 0; isa_ < sizeof test_isas / sizeof *test_isas; isa_++)                                         \
+    for (size_t isa_ = 0; isa_ < TEST_ISAS; isa_++)                                                                    \
         for (bo_context *context = test_isa_context(test_isas[isa_], threads); context;                                \
              bo_context_destroy(context), context = NULL)
 

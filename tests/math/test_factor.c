@@ -112,7 +112,7 @@ static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;
     enum { N = 400, M = 150 };
-    for (size_t s = 0; s < 3; s++) {
+    for (size_t s = 0; s < TEST_ISAS; s++) {
         double *expected = NULL;
         for (int threads = 1; threads <= 3; threads++) {
             bo_context *context = test_isa_context(test_isas[s], threads);

@@ -109,7 +109,7 @@ static void bits_do_not_depend_on_threads(void **state)
     (void)state;
     enum { M = 229, N = 523, K = 1009 };
     float *a = test_floats(M * K, 1), *b = test_floats(K * N, 2);
-    for (size_t s = 0; s < 3; s++) {
+    for (size_t s = 0; s < TEST_ISAS; s++) {
         float *expected = NULL;
         for (int threads = 1; threads <= 3; threads++) {
             bo_context *context = test_isa_context(test_isas[s], threads);

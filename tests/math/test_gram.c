@@ -88,7 +88,7 @@ static void bits_do_not_depend_on_threads(void **state)
     (void)state;
     enum { N = 389, ROWS = 1100 };
     float *z = test_floats(N * ROWS, 1);
-    for (int kind = 0; kind < 6; kind++) {
+    for (int kind = 0; kind < 2 * TEST_ISAS; kind++) {
         double *expected = NULL;
         for (int threads = 1; threads <= 3; threads++) {
             bo_context *context = test_isa_context(test_isas[kind / 2], threads);

@@ -111,7 +111,7 @@ static void bits_depend_on_neither_kernels_nor_threads(void **state)
     enum { N = 270, ROWS = 2100 }; /* more than a tile, more than a run */
     int8_t *q = test_bytes(N * ROWS, 1);
     double *expected = NULL;
-    for (size_t isa = 0; isa < 3; isa++) {
+    for (size_t isa = 0; isa < TEST_ISAS; isa++) {
         for (int threads = 1; threads <= 3; threads++) {
             bo_context *context = test_isa_context(test_isas[isa], threads);
             if (!context) break;

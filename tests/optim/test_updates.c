@@ -1,5 +1,6 @@
 /* The updates of the CPU backend, each against the same formula in double; any number of threads gives the same bits. */
 #include "testing.h"
+#include "isas.h"
 #include "backend/backend.h"
 #include "backend/updates.h"
 #include "math/linalg.h"
@@ -119,11 +120,10 @@ static void check_rule(bo_context *one, bo_context *three, rule_kind kind, size_
 static void test_rules(void **state)
 {
     (void)state;
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+    for (size_t i = 0; i < TEST_ISAS; i++) {
         bo_context *one, *three;
-        if (bo_context_create(&(bo_context_desc){.threads = 1, .isa = isas[i]}, &one) != BO_OK) continue;
-        assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 3, .isa = isas[i]}, &three), BO_OK);
+        if (bo_context_create(&(bo_context_desc){.threads = 1, .isa = test_isas[i]}, &one) != BO_OK) continue;
+        assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 3, .isa = test_isas[i]}, &three), BO_OK);
         for (int kind = 0; kind < RULES; kind++)
             for (size_t c = 0; c < COUNTS; c++) check_rule(one, three, (rule_kind)kind, counts[c]);
         bo_context_destroy(one);
