@@ -9,6 +9,8 @@ int main(void)
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
         fputs("avx512;", stdout);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) fputs("avx2;", stdout);
+#elif defined(__aarch64__)
+    fputs("neon;", stdout);
 #endif
     fputs("ref", stdout);
     return 0;

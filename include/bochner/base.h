@@ -121,7 +121,7 @@ typedef struct bo_allocator {
 
 typedef struct bo_context_desc {
     int threads;             /* 0: as many as this process may run on; fewer if the system starts no more of them */
-    const char *isa;         /* "avx512", "avx2", "ref"; NULL: $BOCHNER_ISA, else the best this CPU has */
+    const char *isa;         /* "avx512", "avx2", "neon", "ref"; NULL: $BOCHNER_ISA, else the best this CPU has */
     bo_log_fn log;           /* NULL: silent */
     bo_progress_fn progress; /* NULL: none */
     void *user;              /* passed to log and progress */
@@ -144,7 +144,7 @@ BO_API const char *bo_context_error(const bo_context *context);
 /* ==== Advanced ==================================================================================================== */
 
 BO_API int bo_context_threads(const bo_context *context);
-BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2" or "ref" */
+BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2", "neon" or "ref" */
 /* Bytes of memory that this computer has; 0: the system does not say. */
 BO_API size_t bo_physical_memory(void);
 

@@ -41,6 +41,8 @@ typedef struct bo_channels {
 extern const bo_channels bo_ref_channels;
 #if defined(__x86_64__)
 extern const bo_channels bo_avx2_channels, bo_avx512_channels;
+#elif defined(__aarch64__)
+extern const bo_channels bo_neon_channels;
 #endif
 
 #endif

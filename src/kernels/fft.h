@@ -57,6 +57,8 @@ typedef struct bo_fft_kernels {
 extern const bo_fft_kernels bo_ref_fft;
 #if defined(__x86_64__)
 extern const bo_fft_kernels bo_avx2_fft;
+#elif defined(__aarch64__)
+extern const bo_fft_kernels bo_neon_fft;
 #endif
 
 #endif

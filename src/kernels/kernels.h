@@ -1,5 +1,5 @@
-/* The kernels: every inner loop that is worth an instruction set. ref/ holds plain C for each; avx2/ and
- * avx512/ override what they do faster; table.c picks at run time. Nothing outside this folder names an ISA.
+/* The kernels: every inner loop that is worth an instruction set. ref/ holds plain C for each; avx2/, avx512/
+ * and neon/ override what they do faster; table.c picks at run time. Nothing outside this folder names an ISA.
  *
  * Vector functions accept n = 0, any alignment, and in-place use (out == in) unless said otherwise. */
 #ifndef BO_KERNELS_H
@@ -228,7 +228,7 @@ typedef struct bo_kernels {
     void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
 } bo_kernels;
 
-/* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the
+/* The table for `isa` ("avx512", "avx2", "neon", "ref"), or the best this CPU runs when isa is NULL; NULL when the
  * CPU lacks it or the name is unknown. Does not read the environment. */
 const bo_kernels *bo_kernels_find(const char *isa);
 /* The table's name, for layers below that hold only the pointer. */

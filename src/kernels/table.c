@@ -35,6 +35,8 @@ static const struct {
     {&bo_kernels_avx512_vnni, has_avx512_vnni},
     {&bo_kernels_avx512, has_avx512},
     {&bo_kernels_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {&bo_kernels_neon, always}, /* part of the architecture */
 #endif
     {&bo_kernels_ref, always},
 };

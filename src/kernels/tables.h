@@ -9,6 +9,8 @@ extern const bo_kernels bo_kernels_ref;
 extern const bo_kernels bo_kernels_avx2;
 extern const bo_kernels bo_kernels_avx512;
 extern const bo_kernels bo_kernels_avx512_vnni; /* the same with byte products; goes by the same name */
+#elif defined(__aarch64__)
+extern const bo_kernels bo_kernels_neon;
 #endif
 
 #endif

@@ -14,7 +14,8 @@ typedef __m256 v;
 typedef __m256d d;
 typedef __m256i vi;
 
-#define ISA(name) bo_avx2_##name
+#define ISA(name)  bo_avx2_##name
+#define V_REGISTER "v" /* an operand of inline assembly that holds a v */
 
 static inline v v_load(const float *p)
 {

@@ -13,7 +13,8 @@ typedef __m512 v;
 typedef __m512d d;
 typedef __m512i vi;
 
-#define ISA(name) bo_avx512_##name
+#define ISA(name)  bo_avx512_##name
+#define V_REGISTER "v" /* an operand of inline assembly that holds a v */
 
 static inline v v_load(const float *p)
 {

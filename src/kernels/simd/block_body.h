@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) void store_vector(float *line, size
 /* Keeps x in a register: compilers like to load a line of B anew with each use, and loads are what is scarce. */
 static inline __attribute__((always_inline)) v held(v x)
 {
-    __asm__("" : "+v"(x));
+    __asm__("" : "+" V_REGISTER(x));
     return x;
 }
 

@@ -1,0 +1,11 @@
+/* The vector functions of src/kernels/simd/ in this instruction set. */
+#if defined(__aarch64__)
+#include "../ref/ref.h" /* before simd.h, which defines ISA */
+#include "simd.h"
+#include "neon.h"
+#include "../simd/trig_body.h"
+#include "../simd/vector_body.h"
+#include "../simd/curve_body.h"
+#include "../simd/random_body.h"
+#include "../simd/dots_body.h"
+#endif
