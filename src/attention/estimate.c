@@ -151,6 +151,12 @@ bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const 
 /* The plan: how many tokens at a time, and what that takes. Chunks are chosen from the shape and the caches alone,
  * never from the number of threads, so that results do not depend on it. */
 
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+enum { LEVEL1 = _SC_LEVEL1_DCACHE_SIZE, LEVEL2 = _SC_LEVEL2_CACHE_SIZE };
+#else
+enum { LEVEL1 = -1, LEVEL2 = -1 }; /* other C libraries than glibc do not know; neither does glibc on ARM */
+#endif
+
 static size_t cache_bytes(int name, size_t fallback)
 {
     long bytes = sysconf(name);
@@ -183,8 +189,8 @@ void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *se
         if (sequences[s].queries > queries) queries = sequences[s].queries;
         if (sequences[s].keys > keys) keys = sequences[s].keys;
     }
-    *plan = (bo_attention_cost){.level1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10),
-                                .level2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10),
+    *plan = (bo_attention_cost){.level1_bytes = cache_bytes(LEVEL1, 32 << 10),
+                                .level2_bytes = cache_bytes(LEVEL2, 512 << 10),
                                 .tasks = count * attention->desc.key_heads,
                                 .keys = keys};
     plan->operations = operations(attention, sequences, count);

@@ -377,8 +377,10 @@ static void no_frequency_is_given_up(void **state)
 int main(void)
 {
     /* half a million maps are made and unmade: keep their memory instead of asking the kernel for it each time */
+#if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 1 << 28);
     mallopt(M_TRIM_THRESHOLD, 1 << 28);
+#endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_map_estimates_its_kernel),     cmocka_unit_test(the_bias_of_selftensor_is_its_variance),
         cmocka_unit_test(orthogonal_rows_are_orthogonal),     cmocka_unit_test(orthogonal_rows_are_haar),
