@@ -11,7 +11,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 
 # The library itself, the program and the tests use every tier of the public headers (docs/api.md).
 add_compile_definitions(_GNU_SOURCE BO_EXPERIMENTAL)
-add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+add_compile_options(-Wall -Wextra -pedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
                     -fvisibility=hidden -fno-math-errno)
 if(BOCHNER_WERROR)
   add_compile_options(-Werror)

@@ -63,7 +63,10 @@ static char separator_of(const cli_answers *answers)
 static void put_text(cli_answers *answers, const char *text)
 {
     FILE *file = answers->output.file;
-    if (separator_of(answers) == ',') return cli_csv_field(file, text);
+    if (separator_of(answers) == ',') {
+        cli_csv_field(file, text);
+        return;
+    }
     for (; *text; text++) fputc(strchr("\t\r\n", *text) ? ' ' : *text, file);
 }
 
@@ -85,7 +88,10 @@ static void begin(cli_answers *answers)
     char room[CLI_NAME];
     if (answers->begun || answers->output.npy) return;
     answers->begun = true;
-    if (is_json(answers)) return begin_json(answers);
+    if (is_json(answers)) {
+        begin_json(answers);
+        return;
+    }
     for (size_t i = 0; i < columns_of(answers); i++) {
         if (i) fputc(separator_of(answers), answers->output.file);
         put_text(answers, column_name(answers, i, room));

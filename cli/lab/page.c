@@ -7,8 +7,8 @@
 
 /* ---- how it looks ------------------------------------------------------------------------------------------------ */
 
-/* Light and dark, wide and narrow, without a script and without the network. */
-static const char page_style[] =
+/* Light and dark, wide and narrow, without a script and without the network. Two strings: ISO C bounds their length. */
+static const char *const page_style[] = {
     ":root{color-scheme:light "
     "dark;--paper:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#5b636d;--line:#e2e3df;--accent:#1f5fa8;"
     "--held:#1d7a3d;--held-bg:#e2f3e7;--not:#b3261e;--not-bg:#fbe5e3;--open:#6a6f76;--open-bg:#ecedef;--shade:#dfeaf6}"
@@ -46,7 +46,7 @@ static const char page_style[] =
     ".head{display:flex;justify-content:space-between;align-items:flex-start;gap:16px}.name{color:var(--soft);font-"
     "size:14px}\n"
     ".says{font-size:18px;margin:10px 0 4px}\n"
-    ".scroll{overflow-x:auto;-webkit-overflow-scrolling:touch;margin:8px 0}\n"
+    ".scroll{overflow-x:auto;-webkit-overflow-scrolling:touch;margin:8px 0}\n",
     "table{border-collapse:collapse;font-size:14.5px;line-height:1.4;width:100%;font-variant-numeric:tabular-nums}\n"
     "th{font-weight:600;font-size:13px;color:var(--soft);text-align:left;border-bottom:1px solid "
     "var(--line);padding:6px "
@@ -86,7 +86,7 @@ static const char page_style[] =
     "';color:var(--soft)}\n"
     ".claims tr:last-child{border-bottom:0}.claims "
     "td:first-child{width:auto}.wide{display:none!important}.tile{flex-basis:40%}}\n"
-    "@media print{article{break-inside:avoid-page;border:0;padding:0}body{background:#fff}}\n";
+    "@media print{article{break-inside:avoid-page;border:0;padding:0}body{background:#fff}}\n"};
 
 /* ---- a claim at a glance ----------------------------------------------------------------------------------------- */
 
@@ -436,7 +436,7 @@ static void put_head(FILE *out, const cli_lab_results *results)
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Bochner: the lab</title>\n"
           "<style>\n",
           out);
-    fputs(page_style, out);
+    for (size_t i = 0; i < sizeof page_style / sizeof *page_style; i++) fputs(page_style[i], out);
     fputs(
         "</style>\n</head>\n<body id=\"top\">\n<header>\n<h1>The lab</h1>\n"
         "<p class=\"lead\">The claims that Bochner’s mathematics rests on, each with a number that could have come out "

@@ -146,7 +146,7 @@ const cli_usage cli_mup_usage = {
                {cli_attention_layer_rows, MODEL_OPTIONS + offsetof(cli_train_options, attention)},
                {cli_train_attention_rows, MODEL_OPTIONS},
                {cli_train_learning_rows, MODEL_OPTIONS}},
-    .defaults = {{"optim", "adamw"}, {"features", .otherwise = "128"}},
+    .defaults = {{"optim", .initial = "adamw"}, {"features", .otherwise = "128"}},
     .as_of = "train",
     .as_of_from = 2,
 };

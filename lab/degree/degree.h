@@ -29,7 +29,7 @@ typedef struct lab_degree_errors {
 typedef bo_status (*lab_degree_train)(void *user, size_t index, size_t layers, double *error, double *steps);
 bo_status lab_degree_each(lab_degree_budget budget, lab_degree_train train, void *user, lab_degree_errors *out);
 /* ln of the least number of the other two over that of the predicted winner: positive where it wins. */
-double lab_degree_margin(lab_degree_budget budget, const lab_degree_numbers *numbers, size_t counting);
+double lab_degree_margin(lab_degree_budget budget, lab_degree_numbers *numbers, size_t counting);
 
 bo_status lab_degree_networks(lab_run *run); /* networks on rows of numbers and on sequences */
 bo_status lab_degree_text(lab_run *run);     /* transformers on text; with and without activation functions */

@@ -41,7 +41,7 @@ bo_status lab_degree_each(lab_degree_budget budget, lab_degree_train train, void
     return BO_OK;
 }
 
-double lab_degree_margin(lab_degree_budget budget, const lab_degree_numbers *numbers, size_t counting)
+double lab_degree_margin(lab_degree_budget budget, lab_degree_numbers *numbers, size_t counting)
 {
     const size_t winner = lab_degree_winner(counting);
     double least = INFINITY;

@@ -63,7 +63,7 @@ static size_t kind_of(const unsigned char *exponents)
 }
 
 /* Finds a column for a row, moving others on (Kuhn 1955). */
-static bool match(const bool edges[KINDS][KINDS], size_t row, bool *seen, int *owner)
+static bool match(bool edges[KINDS][KINDS], size_t row, bool *seen, int *owner)
 {
     for (size_t c = 0; c < KINDS; c++) {
         if (!edges[row][c] || seen[c]) continue;

@@ -4,7 +4,8 @@
 
 #include "graph.h"
 
-enum { BO_TAPE_ERROR = 1024, BO_NEVER = UINT32_MAX };
+enum { BO_TAPE_ERROR = 1024 };
+#define BO_NEVER UINT32_MAX /* no enumerator of ISO C has this value */
 
 /* ---- recorded ------------------------------------------------------------------------------------------------------ */
 

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (array->rank > 8 || count != array->count) abort();
     volatile float sum = 0; /* every value is touched */
     for (size_t i = 0; i < count; ++i) sum += array->values[i];
+    (void)sum;
     char text[192];
     const size_t length = bo_array_format(array, text, sizeof text);
     if (length >= sizeof text || *text != '(' || text[length - 1] != ')') abort();
