@@ -32,8 +32,8 @@ COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all check test test-long test-tiny docs api times run results lab fashion install uninstall dist distcheck cover \
-        sanitize tsan bench analyze format clean help
+.PHONY: all check test test-long test-tiny test-arm64 docs api times run results lab fashion install uninstall dist distcheck \
+        cover sanitize tsan bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -67,6 +67,12 @@ test-tiny: ## the tests of blocks and buffers in a build where all of them are t
 	@$(call configure,build-tiny,-DBOCHNER_TESTS=ON -DBOCHNER_TINY=ON)
 	@$(call compile,build-tiny)
 	@cd build-tiny && $(CTEST) -R '$(TINY_ROOMS)' -E '@|$(TINY_EXCEPT)' -LE '^long$$'
+
+test-arm64: ## cross-compile for 64-bit ARM and run the quick tests under qemu (build-arm64); skipped without its packages
+	@if scripts/setup arm64 && scripts/sysroot arm64 build-arm64/sysroot; then \
+	    $(call configure,build-arm64,-DBOCHNER_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake) && \
+	    $(call compile,build-arm64) && cd build-arm64 && $(CTEST) -L '^quick$$'; \
+	else echo 'test-arm64: skipped: the cross compiler, qemu or the ARM libraries could not be installed (see above)'; fi
 
 api: all ## refresh the table of functions in docs/api.md and tests/house/layout.txt, the layout of public structs
 	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_api.sh --refresh
@@ -145,9 +151,9 @@ format: ## clang-format every C file in place
 	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
 clean: ## remove what was built
-	rm -rf build build-sanitize build-tsan build-tiny build-cover
+	rm -rf build build-sanitize build-tsan build-tiny build-cover build-arm64
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 comma := ,

@@ -20,6 +20,12 @@ endif()
 # turn it on for themselves, where the operation order is written out.
 add_compile_options(-ffp-contract=off)
 
+# gcc 12 for ARM fails (an internal error of its vectorizer) on loops that take the largest by fmax.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13 AND
+   CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  add_compile_options(-fno-builtin-fmax -fno-builtin-fmaxf -fno-builtin-fmin -fno-builtin-fminf)
+endif()
+
 if(BOCHNER_SANITIZE)
   set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
   set(CMAKE_C_FLAGS_DEBUG "-O1 -g")

@@ -50,8 +50,8 @@ install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 
 # The manual page has its options from the program.
 add_custom_command(OUTPUT bochner.1
-                   COMMAND sh -c "\"$0\" help --man <\"$1\" >bochner.1" $<TARGET_FILE:bochner>
-                           ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in
+                   COMMAND sh -c "\"$@\" help --man <\"$0\" >bochner.1" ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in
+                           ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:bochner>
                    DEPENDS bochner cmake/bochner.1.in VERBATIM)
 add_custom_target(manual ALL DEPENDS bochner.1)
 add_dependencies(product manual)
