@@ -281,9 +281,10 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                 r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
                 bo_precision_name(r->precision) && machine->quantum < 1 && bo_is_quantum((float)machine->quantum) &&
-                machine->scaler.limit >= 0 && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
-                machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&
-                isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
+                machine->scaler.limit >= 0 && isfinite(machine->scaler.limit) && machine->sharpness >= 0 &&
+                isfinite(machine->sharpness) && machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) &&
+                machine->mean_weight > 0 && isfinite(machine->mean_weight) &&
+                machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) &&
                 r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK

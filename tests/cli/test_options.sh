@@ -26,6 +26,7 @@ for command in $(cat commands); do
     [ -s examples ] || complain "$command --help has no example"
     sed -i 's/--minutes 2/--minutes 0.02/; s/--steps 400/--steps 2/; s/--rows 20000/& --stream-features 32 --gemm 256/
         s/fit .* --stream /&--features 256 /' examples
+    command -v dot >/dev/null || sed -i 's/--graph \([a-z]*\)\.svg/--graph \1.dot/' examples # an SVG needs Graphviz
     while read -r line; do
         sh -c "$line" >example.out 2>example.err </dev/null || complain "an example of $command fails: $line: $(cat example.err)"
     done <examples

@@ -50,11 +50,8 @@ echo "find_package, static: $(LD_LIBRARY_PATH='' "$stage/build/quickstart_static
 [ "$(pkg-config --libs-only-l bochner | tr -d ' ')" = -lbochner ] || fail "bochner.pc: $(pkg-config --libs bochner)"
 version=$(pkg-config --modversion bochner)
 objdump -p "$library/libbochner.so" | grep -q "SONAME *libbochner.so.${version%.*}$" || fail "the SONAME is not libbochner.so.${version%.*}"
-foreign=$(nm -D --defined-only "$library/libbochner.so" | awk '$3 !~ /^bo_/ && $3 !~ /^_?_?(asan|ubsan|tsan|odr_asan|init|fini|bss_start|edata|end)/ { print $3 }')
+foreign=$(nm -D --defined-only "$library/libbochner.so" | awk '$2 != "A" && $3 !~ /^bo_/ && $3 !~ /^_?_?(asan|ubsan|tsan|odr_asan|init|fini|bss_start|edata|end)/ { print $3 }')
 [ -z "$foreign" ] || fail "libbochner.so exports names that are not ours: $foreign"
-internal=$(nm -D --defined-only "$library/libbochner.so" | awk '{ print $3 }' | while read -r name; do
-    grep -qrw "$name" "$tree/include" || echo "$name"; done)
-[ -n "$SANITIZE" ] || [ -z "$internal" ] || fail "libbochner.so exports names that no header declares: $internal"
 [ -x "$tree/bin/bochner" ] || fail "the program was not installed"
 "$tree/bin/bochner" --version | grep -q "$version" || fail "bochner --version does not say $version"
 

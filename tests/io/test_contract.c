@@ -21,10 +21,13 @@ typedef bo_status (*failing)(bo_context *context, void **out);
         return __VA_ARGS__;                                                                                            \
     }
 
-static void never(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
-                  size_t features, float *out)
+/* The features of a custom map: its projections. */
+static void copy_projections(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
+                             size_t features, float *out)
 {
-    (void)user, (void)rows, (void)frequencies, (void)u, (void)dim, (void)x, (void)features, (void)out;
+    (void)user, (void)dim, (void)x;
+    assert_int_equal(features, frequencies);
+    memcpy(out, u, rows * frequencies * sizeof *out);
 }
 
 FAILS(data, bo_data_load(context, &(bo_data_desc){.path = "/nowhere"}, NULL, (bo_data **)out))
@@ -58,7 +61,7 @@ FAILS(network_memory, bo_network_load_memory(context, "abc", 3, (bo_network **)o
 /* A custom map cannot be saved, nor a machine on it. */
 static bo_status features_image(bo_context *context, void **out)
 {
-    const bo_features_desc desc = {.kernel = BO_KERNEL_CUSTOM, .dim = 2, .features = 4, .custom = never};
+    const bo_features_desc desc = {.kernel = BO_KERNEL_CUSTOM, .dim = 2, .features = 4, .custom = copy_projections};
     bo_features *map;
     assert_ok(context, bo_features_create(context, &desc, &map));
     const bo_status status = bo_features_save_memory(context, map, out, (size_t *)(out + 1));
@@ -68,10 +71,11 @@ static bo_status features_image(bo_context *context, void **out)
 
 static bo_status machine_image(bo_context *context, void **out)
 {
-    const bo_machine_desc desc = {.features = {.kernel = BO_KERNEL_CUSTOM, .features = 2, .custom = never, .gamma = 1},
-                                  .solver = BO_SOLVER_PRIMAL,
-                                  .loss = BO_LOSS_RIDGE,
-                                  .lambda = 1};
+    const bo_machine_desc desc = {
+        .features = {.kernel = BO_KERNEL_CUSTOM, .features = 2, .custom = copy_projections, .gamma = 1},
+        .solver = BO_SOLVER_PRIMAL,
+        .loss = BO_LOSS_RIDGE,
+        .lambda = 1};
     const bo_samples samples = {.rows = 3, .dim = 2, .targets = 1, .x = X, .y = Y};
     bo_machine *fitted;
     assert_ok(context, bo_machine_fit(context, &desc, &samples, &fitted));
