@@ -81,7 +81,7 @@ static NUMBER NAME(evaluate)(const lab_polynomial_desc *desc, const NUMBER *w, c
     for (size_t l = 0; l < desc->layers; l++)
         w = desc->tokens ? NAME(token_layer)(desc, w, x)
                          : NAME(product_layer)(desc, l ? desc->width : desc->inputs, w, x);
-    const size_t columns = desc->layers ? desc->width : desc->inputs;
+    const size_t columns = desc->layers || desc->tokens ? desc->width : desc->inputs;
     return NAME(dot)(w, desc->tokens ? x + (desc->tokens - 1) * desc->width : x, columns);
 }
 
