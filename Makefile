@@ -101,7 +101,7 @@ fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion p
 	@scripts/fashion $(BUILD) $(FASHION)
 
 install: ## install to $(DESTDIR)$(PREFIX), stripped
-	@$(MAKE) all CMAKE_FLAGS='$(CMAKE_FLAGS) -DCMAKE_INSTALL_PREFIX=$(PREFIX)'
+	@$(MAKE) all CMAKE_FLAGS='$(CMAKE_FLAGS) -DCMAKE_INSTALL_PREFIX="$(PREFIX)"'
 	DESTDIR='$(DESTDIR)' cmake --install $(BUILD)
 
 uninstall: ## remove what make install put under $(DESTDIR)$(PREFIX)

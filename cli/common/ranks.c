@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* ---- the launcher --------------------------------------------------------------------------------------------------- */
@@ -34,7 +35,7 @@ static const char *plugin_wanted(void)
 static const struct launcher *launcher(void)
 {
     const char *wanted = plugin_wanted();
-    if (wanted && strcmp(wanted, "off") == 0) return NULL;
+    if (wanted && strcasecmp(wanted, "off") == 0) return NULL;
     for (size_t i = 0; i < COUNT; i++) {
         const char *value = getenv(launchers[i].size ? launchers[i].size : launchers[i].rank);
         if (value && (atoi(value) > 0 || !launchers[i].size)) return &launchers[i];

@@ -140,8 +140,6 @@ typedef struct bo_attention_desc {
  * "rfa-gate", "favor", "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r",
  * "power", "gla", "delta", "gated-delta", "ridge", "gated-ridge". Returns false for an unknown name. */
 BO_API bool bo_attention_preset(const char *name, bo_attention_desc *desc);
-/* The names in order; NULL after the last. */
-BO_API const char *bo_attention_preset_name(size_t index);
 
 /* ---- object ------------------------------------------------------------------------------------------------------ */
 
@@ -398,6 +396,8 @@ BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
+/* The names of bo_attention_preset in order; NULL after the last. */
+BO_API const char *bo_attention_preset_name(size_t index);
 /* name: NULL outside the enum. parse: false for an unknown name, and *out is unchanged; case is ignored, and "_" equals
  * "-". */
 BO_API const char *bo_attention_kind_name(bo_attention_kind kind); /* "exact", "linear", … */

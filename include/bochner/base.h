@@ -76,7 +76,7 @@ BO_API const char *bo_version(void);
 
 /* ---- status -------------------------------------------------------------------------------------------- */
 
-/* One list gives the enum and the strings. Numbers are fixed for ever. */
+/* One list gives the enum and the strings. Numbers never change. */
 #define BO_STATUS_LIST(X)                                                                                              \
     X(OK, 0, "ok")                                                                                                     \
     X(INVALID, 1, "invalid argument")        /* the caller asked for something that makes no sense */                  \

@@ -152,7 +152,7 @@ BO_API bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t r
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Names of the enums: "csv", "regression", "median"; NULL outside the enum. Parsing is false for what is no name (or NULL),
+/* Names of the enums: "csv", "regression", "median"; NULL outside the enum. parse returns false for an unknown name (or NULL),
  * and *out is then unchanged; case does not matter. */
 BO_API const char *bo_format_name(bo_format format);
 BO_API const char *bo_task_name(bo_task task);

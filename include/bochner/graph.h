@@ -21,6 +21,8 @@
  *     bo_graph_allocate(context, graph);
  *     // run
  *     bo_graph_write(context, graph, x, rows);
+ *     bo_graph_write(context, graph, t, targets);
+ *     bo_weights_zero_gradients(context, weights);
  *     bo_graph_run(context, graph, NULL);                    // forward and backward
  *     bo_graph_read(context, graph, loss, &value);
  *     bo_optimizer_step(context, optimizer, 1, NULL);        // optim.h
@@ -219,8 +221,8 @@ typedef struct bo_graph_compile_desc {
 
 /* May be called again with another descriptor, also after more was recorded: what was allocated before is released. */
 BO_API bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc);
-BO_API size_t bo_graph_bytes(const bo_graph *graph);      /* that bo_graph_allocate will take; 0 before compiling */
-BO_API double bo_graph_operations(const bo_graph *graph); /* useful ones of a run; recomputation does not count */
+BO_API size_t bo_graph_bytes(const bo_graph *graph); /* that bo_graph_allocate will take; 0 before compiling */
+BO_API double bo_graph_flops(const bo_graph *graph); /* useful ones of a run; recomputation does not count */
 /* The weights must have memory by now. */
 BO_API bo_status bo_graph_allocate(bo_context *context, bo_graph *graph);
 
@@ -233,9 +235,8 @@ BO_API bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo
 /* The gradient of the loss itself (default: 1): 1/k for each of k micro-batches that share a step. */
 BO_API void bo_graph_set_loss_scale(bo_graph *graph, float scale);
 
-/* Forward and, where compiled with gradients, backward. `pass`
- * (operations.h) may be NULL. Messages begin with the scope. Operations that meet
- * NaN or infinity may refuse them (BO_NUMERIC). */
+/* Forward and, where compiled with gradients, backward. pass (operations.h) or NULL. Messages begin with the scope. Operations
+ * that meet NaN or infinity may refuse them (BO_NUMERIC). */
 BO_API bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
 /* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its
  * name), or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */

@@ -256,6 +256,9 @@ BO_API const char *bo_model_preset_name(size_t index);
  * config.json. Models without such a layer load as well. bo_model_load refuses such a model, with the name of the layer. */
 BO_API bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers,
                                       size_t count, bo_model **out);
+/* The same from the bytes of bo_model_save_memory. */
+BO_API bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, size_t size,
+                                             const bo_custom_layer *layers, size_t count, bo_model **out);
 /* Whether a path holds a model: a folder with config.json or adapter_config.json, or one file of bo_model_save. */
 BO_API bool bo_model_exists(bo_context *context, const char *path);
 /* The model as one safetensors image: the tensors of model.safetensors, and the text of config.json and of tokenizer.json in

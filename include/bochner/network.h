@@ -53,7 +53,7 @@ typedef struct bo_examples {
     const bo_schema *schema; /* NULL: made from arrays */
     size_t edges;
     const int32_t *first; /* of a graph: node i sees neighbors[first[i]] … neighbors[first[i + 1] - 1]; else NULL */
-    const int32_t *neighbors; /* edges of them */
+    const int32_t *neighbors; /* `edges` numbers */
 } bo_examples;
 
 /* `network` NULL: columns and classes are found in the file; otherwise they are read as the network has them. Edges that are
@@ -61,9 +61,9 @@ typedef struct bo_examples {
 BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
                                   bo_examples **out);
 BO_API void bo_examples_destroy(bo_examples *examples);
-/* Rows of a part. */
+/* The number of rows of a part. */
 BO_API size_t bo_examples_rows(const bo_examples *examples, bo_split part);
-/* The number of one of them in the table; ascending. `index` must be below bo_examples_rows. */
+/* The row number in the table of item `index` of a part, in ascending order; SIZE_MAX past the end. */
 BO_API size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
 
 /* ---- create, save, load ------------------------------------------------------------------------------------------ */
@@ -116,13 +116,13 @@ typedef struct bo_examples_arrays {
     const double *y; /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
     size_t edges;
     const int32_t *first;     /* of a graph, as in bo_examples; else NULL */
-    const int32_t *neighbors; /* edges of them */
+    const int32_t *neighbors; /* `edges` numbers */
     uint64_t reserved[4];     /* zero: room for later versions */
 } bo_examples_arrays;
 
 /* Numbers that are not finite, classes and edges out of their range are BO_INVALID. */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out);
-/* Parts by chance, of rows that have a target: shares for validation and test, the others are for training. */
+/* Assigns rows to parts at random, of rows that have a target: shares for validation and test, the others are for training. */
 BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
                                    uint64_t seed);
 
@@ -188,6 +188,13 @@ BO_API const bo_layer_info *bo_network_layer(const bo_network *network, size_t i
  * other weights stay. Loss mse, or classes: then toward 1 for the class and 0 for the others. */
 BO_API bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda);
 
+/* ---- profile ------------------------------------------------------------------------------------------------------ */
+
+/* Shapes, bytes and times of the operations of one step (profile.h). On graphs: `batch` nodes, each of which sees the one before
+ * it. desc or NULL: all defaults. */
+BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc,
+                                    bo_profile **out);
+
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
@@ -197,11 +204,6 @@ BO_API bo_status bo_network_solve(bo_context *context, bo_network *network, cons
  * *operations: useful ones; may be NULL. The input is drawn, N(0, 1). */
 BO_API bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size_t repeats, double *seconds,
                                  double *operations);
-
-/* Shapes, bytes and times of the operations of one step (profile.h). On graphs: `batch` nodes, each of which sees the one before
- * it. desc or NULL: all defaults. */
-BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc,
-                                    bo_profile **out);
 
 #endif
 

@@ -60,7 +60,7 @@ typedef struct bo_graph_pass {
 
 /* ---- the operations ------------------------------------------------------------------------------------------------ */
 
-/* Inputs -> outputs; the attributes, where there are any, are called bo_…_attributes. Numbers are fixed for ever. */
+/* Inputs -> outputs; the attributes, where there are any, are called bo_…_attributes. Numbers never change. */
 typedef enum bo_operation {
     /* indices (n x 1, int32), table (v x w) -> table[indices] (n x w): embeddings, or rows chosen from a tensor */
     BO_OPERATION_EMBED = 0,
@@ -127,7 +127,7 @@ BO_API bool bo_operation_parse(const char *name, bo_operation *out);
 
 /* ---- rows by themselves -------------------------------------------------------------------------------------------- */
 
-typedef enum bo_position_kind { BO_POSITION_LEARNED = 0, BO_POSITION_SINUSOIDAL = 1 } bo_position_kind;
+typedef enum bo_position_kind { BO_POSITION_KIND_LEARNED = 0, BO_POSITION_KIND_SINUSOIDAL = 1 } bo_position_kind;
 typedef struct bo_position_attributes {
     bo_position_kind kind; /* SINUSOIDAL: sin, cos of p / 10000^(2i / w) side by side (1706.03762) */
 } bo_position_attributes;
@@ -328,7 +328,7 @@ typedef struct bo_convolution_attributes {
 } bo_convolution_attributes;
 BO_API size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
 
-typedef enum bo_pool_kind { BO_POOL_MAX = 0, BO_POOL_MEAN = 1 } bo_pool_kind;
+typedef enum bo_pool_kind { BO_POOL_KIND_MAX = 0, BO_POOL_KIND_MEAN = 1 } bo_pool_kind;
 typedef struct bo_pool_attributes {
     /* MEAN divides by the places that are within the image; `before` and `after` less than the kernel */
     bo_windows windows;

@@ -1,5 +1,5 @@
 /* Bochner: optimizers and schedules. As descriptors, train.h takes them; as objects (advanced tier), they train
- * weights of one's own:
+ * custom weights:
  *
  *     bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .rate = 1e-2};
  *     bo_schedule schedule = {.kind = BO_SCHEDULE_COSINE};
@@ -73,20 +73,9 @@ typedef struct bo_optimizer_desc {
     uint64_t reserved[4]; /* zero */
 } bo_optimizer_desc;
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
-
-BO_API const char *bo_optimizer_kind_name(bo_optimizer_kind kind);      /* "muon", "adamw", "sgd", "sign", "linf" */
-BO_API const char *bo_schedule_kind_name(bo_schedule_kind kind);        /* "cosine", "linear", "wsd", "constant" */
-BO_API const char *bo_muon_factor_name(bo_muon_factor factor);          /* "tall", "spectral", "rms", "none" */
-BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration); /* "quintic", "cubic" */
-BO_API bool bo_optimizer_kind_parse(const char *name, bo_optimizer_kind *out);
-BO_API bool bo_schedule_kind_parse(const char *name, bo_schedule_kind *out);
-BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
-BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
-
 /* ==== Advanced ===================================================================================================== */
 
-/* ---- weights of one's own ---------------------------------------------------------------------------------------------- */
+/* ---- custom weights ---------------------------------------------------------------------------------------------- */
 
 /* BO_INVALID for what makes no sense: a floor outside [0, 1], … */
 BO_API bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule);
@@ -105,8 +94,8 @@ BO_API const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimi
 
 /* One step with the gradients of the weights, which are only read, and the rates times `factor`. *norm (or NULL):
  * |gradient| before clipping, over the trained weights. BO_NUMERIC, with the name of a weight and nothing changed,
- * where that is not finite. Decay is for matrices, embeddings and the head: what is one number for many (gains,
- * biases) has none. */
+ * where that is not finite. Decay is for matrices, embeddings and the head: vectors (gains,
+ * biases) have none. */
 BO_API bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm);
 BO_API uint64_t bo_optimizer_steps(const bo_optimizer *optimizer); /* done so far */
 
@@ -122,6 +111,17 @@ BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer,
 BO_API bo_status bo_optimizer_save_memory(bo_context *context, const bo_optimizer *optimizer, void **bytes,
                                           size_t *size);
 BO_API bo_status bo_optimizer_load_memory(bo_context *context, bo_optimizer *optimizer, const void *bytes, size_t size);
+
+/* ---- names --------------------------------------------------------------------------------------------------------- */
+
+BO_API const char *bo_optimizer_kind_name(bo_optimizer_kind kind);      /* "muon", "adamw", "sgd", "sign", "linf" */
+BO_API const char *bo_schedule_kind_name(bo_schedule_kind kind);        /* "cosine", "linear", "wsd", "constant" */
+BO_API const char *bo_muon_factor_name(bo_muon_factor factor);          /* "tall", "spectral", "rms", "none" */
+BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration); /* "quintic", "cubic" */
+BO_API bool bo_optimizer_kind_parse(const char *name, bo_optimizer_kind *out);
+BO_API bool bo_schedule_kind_parse(const char *name, bo_schedule_kind *out);
+BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
+BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
 
 #ifdef __cplusplus
 }

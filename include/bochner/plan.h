@@ -7,8 +7,8 @@
  *     bo_plan_machine_calibrate(context, NULL, &machine);                        // less than a minute
  *     bo_plan *plan;
  *     bo_plan_create(context, machine, NULL, &(bo_plan_budget){.minutes = 10}, &plan);
- *     const bo_plan_choice *best = &plan->choices[0];                            // layers, width, …; step, tokens,
- *     loss bo_plan_destroy(plan);
+ *     const bo_plan_choice *best = &plan->choices[0];                            // layers, width, …; tokens, loss
+ *     bo_plan_destroy(plan);
  *     bo_plan_machine_destroy(machine);
  *
  * Models have the defaults of bo_model_desc: an embedding that is also the output, layers of attention and an MLP of 4

@@ -66,11 +66,11 @@ BO_API size_t bo_texts_sides(const bo_texts *texts);
 BO_API size_t bo_texts_classes(const bo_texts *texts);
 /* The labels of the classes; NULL: the texts have no labels. */
 BO_API const char *const *bo_texts_class_names(const bo_texts *texts);
-/* The class of an example; -1: the texts have no labels. */
+/* The class of an example; -1: the texts have no labels, or there is no such example. */
 BO_API int32_t bo_texts_label(const bo_texts *texts, size_t example);
-/* The ids of one text of an example, with the end. */
+/* The ids of one text of an example, with the end. NULL and *count 0: there is no such text. */
 BO_API const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, size_t *count);
-/* The same text as it stands in the file; not terminated. */
+/* The same text as it stands in the file; not terminated. NULL and *bytes 0: there is no such text. */
 BO_API const char *bo_texts_words(const bo_texts *texts, size_t example, size_t side, size_t *bytes);
 
 /* ==== Advanced ==================================================================================================== */
@@ -89,7 +89,7 @@ BO_API size_t bo_texts_longest(const bo_texts *texts, size_t side);
 BO_API size_t bo_texts_truncated(const bo_texts *texts);
 /* Of ids, labels and order. */
 BO_API uint64_t bo_texts_fingerprint(const bo_texts *texts);
-/* The line of an example, from 1, and its file, for messages. `path` may be NULL. */
+/* The line of an example, from 1, and its file (path or NULL), for messages. 0 and *path NULL: there is no such example. */
 BO_API size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path);
 
 /* ---- quality ------------------------------------------------------------------------------------------------------- */

@@ -157,7 +157,7 @@ static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, bo_imag
         const bo_windows windows = bo_nn_windows(*image, s->kernel[l], s->stride[l], 0);
         const bo_convolution_layer layer = {.windows = windows, .out = 4};
         x = s->pool[l]
-                ? bo_nn_pool(tape->graph, x, BO_POOL_MEAN, &windows)
+                ? bo_nn_pool(tape->graph, x, BO_POOL_KIND_MEAN, &windows)
                 : bo_nn_convolution(tape->graph, bo_nn_join("conv.", (char[]){(char)('0' + l), 0}).text, x, &layer);
         x = lab_graph_unary(tape->graph, BO_UNARY_TANH, x);
         *image = bo_nn_image_after(&windows);
@@ -416,7 +416,7 @@ static bo_status pool_error(lab_run *run, lab_tape *tape, bo_pool_kind kind, dou
     BO_TRY(lab_tape_gradient(tape, "x", gradient));
     for (size_t i = 0; i < POOLED; i++)
         for (size_t j = 0; j < POOLED; j++)
-            *worst = fmax(*worst, window_error(x, gradient, kind == BO_POOL_MAX, i, j, arriving[i * POOLED + j]));
+            *worst = fmax(*worst, window_error(x, gradient, kind == BO_POOL_KIND_MAX, i, j, arriving[i * POOLED + j]));
     return BO_OK;
 }
 

@@ -3,7 +3,7 @@
  *     lab_tape tape;
  *     lab_tape_open(context, &tape);
  *     bo_value x = lab_tape_leaf(&tape, "x", rows, columns);
- *     lab_tape_plan(&tape, bo_nn_pool(tape.graph, x, BO_POOL_MAX, &windows), seed);
+ *     lab_tape_plan(&tape, bo_nn_pool(tape.graph, x, BO_POOL_KIND_MAX, &windows), seed);
  *     lab_tape_write(&tape, "x", numbers);
  *     lab_tape_write(&tape, LAB_ARRIVING, gradient);
  *     lab_tape_run(&tape, NULL);

@@ -16,9 +16,9 @@ bo_status bo_shape_embed(bo_context *context, bo_op_call *call)
 bo_status bo_shape_position(bo_context *context, bo_op_call *call)
 {
     const bo_position_attributes *a = call->attributes;
-    if (a->kind != BO_POSITION_LEARNED && a->kind != BO_POSITION_SINUSOIDAL)
+    if (a->kind != BO_POSITION_KIND_LEARNED && a->kind != BO_POSITION_KIND_SINUSOIDAL)
         REFUSE("position: no kind %d", (int)a->kind);
-    bool learned = a->kind == BO_POSITION_LEARNED;
+    bool learned = a->kind == BO_POSITION_KIND_LEARNED;
     BO_TRY(begin(context, call, "position", learned ? 3 : 2));
     BO_TRY(check_integers(context, call, "position", 1, "the column of positions", call->in[0].rows));
     if (learned) BO_TRY(check_floats(context, call, "position", 2, "the table", 0, call->in[0].columns));

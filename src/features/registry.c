@@ -76,6 +76,7 @@ const bo_draw_definition *bo_draw_find(bo_draw draw)
 
 bo_function bo_function_default(bo_kernel kernel)
 {
+    if ((unsigned)kernel >= BO_KERNEL_COUNT) return BO_FUNCTION_DEFAULT;
     for (int i = 1; i < BO_FUNCTION_COUNT; i++) {
         /* SINCOS also estimates SOFTMAX, but not with positive features; POSITIVE is the default there */
         if (kernel == BO_KERNEL_SOFTMAX && i == BO_FUNCTION_SINCOS) continue;

@@ -8,6 +8,7 @@
 static bo_status open_format(bo_context *context, bo_reader *reader, bo_format format, size_t min_columns)
 {
     bo_text_form form;
+    if ((unsigned)format > BO_FORMAT_SPACED) return bo_fail(context, BO_INVALID, "%d is not a format", (int)format);
     BO_TRY(bo_detect(context, reader->bytes, format, &form));
     reader->format = form.format;
     switch (form.format) {

@@ -159,6 +159,8 @@ bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo
     *out = NULL;
     BO_TRY(check(context, desc));
     if (!schema) return bo_fail(context, BO_INVALID, "rows of a table need a schema; bo_schema_fit makes one");
+    BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->data.reserved));
+    if ((unsigned)split > BO_SPLIT_ALL) return bo_fail(context, BO_INVALID, "rows of a table: no part %d", (int)split);
     if (rank >= ranks) return bo_fail(context, BO_INVALID, "rows of a table: rank %zu of %zu", rank, ranks);
     if (has_parts(desc) && ranks > 1)
         return bo_fail(context, BO_UNSUPPORTED,

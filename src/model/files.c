@@ -571,7 +571,8 @@ bo_status bo_model_load(bo_context *context, const char *path, bo_model **out)
     return bo_model_load_custom(context, path, NULL, 0, out);
 }
 
-bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out)
+bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, size_t size,
+                                      const bo_custom_layer *layers, size_t count, bo_model **out)
 {
     BO_SPAN(context, "data", "load model");
     bo_tensors *image;
@@ -579,9 +580,14 @@ bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t si
     *out = NULL;
     if (!bytes) return bo_fail(context, BO_INVALID, "model: its bytes are NULL");
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &image));
-    const bo_status status = load_image(context, image, (origin){0}, out);
+    const bo_status status = load_image(context, image, (origin){.custom = layers, .custom_count = count}, out);
     bo_tensors_close(image);
     return status;
+}
+
+bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out)
+{
+    return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)

@@ -197,6 +197,7 @@ size_t bo_examples_rows(const bo_examples *examples, bo_split part)
 size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
 {
     const examples_owner *owner = owner_of(examples);
+    if (index >= bo_examples_rows(examples, part)) return SIZE_MAX;
     if (!owner->order || part >= BO_SPLIT_ALL) return index;
     return owner->order[owner->begin[part] + index];
 }

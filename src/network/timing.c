@@ -57,7 +57,7 @@ bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size
         .data = desc->examples, .examples = desc->examples->rows, .loss = true, .gradients = true, .drawn = true};
     bo_status status = bo_network_graph_create(context, network, &graph_desc, &graph);
     if (status == BO_OK) status = measure(context, network, &graph, desc, repeats, seconds);
-    if (status == BO_OK && operations) *operations = bo_graph_operations(graph.graph);
+    if (status == BO_OK && operations) *operations = bo_graph_flops(graph.graph);
     bo_network_graph_destroy(&graph);
     bo_network_destroy(network);
     return status;

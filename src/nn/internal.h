@@ -7,6 +7,8 @@
 /* At unit scale the factor that keeps numbers of size 1 so, 1/√in, stands in front of the weight instead of in it; of the
  * head 1/in (2407.17465, Table 2). */
 void bo_nn_take_scale_out(bo_weight_desc *w, size_t in);
+/* Fails the graph where the reserved words of a layer are not zero: true if they are. */
+bool bo_nn_reserved(bo_graph *graph, const char *prefix, const char *name, const uint64_t reserved[4]);
 /* What keeps f(x) of size 1 for x ~ N(0, 1) at unit scale, 1 / √E f(x)²; else 1. */
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
 /* bo_nn_attention in two parts: the heads' outputs, and what follows: their norm and the projection added to `residual`. */

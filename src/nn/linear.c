@@ -143,8 +143,16 @@ void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count
         out[i] = bo_nn_adapted(graph, names[i].text, descs[i].role, attributes.scale, x, out[i]);
 }
 
+bool bo_nn_reserved(bo_graph *graph, const char *prefix, const char *name, const uint64_t reserved[4])
+{
+    if (!(reserved[0] | reserved[1] | reserved[2] | reserved[3])) return true;
+    bo_graph_fail(graph, "%s: the reserved words of its %s are not zero; initialize it with {0}", prefix, name);
+    return false;
+}
+
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc)
 {
+    if (!bo_nn_reserved(graph, prefix, "bo_linear_layer", desc->reserved)) return 0;
     bo_value out = 0;
     const char *const suffix = "";
     bo_nn_linears(graph, prefix, x, 1, &suffix, desc, &out);
@@ -168,6 +176,7 @@ bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value 
 {
     static const bo_output_layer usual = {0};
     if (!desc) desc = &usual;
+    if (!bo_nn_reserved(graph, prefix, "bo_output_layer", desc->reserved)) return 0;
     bo_linear_layer linear = {
         .out = bo_graph_columns(graph, residual), .bias = desc->bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};
     balance(graph, &linear);
@@ -214,6 +223,7 @@ bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, s
 
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc)
 {
+    if (!bo_nn_reserved(graph, prefix, "bo_norm_layer", desc->reserved)) return 0;
     bool layer = desc->kind == BO_NORM_LAYER;
     const size_t width = desc->width ? desc->width : bo_graph_columns(graph, x);
     bo_weight_init gain = {.law = BO_WEIGHT_LAW_ONE};
@@ -247,7 +257,7 @@ bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_val
                                                              .shape = (size_t[]){context, bo_graph_columns(graph, x)},
                                                              .role = BO_WEIGHT_ROLE_EMBEDDING,
                                                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.02}});
-    bo_position_attributes attributes = {learned ? BO_POSITION_LEARNED : BO_POSITION_SINUSOIDAL};
+    bo_position_attributes attributes = {learned ? BO_POSITION_KIND_LEARNED : BO_POSITION_KIND_SINUSOIDAL};
     return bo_graph_one(graph, BO_OPERATION_POSITION, &attributes, learned ? 3 : 2, inputs);
 }
 

@@ -70,7 +70,7 @@ size_t bo_graph_bytes(const bo_graph *graph)
     return graph->planned ? graph->bytes : 0;
 }
 
-double bo_graph_operations(const bo_graph *graph)
+double bo_graph_flops(const bo_graph *graph)
 {
     return graph->planned ? graph->operations : 0;
 }

@@ -111,7 +111,7 @@ static void copy_recorded(bo_context *context, const bo_graph *graph, const char
     p->totals = (bo_profile_totals){.subject = keep_word(&words, subject),
                                     .threads = bo_context_threads(context),
                                     .bytes = bo_graph_bytes(graph),
-                                    .flops = bo_graph_operations(graph)};
+                                    .flops = bo_graph_flops(graph)};
     for (size_t i = 0; i < p->values; i++) {
         copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &words, &p->value[i]);
         if (p->value[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->totals.weight_bytes += p->value[i].bytes;

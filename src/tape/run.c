@@ -264,6 +264,7 @@ bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pa
     static const bo_graph_pass plain = {0};
     *scope = NULL;
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
     BO_TRY(blame_given(context, graph, scope));
     for (size_t i = 0; !*scope && i < graph->steps.count; i++) {
         const bo_step *step = bo_step_at(graph, i);

@@ -263,12 +263,12 @@ size_t bo_texts_sides(const bo_texts *texts)
 
 uint64_t bo_texts_tokens(const bo_texts *texts, size_t side)
 {
-    return texts->tokens[side];
+    return side < texts->lines.sides ? texts->tokens[side] : 0;
 }
 
 size_t bo_texts_longest(const bo_texts *texts, size_t side)
 {
-    return texts->longest[side];
+    return side < texts->lines.sides ? texts->longest[side] : 0;
 }
 
 size_t bo_texts_truncated(const bo_texts *texts)
@@ -300,8 +300,15 @@ uint64_t bo_texts_fingerprint(const bo_texts *texts)
     return hash;
 }
 
+static bool is_there(const bo_texts *texts, size_t example, size_t side)
+{
+    return example < texts->lines.count && side < texts->lines.sides;
+}
+
 const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, size_t *count)
 {
+    *count = 0;
+    if (!is_there(texts, example, side)) return NULL;
     const size_t t = example * texts->lines.sides + side;
     *count = texts->starts[t + 1] - texts->starts[t];
     return texts->ids.items + texts->starts[t];
@@ -309,11 +316,13 @@ const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, 
 
 int32_t bo_texts_label(const bo_texts *texts, size_t example)
 {
-    return texts->lines.items[example].label;
+    return is_there(texts, example, 0) ? texts->lines.items[example].label : -1;
 }
 
 size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path)
 {
+    if (path) *path = NULL;
+    if (!is_there(texts, example, 0)) return 0;
     const bo_line *line = &texts->lines.items[example];
     if (path) *path = texts->lines.paths[line->file];
     return line->number;
@@ -321,6 +330,8 @@ size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path)
 
 const char *bo_texts_words(const bo_texts *texts, size_t example, size_t side, size_t *bytes)
 {
+    *bytes = 0;
+    if (!is_there(texts, example, side)) return NULL;
     const bo_line *line = &texts->lines.items[example];
     *bytes = line->bytes[side];
     return line->text[side];

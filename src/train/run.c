@@ -173,7 +173,7 @@ static void fill_report(bo_trainer *trainer, bool evaluated)
     const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
     const double steps = (double)trainer->timed_steps;
     const double tokens = (double)(desc->batch * trainer->task->units);
-    const double operations = bo_graph_operations(trainer->task->graph) * (double)trainer->pieces;
+    const double operations = bo_graph_flops(trainer->task->graph) * (double)trainer->pieces;
     trainer->report = (bo_training_report){
         .step = now->step,
         .steps = now->steps,

@@ -104,7 +104,7 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
     BO_TRY(task->methods->open(context, task, out->micro_batch));
     out->activation_bytes = bo_graph_bytes(task->graph);
-    out->operations = bo_graph_operations(task->graph) * (double)(desc->batch / out->micro_batch);
+    out->operations = bo_graph_flops(task->graph) * (double)(desc->batch / out->micro_batch);
     out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes;
     return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
 }

@@ -45,7 +45,7 @@ static inline void cases_position(op_visitor visit, void *user)
     char name[128];
     for (size_t n = 0; n < CASE_SIZES; n++)
         for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
-            bo_position_attributes attributes = {BO_POSITION_SINUSOIDAL};
+            bo_position_attributes attributes = {BO_POSITION_KIND_SINUSOIDAL};
             size_t rows = case_sizes[n][0], width = case_sizes[n][1];
             op_case c = {.name = CASE_NAME("sinusoids of %zu x %zu from %.0f", rows, width, firsts[f]),
                          .op = BO_OPERATION_POSITION,
@@ -57,14 +57,14 @@ static inline void cases_position(op_visitor visit, void *user)
                          .seed = n};
             visit(user, &c);
             if (f > 1) continue;
-            attributes.kind = BO_POSITION_LEARNED;
+            attributes.kind = BO_POSITION_KIND_LEARNED;
             c.name = CASE_NAME("learned positions of %zu x %zu from %.0f", rows, width, firsts[f]);
             c.inputs = 3;
             c.in[2] = (op_input){.rows = rows + 4, .columns = width};
             visit(user, &c);
         }
     for (int kind = 0; kind < 2; kind++) {
-        bo_position_attributes attributes = {kind ? BO_POSITION_SINUSOIDAL : BO_POSITION_LEARNED};
+        bo_position_attributes attributes = {kind ? BO_POSITION_KIND_SINUSOIDAL : BO_POSITION_KIND_LEARNED};
         op_case c = {.name = CASE_NAME("positions, large, kind %d", kind),
                      .op = BO_OPERATION_POSITION,
                      .attributes = &attributes,

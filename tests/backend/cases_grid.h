@@ -128,7 +128,7 @@ static inline void cases_pool(op_visitor visit, void *user)
                          /* so far apart that a step of differences does not change which is largest */
                          .in = {{.rows = g->images * g->size[0] * g->size[1], .columns = g->in, .a = 5000}},
                          .large = g->large,
-                         .exact = kind == BO_POOL_MAX,
+                         .exact = kind == BO_POOL_KIND_MAX,
                          .seed = n + 3};
             visit(user, &c);
         }

@@ -160,7 +160,7 @@ static inline void plain_sinusoids(plain_op *op)
 static inline void plain_position(plain_op *op)
 {
     size_t width = op->in[0].columns;
-    if (((const bo_position_attributes *)op->attributes)->kind == BO_POSITION_SINUSOIDAL) {
+    if (((const bo_position_attributes *)op->attributes)->kind == BO_POSITION_KIND_SINUSOIDAL) {
         plain_sinusoids(op);
         return;
     }

@@ -92,7 +92,7 @@ static inline double plain_pooled(const plain_op *op, size_t place, size_t chann
                 plain_at(&op->in[0], (image * w->height.size + (size_t)y) * w->width.size + (size_t)x, channel);
             largest = fmax(largest, value), sum += value, count++;
         }
-    return a->kind == BO_POOL_MEAN ? sum / (double)count : largest;
+    return a->kind == BO_POOL_KIND_MEAN ? sum / (double)count : largest;
 }
 
 static inline void plain_pool(plain_op *op)

@@ -23,7 +23,7 @@ static test_call operation(const arrays *a, size_t which)
     static const bo_norm_attributes rms = {.width = COLUMNS, .epsilon = 1e-6, .gain = true},
                                     heads = {.kind = BO_NORM_LAYER, .width = 32, .gain = true, .bias = true};
     static const bo_rope_attributes rope = {.dim = 64, .rotated = 48};
-    static const bo_position_attributes learned = {BO_POSITION_LEARNED}, waves = {BO_POSITION_SINUSOIDAL};
+    static const bo_position_attributes learned = {BO_POSITION_KIND_LEARNED}, waves = {BO_POSITION_KIND_SINUSOIDAL};
     static const bo_unary_attributes gelu = {.factor = 0.5};
     static const bo_loss_attributes losses[] = {{BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_KL}};
     static const bo_dropout_attributes dropout = {.rate = 0.3};
@@ -201,7 +201,7 @@ static void refuses_indices_that_do_not_exist(void **state)
     bo_context *context = test_context(1);
     int32_t index[2] = {1, 0};
     float table[6] = {1, 2, 3, 4, 5, 6}, x[4] = {0};
-    bo_position_attributes learned = {BO_POSITION_LEARNED};
+    bo_position_attributes learned = {BO_POSITION_KIND_LEARNED};
     test_call e = test_begin(BO_OPERATION_EMBED, NULL), p = test_begin(BO_OPERATION_POSITION, &learned);
     test_input(&p, x, BO_ELEMENT_FLOAT32, 2, 2);
     for (test_call *t = &e; t; t = t == &e ? &p : NULL) {

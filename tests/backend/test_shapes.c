@@ -66,7 +66,8 @@ static void check(bo_context *context, size_t count, const shape_case *cases)
 static void tables_and_positions(void **state)
 {
     (void)state;
-    static const bo_position_attributes learned = {BO_POSITION_LEARNED}, waves = {BO_POSITION_SINUSOIDAL}, odd = {7};
+    static const bo_position_attributes learned = {BO_POSITION_KIND_LEARNED}, waves = {BO_POSITION_KIND_SINUSOIDAL},
+                                        odd = {7};
     static const bo_rope_attributes rope = {.dim = 4}, narrow = {.dim = 3}, uneven = {.dim = 6, .rotated = 3},
                                     wide = {.dim = 4, .rotated = 6}, below = {.dim = 4, .base = -1},
                                     tiny = {.dim = 4, .base = 1e-300}, other = {.dim = 4, .layout = 5};

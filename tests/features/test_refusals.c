@@ -267,6 +267,7 @@ static void names_come_back(void **state)
     assert_false(bo_kernel_parse("rbfs", &kernel));
     assert_false(bo_draw_parse(NULL, &draw));
     assert_null(bo_kernel_name(BO_KERNEL_COUNT));
+    assert_false(bo_features_needs_length(&(bo_features_desc){.kernel = (bo_kernel)99}));
     assert_null(bo_draw_name((bo_draw)-1));
 }
 

@@ -238,6 +238,15 @@ static void files_name_the_layer(void **state)
     assert_string_equal(bo_model_describe(loaded)->custom_mlp.name, "wa\"ves");
     assert_int_equal(bo_model_fingerprint(loaded), bo_model_fingerprint(model));
     bo_model_destroy(loaded);
+    void *bytes;
+    size_t size;
+    assert_ok(context, bo_model_save_memory(context, model, &bytes, &size));
+    assert_fails(context, BO_UNSUPPORTED, "wa\"ves", bo_model_load_memory(context, bytes, size, &loaded));
+    assert_ok(context, bo_model_load_custom_memory(context, bytes, size, layers, 2, &loaded));
+    logits_of(context, loaded, CONTEXT, there);
+    assert_memory_equal(here, there, sizeof here);
+    bo_model_destroy(loaded);
+    bo_free(bytes);
     const bo_custom_layer lied = {.name = "wa\"ves", .record = rebuilt}; /* another layer under the name */
     assert_fails(context, BO_FORMAT, "up_proj", bo_model_load_custom(context, folder, &lied, 1, &loaded));
     bo_model_destroy(model);

@@ -92,6 +92,8 @@ static void test_parts(void **state)
     assert_int_equal(bo_examples_row(e, BO_SPLIT_TRAIN, 1), 3);
     assert_int_equal(bo_examples_row(e, BO_SPLIT_VALID, 0), 4);
     assert_int_equal(bo_examples_row(e, BO_SPLIT_TEST, 0), 0);
+    assert_true(bo_examples_row(e, BO_SPLIT_TEST, bo_examples_rows(e, BO_SPLIT_TEST)) == SIZE_MAX);
+    assert_true(bo_examples_row(e, BO_SPLIT_ALL, e->rows) == SIZE_MAX);
     assert_int_equal(bo_examples_rows(e, BO_SPLIT_ALL), 5);
     bo_examples_destroy(e);
     desc.split = written(folder, "split.csv", "0\n0\n1\n2\n-1\n");

@@ -55,14 +55,14 @@ static void build(network *n, bool checkpoint)
     h = bo_graph_one(g, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &h);
     bo_graph_segment_end(g);
     bo_windows halves = bo_nn_windows(bo_nn_image_after(&first.windows), 2, 2, 0);
-    h = bo_nn_pool(g, h, BO_POOL_MAX, &halves);
+    h = bo_nn_pool(g, h, BO_POOL_KIND_MAX, &halves);
     bo_convolution_layer second = {.windows = bo_nn_windows_same(bo_nn_image_after(&halves), two, two),
                                    .out = 2 * OUT,
                                    .groups = OUT,
                                    .bias = true};
     h = bo_nn_convolution(g, "conv2", h, &second);
     bo_windows all = bo_nn_windows_all(bo_nn_image_after(&second.windows));
-    h = bo_nn_pool(g, h, BO_POOL_MEAN, &all);
+    h = bo_nn_pool(g, h, BO_POOL_KIND_MEAN, &all);
     bo_value loss = bo_graph_one(g, BO_OPERATION_LOSS, &(bo_loss_attributes){0}, 2, (bo_value[]){h, n->y});
     bo_graph_compile_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
     assert_ok(n->context, bo_graph_compile(n->context, g, &desc));

@@ -148,7 +148,7 @@ static void gradients_meet_finite_differences(void **state)
         bo_graph_compile_desc desc = {.loss = f.loss, .gradients = true, .checkpoint = checkpoint};
         make_ready(&f, &desc);
         run(&f);
-        assert_close(bo_graph_operations(f.graph), 3 * 2 * 3 * SIZE, 3 * SIZE * 3); /* beside the product */
+        assert_close(bo_graph_flops(f.graph), 3 * 2 * 3 * SIZE, 3 * SIZE * 3); /* beside the product */
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, dx));
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.w, dw));
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, sum, dy));

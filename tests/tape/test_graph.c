@@ -96,8 +96,7 @@ static void only_what_is_needed_runs(void **state)
     float kept[SIZE];
     assert_ok(f.context, bo_graph_read(f.context, f.graph, unseen, kept));
     for (size_t i = 0; i < SIZE; i++) assert_close(kept[i], sin(((float *)bo_weights_at(f.weights, 0)->data)[i]), 1e-7);
-    assert_close(bo_graph_operations(f.graph), SIZE,
-                 0); /* the toy counts additions only, and this one has no backward */
+    assert_close(bo_graph_flops(f.graph), SIZE, 0); /* the toy counts additions only, and this one has no backward */
     end(&f);
 }
 

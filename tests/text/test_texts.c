@@ -69,6 +69,15 @@ static void test_labeled(void **state)
         assert_int_equal(bo_texts_label(texts, 0), 1);
         assert_int_equal(bo_texts_label(texts, 1), 0);
         assert_int_equal(bo_texts_label(texts, 2), 1);
+        size_t length = 1;
+        const char *file = "";
+        assert_null(bo_texts_ids(texts, bo_texts_count(texts), 0, &length)); /* past the end */
+        assert_null(bo_texts_words(texts, 0, bo_texts_sides(texts), &length));
+        assert_int_equal(length, 0);
+        assert_int_equal(bo_texts_label(texts, SIZE_MAX), -1);
+        assert_int_equal(bo_texts_line(texts, SIZE_MAX, &file), 0);
+        assert_null(file);
+        assert_int_equal(bo_texts_tokens(texts, 9) + bo_texts_longest(texts, 9), 0);
         assert_int_equal(bo_texts_tokens(texts, 0), 6 + 8 + 1);
         assert_int_equal(bo_texts_longest(texts, 0), 8);
         const char *where;

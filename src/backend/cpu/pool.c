@@ -106,7 +106,7 @@ static void forward_block(const bo_cpu_block *block)
         window w = window_at(&p, i / p.places[1] % p.places[0], i % p.places[1]);
         const float *x = images + image * p.windows.size[0] * p.windows.size[1] * p.channels;
         float *y = (float *)block->call->out[0].data + i * p.channels;
-        if (p.kind == BO_POOL_MEAN)
+        if (p.kind == BO_POOL_KIND_MEAN)
             take_mean(&p, &w, x, y);
         else
             take_largest(&p, &w, x, y, p.chosen ? p.chosen + i * p.channels : NULL);
@@ -145,7 +145,7 @@ static void backward_block(const bo_cpu_block *block)
             size_t at = (image * p.places[0] * p.places[1] + place) * n;
             const float *dy = (const float *)call->dout[0] + at;
             window w = window_at(&p, place / p.places[1], place % p.places[1]);
-            if (p.kind == BO_POOL_MEAN)
+            if (p.kind == BO_POOL_KIND_MEAN)
                 spread_mean(&p, &w, dy, dx);
             else
                 for (size_t j = 0; j < n; j++) dx[(size_t)p.chosen[at + j] * n + j] += dy[j];
@@ -166,7 +166,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 {
     (void)context;
     const bo_pool_attributes *a = call->attributes;
-    *saved = gradients && a->kind == BO_POOL_MAX ? bo_operand_floats(&call->out[0]) * sizeof(int32_t) : 0;
+    *saved = gradients && a->kind == BO_POOL_KIND_MAX ? bo_operand_floats(&call->out[0]) * sizeof(int32_t) : 0;
     *scratch = 0;
     return BO_OK;
 }

@@ -45,7 +45,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     const bo_position_attributes *a = call->attributes;
     size_t width = call->in[0].columns;
-    bool learned = a->kind == BO_POSITION_LEARNED;
+    bool learned = a->kind == BO_POSITION_KIND_LEARNED;
     if (learned)
         BO_TRY(bo_indices_check(context, &call->in[1], call->in[2].rows, "position", "position"));
     else
@@ -69,7 +69,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     (void)context, (void)gradients;
     const bo_position_attributes *a = call->attributes;
     *saved = 0;
-    *scratch = a->kind == BO_POSITION_SINUSOIDAL ? bo_angles_bytes(call->in[0].columns) : 0;
+    *scratch = a->kind == BO_POSITION_KIND_SINUSOIDAL ? bo_angles_bytes(call->in[0].columns) : 0;
     return BO_OK;
 }
 
