@@ -1,4 +1,4 @@
-/* A layer of one's own inside a language model: W (sin(A x) ∘ B x) instead of an MLP. The sine is an operation of one's own too.
+/* A custom layer inside a language model: W (sin(A x) ∘ B x) instead of an MLP. The sine is a custom operation, too.
  * The model is trained for some steps, saved, loaded again with the function, and writes. */
 #include <bochner/bochner.h>
 #include <math.h>

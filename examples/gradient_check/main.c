@@ -1,4 +1,4 @@
-/* An operation of one's own, y = x / |x| for each row, and its gradient checked against finite differences. */
+/* A custom operation, y = x / |x| for each row, and its gradient checked against finite differences. */
 #include <bochner/bochner.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A training loop of one's own: a network of three linear layers learns to tell two spirals apart. */
+/* A custom training loop: a network of three linear layers learns to tell two spirals apart. */
 #include <bochner/bochner.h>
 #include <math.h>
 #include <stdio.h>

@@ -160,7 +160,7 @@ BO_API const char *bo_context_trace(const bo_context *context); /* the file that
 BO_API void bo_span_begin(bo_context *context, const char *name);
 BO_API void bo_span_end(bo_context *context);
 
-/* ---- functions that the library calls back: operations and layers of one's own (graph.h) ----------------- */
+/* ---- functions that the library calls back: custom operations and layers (graph.h) ----------------- */
 
 /* Sets the message of bo_context_error and returns `status`, so that `return bo_context_fail(…)` reads as one thing. */
 BO_API bo_status bo_context_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);

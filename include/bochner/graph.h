@@ -1,4 +1,4 @@
-/* Bochner: graphs of operations with gradients, over weights of one's own. Advanced tier: train.h and model.h need
+/* Bochner: graphs of operations with gradients, over custom weights. Advanced tier: train.h and model.h need
  * none of it.
  *
  * A graph is recorded once for its shapes, compiled once (every tensor gets its place in one block of memory, by its
@@ -202,7 +202,7 @@ BO_API void bo_graph_keep(bo_graph *graph, bo_value value);
 /* The gradient of the loss with respect to this float value, an input or a result, is computed and can be read after a
  * run (bo_graph_read_gradient). Weights that are not frozen always have one. */
 BO_API void bo_graph_keep_gradient(bo_graph *graph, bo_value value);
-/* Reports an error of a function that records (a layer of one's own) as if an operation had been refused: sets the
+/* Reports an error of a function that records (a custom layer) as if an operation had been refused: sets the
  * graph's error unless it has one, and returns 0. */
 BO_API bo_value bo_graph_fail(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
 
@@ -246,7 +246,7 @@ BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_g
 BO_API bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
                                   size_t repeats, bo_profile **out);
 
-/* ---- operations of one's own ------------------------------------------------------------------------------------- */
+/* ---- custom operations ------------------------------------------------------------------------------------- */
 
 /* A descriptor of functions on plain memory. They are called from the thread that calls bo_graph_compile or
  * bo_graph_run, one at a time; inside forward and backward, bo_context_parallel (base.h) shares work among the

@@ -1,5 +1,5 @@
 /* Bochner: layers that record their operations on a graph (graph.h) and declare their weights. Advanced tier: for
- * networks and layers of one's own (docs/graph.md).
+ * custom networks and layers (docs/graph.md).
  *
  *     bo_value h = bo_nn_linear(graph, "up", x, &(bo_linear_layer){.out = 256, .bias = true});
  *     h = bo_graph_unary(graph, BO_UNARY_GELU, h);
@@ -7,7 +7,7 @@
  *
  * Weights are named by a prefix: "up.weight", "up.bias". A layer of the same prefix in another graph over the same set
  * has the same weights. Layers follow the rules of the set: parametrization, adapters (LoRA) and 8-bit products of a
- * model hold for layers of one's own within it. Descriptors are read during the call. Zero means the default in every
+ * model hold for custom layers within it. Descriptors are read during the call. Zero means the default in every
  * field whose comment says nothing else. */
 #ifndef BOCHNER_NN_H
 #define BOCHNER_NN_H

@@ -113,7 +113,7 @@ typedef struct bo_training_cost {
 } bo_training_cost;
 BO_API bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, bo_training_cost *out);
 
-/* ---- a loop of one's own ------------------------------------------------------------------------------------------- */
+/* ---- a custom loop ------------------------------------------------------------------------------------------- */
 
 typedef struct bo_training_score {
     double loss;
