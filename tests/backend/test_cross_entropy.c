@@ -23,7 +23,7 @@ typedef struct run {
 
 static void prepare(run *r, const problem *p)
 {
-    *r = (run){.attributes = {p->scale}, .dmean = 0.75f};
+    *r = (run){.attributes = {.scale = p->scale}, .dmean = 0.75f};
     bo_op_call *call = &r->call;
     call->inputs = 3, call->outputs = 2;
     call->in[0] = direct_operand(p->rows, p->width, 1);

@@ -47,7 +47,7 @@ static const cli_option inner_rows[] = {
 static const cli_usage usage = {
     .command = "test",
     .groups = {{rows, 0}, {inner_rows, offsetof(options, inner)}},
-    .defaults = {{"rate", "0.25"}},
+    .defaults = {{"rate", "0.25", NULL}},
 };
 
 /* Options point into the words of a line: all lines of a run are kept. */
@@ -179,9 +179,9 @@ static void wrong_defaults_in_tables_abort(void **state)
     static const cli_option refused[] = {COUNT("count", "N", options, count, "a count", .low = 1, .initial = "0"),
                                          END_OF_OPTIONS};
     const cli_usage of_row = {.command = "test", .groups = {{refused, 0}}};
-    const cli_usage of_command = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"kernel", "unknown"}}};
-    const cli_usage of_nothing = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"rate", "0.25"}}};
-    const cli_usage of_all = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"seed", "1"}}};
+    const cli_usage of_command = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"kernel", "unknown", NULL}}};
+    const cli_usage of_nothing = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"rate", "0.25", NULL}}};
+    const cli_usage of_all = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"seed", "1", NULL}}};
     assert_false(aborts(&usage));
     assert_true(aborts(&of_row));
     assert_true(aborts(&of_command));
