@@ -31,7 +31,7 @@
  *
  * Descriptors. Zero means the default in every field whose comment does not say otherwise, so that `{.field = value}` or `{0}`
  * initializes one. The last member of most structs is `reserved`: it must be zero, and later versions take new fields from
- * it. A struct whose reserved words are not zero is refused with BO_INVALID. Structs that the library allocates may grow at
+ * it. A function that returns a status refuses others with BO_INVALID. Structs that the library allocates may grow at
  * their end. Enumerations may get new values.
  *
  * Ownership. The caller owns what create, open, load and fit return and what save_memory hands over (released with bo_free).

@@ -1,11 +1,9 @@
 /* The program with models and maps that a program made: saved without a schema there are no names, and classes are their
  * numbers. */
-#include "testing.h"
+#include "program.h"
 #include <bochner/bochner.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { ROWS = 60, DIM = 2, CLASSES = 3, ROOM = 1 << 16 };
+enum { ROWS = 60, DIM = 2, CLASSES = 3 };
 
 /* Rows of class c lie around (4c, -4c): far enough apart that every prediction is right. */
 static void make_rows(float *x, double *y)
@@ -46,31 +44,9 @@ static int make_models(void **state)
     return 0;
 }
 
-static int remove_models(void **state)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
-    int status = system(command);
-    free(*state);
-    return status;
-}
-
-/* What the command prints, standard error too where it must fail; freed by the caller. */
 static char *printed(const char *folder, bool succeeds, const char *arguments)
 {
-    const char *program = getenv("BOCHNER");
-    if (!program) skip();
-    char command[1024], *text = calloc(ROOM, 1);
-    snprintf(command, sizeof command, "cd '%s' && '%s' %s %s", folder, program, arguments,
-             succeeds ? "2>/dev/null" : "2>&1");
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t length = fread(text, 1, ROOM - 1, pipe);
-    text[length] = 0;
-    int ended = pclose(pipe);
-    if (!WIFEXITED(ended) || WEXITSTATUS(ended) != (succeeds ? 0 : 1))
-        fail_msg("bochner %s ended with %d: %.300s", arguments, ended, text);
-    return text;
+    return program_prints(folder, succeeds ? 0 : 1, arguments, NULL);
 }
 
 static void expect_text(const char *folder, const char *arguments, const char *expected)
@@ -125,5 +101,5 @@ int main(void)
         cmocka_unit_test(classes_without_names_go_into_an_array),
         cmocka_unit_test(numbers_and_info_need_no_names),
     };
-    return cmocka_run_group_tests(tests, make_models, remove_models);
+    return cmocka_run_group_tests(tests, make_models, remove_folder);
 }

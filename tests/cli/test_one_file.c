@@ -1,10 +1,6 @@
 /* The program takes a model that is one file wherever it takes the folder of a model, and says the same of it. */
-#include "testing.h"
+#include "program.h"
 #include <bochner/bochner.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-enum { ROOM = 1 << 16 };
 
 static void save_both(bo_context *context, const char *folder, const char *name, bo_model_desc desc)
 {
@@ -49,35 +45,10 @@ static int make_models(void **state)
     return 0;
 }
 
-static int remove_models(void **state)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
-    int status = system(command);
-    free(*state);
-    return status;
-}
-
-/* What the command prints, without its times; freed by the caller. `status` is what it must end with. */
+/* What the command prints, without its times. */
 static char *printed(const char *folder, int status, const char *arguments)
 {
-    const char *program = getenv("BOCHNER");
-    if (!program) skip();
-    char command[1024], *text = calloc(ROOM, 1);
-    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>%s", folder, program, arguments,
-             status ? "&1" : "/dev/null");
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t length = 0;
-    char line[4096];
-    while (fgets(line, sizeof line, pipe)) {
-        if (strstr(line, "second")) continue;
-        if (length + strlen(line) < ROOM) length += (size_t)snprintf(text + length, ROOM - length, "%s", line);
-    }
-    const int ended = pclose(pipe);
-    if (!WIFEXITED(ended) || WEXITSTATUS(ended) != status)
-        fail_msg("bochner %s ended with %d: %.300s", arguments, ended, text);
-    return text;
+    return program_prints(folder, status, arguments, "second");
 }
 
 /* `%s` is the model. */
@@ -130,8 +101,8 @@ static void test_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_commands, make_models, remove_models),
-        cmocka_unit_test_setup_teardown(test_more, make_models, remove_models),
+        cmocka_unit_test_setup_teardown(test_commands, make_models, remove_folder),
+        cmocka_unit_test_setup_teardown(test_more, make_models, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,42 @@
+/* The program run by tests in C, within a folder of its own. */
+#ifndef TEST_CLI_PROGRAM_H
+#define TEST_CLI_PROGRAM_H
+
+#include "testing.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What the command prints, standard error too where it must fail; freed by the caller. `status` is what it must end with.
+ * Lines with the word `without` (or NULL) are left out: times. */
+static inline char *program_prints(const char *folder, int status, const char *arguments, const char *without)
+{
+    enum { ROOM = 1 << 16 };
+    const char *program = getenv("BOCHNER");
+    if (!program) skip();
+    char command[1024], line[4096], *text = calloc(ROOM, 1);
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>%s", folder, program, arguments,
+             status ? "&1" : "/dev/null");
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = 0;
+    while (fgets(line, sizeof line, pipe)) {
+        if (without && strstr(line, without)) continue;
+        if (length + strlen(line) < ROOM) length += (size_t)snprintf(text + length, ROOM - length, "%s", line);
+    }
+    const int ended = pclose(pipe);
+    if (!WIFEXITED(ended) || WEXITSTATUS(ended) != status)
+        fail_msg("bochner %s ended with %d: %.300s", arguments, ended, text);
+    return text;
+}
+
+/* Teardown of a test whose state is the name of a folder, from malloc. */
+static inline int remove_folder(void **state)
+{
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
+    const int status = system(command);
+    free(*state);
+    return status;
+}
+
+#endif
