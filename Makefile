@@ -2,7 +2,7 @@
 #
 #   make test    make run    make help
 #
-# CMake does the work underneath (docs/building.md). Options: CC=clang, PREFIX=/usr, DESTDIR=, JOBS=4,
+# CMake does the work underneath (docs/guides/building.md). Options: CC=clang, PREFIX=/usr, DESTDIR=, JOBS=4,
 # CMAKE_FLAGS="-DBOCHNER_MPI=OFF".
 
 BUILD       ?= build
@@ -59,8 +59,8 @@ test-long: ## all tests, also those that take long
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
 
-docs: all ## refresh the lists of options in docs/commands.md
-	@$(BUILD)/bochner help --markdown <docs/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/commands.md
+docs: all ## refresh the lists of options in docs/reference/commands.md
+	@$(BUILD)/bochner help --markdown <docs/reference/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/reference/commands.md
 
 test-tiny: ## the tests of blocks and buffers in a build where all of them are tiny, with every assertion (build-tiny)
 	@scripts/setup test
@@ -74,7 +74,7 @@ test-arm64: ## cross-compile for 64-bit ARM and run the quick tests under qemu (
 	    $(call compile,build-arm64) && cd build-arm64 && $(CTEST) -L '^quick$$'; \
 	else echo 'test-arm64: skipped: the cross compiler, qemu or the ARM libraries could not be installed (see above)'; fi
 
-api: all ## refresh the table of functions in docs/api.md and tests/house/layout.txt, the layout of public structs
+api: all ## refresh the table of functions in docs/reference/api.md and tests/house/layout.txt, the layout of public structs
 	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_api.sh --refresh
 
 times: ## refresh tests/times.txt from the last run of `make test` or `make test-long`: which tests are slow

@@ -1,4 +1,4 @@
-/* The manual page and the lists of options in docs/commands.md, from the rows that --help is printed from. */
+/* The manual page and the lists of options in docs/reference/commands.md, from the rows that --help is printed from. */
 #ifndef CLI_MANUAL_H
 #define CLI_MANUAL_H
 

@@ -1,7 +1,7 @@
 # Reads the public headers and prints what they promise.
 #
 #   awk -f cmake/api.awk -v mode=names HEADER...               name and tier of every exported function
-#   awk -f cmake/api.awk -v mode=table HEADER...               the table of docs/api.md
+#   awk -f cmake/api.awk -v mode=table HEADER...               the table of docs/reference/api.md
 #   awk -f cmake/api.awk -v mode=map -v version=0.1 HEADER...  the version script of the linker
 #   awk -f cmake/api.awk -v mode=layout HEADER...              a C program that prints size and offsets of every public struct
 #

@@ -9,7 +9,7 @@ endif()
 # Assertions stay in: they guard invariants and cost nothing that can be measured.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 
-# The library itself, the program and the tests use every tier of the public headers (docs/api.md).
+# The library itself, the program and the tests use every tier of the public headers (docs/reference/api.md).
 add_compile_definitions(_GNU_SOURCE BO_EXPERIMENTAL)
 add_compile_options(-Wall -Wextra -pedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
                     -fvisibility=hidden -fno-math-errno)

@@ -11,7 +11,7 @@ static const struct {
     const char *name;
     bool (*measure)(attention_bench *bench);
 } parts[] = {
-    {"forward", attention_forward_part}, {"backward", attention_backward_part},   {"exact", attention_exact_part},
+    {"forward", attention_forward_part}, {"backward", attention_backward_part},   {"softmax", attention_exact_part},
     {"peer", attention_peer_part},       {"crossover", attention_crossover_part}, {"flat", attention_flat_part},
     {"memory", attention_memory_part},   {"decode", attention_decode_part},       {"family", attention_family_part},
     {"gates", attention_gates_part},     {"laws", attention_laws_part},
@@ -55,7 +55,7 @@ static int measure(bench_run *run, void *given)
         return CLI_WRONG_USE;
     if (!bench_read_list("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
         return CLI_WRONG_USE;
-    int status = check_picture(run, "plot", o->plot, "forward", "exact");
+    int status = check_picture(run, "plot", o->plot, "forward", "softmax");
     if (status == CLI_DONE) status = check_picture(run, "plot-laws", o->plot_laws, "laws", "laws");
     if (status != CLI_DONE) return status;
     bool ok = say_yardstick(&bench);

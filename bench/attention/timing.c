@@ -65,7 +65,7 @@ bo_attention_desc attention_favor(const attention_bench *bench, size_t features)
 bo_attention_desc attention_exact(void)
 {
     return (bo_attention_desc){
-        .kind = BO_ATTENTION_EXACT, .heads = ATTENTION_HEADS, .dim = ATTENTION_DIM, .causal = true};
+        .kind = BO_ATTENTION_SOFTMAX, .heads = ATTENTION_HEADS, .dim = ATTENTION_DIM, .causal = true};
 }
 
 /* Floats of each for so many rows of each head; 0: the kind does not take it. */

@@ -23,7 +23,7 @@ static bo_model_desc classic(const train_bench *bench, const char *attention)
     desc.mlp = BO_MLP_GELU;
     desc.norm = BO_NORM_LAYER;
     desc.positions = BO_POSITIONS_LEARNED;
-    if (desc.attention.kind == BO_ATTENTION_EXACT) desc.query_norm = BO_CHOICE_NO;
+    if (desc.attention.kind == BO_ATTENTION_SOFTMAX) desc.query_norm = BO_CHOICE_NO;
     return desc;
 }
 
@@ -97,7 +97,7 @@ static bool compare(train_bench *bench, trained *what)
 bool train_step_part(train_bench *bench)
 {
     const train_options *o = bench->options;
-    trained what = {.model = classic(bench, "exact"), .batch = o->batch};
+    trained what = {.model = classic(bench, "softmax"), .batch = o->batch};
     double before = bench_yardstick(bench->run);
     if (!train(bench, &what, true)) return false;
     double yardstick = (before + bench_yardstick(bench->run)) / 2, rate = 1e-9 * step_operations(o) / what.seconds;
@@ -138,7 +138,7 @@ bool train_length_part(train_bench *bench)
 {
     static const char *const linear[] = {"rfa-gate", "favor"};
     size_t tokens = bench->options->tokens;
-    trained exact = longer(bench, "exact", tokens, true);
+    trained exact = longer(bench, "softmax", tokens, true);
     if (!train(bench, &exact, true)) return false;
     for (size_t i = 0; i < CLI_COUNT_OF(linear); i++) {
         trained what = longer(bench, linear[i], tokens, true);

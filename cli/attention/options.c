@@ -53,7 +53,7 @@ const cli_option cli_attention_array_rows[] = {
 const cli_option cli_attention_kind_rows[] = {
     SECTION("Attention"),
     CHOICE("kind", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention",
-           .traits = CLI_ANY_KIND),
+           .find = bo_attention_preset_find, .traits = CLI_ANY_KIND),
     FLAG("causal", cli_attention_options, causal,
          "a query sees the keys up to its own; kinds that are always causal do not need it"),
     FLAG("whiten", cli_attention_options, whiten, "M that whitens these queries and keys", .traits = BO_TRAIT_MATRIX),

@@ -99,7 +99,7 @@ const char *cli_kinds_with(unsigned traits, char *out, size_t room)
     return kinds(traits, true, out, room);
 }
 
-/* "; kinds: exact, power", or "; kinds: all but exact, power" where that is shorter. */
+/* "; kinds: softmax, power", or "; kinds: all but softmax, power" where that is shorter. */
 static void put_kinds(FILE *out, unsigned traits)
 {
     char with[256], without[256];
@@ -274,6 +274,7 @@ static bool set_real(const cli_usage *usage, const cli_option *row, const char *
 
 static bool set_choice(const cli_usage *usage, const cli_option *row, const char *text, unsigned *out)
 {
+    if (row->find && row->find(text)) text = row->find(text);
     for (unsigned i = 0; i < choice_count(row); i++) {
         if (!choice_name(row, i) || strcmp(choice_name(row, i), text) != 0) continue;
         *out = i;

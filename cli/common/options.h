@@ -1,4 +1,4 @@
-/* The options of every command: tables of rows. The parser, --help, the manual page and the lists in docs/commands.md are
+/* The options of every command: tables of rows. The parser, --help, the manual page and the lists in docs/reference/commands.md are
  * made from the same rows.
  *
  * A command has a struct of options, which begins with a cli_given; a row names the member that it fills:
@@ -50,6 +50,7 @@ typedef struct cli_option {
     const char *argument; /* the word for the value in the help */
     size_t at;            /* of the member, in the struct of options */
     cli_names_fn names;   /* CHOICE */
+    const char *(*find)(const char *word); /* CHOICE: the name that an alias stands for, or NULL; NULL: no aliases */
     const char *help;
     double low, high;
     unsigned without;  /* CHOICE: bits of the values that are not offered */

@@ -106,7 +106,7 @@ static const cli_option rows[] = {
     COUNT("context", "N", cli_plan_options, context, "tokens of a sequence", .low = 1, .high = 1 << 20,
           .otherwise = "256"),
     CHOICE("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "kind of attention",
-           .initial = "rfa-gate"),
+           .find = bo_attention_preset_find, .initial = "rfa-gate"),
     COUNT("features", "D", cli_plan_options, features, "features of attention", .low = 1, .high = 1 << 16,
           .otherwise = "128"),
     SECTION("Machine"),

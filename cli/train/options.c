@@ -125,7 +125,7 @@ const cli_option cli_train_shape_rows[] = {
 const cli_option cli_train_kind_rows[] = {
     SECTION("Attention"),
     CHOICE("attention", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention",
-           .otherwise = "rfa-gate; to label texts rfa"),
+           .find = bo_attention_preset_find, .otherwise = "rfa-gate; to label texts rfa"),
     END_OF_OPTIONS,
 };
 
@@ -199,7 +199,7 @@ const cli_usage cli_train_usage = {
              "together, or translates: data are tab-separated lines. With --model FILE it trains a network of "
              "the layers that the file describes on a table, images or a graph.",
     .examples = "  bochner train --data text.txt --out model --minutes 2\n"
-                "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
+                "  bochner train --data text.txt --out exact --attention softmax --steps 400 --plot loss.svg\n"
                 "  bochner train --resume --out model\n"
                 "  bochner train --task classify --data reviews.tsv --out labels --steps 400\n"
                 "  bochner train --task translate --data pairs.tsv --out translator --steps 400\n"

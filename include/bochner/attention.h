@@ -56,7 +56,7 @@ extern "C" {
 typedef struct bo_attention bo_attention;
 
 typedef enum bo_attention_kind {
-    BO_ATTENTION_EXACT = 0,
+    BO_ATTENTION_SOFTMAX = 0,
     BO_ATTENTION_LINEAR = 1,
     BO_ATTENTION_RFA = 2,
     BO_ATTENTION_FAVOR = 3,
@@ -136,9 +136,11 @@ typedef struct bo_attention_desc {
 } bo_attention_desc;
 
 /* Sets the fields of a descriptor that a name stands for: kind, gate, normalizer, unit, proposal, kernel and function.
- * causal becomes true where the kind requires it. All other fields keep their values. Names: "exact", "linear", "rfa",
+ * causal becomes true where the kind requires it. All other fields keep their values. Names: "softmax", "linear", "rfa",
  * "rfa-gate", "favor", "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r",
- * "power", "gla", "delta", "gated-delta", "ridge", "gated-ridge". Returns false for an unknown name. */
+ * "power", "gla", "delta", "gated-delta", "ridge", "gated-ridge". Aliases: "exact" (softmax), "performer" and "favor+" (favor), "darkformer" (dark),
+ * "linear-transformer" (linear), "retnet" (retention), "deltanet" (delta), "gated-deltanet" (gated-delta). Returns
+ * false for an unknown name. */
 BO_API bool bo_attention_preset(const char *name, bo_attention_desc *desc);
 
 /* ---- object ------------------------------------------------------------------------------------------------------ */
@@ -284,7 +286,7 @@ typedef struct bo_attention_cost {
     size_t keys;                 /* of the longest sequence */
     size_t forward_bytes, backward_bytes, tape_bytes;
     size_t level1_bytes, level2_bytes; /* the caches that the choice is based on */
-    double operations;                 /* of the forward pass, counted as docs/attention.md defines */
+    double operations;                 /* of the forward pass, counted as docs/reference/attention.md defines */
     uint64_t reserved[4];              /* zero: room for later versions */
 } bo_attention_cost;
 
@@ -398,9 +400,14 @@ BO_API bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel);
 
 /* The names of bo_attention_preset in order; NULL after the last. */
 BO_API const char *bo_attention_preset_name(size_t index);
+/* The name in that list which `name` or alias `name` stands for; NULL for an unknown name. */
+BO_API const char *bo_attention_preset_find(const char *name);
+/* The name of the preset that sets the kind, gate, proposal and kernel of a descriptor; if there is none, the name of
+ * its kind. */
+BO_API const char *bo_attention_name(const bo_attention_desc *desc);
 /* name: NULL outside the enum. parse: false for an unknown name, and *out is unchanged; case is ignored, and "_" equals
  * "-". */
-BO_API const char *bo_attention_kind_name(bo_attention_kind kind); /* "exact", "linear", … */
+BO_API const char *bo_attention_kind_name(bo_attention_kind kind); /* "softmax", "linear", … */
 BO_API bool bo_attention_kind_parse(const char *name, bo_attention_kind *out);
 BO_API const char *bo_gate_name(bo_gate gate); /* "none", "convex", "decay", "fixed" */
 BO_API bool bo_gate_parse(const char *name, bo_gate *out);

@@ -8,7 +8,7 @@
  * Tiers. Each header has up to three parts. Simple is what a first program needs; Advanced gives more control. Both are
  * stable: within one major version (before 1.0: one minor version) a program keeps compiling and keeps running with a later
  * library. Experimental may change in every minor version and is declared only where BO_EXPERIMENTAL is defined before the
- * header is included. docs/api.md has the policy and a table of all functions with their tier.
+ * header is included. docs/reference/api.md has the policy and a table of all functions with their tier.
  *
  * Names. A function is bo_<object>_<verb or property>. The verbs are:
  *     create, destroy           an object in memory, made from a descriptor (from data: fit, train)
@@ -154,7 +154,7 @@ BO_API size_t bo_physical_memory(void);
  * of the pool's threads, phases of longer work, each with thread, start and duration. It is valid JSON at any time; all of it
  * is there once the context is destroyed. The path is taken by one context at a time: a context that finds another one writing
  * file.json, in this process or another, writes file.2.json, and so on; an older file is overwritten. After 512 MiB a trace ends.
- * docs/profiling.md has an example. */
+ * docs/guides/profiling.md has an example. */
 BO_API const char *bo_context_trace(const bo_context *context); /* the file that is written; NULL: none */
 /* A span of the caller's own on the trace, around the calls between the two. Spans nest. Without a trace: nothing. */
 BO_API void bo_span_begin(bo_context *context, const char *name);

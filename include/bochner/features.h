@@ -114,7 +114,7 @@ typedef enum bo_function {
     BO_FUNCTION_RECTIFIER = 16
 } bo_function;
 
-/* How frequencies are coupled. All are unbiased but two, whose bias vanishes as 1/dim and 1/m (docs/features.md):
+/* How frequencies are coupled. All are unbiased but two, whose bias vanishes as 1/dim and 1/m (docs/reference/features.md):
  * HADAMARD, whose directions are not quite uniform, and MOMENT, whose fourth moments are smaller than the law's. */
 typedef enum bo_draw {
     BO_DRAW_DEFAULT = 0, /* ORTHOGONAL for rotation-invariant spectra, else IID */

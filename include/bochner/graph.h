@@ -27,7 +27,7 @@
  *     bo_graph_read(context, graph, loss, &value);
  *     bo_optimizer_step(context, optimizer, 1, NULL);        // optim.h
  *
- * nn.h records whole layers with their weights; operations.h lists the operations; docs/graph.md is the guide.
+ * nn.h records whole layers with their weights; operations.h lists the operations; docs/guides/graph.md is the guide.
  *
  * Errors. Recording calls return a value and no status: after the first error each of them returns 0, does nothing,
  * and bo_graph_compile reports that error with the scope in which it happened ("layer 3 mlp: linear: …").

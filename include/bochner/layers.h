@@ -38,7 +38,7 @@ typedef enum bo_mixer {
     BO_MIXER_DEGREE_4 = 9,  /* … ∘ (X W_3) */
     BO_MIXER_DEGREE_E = 10, /* |q·k|^p for weights, 2p + 1 = e */
 } bo_mixer;
-/* The transition matrix of a state-space mixer; docs/layers.md compares them. */
+/* The transition matrix of a state-space mixer; docs/reference/layers.md compares them. */
 typedef enum bo_ssm {
     BO_SSM_DIAGONAL = 0,
     BO_SSM_CLOSED = 1,   /* s I + P Pᵀ */

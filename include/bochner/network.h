@@ -9,7 +9,7 @@
  *     bo_network_predict(context, network, examples, BO_SPLIT_VALID, out);
  *     bo_network_save(context, network, "folder");
  *
- * docs/network.md has the format of a description. A network is immutable but for training, and may be shared by threads
+ * docs/guides/network.md has the format of a description. A network is immutable but for training, and may be shared by threads
  * that each bring a context of their own. */
 #ifndef BOCHNER_NETWORK_H
 #define BOCHNER_NETWORK_H

@@ -1,5 +1,5 @@
 /* Bochner: layers that record their operations on a graph (graph.h) and declare their weights. Advanced tier: for
- * custom networks and layers (docs/graph.md).
+ * custom networks and layers (docs/guides/graph.md).
  *
  *     bo_value h = bo_nn_linear(graph, "up", x, &(bo_linear_layer){.out = 256, .bias = true});
  *     h = bo_graph_unary(graph, BO_UNARY_GELU, h);

@@ -142,7 +142,7 @@ typedef struct bo_plan_losses {
 
 /* Fits a law to 8 to 64 runs. Where all runs have the same batch, law.batch is INFINITY. */
 BO_API bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses **out);
-/* The law of the runs that come with the library: English text as bytes (docs/plan.md). */
+/* The law of the runs that come with the library: English text as bytes (docs/guides/plan.md). */
 BO_API bo_status bo_plan_losses_default(bo_context *context, bo_plan_losses **out);
 BO_API void bo_plan_losses_destroy(bo_plan_losses *losses);
 BO_API double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch);

@@ -196,7 +196,7 @@ static bo_status attend(room *r, const float *identity, double scale, size_t dim
 {
     bo_context *context = lab_context(r->run);
     const bo_attention_desc desc = {
-        .kind = BO_ATTENTION_EXACT, .heads = 1, .dim = dim, .value_dim = KEYS, .scale = scale};
+        .kind = BO_ATTENTION_SOFTMAX, .heads = 1, .dim = dim, .value_dim = KEYS, .scale = scale};
     const bo_attention_shape shape = {.sequences = 1, .tokens = r->rows, .key_tokens = KEYS};
     const bo_attention_inputs in = {.q = r->q, .k = r->k, .v = identity};
     bo_attention *attention;

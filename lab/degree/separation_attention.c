@@ -54,7 +54,7 @@ static bo_status cut_rank(lab_run *run, const bo_attention_desc *desc, bo_rng *r
 static bo_status drawn(lab_run *run, bo_rng *rng, double *matrix)
 {
     static const size_t features[] = {2, 4, 8, 16, 32};
-    bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT, .heads = 1, .dim = DIM, .causal = true, .scale = 1};
+    bo_attention_desc exact = {.kind = BO_ATTENTION_SOFTMAX, .heads = 1, .dim = DIM, .causal = true, .scale = 1};
     double largest = 0;
     size_t softmax, rank = 0, positive;
     BO_TRY(cut_rank(run, &exact, rng, matrix, &softmax));
@@ -164,7 +164,7 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"softmax", "exact", 0, false},      {"4 features", "favor", 4, false},         {"16 features", "favor", 16, true},
+    {"softmax", "softmax", 0, false},      {"4 features", "favor", 4, false},         {"16 features", "favor", 16, true},
     {"64 features", "favor", 64, false}, {"4 features, gate", "rfa-gate", 4, true}, {"no features", NULL, 0, true}};
 
 static bool ends_with(const char *name, const char *end)

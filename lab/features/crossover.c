@@ -92,7 +92,7 @@ static const bo_lab_table tables[] = {
      .log_y = true},
 };
 
-static const char *const kinds[KINDS] = {"exact", "favor", "rfa-gate"}; /* names of presets */
+static const char *const kinds[KINDS] = {"softmax", "favor", "rfa-gate"}; /* names of presets */
 
 /* ---- attention with its arrays ------------------------------------------------------------------------------------------------ */
 

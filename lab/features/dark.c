@@ -112,7 +112,7 @@ static const bo_lab_table tables[] = {
 
 enum { SOFTMAX, FAVOR, LEARNED, DARK, PROPOSAL, KINDS };
 static const char *const names[KINDS] = {"softmax", "FAVOR+", "learned features", "DARK", "FAVOR+ from N(0, Σ*)"};
-static const char *const presets[KINDS] = {"exact", "favor", "hedgehog", "dark", "favor"};
+static const char *const presets[KINDS] = {"softmax", "favor", "hedgehog", "dark", "favor"};
 
 /* q and k are not normalized, as in the models of the paper: after training they are as large and as anisotropic as
  * they please. */

@@ -221,7 +221,7 @@ static bo_status measure_controls(lab_run *run, const bo_recall_result last[MEMO
     lab_claim(run, "unit-norm", unit.capacity / fmax(last[NORMS].capacity, 1));
     BO_TRY(recall(run, "rfa-norms", largest, &norms));
     lab_claim(run, "normalized", last[SINES].capacity / norms.capacity);
-    BO_TRY(recall(run, "exact", 0, &exact));
+    BO_TRY(recall(run, "softmax", 0, &exact));
     for (size_t i = 0; i < exact.points; i++) lab_point(run, "newest", "exact", ldexp(1, (int)i), exact.by_distance[i]);
     lab_claim(run, "exact", exact.mean);
     return BO_OK;

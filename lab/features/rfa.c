@@ -84,7 +84,7 @@ static bo_model_desc model_of(size_t variant)
 {
     bo_model_desc desc = {.layers = LAYERS, .width = WIDTH, .heads = HEADS, .context = 128};
     bo_attention_desc *a = &desc.attention;
-    bo_attention_preset(variant == SOFTMAX ? "exact" : variant == GATE || variant == GATE_RAW ? "rfa-gate" : "rfa", a);
+    bo_attention_preset(variant == SOFTMAX ? "softmax" : variant == GATE || variant == GATE_RAW ? "rfa-gate" : "rfa", a);
     if (variant == SOFTMAX) {
         desc.query_norm = BO_CHOICE_YES;
         return desc;
@@ -319,7 +319,7 @@ static bo_status measure_decoding(lab_run *run)
 {
     for (size_t tokens = 128; tokens <= lab_size(run, 8192, CLAIMED); tokens *= lab_size(run, 2, 4)) {
         decoder exact = {0}, rfa = {0};
-        bo_status status = decoder_make(run, "exact", tokens, &exact);
+        bo_status status = decoder_make(run, "softmax", tokens, &exact);
         if (status == BO_OK) status = decoder_make(run, "rfa", tokens, &rfa);
         if (status == BO_OK) status = time_both(run, &exact, &rfa, tokens);
         decoder_free(&exact);

@@ -17,15 +17,15 @@ enum {
         1, 2, 4, 8, 16                                                                                                 \
     }
 static const bo_recall_kind kinds[] = {
-    {.name = "exact", .preset = "exact", .size = BO_RECALL_ALL, .knob = BO_RECALL_SCALE, .tried = {4, 8, 16, 32}},
-    {.name = "exact-norms",
-     .preset = "exact",
+    {.name = "softmax", .preset = "softmax", .size = BO_RECALL_ALL, .knob = BO_RECALL_SCALE, .tried = {4, 8, 16, 32}},
+    {.name = "softmax-norms",
+     .preset = "softmax",
      .size = BO_RECALL_ALL,
      .knob = BO_RECALL_SCALE,
      .tried = {4, 8, 16, 32},
      .norms = true},
     {.name = "power", .preset = "power", .size = BO_RECALL_ALL, .knob = BO_RECALL_POWER, .tried = {2, 4, 8, 16}},
-    {.name = "window", .preset = "exact", .size = BO_RECALL_WINDOW, .knob = BO_RECALL_SCALE, .tried = {16}},
+    {.name = "window", .preset = "softmax", .size = BO_RECALL_WINDOW, .knob = BO_RECALL_SCALE, .tried = {16}},
     {.name = "identity", .preset = "retention", .size = BO_RECALL_DIM, .plain = true},
     {.name = "elu",
      .preset = "linear",

@@ -42,7 +42,7 @@ typedef struct bo_recall_kind {
 } bo_recall_kind;
 
 const bo_recall_kind *bo_recall_at(size_t index);       /* NULL: past the last */
-const bo_recall_kind *bo_recall_find(const char *name); /* "exact", "identity", "rfa", …; NULL: none */
+const bo_recall_kind *bo_recall_find(const char *name); /* "softmax", "identity", "rfa", …; NULL: none */
 
 /* ---- measuring ------------------------------------------------------------------------------------------------------------ */
 

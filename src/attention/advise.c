@@ -521,7 +521,7 @@ static bo_status check(bo_context *context, const bo_attention_desc *desc, const
 static bo_status advise_on(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
                            const float *q, const float *k, const float *v, size_t most, advice_block *out)
 {
-    const bo_attention_desc plain = {.kind = BO_ATTENTION_EXACT,
+    const bo_attention_desc plain = {.kind = BO_ATTENTION_SOFTMAX,
                                      .heads = desc->heads,
                                      .key_heads = desc->key_heads,
                                      .dim = desc->dim,

@@ -46,7 +46,7 @@ static bo_status check(bo_context *context, const bo_attention *attention, doubl
 
 static bo_status make_layout(bo_context *context, const bo_attention_desc *d, bo_attention **out)
 {
-    bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT,
+    bo_attention_desc exact = {.kind = BO_ATTENTION_SOFTMAX,
                                .heads = d->heads,
                                .key_heads = d->key_heads,
                                .dim = d->dim,

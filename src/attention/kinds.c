@@ -30,7 +30,7 @@ static bo_attention_kind kind_of_past(const bo_attention_desc *desc)
 }
 
 static const bo_kind kinds[BO_ATTENTION_COUNT] = {
-    [BO_ATTENTION_EXACT] = {.name = "exact", .engine = &bo_engine_exact, .traits = KEYS},
+    [BO_ATTENTION_SOFTMAX] = {.name = "softmax", .engine = &bo_engine_exact, .traits = KEYS},
     [BO_ATTENTION_LINEAR] = {.name = "linear",
                              .engine = &bo_engine_linear,
                              .traits = SUMS | T(SCALE) | T(DRAWS) | T(ANY_KERNEL) | T(UNNORMALIZED),
@@ -200,8 +200,31 @@ const char *bo_attention_kind_name(bo_attention_kind kind)
     return is_kind(kind) ? kinds[kind].name : NULL;
 }
 
+/* Names that other papers and libraries use for the same thing. */
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+    {"exact", "softmax"},
+    {"performer", "favor"},
+    {"favor+", "favor"},
+    {"darkformer", "dark"},
+    {"linear-transformer", "linear"},
+    {"retnet", "retention"},
+    {"deltanet", "delta"},
+    {"gated-deltanet", "gated-delta"},
+};
+
+/* The name under which the tables list `name`: its own, or the one that it is an alias of. */
+static const char *listed_name(const char *name)
+{
+    for (size_t i = 0; name && i < sizeof aliases / sizeof *aliases; i++)
+        if (bo_same_name(name, aliases[i].alias)) return aliases[i].name;
+    return name;
+}
+
 bool bo_attention_kind_parse(const char *name, bo_attention_kind *out)
 {
+    name = listed_name(name);
     for (size_t i = 0; i < BO_ATTENTION_COUNT; i++) {
         if (!bo_same_name(name, kinds[i].name)) continue;
         *out = (bo_attention_kind)i;
@@ -224,7 +247,7 @@ typedef struct preset {
 } preset;
 
 static const preset presets[] = {
-    {.name = "exact", .kind = BO_ATTENTION_EXACT},
+    {.name = "softmax", .kind = BO_ATTENTION_SOFTMAX},
     {.name = "linear", .kind = BO_ATTENTION_LINEAR, .kernel = BO_KERNEL_ELU},
     {.name = "rfa", .kind = BO_ATTENTION_RFA},
     {.name = "rfa-gate", .kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX, .causal = true},
@@ -267,8 +290,27 @@ const char *bo_attention_preset_name(size_t index)
     return index < PRESETS ? presets[index].name : NULL;
 }
 
+const char *bo_attention_preset_find(const char *name)
+{
+    name = listed_name(name);
+    for (size_t i = 0; i < PRESETS; i++)
+        if (bo_same_name(name, presets[i].name)) return presets[i].name;
+    return NULL;
+}
+
+const char *bo_attention_name(const bo_attention_desc *desc)
+{
+    for (size_t i = 0; i < PRESETS; i++) {
+        const preset *p = &presets[i];
+        if (p->kind != desc->kind || p->gate != desc->gate || p->proposal != desc->proposal) continue;
+        if (p->kernel == (bo_kernel)0 || p->kernel == desc->features.kernel) return p->name;
+    }
+    return bo_attention_kind_name(desc->kind);
+}
+
 bool bo_attention_preset(const char *name, bo_attention_desc *desc)
 {
+    name = listed_name(name);
     for (size_t i = 0; desc && i < PRESETS; i++) {
         const preset *p = &presets[i];
         if (!bo_same_name(name, p->name)) continue;

@@ -497,7 +497,7 @@ static bo_status time_softmax(const bo_study *s, float *out, bo_attention_accura
 {
     const bo_attention_desc *desc = &s->attention->desc;
     const bo_attention_inputs *in = s->call->in, plain = {.q = in->q, .k = in->k, .v = in->v};
-    bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT,
+    bo_attention_desc exact = {.kind = BO_ATTENTION_SOFTMAX,
                                .heads = desc->heads,
                                .key_heads = desc->key_heads,
                                .dim = desc->dim,

@@ -1,4 +1,4 @@
-/* A description: input, layers with their options, loss. docs/network.md has the format. */
+/* A description: input, layers with their options, loss. docs/guides/network.md has the format. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -115,6 +115,7 @@ typedef struct bo_layer_field {
     bool required;
     double least, most;
     const char *(*names)(unsigned value); /* NULL where they end */
+    const char *(*find)(const char *name); /* the name that an alias stands for, or NULL; NULL: no aliases */
     double otherwise;                     /* where it is not given: of a number or a name, or true */
 } bo_layer_field;
 

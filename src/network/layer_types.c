@@ -130,6 +130,7 @@ static const char *read_name(const bo_layer_field *field, const cJSON *item, uns
         snprintf(number, sizeof number, "%.15g", item->valuedouble);
         text = number;
     }
+    if (text && field->find && field->find(text)) text = field->find(text);
     for (unsigned i = 0; text && field->names(i); i++)
         if (*text && bo_same_name(text, field->names(i))) {
             *out = i;

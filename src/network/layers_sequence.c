@@ -141,7 +141,7 @@ static const char *rope_name(unsigned value)
 }
 
 static const bo_layer_field attention_fields[] = {
-    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = preset_name},
+    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = preset_name, .find = bo_attention_preset_find},
     {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
     {.name = "dim", .kind = BO_FIELD_COUNT, .offset = AT(dim)},
     {.name = "features", .kind = BO_FIELD_COUNT, .offset = AT(size)},

@@ -110,7 +110,7 @@ static size_t part_count(const bo_optim_part *part)
     return part->weight->rows * part->weight->columns;
 }
 
-/* Steps are to change what the weight makes of its input by as much at every width (docs/parametrization.md). With a factor
+/* Steps are to change what the weight makes of its input by as much at every width (docs/guides/parametrization.md). With a factor
  * s in front of the weight its gradient is s times, and its step 1/s times, that of the product. */
 static double rate_factor(const bo_optim_part *part)
 {

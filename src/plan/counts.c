@@ -14,9 +14,7 @@ static bo_status check(bo_context *context, const char *what, size_t value)
 /* The library's own copy of a name of an attention, which lives as long as the program; NULL: there is none. */
 static const char *lasting_name(const char *name)
 {
-    const char *found = NULL;
-    for (size_t i = 0; (found = bo_attention_preset_name(i)) && !bo_same_name(found, name);) i++;
-    return found;
+    return bo_attention_preset_find(name);
 }
 
 static bo_status check_sizes(bo_context *context, const bo_plan_shape *s)

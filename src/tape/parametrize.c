@@ -1,5 +1,5 @@
 /* Parametrizations: how the first deviation of a weight, the factor in front of it and the rates of optimizers follow from
- * its shape. docs/parametrization.md derives the table.
+ * its shape. docs/guides/parametrization.md derives the table.
  *
  * In the maximal-update parametrization (2203.03466, Table 3) the weight is compared with that of the same name in the base
  * model. Its columns are the fan in, its rows the fan out; a vector has a fan out alone, and so has a table of embeddings,

@@ -5,7 +5,7 @@
 #include <bochner/graph.h>
 #include "../backend/backend.h"
 
-/* How first values and rates follow from shapes (docs/parametrization.md), and what all layers of a set have in common. */
+/* How first values and rates follow from shapes (docs/guides/parametrization.md), and what all layers of a set have in common. */
 typedef struct bo_rules {
     bo_parametrization kind;
     bo_weights *base;      /* MUP: the same weights at the base width, declared; NULL: this is the base */

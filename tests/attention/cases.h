@@ -9,8 +9,8 @@ typedef void (*case_visitor)(bo_context *context, const trial_desc *desc);
 
 /* A few that between them go through every engine, scaled and moderate features, gates and windows. */
 static const char *const case_engines[] = {
-    "exact",
-    "exact in a window",
+    "softmax",
+    "softmax in a window",
     "linear elu",
     "favor",
     "favor, convex",

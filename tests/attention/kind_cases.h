@@ -25,7 +25,7 @@ static inline void kinds_custom_backward(void *user, size_t rows, size_t frequen
 /* Weights of explicit keys. */
 static inline bool kind_is_explicit(const kind_of *kind)
 {
-    return kind->kind == BO_ATTENTION_EXACT || kind->kind == BO_ATTENTION_POWER;
+    return kind->kind == BO_ATTENTION_SOFTMAX || kind->kind == BO_ATTENTION_POWER;
 }
 
 static inline bool kind_is_memory(const kind_of *kind)

@@ -23,9 +23,9 @@ typedef struct kind_of {
 } kind_of;
 
 static const kind_of kinds[] = {
-    {.name = "exact", .kind = BO_ATTENTION_EXACT},
-    {.name = "exact in a window", .kind = BO_ATTENTION_EXACT, .window = 5, .causal_only = true},
-    {.name = "exact in a wide window", .kind = BO_ATTENTION_EXACT, .window = 70, .causal_only = true},
+    {.name = "softmax", .kind = BO_ATTENTION_SOFTMAX},
+    {.name = "softmax in a window", .kind = BO_ATTENTION_SOFTMAX, .window = 5, .causal_only = true},
+    {.name = "softmax in a wide window", .kind = BO_ATTENTION_SOFTMAX, .window = 70, .causal_only = true},
     {.name = "linear elu", .kind = BO_ATTENTION_LINEAR, .kernel = BO_KERNEL_ELU, .function = BO_FUNCTION_ELU},
     {.name = "linear elu, decay",
      .kind = BO_ATTENTION_LINEAR,

@@ -52,7 +52,7 @@ typedef struct oracle_work {
 /* EXACT and POWER: every weight is of an explicit key. */
 static inline bool oracle_explicit(const bo_attention_desc *desc)
 {
-    return desc->kind == BO_ATTENTION_EXACT || desc->kind == BO_ATTENTION_POWER;
+    return desc->kind == BO_ATTENTION_SOFTMAX || desc->kind == BO_ATTENTION_POWER;
 }
 
 static inline bool oracle_windowed(const oracle_head *h, size_t place, size_t j)

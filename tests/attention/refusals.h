@@ -8,7 +8,7 @@
 #define GOOD .heads = 4, .dim = 8
 #define EXACT_(...)                                                                                                    \
     {                                                                                                                  \
-        .kind = BO_ATTENTION_EXACT, __VA_ARGS__                                                                        \
+        .kind = BO_ATTENTION_SOFTMAX, __VA_ARGS__                                                                        \
     }
 #define FAVOR_(...)                                                                                                    \
     {                                                                                                                  \

@@ -66,7 +66,7 @@ static void nonsense_is_refused(void **state)
     bo_attention_destroy(attention);
     desc = (bo_attention_desc){.heads = 1, .dim = DIM};
     attention = make(context, &desc);
-    assert_fails(context, BO_INVALID, "kind exact has no frequencies",
+    assert_fails(context, BO_INVALID, "kind softmax has no frequencies",
                  bo_calibration_create(context, attention, 0, &c));
     bo_attention_destroy(attention);
 

@@ -117,7 +117,7 @@ static void scores_that_rise_are_followed(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 2 * sizeof scores / sizeof *scores; i++) {
         trial_desc desc = {.name = "rising scores",
-                           .attention = {.kind = BO_ATTENTION_EXACT, .heads = 1, .dim = 4, .scale = 1, .causal = i % 2},
+                           .attention = {.kind = BO_ATTENTION_SOFTMAX, .heads = 1, .dim = 4, .scale = 1, .causal = i % 2},
                            .shape = {.sequences = 1, .tokens = i % 2 ? 600 : 5, .key_tokens = i % 2 ? 0 : 3000},
                            .forward_only = true,
                            .seed = i};
@@ -269,7 +269,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
 static void values_beyond_float_are_not_given(void **unused)
 {
     (void)unused;
-    static const char *const names[] = {"hybrid", "hybrid of elu", "hybrid of hedgehog", "favor", "exact"};
+    static const char *const names[] = {"hybrid", "hybrid of elu", "hybrid of hedgehog", "favor", "softmax"};
     enum { LENGTH = 60, WIDTH = 4 };
     bo_context *context = test_context(1);
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {

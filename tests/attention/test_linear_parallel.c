@@ -20,9 +20,9 @@ static const wave_case cases[] = {
      {.kind = BO_ATTENTION_LINEAR, .causal = true, .features = {.kernel = BO_KERNEL_ARCCOS}},
      {LONGEST, 0},
      {0}},
-    {"exact, causal", {.kind = BO_ATTENTION_EXACT, .causal = true}, {1100, 33}, {0}},
-    {"exact, window", {.kind = BO_ATTENTION_EXACT, .causal = true, .window = 70}, {1025, 512}, {0}},
-    {"exact, cross", {.kind = BO_ATTENTION_EXACT}, {600, 0}, {130, 70}},
+    {"softmax, causal", {.kind = BO_ATTENTION_SOFTMAX, .causal = true}, {1100, 33}, {0}},
+    {"softmax, window", {.kind = BO_ATTENTION_SOFTMAX, .causal = true, .window = 70}, {1025, 512}, {0}},
+    {"softmax, cross", {.kind = BO_ATTENTION_SOFTMAX}, {600, 0}, {130, 70}},
     {"one wave and no more", {.kind = BO_ATTENTION_FAVOR, .causal = true}, {CHUNKS * CHUNK, CHUNKS *CHUNK + 1}, {0}},
 };
 
@@ -45,7 +45,7 @@ static wave_result run(const wave_case *test, int threads)
     bo_context *context = test_context(threads);
     bo_attention_desc desc = test->desc;
     desc.heads = 2, desc.key_heads = 1, desc.dim = DIM, desc.value_dim = VALUE, desc.chunk = CHUNK;
-    if (desc.kind != BO_ATTENTION_EXACT) desc.features.features = FEATURES, desc.features.seed = 3;
+    if (desc.kind != BO_ATTENTION_SOFTMAX) desc.features.features = FEATURES, desc.features.seed = 3;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     bool cross = test->keys[0] != 0;

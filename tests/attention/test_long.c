@@ -13,7 +13,7 @@ static const char *const names[] = {
     "favor sin/cos, convex",
     "dark",
     "hybrid",
-    "exact in a window",
+    "softmax in a window",
     "retention",
     "hedgehog",
     "hybrid of t2r",

@@ -73,7 +73,7 @@ static void exact_attention_is_exact(void **state)
     data *d = make_data(1.5);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
     for (int causal = 0; causal < 2; causal++) {
-        bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, causal);
+        bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, causal);
         bo_attention_accuracy e = compare(context, &desc, &whole, &in, 0);
         assert_int_equal(e.queries, 128);
         assert_true(e.against_softmax < 1e-5 && e.against_kernel < 1e-5);
@@ -82,7 +82,7 @@ static void exact_attention_is_exact(void **state)
         assert_true(e.softmax_bytes > 0 && e.kind_bytes == e.softmax_bytes);
     }
     /* with a window it is another function, and its own kernel has the window */
-    bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
+    bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     desc.window = 7;
     bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
     assert_true(e.against_softmax > 0.1 && e.against_kernel < 1e-5);
@@ -97,7 +97,7 @@ static void errors_are_relative(void **state)
     bo_context *context = test_context(1);
     data *d = make_data(1);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
+    bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     bo_attention *attention = make(context, &desc);
     bo_attention_accuracy e;
     assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, d->out, NULL));
@@ -356,7 +356,7 @@ static void large_norms_are_told(void **state)
     bo_context *context = test_context(2);
     data *d = make_data(30 / sqrt(DIM));
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
+    bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
     assert_true(e.against_softmax < 1e-3 && e.against_kernel < 1e-3);
     const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_SINCOS};

@@ -178,7 +178,7 @@ static void plans_tell_what_calls_take(void **state)
     }
 }
 
-/* Operations of a token and head, by the table of docs/attention.md. */
+/* Operations of a token and head, by the table of docs/reference/attention.md. */
 static void check_operations(bo_context *context, bo_attention_desc desc, double each)
 {
     desc.heads = 2, desc.dim = 8, desc.value_dim = 6, desc.causal = true;
@@ -209,7 +209,7 @@ static void plans_count_operations(void **state)
     check_operations(context, poly, 4 * 45 * 6 + 65 * (8 + 6));
     bo_attention_desc favor = {
         .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .value_dim = 32, .causal = true, .features.features = 128};
-    bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT, .heads = 8, .dim = 64, .causal = true};
+    bo_attention_desc exact = {.kind = BO_ATTENTION_SOFTMAX, .heads = 8, .dim = 64, .causal = true};
     bo_attention_shape shape = {.sequences = 3, .tokens = 1000};
     bo_attention_cost plan;
     bo_attention *attention;
@@ -250,7 +250,7 @@ static void long_sequences_take_little(void **state)
 static void exact_attention_takes_no_squares(void **state)
 {
     (void)state;
-    const kind_of *kind = kind_named("exact");
+    const kind_of *kind = kind_named("softmax");
     size_t tokens = 512;
     usage less = measure(kind, tokens), more = measure(kind, 4 * tokens);
     assert_true(more.forward <= 4 * less.forward + SUNDRIES);

@@ -18,9 +18,9 @@ typedef struct case_of {
 } case_of;
 
 static const case_of cases[] = {
-    {.name = "exact", .kind = BO_ATTENTION_EXACT},
-    {.name = "exact causal", .kind = BO_ATTENTION_EXACT, .causal = true, .past = PAST},
-    {.name = "exact window", .kind = BO_ATTENTION_EXACT, .causal = true, .window = 2, .past = PAST},
+    {.name = "softmax", .kind = BO_ATTENTION_SOFTMAX},
+    {.name = "softmax causal", .kind = BO_ATTENTION_SOFTMAX, .causal = true, .past = PAST},
+    {.name = "softmax window", .kind = BO_ATTENTION_SOFTMAX, .causal = true, .window = 2, .past = PAST},
     {"favor", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, .causal = true, .initial = true},
     {"favor both ways", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, .initial = true},
     {"hyperbolic", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_HYPERBOLIC, .causal = true},

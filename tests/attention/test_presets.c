@@ -1,4 +1,4 @@
-/* Every name makes an attention that says of itself what the table in docs/attention.md says of it, and answers as the
+/* Every name makes an attention that says of itself what the table in docs/reference/attention.md says of it, and answers as the
  * oracle does. */
 #include "judge.h"
 
@@ -25,7 +25,7 @@ typedef struct expected {
     .sums = FEATURES * (VALUE + 1), .scale = USUAL, .counted = true
 
 static const expected presets[] = {
-    {.name = "exact", .kind = BO_ATTENTION_EXACT, .scale = USUAL},
+    {.name = "softmax", .kind = BO_ATTENTION_SOFTMAX, .scale = USUAL},
     {.name = "linear",
      .kind = BO_ATTENTION_LINEAR,
      .kernel = BO_KERNEL_ELU,
@@ -210,7 +210,7 @@ static void the_rest_stays_as_it_was(void **state)
 static void other_names_change_nothing(void **state)
 {
     (void)state;
-    static const char *const others[] = {"", "favor+", "favor+++", "favor ++", "learned", "exact ", " exact", "ridges"};
+    static const char *const others[] = {"", "favor+++", "favor ++", "learned", "exact ", " exact", "ridges"};
     bo_attention_desc before = {.heads = 3, .dim = 5, .kind = BO_ATTENTION_DARK}, after = before;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (bo_attention_preset(others[i], &after)) fail_msg("'%s' is a preset", others[i]);
@@ -218,6 +218,42 @@ static void other_names_change_nothing(void **state)
     assert_memory_equal(&before, &after, sizeof before);
     assert_true(bo_attention_preset("FAVOR#", &after) && after.proposal == BO_PROPOSAL_SDERF);
     assert_true(bo_attention_preset("Gated_Delta", &after) && after.gate == BO_GATE_DECAY);
+}
+
+static void aliases_stand_for_presets(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{"exact", "softmax"},    {"Performer", "favor"},
+                                           {"favor+", "favor"},     {"darkformer", "dark"},
+                                           {"retnet", "retention"}, {"linear_transformer", "linear"},
+                                           {"deltanet", "delta"},   {"gated-deltanet", "gated-delta"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        bo_attention_desc by_alias = {0}, by_name = {0};
+        assert_string_equal(bo_attention_preset_find(pairs[i][0]), pairs[i][1]);
+        assert_true(bo_attention_preset(pairs[i][0], &by_alias) && bo_attention_preset(pairs[i][1], &by_name));
+        assert_memory_equal(&by_alias, &by_name, sizeof by_name);
+    }
+    bo_attention_kind kind = BO_ATTENTION_RIDGE;
+    assert_true(bo_attention_kind_parse("exact", &kind) && kind == BO_ATTENTION_SOFTMAX);
+    assert_null(bo_attention_preset_find("exact "));
+    assert_null(bo_attention_preset_find(NULL));
+}
+
+/* A descriptor that a preset made has the name of the preset, also after an attention resolved its defaults. */
+static void descriptors_have_the_names_of_presets(void **state)
+{
+    const char *name;
+    for (size_t i = 0; (name = bo_attention_preset_name(i)); i++) {
+        bo_attention_desc desc = {.heads = 1, .dim = 8};
+        bo_attention *attention;
+        assert_true(bo_attention_preset(name, &desc));
+        assert_string_equal(bo_attention_name(&desc), name);
+        assert_ok(*state, bo_attention_create(*state, &desc, &attention));
+        assert_string_equal(bo_attention_name(bo_attention_describe(attention)), name);
+        bo_attention_destroy(attention);
+    }
+    assert_string_equal(bo_attention_name(&(bo_attention_desc){.kind = BO_ATTENTION_RFA, .gate = BO_GATE_FIXED}),
+                        "rfa");
 }
 
 /* Forward, backward and a step of each. */
@@ -245,9 +281,13 @@ static void presets_answer_as_the_oracle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_those_of_the_header), cmocka_unit_test(descriptions_are_those_of_the_table),
-        cmocka_unit_test(the_rest_stays_as_it_was),      cmocka_unit_test(other_names_change_nothing),
+        cmocka_unit_test(names_are_those_of_the_header),
+        cmocka_unit_test(descriptions_are_those_of_the_table),
+        cmocka_unit_test(the_rest_stays_as_it_was),
+        cmocka_unit_test(other_names_change_nothing),
         cmocka_unit_test(presets_answer_as_the_oracle),
+        cmocka_unit_test(aliases_stand_for_presets),
+        cmocka_unit_test(descriptors_have_the_names_of_presets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

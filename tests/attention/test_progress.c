@@ -11,7 +11,7 @@ typedef struct watch_case {
 } watch_case;
 
 static const watch_case cases[] = {
-    {"exact", {.kind = BO_ATTENTION_EXACT, .causal = true}, 20000},
+    {"softmax", {.kind = BO_ATTENTION_SOFTMAX, .causal = true}, 20000},
     {"favor", {.kind = BO_ATTENTION_FAVOR, .causal = true, .features = {.features = 64}}, MOST},
     {"favor, both ways", {.kind = BO_ATTENTION_FAVOR, .features = {.features = 64}}, MOST},
     {"hybrid", {.kind = BO_ATTENTION_HYBRID, .causal = true, .features = {.features = 64}}, MOST},

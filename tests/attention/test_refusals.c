@@ -38,13 +38,13 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "capacity", "found 18446744073709551615", EXACT_(GOOD, .capacity = SIZE_MAX)},
     {BO_INVALID, "capacity 7", "favor", FAVOR_(GOOD, .capacity = 7)},
     {BO_INVALID, "chunk", "found 18446744073709551615", FAVOR_(GOOD, .chunk = SIZE_MAX)},
-    {BO_INVALID, "gate", "exact", EXACT_(GOOD, .gate = BO_GATE_DECAY, .causal = true)},
+    {BO_INVALID, "gate", "softmax", EXACT_(GOOD, .gate = BO_GATE_DECAY, .causal = true)},
     {BO_INVALID, "gate", "hybrid", HYBRID_(GOOD, .gate = BO_GATE_CONVEX, .causal = true)},
     {BO_INVALID, "gate decay", "causal", FAVOR_(GOOD, .gate = BO_GATE_DECAY)},
     {BO_INVALID, "gate", "4", FAVOR_(GOOD, .gate = BO_GATE_COUNT)},
     {BO_INVALID, "normalizer", "2", FAVOR_(GOOD, .normalizer = BO_NORMALIZER_COUNT)},
     {BO_INVALID, "softmax", "normalizer", FAVOR_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
-    {BO_INVALID, "exact", "normalized", EXACT_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
+    {BO_INVALID, "softmax", "normalized", EXACT_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
     {BO_INVALID, "dim = 8", "found 9", DARK_(GOOD, .rank = 9)},
     {BO_INVALID, "rank 2", "favor", FAVOR_(GOOD, .rank = 2)},
     {BO_INVALID, "must be 8", "found 9", LINEAR_(GOOD, .features.dim = 9)},
@@ -68,7 +68,7 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "power", "1e-46", POWER_(GOOD, .power = 1e-46)}, /* 0 in float */
     {BO_INVALID, "power", "1e-40", POWER_(GOOD, .power = 1e-40)},
     {BO_INVALID, "power", "1e+39", POWER_(GOOD, .power = 1e39)},
-    {BO_INVALID, "power 3", "exact", EXACT_(GOOD, .power = 3)},
+    {BO_INVALID, "power 3", "softmax", EXACT_(GOOD, .power = 3)},
     {BO_INVALID, "window of 5", "causal", POWER_(GOOD, .window = 5)},
     {BO_INVALID, "gate", "power", POWER_(GOOD, .gate = BO_GATE_FIXED, .causal = true)},
     {BO_INVALID, "power", "normalized", POWER_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
@@ -108,7 +108,7 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "gla", "rank", GLA_(GOOD, .rank = 3)},
     {BO_INVALID, "delta", "temperature", DELTA_(GOOD, .temperature = 3)},
     {BO_INVALID, "clamp 0.5", "gla", GLA_(GOOD, .clamp = 0.5)},
-    {BO_INVALID, "clamp 0.5", "exact", EXACT_(GOOD, .clamp = 0.5)},
+    {BO_INVALID, "clamp 0.5", "softmax", EXACT_(GOOD, .clamp = 0.5)},
     {BO_INVALID, "one_draw", "delta", DELTA_(GOOD, .one_draw = true)},
     {BO_INVALID, "one_draw", "power", POWER_(GOOD, .one_draw = true)},
     {BO_INVALID, "unit", "favor", FAVOR_(GOOD, .unit = true)},
@@ -417,11 +417,11 @@ static void names_go_both_ways(void **state)
     }
     bo_attention_kind kind = BO_ATTENTION_DARK;
     bo_gate gate = BO_GATE_DECAY;
-    assert_true(bo_attention_kind_parse("EXACT", &kind) && kind == BO_ATTENTION_EXACT);
+    assert_true(bo_attention_kind_parse("EXACT", &kind) && kind == BO_ATTENTION_SOFTMAX);
     assert_false(bo_attention_kind_parse("exactly", &kind) || bo_attention_kind_parse(NULL, &kind) ||
                  bo_attention_kind_parse("", &kind));
     assert_false(bo_gate_parse("open", &gate) || bo_gate_parse(NULL, &gate));
-    assert_true(kind == BO_ATTENTION_EXACT && gate == BO_GATE_DECAY);
+    assert_true(kind == BO_ATTENTION_SOFTMAX && gate == BO_GATE_DECAY);
     assert_null(bo_attention_kind_name(BO_ATTENTION_COUNT));
     assert_null(bo_attention_kind_name((bo_attention_kind)-1));
     assert_null(bo_gate_name(BO_GATE_COUNT));

@@ -250,7 +250,7 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     assert_fails(context, BO_NUMERIC, "finite", bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, 0));
     trial_drop(&t);
     t = make(context, (bo_attention_desc)EXACT_(GOOD, .causal = true), 0);
-    assert_fails(context, BO_INVALID, "exact",
+    assert_fails(context, BO_INVALID, "softmax",
                  bo_attention_state_get(context, t.attention, t.final[0], 0, s, z, &scale));
     trial_drop(&t);
     free(state);

@@ -145,7 +145,7 @@ static inline void cases_attention_kinds(harness *h)
 /* |q| = |k| = 30: exponents of some hundreds; and lengths of several chunks. */
 static inline void cases_attention_extremes(harness *h)
 {
-    static const char *const names[] = {"exact",       "favor", "rfa-gate", "hybrid", "hedgehog, convex",
+    static const char *const names[] = {"softmax",       "favor", "rfa-gate", "hybrid", "hedgehog, convex",
                                         "gated delta", "ridge", "gla",      "power"};
     char name[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

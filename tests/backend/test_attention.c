@@ -345,7 +345,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    subject s = subject_make(context, "exact");
+    subject s = subject_make(context, "softmax");
     s.attributes.most_sequences = 2;
     const size_t many[] = {ROWS - 1, 1, 0}, few[] = {ROWS - 2, 1}, long_ones[] = {1, ROWS},
                  huge[] = {SIZE_MAX, ROWS + 1};

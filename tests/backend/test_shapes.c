@@ -359,7 +359,7 @@ static void attentions(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_attention *exact = make(context, "exact"), *gated = make(context, "rfa-gate"), *gla = make(context, "gla"),
+    bo_attention *exact = make(context, "softmax"), *gated = make(context, "rfa-gate"), *gla = make(context, "gla"),
                  *delta = make(context, "gated-delta");
     const bo_attention_attributes plain = {.attention = exact}, none = {0}, split = {.attention = exact, .tokens = 4},
                                   too_much = {.attention = exact, .given = BO_ATTENTION_GIVEN_SIGMA},

@@ -9,35 +9,35 @@ piece normal "2, 37, 5" 800 >V.npy
 piece gates "2, 37" 3 >G.npy
 
 # ---- exact -----------------------------------------------------------------------------------------------------------
-attend --q Q.npy --k K.npy --v V.npy --kind exact --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind softmax --out O.npy
 oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "exact, both ways"
 grep -q "tokens per second" out || complain "no time: $(cat out)"
 grep -q "O.npy: (2, 37, 5)" out || complain "no output named: $(cat out)"
 grep -q "^Plan .*beyond inputs and outputs" err || complain "no plan on standard error: $(cat err)"
 CAUSAL=1
-attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --out exact.npy --quiet
+attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --out exact.npy --quiet
 [ -s err ] && complain "--quiet says: $(cat err)"
-oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees exact.npy "exact, causal"
-attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --window 7 --out O.npy
+oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees exact.npy "softmax, causal"
+attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --window 7 --out O.npy
 WINDOW=7
-oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "exact, window"
+oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "softmax, window"
 WINDOW=0
 # Grouped heads, a batch, one head as a table, keys of another number.
 piece normal "4, 37, 5" 1200 >Q4.npy
-attend --q Q4.npy --k K.npy --v V.npy --kind exact --causal --out O.npy --json --quiet
+attend --q Q4.npy --k K.npy --v V.npy --kind softmax --causal --out O.npy --json --quiet
 oracle softmax Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "grouped heads"
 [ "$(field out key_heads)" = 2 ] && [ "$(field out heads)" = 4 ] || complain "heads in JSON: $(cat out)"
 piece normal "2, 2, 37, 5" 0 >batch.npy
-attend --q batch.npy --k batch.npy --v batch.npy --kind exact --causal --out O.npy
+attend --q batch.npy --k batch.npy --v batch.npy --kind softmax --causal --out O.npy
 head -c 128 O.npy | grep -q "(2, 2, 37, 5)" || complain "the shape of a batch's output: $(head -c 128 O.npy | tail -c 118)"
 oracle softmax batch.npy batch.npy batch.npy 4 4 37 37 5 | agrees O.npy "a batch of two"
 piece normal "37, 5" 0 >table.npy
-attend --q table.npy --k table.npy --v table.npy --kind exact --causal --out O.npy
+attend --q table.npy --k table.npy --v table.npy --kind softmax --causal --out O.npy
 oracle softmax table.npy table.npy table.npy 1 1 37 37 5 | agrees O.npy "one head"
 piece normal "2, 11, 5" 300 >K11.npy
 piece normal "2, 11, 5" 700 >V11.npy
 CAUSAL=0
-attend --q Q.npy --k K11.npy --v V11.npy --kind exact --out O.npy
+attend --q Q.npy --k K11.npy --v V11.npy --kind softmax --out O.npy
 oracle softmax Q.npy K11.npy V11.npy 2 2 37 11 5 | agrees O.npy "cross attention, exact"
 attend --q Q.npy --k K11.npy --v V11.npy --kind linear --out O.npy
 oracle elu Q.npy K11.npy V11.npy 2 2 37 11 5 | agrees O.npy "cross attention, linear"
@@ -137,7 +137,7 @@ done
 expect "kernel's error / predicted" "$(awk -v a="$(field out kernel_error)" -v b="$(field out kernel_predicted)" 'BEGIN { print a / b }')" '<' 4
 attend --q Q.npy --k K.npy --v V.npy --kind linear --map elu --compare --json
 expect "elu against its own kernel" "$(field out against_kernel)" '<' 2e-5
-attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --compare --json
+attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --compare --json
 expect "exact against softmax" "$(field out against_softmax)" '<' 2e-5
 # One pass is timed, not two.
 [ "$(field out seconds)" = "$(field out kind_seconds)" ] || complain "two times: $(grep seconds out)"
@@ -149,7 +149,7 @@ done
 # ---- plan and advice ---------------------------------------------------------------------------------------------------
 attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --plan
 grep -q "chunks of" out && grep -q "operations" out || complain "the plan: $(cat out)"
-attend --q Q.npy --k K.npy --v V.npy --kind exact --plan --json
+attend --q Q.npy --k K.npy --v V.npy --kind softmax --plan --json
 [ "$(field out seconds)" = "" ] && [ "$(field out tasks)" = 2 ] || complain "the plan as JSON: $(cat out)"
 attend --advise --q Q.npy --k K.npy --causal --most 512 --target 0.3
 for words in "^Measured" "entropy of exact attention" "^Maps .*error of 0.3" "^Advice"; do
@@ -167,7 +167,7 @@ for words in "--causal" "--scale 0.05" "--seed 3"; do
 done
 # shellcheck disable=SC2086
 attend --q Q.npy --k K.npy --v V.npy $options --out O.npy
-attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --scale 0.05 --out O2.npy
+attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --scale 0.05 --out O2.npy
 expect "the advice, followed" "$(distance O.npy O2.npy)" '<' 0.15
 attend --advise --q Q.npy --k K.npy --target 1e-9 --most 16 --json
 [ "$(field out options)" = null ] || complain "options where nothing is advised: $(field out options)"
@@ -184,15 +184,15 @@ piece normal "3, 37, 5" 0 >three.npy
 piece normal "2, 36, 5" 0 >short.npy
 piece normal "185" 0 >flat.npy
 piece normal "2, 0, 5" 0 >none.npy
-refused "as wide|--q Q.npy has shape (2, 37, 5)|--k narrow.npy has shape (2, 37, 4)" --q Q.npy --k narrow.npy --v V.npy --kind exact
-refused "divide|three.npy|(3, 37, 5)|K.npy|(2, 37, 5)" --q three.npy --k K.npy --v V.npy --kind exact
-refused "divide|Q.npy|three.npy|(3, 37, 5)" --q Q.npy --k three.npy --v three.npy --kind exact
-refused "as many values|K.npy|short.npy|(2, 36, 5)" --q Q.npy --k K.npy --v short.npy --kind exact
-refused "--causal|short.npy|(2, 36, 5)" --q Q.npy --k short.npy --v short.npy --kind exact --causal
-refused "dimensions|table.npy|(37, 5)" --q Q.npy --k table.npy --v V.npy --kind exact
-refused "flat.npy|expected an array|(185,)" --q flat.npy --k K.npy --v V.npy --kind exact
-refused "none.npy|no numbers|(2, 0, 5)" --q none.npy --k K.npy --v V.npy --kind exact
-refused "batch|batch.npy|(2, 2, 37, 5)" --q batch.npy --k Q.npy --v V.npy --kind exact
+refused "as wide|--q Q.npy has shape (2, 37, 5)|--k narrow.npy has shape (2, 37, 4)" --q Q.npy --k narrow.npy --v V.npy --kind softmax
+refused "divide|three.npy|(3, 37, 5)|K.npy|(2, 37, 5)" --q three.npy --k K.npy --v V.npy --kind softmax
+refused "divide|Q.npy|three.npy|(3, 37, 5)" --q Q.npy --k three.npy --v three.npy --kind softmax
+refused "as many values|K.npy|short.npy|(2, 36, 5)" --q Q.npy --k K.npy --v short.npy --kind softmax
+refused "--causal|short.npy|(2, 36, 5)" --q Q.npy --k short.npy --v short.npy --kind softmax --causal
+refused "dimensions|table.npy|(37, 5)" --q Q.npy --k table.npy --v V.npy --kind softmax
+refused "flat.npy|expected an array|(185,)" --q flat.npy --k K.npy --v V.npy --kind softmax
+refused "none.npy|no numbers|(2, 0, 5)" --q none.npy --k K.npy --v V.npy --kind softmax
+refused "batch|batch.npy|(2, 2, 37, 5)" --q batch.npy --k Q.npy --v V.npy --kind softmax
 refused "--gate short.npy|(2, 37)|(2, 36, 5)" --q Q.npy --k K.npy --v V.npy --gate short.npy --kind linear --causal
 refused "--gate K.npy|(2, 37)" --q Q.npy --k K.npy --v V.npy --gate K.npy --kind linear --causal
 piece normal "2, 37" 0 >signed.npy
@@ -204,7 +204,7 @@ refused "--mix S.npy|(heads,)|(2, 5)" --q Q.npy --k K.npy --v V.npy --mix S.npy 
 refused "mix|-1" --q Q.npy --k K.npy --v V.npy --mix -1 --kind hybrid --causal
 # A NaN: 0x7fc00000 as the last number.
 { head -c $((128 + 4 * 369)) Q.npy; printf '\000\000\300\177'; } >nan.npy
-refused "q|nan|head 1|token 36" --q nan.npy --k K.npy --v V.npy --kind exact
+refused "q|nan|head 1|token 36" --q nan.npy --k K.npy --v V.npy --kind softmax
 refused "k|nan" --q Q.npy --k nan.npy --v V.npy --kind favor
 piece normal "2, 0, 5" 0 >M0.npy
 refused "--m M0.npy|no numbers|(2, 0, 5)" --q Q.npy --k K.npy --v V.npy --kind dark --m M0.npy
@@ -212,36 +212,36 @@ refused "rank|5" --q Q.npy --k K.npy --v V.npy --kind dark --rank 6
 ASAN_OPTIONS=allocator_may_return_null=1 # as the system would; the sanitizer ends the program otherwise
 export ASAN_OPTIONS
 refused "could not be allocated" --q Q.npy --k K.npy --v V.npy --kind favor --features 1000000000000
-refused "nowhere.npy|No such file" --q nowhere.npy --k K.npy --v V.npy --kind exact
-refused "gates.txt|no .npy file" --q gates.txt --k K.npy --v V.npy --kind exact
+refused "nowhere.npy|No such file" --q nowhere.npy --k K.npy --v V.npy --kind softmax
+refused "gates.txt|no .npy file" --q gates.txt --k K.npy --v V.npy --kind softmax
 head -c 600 K.npy >cut.npy
-refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind exact
+refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind softmax
 wrong "--kind|rfa-gate" --q Q.npy --k K.npy --v V.npy
-wrong "no --v" --q Q.npy --k K.npy --kind exact
+wrong "no --v" --q Q.npy --k K.npy --kind softmax
 wrong "expected one of|'faver'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind faver
 refused "--causal|short.npy" --q Q.npy --k short.npy --v short.npy --kind hybrid
 wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
 wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
 wrong "--window|18446744073709551615" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 18446744073709551615
-wrong "--window is for kind exact, hybrid, power; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
-wrong "--features is for|found kind exact" --q Q.npy --k K.npy --v V.npy --kind exact --features 3
+wrong "--window is for kind softmax, hybrid, power; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
+wrong "--features is for|found kind softmax" --q Q.npy --k K.npy --v V.npy --kind softmax --features 3
 wrong "a gate needs --causal" --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear
 wrong "rfa-gate needs --gate" --q Q.npy --k K.npy --v V.npy --kind rfa-gate --causal
 wrong "not both" --q Q.npy --k K.npy --v V.npy --kind rfa --gate G.npy --log-gate G.npy --causal
 wrong "trig or relu|elu" --q Q.npy --k K.npy --v V.npy --kind rfa --map elu
 wrong "estimates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
 wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
-wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind exact --out O.csv
-wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind exact --out K.npy
-wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind exact --target 0.1
+wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind softmax --out O.csv
+wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind softmax --out K.npy
+wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind softmax --target 0.1
 wrong "--normalizer none is for kind linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normalizer none
 wrong "softmax kernel need a normalizer" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normalizer none
 wrong "--clamp has no meaning" --q Q.npy --k K.npy --v V.npy --kind linear --normalizer none --clamp 3
 wrong "--draw has no meaning for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid
-wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind exact --plan --out plan.npy
-wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind exact --plan --compare
+wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --out plan.npy
+wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --compare
 wrong "--most: expected a whole number from 16" --q Q.npy --k K.npy --advise --most 7
-wrong "no meaning with --advise" --q Q.npy --k K.npy --advise --kind exact
-wrong "standard input" --q - --k - --v V.npy --kind exact
+wrong "no meaning with --advise" --q Q.npy --k K.npy --advise --kind softmax
+wrong "standard input" --q - --k - --v V.npy --kind softmax
 wrong "named by --q" Q.npy K.npy V.npy
 finish

@@ -8,13 +8,13 @@ number() {
 }
 
 succeeds "$BOCHNER" bench recall --json --tokens 256 --sizes 32 --lanes 4 --values 64 --horizon 16 --window 8
-for kind in exact exact-norms power window identity elu poly favor favor-norms favor++ trig trig-norms rfa rfa-norms \
+for kind in softmax softmax-norms power window identity elu poly favor favor-norms favor++ trig trig-norms rfa rfa-norms \
     rfa-gate hybrid hybrid-trig retention gla delta gated-delta ridge; do
     grep -q "\"kind\": \"$kind\"" out || complain "no row of $kind"
 done
 # Points are 1, 2, 4, … 256: the first is 1, the sixth 32, the ninth 256.
-expect "exact attention recalls everything" "$(number exact capacity)" == 256
-expect "exact attention, the oldest" "$(number exact by_distance 9)" == 1
+expect "exact attention recalls everything" "$(number softmax capacity)" == 256
+expect "exact attention, the oldest" "$(number softmax by_distance 9)" == 1
 expect "a window recalls what it holds" "$(number window by_distance 6)" == 1
 expect "and nothing else" "$(number window by_distance 9)" "<" 0.2
 expect "a window of a hybrid" "$(number hybrid by_distance 3)" ">" 0.5
@@ -40,8 +40,8 @@ for kind in rfa delta; do
     cp large out; expect "$kind: four times the state" "$(number $kind capacity)" ">" "$few"
 done
 
-succeeds "$BOCHNER" bench recall --only exact,ridge --tokens 16 --lanes 2 --sizes 8,512 --plot held.svg --plot-distance far.svg
-grep -q '^| exact |  | ' out || complain "no row of exact in the table: $(cat out)"
+succeeds "$BOCHNER" bench recall --only softmax,ridge --tokens 16 --lanes 2 --sizes 8,512 --plot held.svg --plot-distance far.svg
+grep -q '^| softmax |  | ' out || complain "no row of exact in the table: $(cat out)"
 [ "$(grep -c '^| ridge' out)" = 1 ] || complain "ridge of 512 dimensions is not left out: $(cat out)"
 if command -v gnuplot >/dev/null; then
     for picture in held far; do [ -s $picture.svg ] || complain "no picture $picture.svg: $(cat err)"; done

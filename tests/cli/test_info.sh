@@ -3,14 +3,14 @@
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --checkpoint-every 10 --quiet"
 succeeds "$BOCHNER" train --data text.txt --out gate $small --features 16
-succeeds "$BOCHNER" train --data text.txt --out exact $small --attention exact --key-heads 1 --vocab 270
+succeeds "$BOCHNER" train --data text.txt --out exact $small --attention softmax --key-heads 1 --vocab 270
 
 succeeds "$BOCHNER" info gate
 for words in "language model" "2 layers" "width 16" "rfa" "convex gate" "16 features" "32 tokens" "bytes" "step 20 of 20"; do
     grep -q "$words" out || complain "info lacks '$words': $(cat out)"
 done
 succeeds "$BOCHNER" info exact
-for words in "1 of keys" "exact" "270 tokens"; do grep -q "$words" out || complain "info lacks '$words': $(cat out)"; done
+for words in "1 of keys" "softmax" "270 tokens"; do grep -q "$words" out || complain "info lacks '$words': $(cat out)"; done
 
 succeeds "$BOCHNER" train --data text.txt --out again $small --features 16 --json
 parameters=$(field out parameters) state=$(field out state_bytes)

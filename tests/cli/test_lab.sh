@@ -12,7 +12,7 @@ succeeds "$BOCHNER" lab list --json
 succeeds "$BOCHNER" lab list
 sed -n 's/^  \([a-z0-9-]*\)  *\([0-9]*\) claims*  *\(.*\)$/| `\1` | \2 | \3 |/p' out | sed 's/ (measures time)/, measures time/' >lines
 [ "$(wc -l <lines)" -ge 38 ] || complain "the list has $(wc -l <lines) lines"
-while read -r line; do grep -qxF "$line" "$BOCHNER_SOURCE/docs/lab.md" || complain "docs/lab.md does not have $line"; done <lines
+while read -r line; do grep -qxF "$line" "$BOCHNER_SOURCE/docs/explanation/lab.md" || complain "docs/explanation/lab.md does not have $line"; done <lines
 
 # ---- a run ---------------------------------------------------------------------------------------------------
 succeeds "$BOCHNER" lab run scaled-dot --quick --out results/first

@@ -26,7 +26,7 @@ done
 succeeds "$BOCHNER" train --out rank --mixer ssm --ssm low-rank --state-size 4 --state-rank 2 --kernel 3 $small
 succeeds "$BOCHNER" info rank
 grep -q "ssm low-rank, state 4, rank 2, kernel 3" out || complain "info does not tell all of the system: $(cat out)"
-fails 2 "attention|--mixer lstm" "$BOCHNER" train --out x --mixer lstm --attention exact $small
+fails 2 "attention|--mixer lstm" "$BOCHNER" train --out x --mixer lstm --attention softmax $small
 fails 2 "features|--mixer lstm" "$BOCHNER" train --out x --mixer lstm --features 16 $small
 fails 2 "--ssm|--mixer ssm" "$BOCHNER" train --out x --mixer gru --ssm closed $small
 fails 2 "--state-size|--mixer ssm" "$BOCHNER" train --out x --state-size 4 $small
@@ -49,7 +49,7 @@ fails 1 "64 positions" "$BOCHNER" eval mlp --data text.txt --context 65 --tokens
 
 # Weights of a model with another mixer: what fits is taken, and --attention names one too.
 succeeds "$BOCHNER" train --out begun --init lstm --mixer gru $small
-succeeds "$BOCHNER" train --out attends --init lstm --attention exact $small
+succeeds "$BOCHNER" train --out attends --init lstm --attention softmax $small
 succeeds "$BOCHNER" info attends --json
 [ "$(field out mixer)" = attention ] || complain "--attention does not replace the mixer of --init"
 [ "$(field out positions)" = rope ] || complain "an attention in the place of a mixer has no positions"

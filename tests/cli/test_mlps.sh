@@ -2,7 +2,7 @@
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 600; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
-small="--data text.txt --attention exact --layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 4 --quiet"
+small="--data text.txt --attention softmax --layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 4 --quiet"
 
 for mlp in random-features degree-2 degree-3 degree-4 degree-e quadratic; do
     succeeds "$BOCHNER" train --out $mlp --mlp $mlp $small

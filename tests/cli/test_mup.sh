@@ -1,7 +1,7 @@
 # bochner mup: flat and not flat, the best rate; train --mup and what it refuses.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(5); for (i = 0; i < 6000; i++) printf "%s ", substr("abcdefgh", 1 + int(8 * rand() * rand()), 3) }' >text.txt
-small="--width 16 --heads 2 --layers 1 --attention exact"
+small="--width 16 --heads 2 --layers 1 --attention softmax"
 
 succeeds "$BOCHNER" mup check --widths 16,32,64,128 $small --json --plot check.svg
 [ "$(field out steps)" = 5 ] || complain "--json: $(head -c 300 out)"

@@ -34,7 +34,7 @@ succeeds timeout 60 "$BOCHNER" plan --threads 1 --params 1e9 --memory 1000G --ca
 fails 1 "too few|at least" "$BOCHNER" plan --threads 1 --minutes 0.001 --calibration machine.json
 fails 1 "memory|at least" "$BOCHNER" plan --threads 1 --minutes 1 --memory 1M --calibration machine.json
 fails 1 "no model has about 10 parameters" "$BOCHNER" plan --threads 1 --params 10 --calibration machine.json
-fails 1 "measured with --attention rfa-gate, not exact" "$BOCHNER" plan --threads 1 --minutes 1 --attention exact --calibration machine.json
+fails 1 "measured with --attention rfa-gate, not softmax" "$BOCHNER" plan --threads 1 --minutes 1 --attention softmax --calibration machine.json
 fails 1 "threads" "$BOCHNER" plan --threads 3 --minutes 1 --calibration machine.json
 echo '{}' >empty.json
 fails 1 "empty.json|format" "$BOCHNER" plan --threads 1 --minutes 1 --calibration empty.json
@@ -43,5 +43,5 @@ fails 1 "--calibration /dev/zero|no file" timeout 20 "$BOCHNER" plan --threads 1
 fails 2 "no budget|--minutes" "$BOCHNER" plan
 fails 2 "--minutes or --tokens" "$BOCHNER" plan --threads 1 --minutes 1 --tokens 1e6
 fails 2 "options only|found 'text.txt'" "$BOCHNER" plan text.txt --minutes 1
-fails 2 "--attention|did you mean exact" "$BOCHNER" plan --threads 1 --minutes 1 --attention exakt
+fails 2 "--attention|did you mean softmax" "$BOCHNER" plan --threads 1 --minutes 1 --attention softmix
 finish

@@ -9,7 +9,7 @@ numbers 800 1 >numbers.tsv
 numbers 60 2 >numbers-test.tsv
 cut -f1 numbers-test.tsv >german.txt
 trained classify moods moods.tsv --layers 1 --width 16 --steps 60 --pack 512 --batch 2 --attention rfa --features 16
-trained match twins twins.tsv --layers 1 --width 16 --steps 100 --pack 256 --batch 2 --attention exact --valid-fraction 0
+trained match twins twins.tsv --layers 1 --width 16 --steps 100 --pack 256 --batch 2 --attention softmax --valid-fraction 0
 trained translate deen numbers.tsv --layers 1 --width 32 --steps 160 --pack 512 --batch 2 --attention rfa --features 32 --vocab 280
 
 # ---- eval

@@ -85,7 +85,7 @@ fails 2 "--pack|--task" "$BOCHNER" train --data text.txt --out no --pack 64
 fails 2 "--cross|translate" "$BOCHNER" train --task classify --data labels.tsv --out no --cross summary
 fails 2 "--documents|--task classify" "$BOCHNER" train --task classify --data labels.tsv --out no --documents
 fails 2 "--task|did you mean classify" "$BOCHNER" train --task clasify --data labels.tsv --out no
-fails 2 "summary" "$BOCHNER" train --task translate --data translate.tsv --out no --cross summary --cross-attention exact
+fails 2 "summary" "$BOCHNER" train --task translate --data translate.tsv --out no --cross summary --cross-attention softmax
 
 # wrong WORDS TASK OPTIONS...: bad.tsv is refused, and nothing is left of the run.
 wrong() {

@@ -30,7 +30,7 @@ static double selftensor_mean(const bo_features_desc *desc, const bo_pair *pair)
     return c[2 * h - 2];
 }
 
-/* Stated biases (docs/features.md), m frequencies.
+/* Stated biases (docs/reference/features.md), m frequencies.
  *   moment    trigonometric: 0.55/m for Gaussian factors, 5/2 of it for Laplace coordinates, whose squares vary 5/2 as
  *             much; exponential: |x+y|⁴/4m relative to first order, times k; relu: none, only |w|² matters
  *   hadamard  measured below 0.55/P, P the padded dim; the proven bound is 6z/√P + 0.55/P

@@ -10,7 +10,7 @@ static bo_session *open_session(bo_context *context, bool exact)
     bo_model_desc desc = {.layers = 1, .heads = 1, .width = 8, .context = 8, .hidden = 4};
     bo_tokenizer *bytes;
     bo_model *model;
-    if (!bo_attention_preset(exact ? "exact" : "rfa-gate", &desc.attention)) abort();
+    if (!bo_attention_preset(exact ? "softmax" : "rfa-gate", &desc.attention)) abort();
     if (exact)
         desc.positions = BO_POSITIONS_LEARNED, desc.mlp = BO_MLP_SWIGLU;
     else

@@ -157,7 +157,7 @@ static void write_model(seeds *s, const char *name, const char *attention, bo_mo
     desc.width = desc.context = 8;
     desc.hidden = 4;
     if (!bo_attention_preset(attention, &desc.attention)) exit(1);
-    if (desc.attention.kind != BO_ATTENTION_EXACT) desc.attention.features.features = 8;
+    if (desc.attention.kind != BO_ATTENTION_SOFTMAX) desc.attention.features.features = 8;
     require(s, bo_tokenizer_create(s->context, &bytes));
     require(s, bo_model_create(s->context, &desc, bytes, &model));
     require(s, bo_model_save_memory(s->context, model, &image, &size));
@@ -178,7 +178,7 @@ static void write_model(seeds *s, const char *name, const char *attention, bo_mo
 static void write_models(seeds *s)
 {
     write_model(s, "rfa", "rfa-gate", (bo_model_desc){0});
-    write_model(s, "exact", "exact", (bo_model_desc){.positions = BO_POSITIONS_LEARNED, .mlp = BO_MLP_SWIGLU});
+    write_model(s, "softmax", "softmax", (bo_model_desc){.positions = BO_POSITIONS_LEARNED, .mlp = BO_MLP_SWIGLU});
     write_model(s, "labels", "rfa", (bo_model_desc){.task = BO_MODEL_TASK_CLASSIFY, .classes = 2});
 }
 

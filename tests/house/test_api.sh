@@ -1,12 +1,12 @@
-# The public headers keep their promises (docs/api.md):
+# The public headers keep their promises (docs/reference/api.md):
 #   - libbochner.so exports exactly the functions that the headers declare, each with the symbol version of its tier;
-#   - the table of docs/api.md lists them;
+#   - the table of docs/reference/api.md lists them;
 #   - public structs of the stable tiers have the sizes and offsets of layout.txt, so that a change of the ABI shows in a diff;
 #   - no header declares a function that returns a struct, or an enumerator that counts.
 # `make api` refreshes the table and layout.txt.
 set -eu
 api=$BOCHNER_SOURCE/cmake/api.awk
-page=$BOCHNER_SOURCE/docs/api.md
+page=$BOCHNER_SOURCE/docs/reference/api.md
 layout=$BOCHNER_SOURCE/tests/house/layout.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -35,7 +35,7 @@ if [ "$mode" = --refresh ]; then
     "$work/layout" >"$layout"
 fi
 
-diff -u "$page" "$work/page" || complain "docs/api.md has another table than the headers: run \`make api\`"
+diff -u "$page" "$work/page" || complain "docs/reference/api.md has another table than the headers: run \`make api\`"
 if [ "$(getconf LONG_BIT)" = 64 ] && [ -z "${BOCHNER_EMULATOR:-}" ]; then
     "$work/layout" >"$work/layout.txt"
     diff -u "$layout" "$work/layout.txt" ||

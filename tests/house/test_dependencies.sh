@@ -1,9 +1,9 @@
-# docs/dependencies.md tells the truth about the built library, program and plugin: what they link stands in its first table, what the
+# docs/reference/dependencies.md tells the truth about the built library, program and plugin: what they link stands in its first table, what the
 # table says is linked is, every linked license is permissive, and every package of cmake/packages.txt is named. First shows
 # that it would notice, on tables with planted faults.
 set -eu
 [ -z "${SANITIZE:-}" ] || { echo "sanitizers link libraries of their own"; exit 77; }
-page=$BOCHNER_SOURCE/docs/dependencies.md
+page=$BOCHNER_SOURCE/docs/reference/dependencies.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -87,7 +87,7 @@ notices 'bochner links libz.so, which is for the plugin' '/^| zlib/s/library/plu
 [ -z "$MPIEXEC" ] || notices 'bochner does not link libmpi.so' '/^| Open MPI/s/plugin/program/'
 [ -z "$MPIEXEC" ] || notices 'plugin links libmpi.so, which is not in the table' '/^| Open MPI/d'
 
-check "$page" || { echo "docs/dependencies.md: see above" >&2; exit 1; }
+check "$page" || { echo "docs/reference/dependencies.md: see above" >&2; exit 1; }
 sed '/^#/d; s/ .*//; /^$/d' "$BOCHNER_SOURCE/cmake/packages.txt" | sort -u | while read -r package; do
-    grep -q "\`$package\`" "$page" || { echo "docs/dependencies.md does not name the package $package" >&2; exit 1; }
+    grep -q "\`$package\`" "$page" || { echo "docs/reference/dependencies.md does not name the package $package" >&2; exit 1; }
 done

@@ -4,7 +4,7 @@ cd "$BOCHNER_SOURCE"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
-for page in *.md docs/*.md examples/*.md; do
+for page in *.md docs/*.md docs/*/*.md examples/*.md; do
     [ -e "$page" ] || continue
     folder=$(dirname "$page")
     for link in $(grep -o ']([^)]*)' "$page" | sed 's/^](//; s/[)#].*$//' | grep -v '^[a-z]*:'); do

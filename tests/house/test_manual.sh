@@ -1,4 +1,4 @@
-# The manual page and the lists of options in docs/commands.md are those of the program, and the page is sound roff.
+# The manual page and the lists of options in docs/reference/commands.md are those of the program, and the page is sound roff.
 set -eu
 page=$BOCHNER_BUILD/bochner.1
 work=$(mktemp -d)
@@ -12,10 +12,10 @@ complain()
 
 "$BOCHNER" help --man <"$BOCHNER_SOURCE/cmake/bochner.1.in" >"$work/page"
 cmp -s "$work/page" "$page" || complain "$page is not what bochner help --man makes of cmake/bochner.1.in: build again"
-"$BOCHNER" help --markdown <"$BOCHNER_SOURCE/docs/commands.md" >"$work/commands.md" ||
-    complain "docs/commands.md: the marks of its lists are wrong"
-diff "$BOCHNER_SOURCE/docs/commands.md" "$work/commands.md" >"$work/diff" ||
-    complain "docs/commands.md has other options than the program; make docs refreshes it: $(head -n 5 "$work/diff")"
+"$BOCHNER" help --markdown <"$BOCHNER_SOURCE/docs/reference/commands.md" >"$work/commands.md" ||
+    complain "docs/reference/commands.md: the marks of its lists are wrong"
+diff "$BOCHNER_SOURCE/docs/reference/commands.md" "$work/commands.md" >"$work/diff" ||
+    complain "docs/reference/commands.md has other options than the program; make docs refreshes it: $(head -n 5 "$work/diff")"
 
 # Every command and every option of its help is there, in either; and no other option.
 "$BOCHNER" --help | awk '/^Commands/ { on = 1; next } on && /^  [a-z]/ { print $1; next } on { exit }' >"$work/commands"
@@ -30,7 +30,7 @@ extra=$(comm -13 "$work/help" "$work/options" | grep -vx -e --version -e --name 
 [ -z "$missing" ] || complain "the manual page lacks $missing"
 [ -z "$extra" ] || complain "the manual page has options that no command knows: $extra"
 for option in $(grep -vx -e --help "$work/help"); do
-    grep -q "^| \`$option[\` ]" "$BOCHNER_SOURCE/docs/commands.md" || complain "docs/commands.md does not list $option"
+    grep -q "^| \`$option[\` ]" "$BOCHNER_SOURCE/docs/reference/commands.md" || complain "docs/reference/commands.md does not list $option"
 done
 
 if command -v groff >/dev/null; then

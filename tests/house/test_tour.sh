@@ -1,4 +1,4 @@
-# docs/tour.md names a file and a function in each row of its tables: the function must be defined in that file. First shows
+# docs/explanation/tour.md names a file and a function in each row of its tables: the function must be defined in that file. First shows
 # that it would notice.
 set -eu
 cd "$BOCHNER_SOURCE"
@@ -25,4 +25,4 @@ if check "$BOCHNER_BUILD/tour.md" >/dev/null; then
     echo "a planted wrong row was not noticed" >&2
     exit 1
 fi
-check docs/tour.md >&2
+check docs/explanation/tour.md >&2

@@ -21,7 +21,7 @@ static void what_is_kept_comes_back(void **state)
     (void)state;
     bo_context *context = test_context(1);
     const bo_recall_options options = small();
-    const bo_recall_result exact = measured(context, "exact", 0, &options);
+    const bo_recall_result exact = measured(context, "softmax", 0, &options);
     const bo_recall_result window = measured(context, "window", 16, &options);
     assert_int_equal(exact.points, 7);
     assert_close(exact.capacity, 64, 0);
@@ -79,7 +79,7 @@ static void wrong_options_are_refused(void **state)
     assert_fails(context, BO_INVALID, "no such kind", bo_recall_measure(context, NULL, 4, &options, &result));
     assert_fails(context, BO_INVALID, "size 0", bo_recall_measure(context, rfa, 0, &options, &result));
     assert_fails(context, BO_INVALID, "keeps everything",
-                 bo_recall_measure(context, bo_recall_find("exact"), 4, &options, &result));
+                 bo_recall_measure(context, bo_recall_find("softmax"), 4, &options, &result));
     options.noise = NAN;
     assert_fails(context, BO_INVALID, "noise", bo_recall_measure(context, rfa, 4, &options, &result));
     options.noise = 0, options.tokens = (size_t)1 << BO_RECALL_POINTS; /* one point more than a result has */

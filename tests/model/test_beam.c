@@ -175,7 +175,7 @@ static void of_several_kinds(void **state)
     bo_context *context = test_context(2);
     size_t detours = 0;
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        detours += check_kind(context, "exact", BO_CROSS_ATTENTION, seed);
+        detours += check_kind(context, "softmax", BO_CROSS_ATTENTION, seed);
         detours += check_kind(context, "rfa", BO_CROSS_ATTENTION, seed);
         detours += check_kind(context, "gru", BO_CROSS_SUMMARY, seed);
     }

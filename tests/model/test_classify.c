@@ -119,8 +119,8 @@ static void test_texts_of_any_length(void **state)
         {"ssm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 0},
         {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, true, true, 0},
         {"conv", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, true, true, 0},
-        {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 9},
-        {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, false, 0}, /* keeps every key: read whole */
+        {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 9},
+        {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, false, 0}, /* keeps every key: read whole */
         {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, false, 0},
         {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, false, 0},
     };
@@ -195,7 +195,7 @@ static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling,
 
 static void test_both_sides_are_seen(void **state)
 {
-    static const char *const kinds[] = {"exact", "rfa", "favor", "rfa-gate", "hybrid", "gla", "ssm", "gru"};
+    static const char *const kinds[] = {"softmax", "rfa", "favor", "rfa-gate", "hybrid", "gla", "ssm", "gru"};
     enum { BOTH_WAYS = 3 };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (int silent = -1; silent < LAYERS; silent++) {
@@ -264,7 +264,7 @@ static void test_wrong_models_and_texts(void **state)
     bo_session *session;
     bo_texts *alone = open_lines(s, BO_TEXTS_ALONE, "x\ny\n"), *pairs = open_lines(s, BO_TEXTS_ALONE_PAIR, "x\ty\n"),
              *others = open_lines(s, BO_TEXTS_LABELED, "no\tx\nyes\ty\n");
-    bo_model_desc desc = labeler_desc("exact", BO_MODEL_TASK_CLASSIFY), language = test_desc("exact");
+    bo_model_desc desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY), language = test_desc("softmax");
     bo_model *model = labeler(s->context, &desc, s->tokenizer), *other;
     assert_ok(s->context, bo_model_create(s->context, &language, s->tokenizer, &other));
     assert_fails(s->context, BO_INVALID, "task is language", bo_model_classify(s->context, other, alone, 0, 1, p));
@@ -293,7 +293,7 @@ static void test_wrong_models_and_texts(void **state)
     assert_fails(s->context, BO_INVALID, "line 2: the text is empty",
                  bo_model_classify(s->context, model, empty, 0, 3, p));
     bo_texts_close(empty);
-    desc = labeler_desc("exact", BO_MODEL_TASK_CLASSIFY);
+    desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY);
     desc.vocab = 100;
     assert_ok(s->context, bo_model_create(s->context, &desc, NULL, &other));
     assert_fails(s->context, BO_INVALID, "below 100", bo_model_classify(s->context, other, alone, 0, 1, p));

@@ -10,8 +10,8 @@ static const struct {
     bo_pooling pooling;
     bool forward;
 } cases[] = {
-    {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
-    {"exact", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false},
+    {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
+    {"softmax", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, false},
     {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false},
     {"rfa", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
     {"rfa-gate", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
@@ -24,7 +24,7 @@ static const struct {
     {"hybrid", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false},
     {"delta", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, false},
     {"degree-4", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false},
-    {"exact", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true},
+    {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true},
     {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MAX, true},
     {"lstm", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true},
 };

@@ -152,7 +152,7 @@ static void test_adopt(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     bo_model *teacher = test_model(context, &desc, NULL), *twin, *other;
     int32_t ids[CONTEXT + 1];
     float first[CONTEXT], second[CONTEXT], norm[16], theirs[16];
@@ -200,7 +200,7 @@ static void test_adopt_tokens(void **state)
     static const char plain[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}";
     bo_tokenizer *bytes, *again, *other;
     bo_model *teacher, *pupil;
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     desc.untied = true;
     desc.positions = BO_POSITIONS_LEARNED;
     desc.context = desc.vocab;
@@ -300,7 +300,7 @@ static void test_evaluate(void **state)
     assert_int_equal(whole.state_bytes, pieces.state_bytes);
     check_long_windows(context, model, corpus, ids, TOKENS - 1);
     bo_model_destroy(model);
-    desc = test_desc("exact");
+    desc = test_desc("softmax");
     model = test_model(context, &desc, bytes);
     assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
     assert_ok(context, bo_model_evaluate(context, model, corpus, (size_t)1 << 60, 2048, &pieces)); /* no more is kept */

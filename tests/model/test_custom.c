@@ -61,7 +61,7 @@ static bo_value waves(bo_graph *graph, const bo_custom_place *place)
 
 static bo_model_desc custom_desc(const bo_custom_layer *layer)
 {
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     desc.mlp = layer ? BO_MLP_CUSTOM : BO_MLP_RELU2;
     if (layer) desc.custom_mlp = *layer;
     return desc;

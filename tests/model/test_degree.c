@@ -8,7 +8,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static bo_model_desc small_desc(bo_mlp mlp)
 {
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     desc.width = 8, desc.mlp = mlp, desc.hidden = mlp == BO_MLP_QUADRATIC ? 4 : 12;
     if (mlp == BO_MLP_DEGREE_3) desc.degree_heads = 3;
     return desc;

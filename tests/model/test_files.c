@@ -55,16 +55,16 @@ static void test_trips(void **state)
 static void test_degrees(void **state)
 {
     for (unsigned mlp = BO_MLP_RANDOM_FEATURES; mlp < BO_MLP_COUNT; mlp++) {
-        bo_model_desc desc = test_desc("exact");
+        bo_model_desc desc = test_desc("softmax");
         desc.mlp = (bo_mlp)mlp, desc.hidden = 12;
         if (mlp == BO_MLP_DEGREE_3) desc.degree_heads = 4;
         check_trip(*state, &desc, bo_mlp_name((bo_mlp)mlp));
     }
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     desc.mlp = BO_MLP_RANDOM_FEATURES, desc.hidden = 0, desc.mlp_features.kernel = BO_KERNEL_TAYLOR;
     check_trip(*state, &desc, "an exact map");
     for (unsigned mixer = BO_MIXER_DEGREE_2; mixer <= BO_MIXER_DEGREE_E; mixer++) {
-        desc = test_desc("exact");
+        desc = test_desc("softmax");
         desc.attention = (bo_attention_desc){0}, desc.mixer = (bo_mixer)mixer;
         check_trip(*state, &desc, bo_mixer_name((bo_mixer)mixer));
     }
@@ -261,7 +261,7 @@ static void test_bfloat16(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL), *read;
     bo_tensors *file;
     assert_ok(context, bo_model_save(context, model, folder->path));

@@ -45,7 +45,7 @@ static void of_every_part(void **state)
     static const size_t lengths[] = {3, 0, 9, 2};
     bo_context *context = test_context(2);
     for (unsigned i = 0; i < 10; i++) {
-        bo_model_desc desc = small_desc(context, i % 2 ? "exact" : "rfa-gate");
+        bo_model_desc desc = small_desc(context, i % 2 ? "softmax" : "rfa-gate");
         char name[64];
         desc.mlp = (bo_mlp)(i % BO_MLP_COUNT), desc.positions = (bo_positions)((i + i / 5) % BO_POSITIONS_COUNT);
         desc.norm = (bo_norm)(i / 2 % 2), desc.untied = i % 3 == 0, desc.bias = i / 3 % 2;

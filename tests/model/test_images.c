@@ -270,7 +270,7 @@ static void test_damaged_sessions(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    const bo_model_desc desc = test_desc("exact");
+    const bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     int32_t ids[CONTEXT];
     float logits[VOCAB];

@@ -93,7 +93,7 @@ static void of_every_cross_attention(void **state)
     (void)state;
     bo_context *context = test_context(2);
     for (size_t i = 0; bo_attention_preset_name(i); i++)
-        check_kind(context, i % 2 ? "gru" : "exact", BO_CROSS_ATTENTION, bo_attention_preset_name(i));
+        check_kind(context, i % 2 ? "gru" : "softmax", BO_CROSS_ATTENTION, bo_attention_preset_name(i));
     bo_context_destroy(context);
 }
 
@@ -158,7 +158,7 @@ static void check_choices(bo_context *context, const char *name, const bo_model 
 static void lanes_become_others(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"exact", "rfa-gate", "gru", "ssm"};
+    static const char *const kinds[] = {"softmax", "rfa-gate", "gru", "ssm"};
     bo_context *context = test_context(2);
     for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
         bo_model_desc desc = translator_desc(kinds[i / 2]);
@@ -230,7 +230,7 @@ static void many_sources(void **state)
     bo_context *context = test_context(2);
     for (size_t i = 0; i < 4; i++) {
         static const size_t counts[] = {90, 3, 61, 17};
-        check_many(context, "exact", BO_CROSS_ATTENTION, counts[i]);
+        check_many(context, "softmax", BO_CROSS_ATTENTION, counts[i]);
         check_many(context, i % 2 ? "rfa" : "delta", BO_CROSS_ATTENTION, counts[i]);
         check_many(context, "gru", BO_CROSS_SUMMARY, counts[i]);
     }
@@ -253,7 +253,7 @@ static size_t state_bytes(bo_context *context, const bo_model *model, size_t cap
 static void states_stay_small(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"rfa", "favor", "gla", "gru", "exact"};
+    static const char *const kinds[] = {"rfa", "favor", "gla", "gru", "softmax"};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bo_model_desc desc = translator_desc(kinds[i]);
@@ -262,7 +262,7 @@ static void states_stay_small(void **state)
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
         size_t small = state_bytes(context, model, 32, 32), long_text = state_bytes(context, model, 96, 32);
         size_t long_source = state_bytes(context, model, 32, 96);
-        if (test_same_word(kinds[i], "exact")) {
+        if (test_same_word(kinds[i], "softmax")) {
             const size_t keys = LAYERS * 64 * 2 * desc.width * sizeof(float); /* and values, of 64 tokens more */
             assert_in_range(long_text - small, keys, keys + 1024);
             assert_in_range(long_source - small, keys, keys + 1024);
@@ -335,7 +335,7 @@ static void test_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_model_desc desc = translator_desc("exact");
+    bo_model_desc desc = translator_desc("softmax");
     bo_model *model;
     bo_lanes *lanes;
     pack p;

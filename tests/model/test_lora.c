@@ -75,7 +75,7 @@ static void begins_as_the_base(void **state)
 static void svd_takes_the_largest(void **state)
 {
     bo_context *context = ((test_folder *)*state)->context;
-    const bo_model_desc desc = test_desc("exact");
+    const bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     bo_lora_desc lora = lora_of(BO_LORA_INIT_WEIGHT, NULL);
     lora.targets = "up_proj";
@@ -109,7 +109,7 @@ static void gradients_of_a_and_b(void **state)
 {
     bo_context *context = ((test_folder *)*state)->context;
     for (int init = 0; init < 2; init++) {
-        bo_model_desc desc = test_desc(init ? "exact" : "rfa-gate");
+        bo_model_desc desc = test_desc(init ? "softmax" : "rfa-gate");
         desc.width = 8, desc.hidden = 12, desc.bias = init, desc.mlp = init ? BO_MLP_SWIGLU : BO_MLP_RELU2;
         if (!init) desc.attention.features.features = 8;
         bo_model *model = test_model(context, &desc, NULL);
@@ -353,7 +353,7 @@ static void starved(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     work w = {.p = places_in(folder)};
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_INIT_WEIGHT, .targets = "q_proj", .base = w.p.base};
     desc.layers = 1, desc.width = 8;
     w.adapted = test_model(context, &desc, NULL), w.merged = test_model(context, &desc, NULL);

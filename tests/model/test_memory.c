@@ -135,7 +135,7 @@ static void test_starved(void **state)
     check_task(*state, BO_MODEL_TASK_MATCH);
     check_task(*state, BO_MODEL_TASK_TRANSLATE);
     check(*state, "rfa-gate", BO_MLP_RELU2);
-    check(*state, "exact", BO_MLP_RANDOM_FEATURES);
+    check(*state, "softmax", BO_MLP_RANDOM_FEATURES);
     check(*state, "lstm", BO_MLP_RELU2);
     check(*state, "mlp", BO_MLP_RELU2);
 }

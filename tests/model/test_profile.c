@@ -85,7 +85,7 @@ static void refusals(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    const bo_model_desc desc = test_desc("exact");
+    const bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     bo_profile *p = (bo_profile *)1;
     assert_fails(context, BO_INVALID, "bo_profile_desc",

@@ -75,7 +75,7 @@ static void test_logits(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     bo_session *session;
     int32_t ids[CONTEXT + 1];
@@ -102,7 +102,7 @@ static void test_refused(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     bo_model *model = test_model(context, &desc, NULL);
     bo_session *session;
     int32_t ids[2 * CONTEXT] = {0}, bad[] = {1, VOCAB}, negative[] = {-1};
@@ -147,7 +147,7 @@ static void check_file(test_folder *folder, const char *preset)
     float expected[VOCAB], found[VOCAB];
     const char *path = test_path(folder, "state");
     bool grows = desc.mixer == BO_MIXER_ATTENTION &&
-                 (desc.attention.kind == BO_ATTENTION_EXACT || desc.attention.kind == BO_ATTENTION_POWER);
+                 (desc.attention.kind == BO_ATTENTION_SOFTMAX || desc.attention.kind == BO_ATTENTION_POWER);
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &two));
@@ -265,7 +265,7 @@ static void test_sizes(void **unused)
     assert_int_equal(state, longer);
     assert_true(all > state);
     bo_model_destroy(model);
-    desc = test_desc("exact");
+    desc = test_desc("softmax");
     model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_estimate(context, model, &(bo_session_desc){.capacity = 6400}, &exact, NULL));
     assert_ok(context, bo_session_estimate(context, model, &(bo_session_desc){.capacity = 12800}, &twice, NULL));

@@ -87,7 +87,7 @@ static void bfloat16_goes_through_files(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
-    bo_model_desc desc = test_desc("exact");
+    bo_model_desc desc = test_desc("softmax");
     desc.untied = true;
     bo_model *model = test_model(context, &desc, NULL), *read;
     int32_t ids[CONTEXT + 1];

@@ -104,9 +104,9 @@ static void test_directions(void **state)
         const char *kind;
         bool causal; /* by nature */
         bo_attention_kind cross;
-    } cases[] = {{"exact", false, BO_ATTENTION_EXACT}, {"rfa", false, BO_ATTENTION_RFA},
+    } cases[] = {{"softmax", false, BO_ATTENTION_SOFTMAX}, {"rfa", false, BO_ATTENTION_RFA},
                  {"rfa-gate", true, BO_ATTENTION_RFA}, {"hybrid", true, BO_ATTENTION_FAVOR},
-                 {"delta", true, BO_ATTENTION_DELTA},  {"gru", true, BO_ATTENTION_EXACT}};
+                 {"delta", true, BO_ATTENTION_DELTA},  {"gru", true, BO_ATTENTION_SOFTMAX}};
     test_folder *folder = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_TASK_CLASSIFY), forward = desc;
@@ -138,7 +138,7 @@ static void test_windows_alternate(void **state)
 {
     test_folder *folder = *state;
     bo_model *model;
-    bo_model_desc desc = labeler_desc("exact", BO_MODEL_TASK_CLASSIFY);
+    bo_model_desc desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY);
     desc.attention.window = 5;
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
     assert_true(bo_model_alternates(bo_model_describe(model)));
@@ -152,7 +152,7 @@ static void test_vocabulary_of_translators(void **state)
     bo_tokenizer *bytes;
     bo_model *model;
     bo_texts_desc texts = {0};
-    bo_model_desc desc = translator("exact");
+    bo_model_desc desc = translator("softmax");
     desc.vocab = 0;
     assert_ok(folder->context, bo_tokenizer_create(folder->context, &bytes));
     assert_ok(folder->context, bo_model_create(folder->context, &desc, bytes, &model));
@@ -210,7 +210,7 @@ static void test_trips(void **state)
         if (i % 3 == 0) pairs.mlp = BO_MLP_RANDOM_FEATURES;
         check_trip(*state, &pairs);
         pairs.cross = BO_CROSS_ATTENTION;
-        pairs.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_EXACT, .heads = pairs.heads};
+        pairs.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = pairs.heads};
         check_trip(*state, &pairs);
     }
 }
@@ -394,7 +394,7 @@ static void test_other_forms(void **state)
     bo_model_destroy(model);
     desc = translator("rfa");
     desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8, desc.heads = 2, desc.vocab = 0;
-    desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_EXACT, .heads = 2};
+    desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_SOFTMAX, .heads = 2};
     assert_ok(context, bo_model_widen(context, &desc, 32, &wide));
     assert_ok(context, bo_model_create(context, &wide, bytes, &model));
     bo_model_destroy(model);

@@ -61,7 +61,7 @@ static void check_together(bo_context *context, const bo_model *model, const bo_
 static void any_number_together(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"exact", "rfa", "gru"};
+    static const char *const kinds[] = {"softmax", "rfa", "gru"};
     bo_context *context = test_context(2);
     bo_tokenizer *tokenizer;
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));
@@ -147,8 +147,8 @@ static void test_refused(void **state)
     bo_translation out;
     bo_ids ids[LINES] = {{0}};
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));
-    bo_model *model = bytes_model(context, "exact", tokenizer, BO_MODEL_TASK_TRANSLATE);
-    bo_model *language = bytes_model(context, "exact", tokenizer, BO_MODEL_TASK_LANGUAGE);
+    bo_model *model = bytes_model(context, "softmax", tokenizer, BO_MODEL_TASK_TRANSLATE);
+    bo_model *language = bytes_model(context, "softmax", tokenizer, BO_MODEL_TASK_LANGUAGE);
     assert_ok(context, open_lines(context, model, 0, LINES, &texts));
     bo_texts_desc desc = {.kind = BO_TEXTS_PAIR, .memory = lines[0], .memory_bytes = strlen(lines[0])};
     desc.tokenizer = tokenizer;
@@ -241,7 +241,7 @@ static void test_starved(void **state)
     bo_tokenizer *tokenizer;
     bo_texts *texts;
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));
-    bo_model *model = bytes_model(context, "exact", tokenizer, BO_MODEL_TASK_TRANSLATE);
+    bo_model *model = bytes_model(context, "softmax", tokenizer, BO_MODEL_TASK_TRANSLATE);
     assert_ok(context, open_lines(context, model, 0, LINES, &texts));
     starve(model, texts, 2);
     bo_texts_close(texts);

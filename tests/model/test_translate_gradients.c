@@ -9,9 +9,9 @@ typedef struct translator_case {
 } translator_case;
 
 static const translator_case cases[] = {
-    {"exact", NULL}, {"rfa", NULL},      {"favor", NULL},    {"exact", "delta"},   {"gla", "gla"},
+    {"softmax", NULL}, {"rfa", NULL},      {"favor", NULL},    {"softmax", "delta"},   {"gla", "gla"},
     {"gru", NULL},   {"gru", "summary"}, {"ssm", "favor"},   {"dark", NULL},       {"lstm", "rfa"},
-    {"t2r", NULL},   {"conv", "exact"},  {"rfa-gate", NULL}, {"exact", "summary"},
+    {"t2r", NULL},   {"conv", "softmax"},  {"rfa-gate", NULL}, {"softmax", "summary"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -44,7 +44,7 @@ static void test_patches(void **state)
     test_folder *folder = *state;
     bo_context *context = folder->context;
     made *m = made_new(context, 784, 3, false);
-    char *exact = example_text("patches-exact"), *linear = example_text("patches-linear");
+    char *exact = example_text("patches-softmax"), *linear = example_text("patches-linear");
     const char *const texts[] = {exact, linear};
     for (size_t i = 0; i < 2; i++) {
         bo_network *network = network_new(context, texts[i], m->examples);

@@ -153,7 +153,7 @@ static const struct {
     const char *preset, *weights; /* beside the four projections, in the order of their declaration */
     bool query_norm, output_norm;
 } layers[] = {
-    {"exact", "q_norm.weight k_norm.weight", true, false},
+    {"softmax", "q_norm.weight k_norm.weight", true, false},
     {"rfa-gate", "g_proj.weight g_proj.bias sigma", false, false},
     {"favor", "q_norm.weight k_norm.weight", true, false},
     {"dark", "m", false, false},

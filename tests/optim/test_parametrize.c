@@ -1,4 +1,4 @@
-/* Deviations, factors and rates of every sort of weight against the table of docs/parametrization.md. */
+/* Deviations, factors and rates of every sort of weight against the table of docs/guides/parametrization.md. */
 #include "testing.h"
 #include "optim/internal.h"
 

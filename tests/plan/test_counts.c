@@ -88,7 +88,7 @@ static void copies_are_counted(void **state)
     bo_context *context = test_context(1);
     bo_plan_shape shape = made_up_shape(2, 64, 128, 3);
     bo_plan_counts two, three;
-    shape.attention = "exact";
+    shape.attention = "softmax";
     shape.optimizer = BO_OPTIMIZER_ADAMW;
     assert_ok(context, bo_plan_count(context, &shape, &two));
     shape.layers = 3;
@@ -103,7 +103,7 @@ static void attention_grows_as_it_does(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    static const char *const names[] = {"exact", "rfa-gate"};
+    static const char *const names[] = {"softmax", "rfa-gate"};
     for (size_t i = 0; i < 2; i++) {
         bo_plan_counts once, longer, more;
         bo_plan_shape shape = made_up_shape(2, 64, 1024, 1);

@@ -8,7 +8,7 @@ static void a_machine_comes_back(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    static const char *const names[] = {"rfa-gate", "exact", "taylor"};
+    static const char *const names[] = {"rfa-gate", "softmax", "taylor"};
     for (size_t i = 0; i < 3; i++) {
         bo_plan_timing timings[MADE_UP];
         bo_plan_machine *machine, *again;

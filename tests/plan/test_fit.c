@@ -127,13 +127,13 @@ static void wrong_timings_are_refused(void **state)
     timings[3].seconds = 0;
     assert_fails(context, BO_INVALID, "timing 3", bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
     made_up_timings(context, NULL, timings);
-    timings[2].shape.attention = "exact";
+    timings[2].shape.attention = "softmax";
     assert_fails(context, BO_INVALID, "timing 2", bo_plan_machine_fit(context, timings, MADE_UP, 0, &machine));
     assert_null(machine);
     machine = made_up_machine(context);
     bo_plan_shape other = made_up_shape(2, 64, 64, 1);
     bo_plan_range step;
-    other.attention = "exact";
+    other.attention = "softmax";
     assert_fails(context, BO_INVALID, "measured with rfa-gate", bo_plan_step(context, machine, &other, &step));
     other.reserved[0] = 1;
     assert_fails(context, BO_INVALID, "bo_plan_shape", bo_plan_step(context, machine, &other, &step));

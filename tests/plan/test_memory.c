@@ -36,7 +36,7 @@ static bo_status fit(void *what)
 static bo_status propose(void *what)
 {
     setting *s = what;
-    const bo_plan_timing timing = {.shape.attention = "exact"};
+    const bo_plan_timing timing = {.shape.attention = "softmax"};
     const bo_plan_machine machine = {.costs = (const double[]){4e-4, 5e-11, 1e-11, 2e-11},
                                      .cost_count = BO_PLAN_TERM_COUNT,
                                      .error = 0.05,

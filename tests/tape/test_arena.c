@@ -48,7 +48,7 @@ static void transformers_take_little_more_than_the_least(void **state)
     (void)state;
     static const transformer_desc descs[] = {
         {.layers = 4, .width = 128, .heads = 4, .tokens = 256, .sequences = 8, .vocab = 256, .attention = "rfa-gate"},
-        {.layers = 6, .width = 384, .heads = 6, .tokens = 1024, .sequences = 2, .vocab = 8192, .attention = "exact"},
+        {.layers = 6, .width = 384, .heads = 6, .tokens = 1024, .sequences = 2, .vocab = 8192, .attention = "softmax"},
         {.layers = 6, .width = 384, .heads = 6, .tokens = 16384, .sequences = 1, .vocab = 8192, .attention = "favor"},
         {.layers = 12,
          .width = 256,
@@ -56,7 +56,7 @@ static void transformers_take_little_more_than_the_least(void **state)
          .tokens = 300,
          .sequences = 3,
          .vocab = 999,
-         .attention = "exact",
+         .attention = "softmax",
          .dropout = 0.1,
          .gated_mlp = true},
         {.layers = 3, .width = 64, .heads = 2, .tokens = 1, .sequences = 1, .vocab = 256, .attention = "rfa-gate"},
@@ -79,7 +79,7 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
     bo_context *context = test_context(1);
     size_t bytes[2];
     transformer_desc desc = {
-        .width = 64, .heads = 2, .tokens = 512, .sequences = 1, .vocab = 256, .attention = "exact"};
+        .width = 64, .heads = 2, .tokens = 512, .sequences = 1, .vocab = 256, .attention = "softmax"};
     for (size_t i = 0; i < 2; i++) {
         desc.layers = 4 + 4 * i;
         transformer t = transformer_make(context, bo_backend_cpu(), &desc);
@@ -96,7 +96,7 @@ static void waiting_values_take_half(void **state)
 {
     (void)state;
     static const transformer_desc descs[] = {
-        {.layers = 6, .width = 128, .heads = 4, .tokens = 256, .sequences = 8, .vocab = 256, .attention = "exact"},
+        {.layers = 6, .width = 128, .heads = 4, .tokens = 256, .sequences = 8, .vocab = 256, .attention = "softmax"},
         {.layers = 6, .width = 128, .heads = 4, .tokens = 512, .sequences = 2, .vocab = 999, .attention = "favor"},
     };
     bo_context *context = test_context(1);

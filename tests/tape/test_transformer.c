@@ -136,7 +136,7 @@ static const transformer_desc descs[] = {
      .tokens = 33,
      .sequences = 2,
      .vocab = 300,
-     .attention = "exact",
+     .attention = "softmax",
      .dropout = 0.2,
      .gated_mlp = true},
     {.layers = 2, .width = 32, .heads = 2, .tokens = 50, .sequences = 1, .vocab = 20, .attention = "favor"},

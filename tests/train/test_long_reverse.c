@@ -81,7 +81,7 @@ static void check(runs *r, const char *kind, bo_cross cross, uint64_t steps, siz
 
 static void words_are_reversed(void **state)
 {
-    check(*state, "exact", BO_CROSS_ATTENTION, 120, 97);
+    check(*state, "softmax", BO_CROSS_ATTENTION, 120, 97);
     check(*state, "rfa", BO_CROSS_ATTENTION, 300, 90);
     check(*state, "gru", BO_CROSS_ATTENTION, 150, 90);
     check(*state, "gru", BO_CROSS_SUMMARY, 300, 50); /* all of a word goes through one vector */

@@ -60,7 +60,7 @@ static void checkpoints_may_fail(void **state)
     runs *r = *state;
     setting s = {0};
     s.context = counting_context(&s.counted, 1);
-    bo_model_desc desc = runs_desc("exact");
+    bo_model_desc desc = runs_desc("softmax");
     bo_model *model = NULL;
     desc.layers = 1;
     assert_ok(s.context, bo_model_create(s.context, &desc, r->tokenizer, &model));

@@ -36,7 +36,7 @@ static void the_loss_is_nearly_the_same(void **state)
 static void it_takes_less_memory(void **state)
 {
     runs *r = *state;
-    bo_model_desc desc = runs_desc("exact");
+    bo_model_desc desc = runs_desc("softmax");
     desc.width = 64, desc.context = 64, desc.layers = 6;
     bo_model *model = runs_model_of(r, &desc);
     bo_training_cost plans[2];

@@ -30,7 +30,7 @@ static bo_training_score train(runs *r, bo_model_task task, const char *kind, ui
 /* Of 48 examples by chance 90% right: (48 choose 44) / 2^48 … < 1e-9. */
 static void labels_are_learned(void **state)
 {
-    static const char *const kinds[] = {"exact", "rfa-gate", "ssm"};
+    static const char *const kinds[] = {"softmax", "rfa-gate", "ssm"};
     for (size_t i = 0; i < 3; i++) {
         const bo_training_score score = train(*state, BO_MODEL_TASK_CLASSIFY, kinds[i], 100);
         assert_string_equal(score.name, "accuracy");
@@ -41,7 +41,7 @@ static void labels_are_learned(void **state)
 
 static void matches_are_learned(void **state)
 {
-    const bo_training_score score = train(*state, BO_MODEL_TASK_MATCH, "exact", 80);
+    const bo_training_score score = train(*state, BO_MODEL_TASK_MATCH, "softmax", 80);
     if (!(score.metric > 0.9)) fail_msg("accuracy %g, loss %g", score.metric, score.loss);
 }
 
@@ -67,7 +67,7 @@ static void parts_add_up(void **state)
         double losses[2][3];
         lines l = make_lines(r, task);
         for (int way = 0; way < 2; way++) {
-            bo_model *model = make_model(r, task, "exact", &l);
+            bo_model *model = make_model(r, task, "softmax", &l);
             bo_trainer_desc desc = describe(r, model, &l, NULL);
             bo_trainer *trainer;
             desc.micro_batch = way ? 1 : 4;
@@ -117,7 +117,7 @@ static bo_model *run_parted(runs *r, bo_model_task task, const lines *l, const c
 static void resumed_runs_and_threads_give_the_same_bits(void **state)
 {
     runs *r = *state;
-    static const char *const kinds[] = {"", "rfa-gate", "exact", "favor++"};
+    static const char *const kinds[] = {"", "rfa-gate", "softmax", "favor++"};
     for (bo_model_task task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         char name[16];
         snprintf(name, sizeof name, "run-%d", (int)task);
@@ -137,7 +137,7 @@ static void what_does_not_fit_is_refused(void **state)
 {
     runs *r = *state;
     lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY), pairs = make_lines(r, BO_MODEL_TASK_TRANSLATE);
-    bo_model *model = make_model(r, BO_MODEL_TASK_CLASSIFY, "exact", &l), *language = runs_model(r, "exact");
+    bo_model *model = make_model(r, BO_MODEL_TASK_CLASSIFY, "softmax", &l), *language = runs_model(r, "softmax");
     bo_trainer_desc desc = describe(r, model, &l, NULL);
     bo_trainer *trainer;
     desc.texts = pairs.train;
@@ -166,7 +166,7 @@ static void other_texts_are_refused(void **state)
 {
     runs *r = *state;
     lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY);
-    bo_model_desc learned = model_desc(BO_MODEL_TASK_CLASSIFY, "exact", &l);
+    bo_model_desc learned = model_desc(BO_MODEL_TASK_CLASSIFY, "softmax", &l);
     learned.positions = BO_POSITIONS_LEARNED;
     bo_model *model = runs_model_of(r, &learned);
     bo_trainer_desc desc = describe(r, model, &l, NULL);

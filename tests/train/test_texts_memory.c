@@ -29,7 +29,7 @@ static bo_status work(void *what)
 static void every_allocation_may_fail(void **state)
 {
     runs *r = *state;
-    static const char *const kinds[] = {"", "rfa-gate", "exact", "favor++"};
+    static const char *const kinds[] = {"", "rfa-gate", "softmax", "favor++"};
     for (bo_model_task task = BO_MODEL_TASK_CLASSIFY; task <= BO_MODEL_TASK_TRANSLATE; task++) {
         setting s = {0};
         s.context = counting_context(&s.counted, 1);

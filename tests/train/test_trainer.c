@@ -60,7 +60,7 @@ static void parts_add_up(void **state)
     runs *r = *state;
     double losses[2][3];
     for (int way = 0; way < 2; way++) {
-        bo_model *model = runs_model(r, "exact");
+        bo_model *model = runs_model(r, "softmax");
         bo_trainer_desc desc = runs_trainer(r, model, NULL);
         bo_trainer *trainer;
         desc.micro_batch = way ? 1 : 4;
@@ -156,7 +156,7 @@ static void nan_is_named(void **state)
 static void divergence_ends(void **state)
 {
     runs *r = *state;
-    bo_model *model = runs_model(r, "exact");
+    bo_model *model = runs_model(r, "softmax");
     bo_trainer_desc desc = runs_trainer(r, model, NULL);
     bo_trainer *trainer;
     desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD, .rate = 1e38, .clip = -1};

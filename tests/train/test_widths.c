@@ -22,7 +22,7 @@ static bo_widths_desc make(bo_parametrization kind)
                            .width_count = WIDTHS,
                            .optimizer = {.kind = BO_OPTIMIZER_ADAMW},
                            .steps = 4};
-    assert_true(bo_attention_preset("exact", &desc.model.attention));
+    assert_true(bo_attention_preset("softmax", &desc.model.attention));
     return desc;
 }
 
