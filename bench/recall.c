@@ -196,7 +196,7 @@ static int measure(bench_run *run, void *given)
 static const cli_option rows[] = {
     SECTION("Memories"),
     TEXT("only", "KINDS", recall_options, run.only,
-         "kinds to measure, of exact, exact-norms, power, window, identity, elu, poly, favor, favor-norms, "
+         "kinds to measure, of softmax, softmax-norms, power, window, identity, elu, poly, favor, favor-norms, "
          "favor++, trig, trig-norms, rfa, rfa-norms, rfa-gate, hybrid, hybrid-trig, retention, gla, delta, "
          "gated-delta, ridge",
          .otherwise = "all"),
@@ -231,7 +231,7 @@ const cli_usage bench_recall_usage = {
              "size of the state, and how many of those seen 1, 4, 16, … tokens ago at the end. Nothing is "
              "learned: what a kind cannot be without (sharpness, rate, ridge) is the best of a few, found on "
              "other pairs.",
-    .examples = "  bochner bench recall --only exact,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
+    .examples = "  bochner bench recall --only softmax,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
     .groups = {{rows, 0}},
 };
 

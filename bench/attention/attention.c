@@ -69,7 +69,7 @@ static int measure(bench_run *run, void *given)
 static const cli_option rows[] = {
     SECTION("Measuring"),
     TEXT("only", "PARTS", attention_options, run.only,
-         "parts to measure, of forward,backward,exact,peer,crossover,flat,memory,decode,family,gates,laws",
+         "parts to measure, of forward,backward,softmax,peer,crossover,flat,memory,decode,family,gates,laws",
          .otherwise = "all"),
     TEXT("lengths", "LIST", attention_options, lengths_text, "tokens of a sequence",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
@@ -81,7 +81,7 @@ static const cli_option rows[] = {
     COUNT("repeats", "N", attention_options, repeats, "medians are over this many alternating runs", .low = 1,
           .high = 99, .initial = "5"),
     TEXT("plot", "FILE", attention_options, plot,
-         "picture of forward time by length, linear and exact: .svg, .png, .pdf"),
+         "picture of forward time by length, linear and softmax: .svg, .png, .pdf"),
     TEXT("plot-laws", "FILE", attention_options, plot_laws,
          "picture of the error of the output by features, for each law of the frequencies"),
     SECTION("Peers"),
@@ -94,11 +94,11 @@ const cli_usage bench_attention_usage = {
     .command = "bench attention",
     .synopsis = "[options]",
     .about = "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes, "
-             "features included, against small matrix products on every core; exact attention; PyTorch; the "
-             "length where linear attention overtakes exact for each map; time per token by length; memory by "
+             "features included, against small matrix products on every core; softmax attention; PyTorch; the "
+             "length where linear attention overtakes softmax for each map; time per token by length; memory by "
              "counting; decoding against memory's bandwidth and a cache of keys and values; every kind of the "
              "family; what gates cost; the error that each law of the frequencies leaves.",
-    .examples = "  bochner bench attention --only forward,exact --lengths 512 --features 128 --repeats 1\n",
+    .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
     .groups = {{rows, 0}},
 };
 

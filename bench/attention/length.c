@@ -92,7 +92,7 @@ static bool find_crossover(attention_bench *bench, const struct map *map)
     }
     if (crossing.last == 0) return true;
     char name[96], where[64];
-    snprintf(name, sizeof name, "%s, %zu features, overtakes exact at N", map->name, features);
+    snprintf(name, sizeof name, "%s, %zu features, overtakes softmax at N", map->name, features);
     if (isinf(crossing.at))
         snprintf(where, sizeof where, "none up to %zu", crossing.last);
     else if (crossing.last == crossing.first)
@@ -100,7 +100,7 @@ static bool find_crossover(attention_bench *bench, const struct map *map)
     else
         snprintf(where, sizeof where, "between %zu and %zu", crossing.last / 2, crossing.last);
     bench_add(bench->run, name, crossing.at, "tokens", features <= CROSSOVER_FEATURES ? CROSSOVER_GOAL : NAN, true,
-              "%s; forward at %zu: %.4g ms, exact %.4g ms", where, crossing.last, 1e3 * seconds[0], 1e3 * seconds[1]);
+              "%s; forward at %zu: %.4g ms, softmax %.4g ms", where, crossing.last, 1e3 * seconds[0], 1e3 * seconds[1]);
     return true;
 }
 

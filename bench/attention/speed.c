@@ -88,7 +88,7 @@ bool attention_exact_part(attention_bench *bench)
     for (size_t i = 0; i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
         size_t tokens = lengths->items[i];
         char name[96];
-        snprintf(name, sizeof name, "exact forward, N = %zu / small-GEMM", tokens);
+        snprintf(name, sizeof name, "softmax forward, N = %zu / small-GEMM", tokens);
         pass p = {name, attention_exact(), tokens, false, 0.45, "softmax"};
         if (!measure_pass(bench, &p)) return false;
     }

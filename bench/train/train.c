@@ -110,9 +110,9 @@ static const cli_option rows[] = {
 const cli_usage bench_train_usage = {
     .command = "bench train",
     .synopsis = "[options]",
-    .about = "Measures training: the rate of a step with exact attention (AdamW, GELU, LayerNorm, learned "
+    .about = "Measures training: the rate of a step with softmax attention (AdamW, GELU, LayerNorm, learned "
              "positions) against large matrix products and against PyTorch; a step with linear attention "
-             "beside exact at a long context, with checkpointing, and its memory; time per token of decoding "
+             "beside softmax at a long context, with checkpointing, and its memory; time per token of decoding "
              "by the length of what was read, and against memory's bandwidth.",
     .examples = "  bochner bench train --only step --repeats 3\n",
     .groups = {{rows, 0}},

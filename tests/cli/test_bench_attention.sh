@@ -21,17 +21,17 @@ counts() {
 }
 linear() { echo $(($1 * 8 * (4 * 64 * $2 + 4 * $2 * 64 + 65 * ($2 + 64)))); }
 
-measures --only forward,backward,exact --lengths 64,100
+measures --only forward,backward,softmax --lengths 64,100
 for n in 64 100; do
     counts "forward, 16 features, N = $n / small-GEMM" "$(linear $n 16)"
     counts "forward + backward, 16 features, N = $n / small-GEMM" "$((3 * $(linear $n 16)))"
-    counts "exact forward, N = $n / small-GEMM" $((8 * 4 * 64 * n * (n + 1) / 2))
+    counts "softmax forward, N = $n / small-GEMM" $((8 * 4 * 64 * n * (n + 1) / 2))
 done
 
 measures --only crossover --lengths 64
 grep -q "no crossover of" err && complain "a map that attention does not know: $(cat err)"
 for map in positive sincos hyperbolic elu relu rfa rfa-gate dark hybrid; do
-    tr '{' '\n' <out | grep -q "^\"name\": \".*$map.*overtakes exact at N\".*\(none up to 64\|at the shortest length\)" ||
+    tr '{' '\n' <out | grep -q "^\"name\": \".*$map.*overtakes softmax at N\".*\(none up to 64\|at the shortest length\)" ||
         complain "no crossover of $map"
 done
 
@@ -85,7 +85,7 @@ done
 if command -v gnuplot >/dev/null; then
     grep -q "<svg" laws.svg || complain "no picture of the laws"
 fi
-fails 2 "--plot-laws|leaves out" "$BOCHNER" bench attention --only exact --plot-laws laws.svg
+fails 2 "--plot-laws|leaves out" "$BOCHNER" bench attention --only softmax --plot-laws laws.svg
 fails 2 "--plot-laws|.svg|laws.txt" "$BOCHNER" bench attention --plot-laws laws.txt
 
 # A peer that needs three seconds for everything; none at all.
@@ -100,7 +100,7 @@ done
 END
 chmod +x python
 measures --only peer --lengths 64 --python ./python --peers peers
-for name in "forward, 16 features" "forward + backward, 16 features" "forward, exact"; do
+for name in "forward, 16 features" "forward + backward, 16 features" "forward, softmax"; do
     name="$name, N = 64, times faster than PyTorch"
     ms=$(tr '{' '\n' <out | grep -F "\"$name\"" | sed "s/.*bochner's median //; s/ ms.*//")
     near "$name" "$(figure "$name" value)" "$(awk -v ms="$ms" 'BEGIN { print 3000 / ms }')"
@@ -108,7 +108,7 @@ done
 measures --only peer --lengths 64 --python ./python
 grep -q "no comparison with PyTorch.*--peers FOLDER" err || complain "a missing script is not told: $(cat err)"
 
-fails 2 "no part 'forwards'|did you mean forward" "$BOCHNER" bench attention --only exact,forwards
+fails 2 "no part 'forwards'|did you mean forward" "$BOCHNER" bench attention --only softmax,forwards
 fails 2 "--lengths|ascending|'512,64'" "$BOCHNER" bench attention --lengths 512,64
 fails 2 "--lengths|'64,'" "$BOCHNER" bench attention --lengths 64,
 fails 2 "--features|'many'" "$BOCHNER" bench attention --features many
@@ -118,5 +118,5 @@ succeeds "$BOCHNER" bench attention --help
 PATH=$(dirname "$BOCHNER"):$PATH
 awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
 sh examples >out 2>err || complain "the example fails: $(cat examples err)"
-grep -q "^exact forward, N = 512" out || complain "the example measures something else: $(cat out)"
+grep -q "^softmax forward, N = 512" out || complain "the example measures something else: $(cat out)"
 finish

@@ -21,7 +21,7 @@ grep -q "no comparison with PyTorch" err || complain "no word about the peer: $(
 grep -q "times faster than PyTorch" out && complain "a comparison without the peer"
 
 for kind in rfa-gate favor; do
-    expect "$kind" "$(figure "$kind, step at 128 tokens, times faster than exact" value)" '>' 0
+    expect "$kind" "$(figure "$kind, step at 128 tokens, times faster than softmax" value)" '>' 0
     expect "$kind, memory" "$(figure "$kind, activations at 128 tokens / at 64" value)" '>' 1
 done
 
