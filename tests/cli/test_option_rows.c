@@ -196,7 +196,7 @@ static void help_has_names_and_defaults(void **state)
     assert_string_equal(words, "how: float32, bfloat16, int8");
     free(words);
     words = cli_help_words(&inner_rows[2]);
-    assert_string_equal(words, "a scale; kinds: exact, hybrid, power");
+    assert_string_equal(words, "a scale; kinds: softmax, hybrid, power");
     free(words);
     cli_option most = inner_rows[2];
     most.traits = BO_TRAIT_SCALE;
