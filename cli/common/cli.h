@@ -71,7 +71,10 @@ void cli_stop_between_steps(const cli_session *session);
 bool cli_interrupted(void);
 int cli_interrupted_status(void); /* the exit status of a command that was: 130 by Ctrl-C, 143 by SIGTERM */
 
-void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);  /* a note on stderr, unless --quiet */
+void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr, unless --quiet */
+/* One line on stderr at the end of a command, "Next: " and a command to run next that works when it is pasted; nothing with --quiet
+ * or --json. Call it after everything else was printed. */
+void cli_say_next(const cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* even with --quiet */
 /* Prints what went wrong and returns the exit status; the second takes the words from the context. In a
  * parallel job they end every rank and do not return. */

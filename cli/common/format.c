@@ -1,10 +1,13 @@
 #include "format.h"
 #include <bochner/json.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 cli_word cli_count(size_t n)
 {
@@ -128,24 +131,59 @@ void cli_print_word(FILE *out, const char *word)
     fputc('\'', out);
 }
 
-void cli_print_wrapped(FILE *out, const char *text, int indent)
+int cli_columns(FILE *out)
 {
-    enum { WIDTH = 100 };
-    int column = indent;
+    enum { USUAL = 80, LEAST = 20 };
+    const int file = fileno(out);
+    if (!isatty(file)) return USUAL;
+    struct winsize size;
+    const char *variable = getenv("COLUMNS");
+    int columns = ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    if (columns == 0 && variable) columns = atoi(variable);
+    return columns <= 0 ? USUAL : columns < LEAST ? LEAST : columns;
+}
+
+/* Columns of the first `bytes` bytes of UTF-8. */
+static int columns_of(const char *text, size_t bytes)
+{
+    int count = 0;
+    for (size_t i = 0; i < bytes; i++) count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
+void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap)
+{
+    const int join = wrap.join ? (int)cli_letters(wrap.join) : 0;
+    int column = wrap.column;
+    bool first = true; /* of its line */
     while (*text) {
-        size_t length = strcspn(text, " ");
-        if (column > indent && column + (int)length > WIDTH) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', out);
-            column++;
+        const size_t spaces = strspn(text, " "), length = strcspn(text + spaces, " \n");
+        const char *word = text + spaces;
+        const int width = columns_of(word, length), end = column + (int)spaces + width + (word[length] ? join : 0);
+        if (!first && length && end > wrap.width) {
+            fprintf(out, "%s\n%*s%.*s", wrap.join ? wrap.join : "", wrap.indent, "", (int)length, word);
+            column = wrap.indent + width;
+        } else if (length) {
+            fprintf(out, "%.*s", (int)(spaces + length), text);
+            column += (int)spaces + width;
         }
-        fprintf(out, "%.*s", (int)length, text);
-        column += (int)length;
-        text += length + (text[length] == ' ');
+        first = false;
+        text = word + length;
+        if (*text != '\n') continue;
+        fputc('\n', out);
+        if (*++text) fprintf(out, "%*s", wrap.indent, "");
+        column = wrap.indent;
+        first = true;
     }
     fputc('\n', out);
+}
+
+void cli_print_wrapped(FILE *out, const char *text, int indent)
+{
+    enum { WIDEST = 100 };
+    const int columns = cli_columns(out);
+    cli_wrap_text(out, text,
+                  (cli_wrap){.width = columns < WIDEST ? columns : WIDEST, .column = indent, .indent = indent});
 }
 
 void *cli_allocate(size_t count, size_t size, const char *what)

@@ -26,7 +26,21 @@ size_t cli_letters(const char *text); /* of UTF-8: columns on a terminal, not by
 /* A word of a command line as a shell takes it, in quotes where it would be taken apart. */
 void cli_print_word(FILE *out, const char *word);
 
-/* The text in lines of at most 100 columns; lines after the first are indented, and the first is thought to start there. */
+/* The width of text written to `out`. A terminal: its width, or $COLUMNS if it reports none, or 80; anything else: 80, so that
+ * files do not depend on the terminal. At least 20. */
+int cli_columns(FILE *out);
+
+typedef struct cli_wrap {
+    int width;        /* columns */
+    int column;       /* where the cursor is */
+    int indent;       /* of the lines after the first */
+    const char *join; /* ends each line that continues on the next, such as " \\"; NULL: nothing */
+} cli_wrap;
+/* Writes the text and a newline. Lines break between words, at runs of spaces; other runs of spaces are kept. A word wider than
+ * a line is not broken. A newline in the text ends a line. */
+void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap);
+
+/* The same at cli_columns, but at most 100 columns; the cursor is at the indent. */
 void cli_print_wrapped(FILE *out, const char *text, int indent);
 
 /* malloc that says what for, and ends the program with exit status 1 when there is no memory. Zeroed. */

@@ -15,6 +15,7 @@ const cli_option cli_common_rows[] = {
     SEED("seed", "N", cli_common, seed, "seed of every random choice", .initial = "0"),
     FLAG("json", cli_common, json, "print one JSON object, and nothing else, on standard output"),
     FLAG("quiet", cli_common, quiet, "print no plan, progress or notes on standard error"),
+    FLAG("verbose", cli_common, verbose, "print more details on standard error, such as measured rates and timings"),
     TEXT("isa", "NAME", cli_common, isa, "kernels to use: avx512, avx2, neon or ref",
          .otherwise = "the best for this CPU"),
     END_OF_OPTIONS,

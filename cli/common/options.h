@@ -46,10 +46,10 @@ typedef const char *(*cli_names_fn)(unsigned index);
 
 typedef struct cli_option {
     cli_type type;
-    const char *name;     /* without the dashes */
-    const char *argument; /* the word for the value in the help */
-    size_t at;            /* of the member, in the struct of options */
-    cli_names_fn names;   /* CHOICE */
+    const char *name;                      /* without the dashes */
+    const char *argument;                  /* the word for the value in the help */
+    size_t at;                             /* of the member, in the struct of options */
+    cli_names_fn names;                    /* CHOICE */
     const char *(*find)(const char *word); /* CHOICE: the name that an alias stands for, or NULL; NULL: no aliases */
     const char *help;
     double low, high;
@@ -139,7 +139,7 @@ typedef struct cli_default {
     const char *option, *initial, *otherwise;
 } cli_default;
 
-enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4 };
+enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4, CLI_ESSENTIAL = 24 };
 typedef struct cli_usage {
     const char *command;                /* "fit" */
     const char *synopsis;               /* "TRAIN… --out MODEL" */
@@ -150,6 +150,9 @@ typedef struct cli_usage {
     /* Groups from this one on are those of another command: manuals list them there alone. NULL: there are none. */
     const char *as_of;
     size_t as_of_from;
+    /* Names of the options in the short help, --help, up to the first NULL; --help-all lists every option. None: the short help
+     * lists every option too. */
+    const char *essential[CLI_ESSENTIAL];
 } cli_usage;
 
 /* What every command understands. */
@@ -157,7 +160,7 @@ typedef struct cli_common {
     cli_given was_given;
     size_t threads;
     uint64_t seed;
-    bool json, quiet;
+    bool json, quiet, verbose;
     const char *isa;
 } cli_common;
 extern const cli_option cli_common_rows[];

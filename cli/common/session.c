@@ -131,28 +131,61 @@ void cli_session_close(cli_session *session)
     signal(SIGTERM, SIG_DFL);
 }
 
+/* Lines of a terminal end between words. Elsewhere a message is one line, which programs search. */
+static void put_lines(const char *text, int indent, const char *join)
+{
+    if (isatty(STDERR_FILENO))
+        cli_wrap_text(stderr, text, (cli_wrap){.width = cli_columns(stderr), .indent = indent, .join = join});
+    else
+        fprintf(stderr, "%s\n", text);
+}
+
 static void message(cli_session *session, const char *kind, const char *format, va_list arguments)
 {
-    char line[4096]; /* written at once: other ranks write too */
+    char line[4096]; /* written in one call: other ranks write too */
     size_t length = (size_t)snprintf(line, 256, "bochner %.32s: %.32s", session->command, kind);
     if (session->ranks.size > 1 && session->ranks.rank > 0)
         length += (size_t)snprintf(line + length, 32, "rank %d: ", session->ranks.rank);
-    vsnprintf(line + length, sizeof line - length - 1, format, arguments);
-    strcat(line, "\n");
+    vsnprintf(line + length, sizeof line - length, format, arguments);
     cli_progress_clear(&session->progress);
-    fputs(line, stderr);
+    put_lines(line, 4, NULL);
     fflush(stderr);
+}
+
+/* "Data        60,000 rows": later lines start below the text, not below the label. */
+static int label_width(const char *line)
+{
+    enum { LABEL = 12 };
+    const size_t word = strcspn(line, " ");
+    return strlen(line) > LABEL && word < LABEL && word + strspn(line + word, " ") == LABEL ? LABEL : 0;
 }
 
 void cli_say(cli_session *session, const char *format, ...)
 {
     if (session->common.quiet || session->ranks.rank > 0) return;
-    cli_progress_clear(&session->progress);
+    char line[4096];
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    cli_progress_clear(&session->progress);
+    put_lines(line, label_width(line), NULL);
+}
+
+void cli_say_next(const cli_session *session, const char *format, ...)
+{
+    static const char start[] = "Next: ";
+    if (session->common.quiet || session->common.json || session->ranks.rank > 0) return;
+    char line[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    memcpy(line, start, sizeof start);
+    vsnprintf(line + strlen(start), sizeof line - strlen(start), format, arguments);
+    va_end(arguments);
+    cli_progress progress = session->progress;
+    cli_progress_clear(&progress);
+    fflush(stdout); /* the last line also where both go to one file */
+    put_lines(line, (int)strlen(start), " \\");
 }
 
 void cli_warn(cli_session *session, const char *format, ...)
