@@ -59,8 +59,10 @@ test-long: ## all tests, also those that take long
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
 
-docs: all ## refresh the lists of options in docs/reference/commands.md
+docs: all ## the C API as HTML, made by Doxygen (build/docs/html); refreshes the options in docs/reference/commands.md
+	@scripts/setup docs
 	@$(BUILD)/bochner help --markdown <docs/reference/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/reference/commands.md
+	@scripts/docs $(BUILD)/docs
 
 test-tiny: ## the tests of blocks and buffers in a build where all of them are tiny, with every assertion (build-tiny)
 	@scripts/setup test
