@@ -1,50 +1,62 @@
-/* Bochner: the rules of the whole API, and what every other header builds on: version, status, context.
+/** @file
+ * The rules of the whole API, and what every other header builds on: version, status, context.
  *
  *     bo_context *context;
  *     if (bo_context_create(NULL, &context) != BO_OK) return 1;
  *     if (bo_features_create(context, &desc, &phi) != BO_OK)
  *         fprintf(stderr, "%s\n", bo_context_error(context));
  *
- * Tiers. Each header has up to three parts. Simple is what a first program needs; Advanced gives more control. Both are
- * stable: within one major version (before 1.0: one minor version) a program keeps compiling and keeps running with a later
- * library. Experimental may change in every minor version and is declared only where BO_EXPERIMENTAL is defined before the
- * header is included. docs/reference/api.md has the policy and a table of all functions with their tier.
+ * **Tiers.** Each header has up to three parts. Simple is what a first program needs; Advanced gives more control. Both
+ * are stable: within one major version (before 1.0: one minor version) a program keeps compiling and keeps running with
+ * a later library. Experimental may change in every minor version and is declared only if BO_EXPERIMENTAL is defined
+ * before the header is included. docs/reference/api.md has the policy and a table of all functions with their tier.
  *
- * Names. A function is bo_<object>_<verb or property>. The verbs are:
- *     create, destroy           an object in memory, made from a descriptor (from data: fit, train)
- *     open, close               something that is read piece by piece
- *     load, save                a whole object from and to a file or folder; load_memory, save_memory: from and to bytes
- *     describe                  the descriptor that an object was made from, with the defaults filled in
- *     estimate                  what something will cost in memory, operations or time, before it is spent
- *     report                    facts about an object
- *     measure                   how far a result is from the truth
- *     name, parse               an enumerator as text, and back
- * Names that end in _bytes are sizes in bytes. A plural noun counts (bo_model_weights); the singular with an index gets one
- * item (bo_model_weight), NULL past the end.
+ * **Names.** A function is bo_{object}_{verb or property}. The verbs are:
  *
- * Errors. A function that can fail returns a bo_status; BO_OK is zero. The context keeps a sentence with the details: which
- * file, line, column or field; what was expected and what was found. Pointers that a failed function was to set are NULL, and
- * nothing is leaked. The library never exits, aborts or prints.
+ *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
+ *     open, close       something that is read piece by piece
+ *     load, save        a whole object from and to a file or folder; load_memory, save_memory: from and to bytes
+ *     describe          the descriptor that an object was made from, with the defaults filled in
+ *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
+ *     report            facts about an object
+ *     measure           the difference between a result and the exact one
+ *     name, parse       an enumerator as text, and back
  *
- * NULL. destroy, close and bo_free accept NULL and do nothing. Every other pointer must point to something, except where its
- * declaration says "or NULL" or names what NULL means.
+ * Names that end in `_bytes` are sizes in bytes. A plural noun counts (`bo_model_weights`); the singular with an index
+ * gets one item (`bo_model_weight`), or NULL if the index is past the end.
  *
- * Descriptors. Zero means the default in every field whose comment does not say otherwise, so that `{.field = value}` or `{0}`
- * initializes one. The last member of most structs is `reserved`: it must be zero, and later versions take new fields from
- * it. A function that returns a status refuses others with BO_INVALID. Structs that the library allocates may grow at
- * their end. Enumerations may get new values.
+ * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the
+ * details: which file, line, column or field; what was expected and what was found. If a function fails, the pointers
+ * that it would have set are NULL, and nothing is leaked. The library never exits, aborts or prints. Every function
+ * that returns a status can return these, which its comment does not repeat:
  *
- * Ownership. The caller owns what create, open, load and fit return and what save_memory hands over (released with bo_free).
- * A const pointer that a function returns belongs to the object and lives as long as it does. Arguments are copied or only
- * used during the call, except where the declaration says that they must outlive the object.
+ *     BO_INVALID    an argument or a field of a descriptor is out of range, or a reserved word is not zero
+ *     BO_MEMORY     an allocation failed
+ *     BO_CANCELED   the progress callback of the context returned false
  *
- * Threads. A context serves one thread at a time: it owns a pool of threads, an error message, a log function and the kernels
- * chosen for this CPU. Functions that take a const object may run in several threads at once, each with a context of its own;
- * a function that takes an object without const needs it exclusively. Apart from contexts and objects the library keeps no
- * state, except, in each thread, the context whose task that thread is running; OpenBLAS keeps state of its own.
+ * **NULL.** destroy, close and bo_free() accept NULL and do nothing. Every other pointer must be valid, except where
+ * its documentation contains "or NULL" or states what NULL means.
  *
- * Determinism. Results do not depend on the number of threads: the same seed gives the same bits on one kind of CPU.
- * Eigenvalues, singular values and QR are computed by OpenBLAS, which has threads of its own (OPENBLAS_NUM_THREADS). */
+ * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
+ * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
+ * turn reserved words into fields. A function that returns a status refuses other values with BO_INVALID. Structs that
+ * the library allocates may grow at their end. Enumerations may get new values.
+ *
+ * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that save_memory
+ * returns (to be released with bo_free()). A const pointer that a function returns belongs to the object and is valid
+ * as long as the object. Arguments are copied or only used during the call, except where the documentation states that
+ * they must outlive the object.
+ *
+ * **Threads.** A context may be used by one thread at a time. It owns a pool of threads, an error message, a log
+ * function and the compute kernels chosen for this CPU. Functions that take a const object may run in several threads
+ * at once, each with its own context. A function that takes an object without const needs exclusive access to it. Apart
+ * from contexts and objects, the library has one piece of state: each thread of a pool stores the context whose task it
+ * is running. OpenBLAS has its own state.
+ *
+ * **Determinism.** Results do not depend on the number of threads: the same seed gives the same bits on the same kind
+ * of CPU. Eigenvalues, singular values and QR are computed by OpenBLAS, which has its own threads
+ * (OPENBLAS_NUM_THREADS).
+ */
 #ifndef BOCHNER_BASE_H
 #define BOCHNER_BASE_H
 
@@ -56,6 +68,7 @@
 extern "C" {
 #endif
 
+/* BO_API marks exported functions; BO_PRINTF lets compilers check format strings. */
 #if defined(__GNUC__)
 #define BO_API           __attribute__((visibility("default")))
 #define BO_PRINTF(at, n) __attribute__((format(printf, at, n)))
@@ -64,134 +77,261 @@ extern "C" {
 #define BO_PRINTF(at, n)
 #endif
 
-#define BO_VERSION_MAJOR  0
-#define BO_VERSION_MINOR  1
-#define BO_VERSION_PATCH  0
-#define BO_VERSION_STRING "0.1.0"
+#define BO_VERSION_MAJOR  0       /**< major version of this header */
+#define BO_VERSION_MINOR  1       /**< minor version of this header */
+#define BO_VERSION_PATCH  0       /**< patch level of this header */
+#define BO_VERSION_STRING "0.1.0" /**< version of this header as text */
 
 /* ==== Simple ====================================================================================================== */
 
-/* The version of the library that is linked, which may differ from BO_VERSION_STRING of the header. */
+/** Returns the version of the linked library.
+ *
+ * It may differ from BO_VERSION_STRING, the version of the header.
+ *
+ * @return the version as "major.minor.patch"; static memory
+ */
 BO_API const char *bo_version(void);
 
-/* ---- status -------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------------------------------ */
 
-/* One list gives the enum and the strings. Numbers never change. */
+/* The enum and the strings of bo_status_string() are made from this list. Numbers never change. */
 #define BO_STATUS_LIST(X)                                                                                              \
-    X(OK, 0, "ok")                                                                                                     \
-    X(INVALID, 1, "invalid argument")        /* the caller asked for something that makes no sense */                  \
-    X(MEMORY, 2, "out of memory")            /* an allocation failed */                                                \
-    X(IO, 3, "input or output failed")       /* the operating system said no: missing file, full disk */               \
-    X(FORMAT, 4, "malformed input")          /* a file does not say what it should */                                  \
-    X(VERSION, 5, "made by a newer version") /* a file of ours, but newer than this library */                         \
-    X(UNSUPPORTED, 6, "not supported")       /* a valid request this build or combination cannot serve */              \
-    X(NUMERIC, 7, "numerical failure")       /* not positive definite, did not converge, NaN appeared */               \
-    X(CANCELED, 8, "canceled")               /* the progress callback asked to stop */
+    X(OK, 0, "ok")                           /**< success */                                                           \
+    X(INVALID, 1, "invalid argument")        /**< an argument is out of range or contradicts another one */            \
+    X(MEMORY, 2, "out of memory")            /**< an allocation failed */                                              \
+    X(IO, 3, "input or output failed")       /**< the operating system reported an error: missing file, full disk */   \
+    X(FORMAT, 4, "malformed input")          /**< the contents of a file or of a memory block are malformed */         \
+    X(VERSION, 5, "made by a newer version") /**< a file in a Bochner format that is newer than this library */        \
+    X(UNSUPPORTED, 6, "not supported")       /**< a valid request that this build or this combination does not do */   \
+    X(NUMERIC, 7, "numerical failure")       /**< not positive definite, no convergence, NaN or infinity */            \
+    X(CANCELED, 8, "canceled")               /**< the progress callback returned false */
 
+/** The outcome of a call. */
 typedef enum bo_status {
 #define BO_STATUS_ENUM(name, number, text) BO_##name = number,
     BO_STATUS_LIST(BO_STATUS_ENUM)
 #undef BO_STATUS_ENUM
 } bo_status;
 
-/* A short English phrase for a status; never NULL. */
+/** Returns a short English phrase for a status.
+ *
+ * @param status   any value
+ * @return the phrase; static memory, never NULL
+ */
 BO_API const char *bo_status_string(bo_status status);
 
-/* ---- context ------------------------------------------------------------------------------------------- */
+/* ---- context ----------------------------------------------------------------------------------------------------- */
 
+/** The environment of calls: threads, error message, log, progress, allocator. Used by one thread at a time. */
 typedef struct bo_context bo_context;
 
-typedef enum bo_log_level { BO_LOG_WARNING = 1, BO_LOG_INFO = 2, BO_LOG_DEBUG = 3 } bo_log_level;
+/** The importance of a log message. */
+typedef enum bo_log_level {
+    BO_LOG_WARNING = 1, /**< the result may not be what the caller expects */
+    BO_LOG_INFO = 2,    /**< a decision that the library made */
+    BO_LOG_DEBUG = 3    /**< details for debugging */
+} bo_log_level;
 
-/* Receives one message without a newline. */
+/** Receives a log message.
+ *
+ * @param user      `user` of the bo_context_desc
+ * @param level     the importance
+ * @param message   one message without a newline; valid during the call
+ */
 typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
 
-/* Called from time to time during long work, from the thread that called the library. `total` is 0 where it is unknown.
- * Returning false cancels: the work stops soon, frees what it holds and returns BO_CANCELED. */
+/** Reports progress, and can cancel.
+ *
+ * Called repeatedly during long operations, from the thread that called the library.
+ *
+ * @param user    `user` of the bo_context_desc
+ * @param what    the current phase, such as "testing"; valid during the call
+ * @param done    the amount of work done
+ * @param total   the amount of work in total; 0 if unknown
+ * @return false to cancel: the operation stops soon, frees its memory and returns BO_CANCELED
+ */
 typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
 
-/* Memory for objects and for work: everything that grows with the data. `allocate` returns storage aligned to 64 bytes, or
- * NULL. Both functions may be called from several threads at once. Some parts allocate by themselves: cJSON while a header or a
- * schema is read or written, PCRE2 and utf8proc in tokenizers, OpenBLAS for its work space. */
+/** An allocator for objects and work space: for all memory that grows with the data.
+ *
+ * Both functions may be called from several threads at once. Some libraries allocate outside of it: cJSON while a
+ * header or a schema is read or written, PCRE2 and utf8proc in tokenizers, OpenBLAS for its work space.
+ */
 typedef struct bo_allocator {
-    void *(*allocate)(void *user, size_t bytes);
-    void (*release)(void *user, void *pointer);
-    void *user;
+    void *(*allocate)(void *user, size_t bytes); /**< returns memory aligned to 64 bytes, or NULL */
+    void (*release)(void *user, void *pointer);  /**< releases memory that `allocate` returned */
+    void *user;                                  /**< passed to both functions */
 } bo_allocator;
 
+/** The settings of a context. */
 typedef struct bo_context_desc {
-    int threads;             /* 0: as many as this process may run on; fewer if the system starts no more of them */
-    const char *isa;         /* "avx512", "avx2", "neon", "ref"; NULL: $BOCHNER_ISA, else the best this CPU has */
-    bo_log_fn log;           /* NULL: silent */
-    bo_progress_fn progress; /* NULL: none */
-    void *user;              /* passed to log and progress */
-    bo_allocator allocator;  /* allocate == NULL: the C library's */
-    const char *trace;       /* a file for spans of time, see below; NULL: $BOCHNER_TRACE, else none */
-    uint64_t reserved[4];    /* zero: room for later versions */
+    /** Number of threads (default: the number of CPUs available to this process). Fewer are used if the system cannot
+     * start as many. */
+    int threads;
+    const char *isa;         /**< "avx512", "avx2", "neon" or "ref"; NULL: $BOCHNER_ISA, or else the best of this CPU */
+    bo_log_fn log;           /**< receives log messages; NULL: no log */
+    bo_progress_fn progress; /**< receives progress; NULL: none */
+    void *user;              /**< passed to `log` and `progress` */
+    bo_allocator allocator;  /**< the allocator (default: that of the C library, if `allocate` is NULL) */
+    const char *trace;    /**< path of a trace file (see bo_context_trace()); NULL: $BOCHNER_TRACE, or else no trace */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_context_desc;
 
-/* desc or NULL: all defaults. Causes of failure: BO_MEMORY; BO_UNSUPPORTED, an isa that this CPU lacks; BO_IO, a trace that
- * cannot be written (errno says why); BO_INVALID, reserved words that are not zero. */
+/** Creates a context.
+ *
+ * There is no error message if this function fails, because there is no context to hold it.
+ *
+ * @param desc       the settings, or NULL for the defaults
+ * @param[out] out   the new context; release it with bo_context_destroy()
+ * @return BO_OK; BO_UNSUPPORTED if this CPU lacks `isa`; BO_IO if the trace file cannot be written (errno has the
+ *     cause)
+ */
 BO_API bo_status bo_context_create(const bo_context_desc *desc, bo_context **out);
+
+/** Destroys a context, its threads and its error message, and completes its trace.
+ *
+ * @param context   the context, or NULL
+ */
 BO_API void bo_context_destroy(bo_context *context);
 
-/* Releases memory that the library handed over to the caller, where its declaration says so. */
+/** Releases memory that a function of the library returned to the caller.
+ *
+ * Use it where the documentation of the function names bo_free(). Thread-safe.
+ *
+ * @param memory   the memory, or NULL
+ */
 BO_API void bo_free(void *memory);
 
-/* What went wrong in the last call that failed; "" before the first failure. Valid until the next call with this context. */
+/** Returns the error message of the last call that failed.
+ *
+ * @param context   the context
+ * @return the message; "" before the first failure. Valid until the next call with this context
+ */
 BO_API const char *bo_context_error(const bo_context *context);
 
 /* ==== Advanced ==================================================================================================== */
 
+/** Returns the number of threads that a context uses.
+ *
+ * @param context   the context
+ * @return the number of threads, including the calling one
+ */
 BO_API int bo_context_threads(const bo_context *context);
-BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2", "neon" or "ref" */
-/* Bytes of memory that this computer has; 0: the system does not say. */
+
+/** Returns the instruction set of the compute kernels that a context uses.
+ *
+ * @param context   the context
+ * @return "avx512", "avx2", "neon" or "ref"; static memory
+ */
+BO_API const char *bo_context_isa(const bo_context *context);
+
+/** Returns the size of the physical memory of this computer. Thread-safe.
+ *
+ * @return the number of bytes, or 0 if the system does not report it
+ */
 BO_API size_t bo_physical_memory(void);
 
-/* ---- tracing -------------------------------------------------------------------------------------------- */
+/* ---- tracing ----------------------------------------------------------------------------------------------------- */
 
-/* A trace is a file of the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open: operations of graphs, tasks
- * of the pool's threads, phases of longer work, each with thread, start and duration. It is valid JSON at any time; all of it
- * is there once the context is destroyed. The path is taken by one context at a time: a context that finds another one writing
- * file.json, in this process or another, writes file.2.json, and so on; an older file is overwritten. After 512 MiB a trace ends.
- * docs/guides/profiling.md has an example. */
-BO_API const char *bo_context_trace(const bo_context *context); /* the file that is written; NULL: none */
-/* A span of the caller's own on the trace, around the calls between the two. Spans nest. Without a trace: nothing. */
+/** Returns the path of the trace file that a context writes.
+ *
+ * A trace is a file in the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open. It contains the
+ * operations of graphs, the tasks of the threads of the pool and the phases of long calls, each with thread, start and
+ * duration. The file is valid JSON at any time; it is complete when the context is destroyed. A path is used by one
+ * context at a time: if another context, in this process or another, is writing file.json, the trace is written to
+ * file.2.json, and so on. An older file is overwritten. A trace ends after 512 MiB. docs/guides/profiling.md has an
+ * example.
+ *
+ * @param context   the context
+ * @return the path, owned by the context; NULL if there is no trace
+ */
+BO_API const char *bo_context_trace(const bo_context *context);
+
+/** Starts a named span on the trace, around the calls up to the matching bo_span_end().
+ *
+ * Spans nest. Without a trace the function does nothing.
+ *
+ * @param context   the context
+ * @param name      the name; copied
+ */
 BO_API void bo_span_begin(bo_context *context, const char *name);
+
+/** Ends the span that the last bo_span_begin() started.
+ *
+ * @param context   the context
+ */
 BO_API void bo_span_end(bo_context *context);
 
-/* ---- functions that the library calls back: custom operations and layers (graph.h) ----------------- */
+/* ---- callbacks: for custom operations and layers (graph.h) ------------------------------------------------------- */
 
-/* Sets the message of bo_context_error and returns `status`, so that `return bo_context_fail(…)` reads as one thing. */
+/** Sets the error message of a context and returns the status: `return bo_context_fail(…);`.
+ *
+ * @param context   the context
+ * @param status    the status to return
+ * @param format    a format as for printf(), followed by its arguments
+ * @return `status`
+ */
 BO_API bo_status bo_context_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
 
-/* Calls range(user, begin, end) for the ranges of `grain` (0: 1) numbers that [0, count) consists of, the last of them perhaps
- * shorter, in any order on the context's threads, and returns when all are done. The ranges do not depend on the number of
- * threads. `range` must not use the context. A call from within a range runs on the thread that makes it. */
+/** Processes one range of a parallel loop.
+ *
+ * @param user    as passed to bo_context_parallel()
+ * @param begin   the first index of the range
+ * @param end     the index after the last one
+ */
 typedef void (*bo_range_fn)(void *user, size_t begin, size_t end);
+
+/** Runs a parallel loop over [0, count) on the threads of a context.
+ *
+ * Calls `range` for consecutive ranges of `grain` indices (the last one may be shorter), in any order, and returns when
+ * all calls have returned. The ranges do not depend on the number of threads. `range` must not use the context. A call
+ * from within a range runs on the calling thread.
+ *
+ * @param context   the context
+ * @param count     the number of indices
+ * @param grain     the length of a range; 0 means 1
+ * @param range     the function to call, from several threads at once
+ * @param user      passed to `range`
+ */
 BO_API void bo_context_parallel(bo_context *context, size_t count, size_t grain, bo_range_fn range, void *user);
 
-/* ---- parallel jobs --------------------------------------------------------------------------------------- */
+/* ---- parallel jobs ----------------------------------------------------------------------------------------------- */
 
-/* Sums over the ranks of a parallel job, supplied by the caller (the program uses MPI; the library does not need it). In place:
- * every rank gets the total, summed in the order of the ranks, so that it has the same bits on every rank and in every run. */
+/** Sums over the ranks of a parallel job, supplied by the caller.
+ *
+ * The `bochner` program uses MPI; the library does not need it. Sums are in place: every rank receives the total,
+ * summed in the order of the ranks, so that it has the same bits on every rank and in every run.
+ */
 typedef struct bo_collective {
-    int rank, size;
-    bo_status (*sum)(void *user, double *values, size_t count);
-    bo_status (*sum_f32)(void *user, float *values, size_t count); /* training; may be NULL elsewhere */
-    void *user;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    int rank;                                                      /**< the rank of this process, from 0 */
+    int size;                                                      /**< the number of ranks */
+    bo_status (*sum)(void *user, double *values, size_t count);    /**< replaces each of `count` values by its sum */
+    bo_status (*sum_f32)(void *user, float *values, size_t count); /**< likewise; for training, otherwise may be NULL */
+    void *user;                                                    /**< passed to both functions */
+    uint64_t reserved[4];                                          /**< must be zero */
 } bo_collective;
 
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
 
-/* A well mixed 64-bit number of (seed, index), by splitmix64: the same on every machine and in every version. */
+/** Hashes an index, with splitmix64. Thread-safe.
+ *
+ * @param seed    a seed
+ * @param index   an index
+ * @return a well mixed 64-bit number; the same on every computer and in every version
+ */
 BO_API uint64_t bo_hash(uint64_t seed, uint64_t index);
 
-/* The length in bytes of the UTF-8 character at the start of `text`, 1 to 4; 0: the bytes are not UTF-8. Reading stops at the
- * first byte that does not belong to the character, so that `length` may be 4 in a text that ends with a NUL. */
+/** Returns the length of the UTF-8 character at the start of a text. Thread-safe.
+ *
+ * Reading stops at the first byte that does not belong to the character. `length` may therefore be 4 for a text that
+ * ends with a NUL.
+ *
+ * @param text     the text
+ * @param length   the number of bytes that may be read
+ * @return the number of bytes, 1 to 4; 0 if the bytes are not UTF-8
+ */
 BO_API size_t bo_utf8_length(const char *text, size_t length);
 
 #endif

@@ -1,12 +1,19 @@
-/* Bochner: tables in, arrays out. Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers,
- * each also gzip-compressed, from files or from memory, whole or in blocks. A schema says which column means what and
- * travels with the model. Arrays of any rank come from .npy. Splits and tables hold rows out for a test.
+/** @file
+ * Tables and arrays from files or memory.
+ *
+ * Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers, each also gzip-compressed, whole or
+ * in blocks. A schema describes the meaning of each column; it is saved with the model. Arrays of any rank are read
+ * from .npy. Splits and tables hold out rows for validation and test. Error messages name file, line and column.
  *
  *     bo_data_desc desc = {.path = "train.csv", .target = "price"};
  *     bo_data *data;
  *     bo_data_load(context, &desc, NULL, &data);            // data->x, data->y, data->rows, data->dim
+ *     bo_data_destroy(data);
  *
- * Messages name file, line and column. */
+ * **Ownership.** The caller destroys or closes each object. A bo_data owns its schema. **Threads.** Schemas, data and
+ * arrays are immutable and may be shared by threads; streams, tables and readers have a position and need exclusive
+ * access.
+ */
 #ifndef BOCHNER_DATA_H
 #define BOCHNER_DATA_H
 
@@ -20,131 +27,273 @@ extern "C" {
 
 /* ---- data: a whole table in memory ------------------------------------------------------------------------------- */
 
+/** The format of a file. */
 typedef enum bo_format {
-    BO_FORMAT_AUTO = 0, /* by content, then by name */
-    BO_FORMAT_CSV = 1,
-    BO_FORMAT_NPY = 2,
-    BO_FORMAT_LIBSVM = 3, /* the label is column 0, named "label"; indices start at 1 */
-    BO_FORMAT_IDX = 4,
-    BO_FORMAT_SPACED = 5 /* numbers separated by blanks or tabs */
+    BO_FORMAT_AUTO = 0,   /**< detected from the contents, then from the name */
+    BO_FORMAT_CSV = 1,    /**< comma-separated values */
+    BO_FORMAT_NPY = 2,    /**< NumPy array */
+    BO_FORMAT_LIBSVM = 3, /**< sparse text; the label is column 0, named "label"; indices start at 1 */
+    BO_FORMAT_IDX = 4,    /**< binary format of MNIST */
+    BO_FORMAT_SPACED = 5  /**< numbers separated by blanks or tabs */
 } bo_format;
 
-typedef enum bo_task { BO_TASK_AUTO = 0, BO_TASK_REGRESSION = 1, BO_TASK_CLASSIFICATION = 2 } bo_task;
-typedef enum bo_impute { BO_IMPUTE_NONE = 0, BO_IMPUTE_MEAN = 1, BO_IMPUTE_MEDIAN = 2 } bo_impute;
+/** The kind of prediction. */
+typedef enum bo_task {
+    BO_TASK_AUTO = 0,          /**< decided by the target */
+    BO_TASK_REGRESSION = 1,    /**< numbers */
+    BO_TASK_CLASSIFICATION = 2 /**< classes */
+} bo_task;
 
-/* Which column of a table means what. Immutable. */
+/** The replacement of missing values. */
+typedef enum bo_impute {
+    BO_IMPUTE_NONE = 0,  /**< missing values are refused */
+    BO_IMPUTE_MEAN = 1,  /**< the mean of the column */
+    BO_IMPUTE_MEDIAN = 2 /**< the median of the column */
+} bo_impute;
+
+/** The meaning of the columns of a table: inputs, categories, targets, classes. Immutable. */
 typedef struct bo_schema bo_schema;
 
-/* A table, and how it is read. The table is the file `path`, or the contents of such a file in memory. */
+/** A table and how to read it. The table is the file `path`, or the contents of such a file in memory (`bytes`). */
 typedef struct bo_data_desc {
-    const char *path;  /* the file; "-" is standard input. With `bytes`: its name in messages (default: "memory") */
-    const void *bytes; /* NULL: the file is read. Borrowed while the table is being read: by a stream until it is
-                              * closed */
-    size_t size;       /* of `bytes` */
-    bo_format format;
-    const char *labels; /* a second file with the targets, one row per row of the table; NULL: a column of the table */
-    const void *label_bytes; /* the same in memory; `labels` is then its name in messages */
-    size_t label_size;
-    const char *target;      /* name or 0-based index (negative: from the end); comma-separated for several regression
-                              * targets. NULL: the last column (libsvm: the label). Ignored with labels */
-    bool no_target;          /* features only: every column is an input */
-    bo_task task;            /* AUTO: classification when the target is text, or has at most 20 distinct values which
-                              * are all integers, or comes from an IDX file */
-    const char *categorical; /* NULL: text columns are refused by name; "auto": text columns one-hot;
-                              * else comma-separated names or indices to one-hot */
-    bo_impute impute;        /* NONE: missing values are refused by row and column */
-    size_t sample_rows;      /* bo_schema_fit only: medians come from a seeded sample of this many rows (default: all).
-                              * Categories, classes and means always come from the whole table */
-    uint64_t seed;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    const char *path;   /**< the file; "-": standard input. With `bytes`: its name in messages (default: "memory") */
+    const void *bytes;  /**< contents of a file in memory; must stay valid while the table is read; or NULL */
+    size_t size;        /**< number of `bytes` */
+    bo_format format;   /**< the format (default: detected) */
+    const char *labels; /**< a second file with the targets, one row per row of the table; NULL: not used */
+    const void *label_bytes; /**< contents of such a file in memory; `labels` is then its name in messages; or NULL */
+    size_t label_size;       /**< number of `label_bytes` */
+    /** The target column: a name or a 0-based index (negative: from the end); comma-separated for several regression
+     * targets (default: the last column; libsvm: the label). Ignored with `labels`. */
+    const char *target;
+    bool no_target; /**< there is no target: every column is an input */
+    /** The task (default: classification if the target is text, or has at most 20 distinct values that are all
+     * integers, or comes from an IDX file; otherwise regression). */
+    bo_task task;
+    /** Columns to encode one-hot: "auto" for all text columns, or comma-separated names or indices. NULL: none; text
+     * columns are refused. */
+    const char *categorical;
+    bo_impute impute; /**< replacement of missing values (default: they are refused, with row and column) */
+    /** bo_schema_fit() only: medians are computed from a random sample of this many rows (default: all rows).
+     * Categories, classes and means are always computed from the whole table. */
+    size_t sample_rows;
+    uint64_t seed;        /**< seed of that sample */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_data_desc;
 
-/* Made by the library and read-only to callers; later versions may add members at its end. */
+/** A table in memory.
+ *
+ * Allocated by the library and read-only for callers. Later versions may add members at the end.
+ */
 typedef struct bo_data {
-    size_t rows, dim, targets;
-    float *x;          /* rows x dim */
-    double *y;         /* rows x targets; for classes the class index; NULL without target */
-    size_t classes;    /* 0: regression */
-    bo_schema *schema; /* owned by the data */
+    size_t rows;       /**< number of rows */
+    size_t dim;        /**< number of input columns, after one-hot encoding */
+    size_t targets;    /**< number of target columns; 1 for classes */
+    float *x;          /**< inputs, rows x dim */
+    double *y;         /**< targets, rows x targets; for classes the class index; NULL without a target */
+    size_t classes;    /**< number of classes; 0: regression */
+    bo_schema *schema; /**< the schema; owned by the data */
 } bo_data;
 
-/* `schema` NULL: it is fitted on this table. Otherwise the table must have the columns that the schema names (matched by
- * name when both have names, by position otherwise); the target may be absent, and then y is NULL. */
+/** Reads a whole table.
+ *
+ * With a schema, the table must have the columns of the schema. They are matched by name if both have names, otherwise
+ * by position. The target may be absent; then `y` is NULL.
+ *
+ * @param context    the context
+ * @param desc       the table
+ * @param schema     the schema to apply, or NULL: it is fitted on this table
+ * @param[out] out   the data; release it with bo_data_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if it is malformed, a value is missing or not a number, or
+ *     the table does not match the schema; BO_UNSUPPORTED if the file needs two passes and is standard input
+ */
 BO_API bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out);
+
+/** Destroys data and its schema.
+ *
+ * @param data   the object, or NULL
+ */
 BO_API void bo_data_destroy(bo_data *data);
 
-/* ---- schema: which column means what ----------------------------------------------------------------------------- */
+/* ---- schema: the meaning of columns ------------------------------------------------------------------------------ */
 
-/* Of a schema that was fitted or loaded; that of a bo_data is the data's. */
+/** Destroys a schema that was fitted or loaded. The schema of a bo_data is destroyed with the data.
+ *
+ * @param schema   the object, or NULL
+ */
 BO_API void bo_schema_destroy(bo_schema *schema);
-/* Columns of x after one-hot encoding: the dim of data and machines. */
+
+/** Returns the number of columns of x, after one-hot encoding: `dim` of data and machines.
+ *
+ * @param schema   the schema
+ * @return the number of columns
+ */
 BO_API size_t bo_schema_inputs(const bo_schema *schema);
-/* The name of a column of x: "rooms", "town=Rye". NULL past the last. */
+
+/** Returns the name of a column of x, such as "rooms" or "town=Rye".
+ *
+ * @param schema   the schema
+ * @param index    the column
+ * @return the name, owned by the schema; NULL if there is no such column
+ */
 BO_API const char *bo_schema_input(const bo_schema *schema, size_t index);
-/* Columns of y: 0, 1 (also for classes), or more. */
+
+/** Returns the number of columns of y: 0 without a target, 1 for classes.
+ *
+ * @param schema   the schema
+ * @return the number of columns
+ */
 BO_API size_t bo_schema_targets(const bo_schema *schema);
-/* The name of a column of y. NULL past the last. */
+
+/** Returns the name of a column of y.
+ *
+ * @param schema   the schema
+ * @param index    the column
+ * @return the name, owned by the schema; NULL if there is no such column
+ */
 BO_API const char *bo_schema_target(const bo_schema *schema, size_t index);
-/* 0: regression. */
+
+/** Returns the number of classes.
+ *
+ * @param schema   the schema
+ * @return the number of classes; 0 for regression
+ */
 BO_API size_t bo_schema_classes(const bo_schema *schema);
-/* The label of a class as it stood in the table. NULL past the last. */
+
+/** Returns the label of a class as it is written in the table.
+ *
+ * @param schema   the schema
+ * @param index    the class
+ * @return the label, owned by the schema; NULL if there is no such class
+ */
 BO_API const char *bo_schema_class(const bo_schema *schema, size_t index);
-/* Rows that bo_schema_fit saw. */
+
+/** Returns the number of rows that the schema was fitted on.
+ *
+ * @param schema   the schema
+ * @return the number of rows
+ */
 BO_API size_t bo_schema_rows(const bo_schema *schema);
-/* True when all inputs share one unit (IDX pixels, libsvm): scale them together rather than column by column. */
+
+/** Reports whether all inputs have the same unit, as IDX pixels and libsvm columns do.
+ *
+ * Such inputs should be scaled by a common factor rather than column by column.
+ *
+ * @param schema   the schema
+ * @return true if they have
+ */
 BO_API bool bo_schema_has_common_unit(const bo_schema *schema);
 
 /* ---- tables: one or several files as one, with rows held out ----------------------------------------------------- */
 
-/* Shares of the rows that are held out; the others are for training. */
+/** The fractions of the rows that are held out. The other rows are for training. */
 typedef struct bo_split_desc {
-    double valid, test;
-    uint64_t seed;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double valid;         /**< fraction for validation (default: 0) */
+    double test;          /**< fraction for test (default: 0) */
+    uint64_t seed;        /**< seed of the choice of rows */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_split_desc;
 
+/** One or several files that are read as one table, with a split. */
 typedef struct bo_table_desc {
-    bo_data_desc data;        /* how a table is read */
-    const char *const *paths; /* files that are read one after the other; NULL: the table that `data` names */
-    size_t files;             /* number of paths */
-    bo_split_desc split;      /* bo_split_row of a row's number over all files */
-    uint64_t reserved[4];     /* zero: room for later versions */
+    bo_data_desc data;        /**< how a file is read */
+    const char *const *paths; /**< files that are read one after the other; NULL: the table of `data` */
+    size_t files;             /**< number of paths */
+    bo_split_desc split;      /**< the split, by row number over all files (bo_split_row()) */
+    uint64_t reserved[4];     /**< must be zero */
 } bo_table_desc;
 
-/* The rows of each part; NULL for a part that has no share. The schema of the first file applies to all of them. A share that
- * is too small for one row, or that leaves none for training, is BO_INVALID. `valid` and `test` may be NULL where the split
- * has no such share. The caller destroys each part with bo_data_destroy. */
+/** Reads a table and splits its rows.
+ *
+ * The schema of the first file applies to all files. A part whose fraction is 0 becomes NULL. The caller destroys each
+ * part with bo_data_destroy().
+ *
+ * @param context      the context
+ * @param desc         the table
+ * @param[out] train   rows for training
+ * @param[out] valid   rows for validation; or NULL if the split has none
+ * @param[out] test    rows for test; or NULL if the split has none
+ * @return BO_OK; BO_INVALID if a fraction is too small for one row or leaves none for training; errors of
+ *     bo_data_load()
+ */
 BO_API bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data **train, bo_data **valid,
                                bo_data **test);
 
 /* ---- arrays: a whole .npy of any rank ---------------------------------------------------------------------------- */
 
-/* An array that was loaded, or one of the caller's own. */
+/** An array, loaded by the library or filled in by the caller. */
 typedef struct bo_array {
-    size_t rank;          /* 0: a single number */
-    const size_t *shape;  /* `rank` numbers */
-    size_t count;         /* product of the shape; not read from arrays of the caller's own */
-    float *values;        /* in C order: the last dimension varies fastest */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    size_t rank;         /**< number of dimensions; 0: a single number */
+    const size_t *shape; /**< `rank` numbers */
+    size_t count;        /**< number of values, the product of the shape; ignored in arrays that the caller filled in */
+    float *values;       /**< the values in C order: the last dimension varies fastest */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_array;
 
-/* Numbers of any type .npy has for them, either byte order, C or Fortran order, perhaps gzipped; "-" is standard input.
- * NaN stays NaN, and what is beyond float32 becomes infinite. */
+/** Reads a .npy file.
+ *
+ * Accepts every numeric type of .npy, both byte orders, C and Fortran order, and gzip compression. NaN stays NaN;
+ * numbers beyond the range of float32 become infinite.
+ *
+ * @param context    the context
+ * @param path       the file; "-": standard input
+ * @param[out] out   the array; release it with bo_array_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if its type is not
+ *     numeric
+ */
 BO_API bo_status bo_array_load(bo_context *context, const char *path, bo_array **out);
-/* Writes a .npy file as bo_file_save does. */
+
+/** Writes a .npy file, atomically as bo_file_save() does.
+ *
+ * @param context   the context
+ * @param array     the array
+ * @param path      the file
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path);
-/* Of a loaded array. */
+
+/** Destroys an array that the library loaded.
+ *
+ * @param array   the object, or NULL
+ */
 BO_API void bo_array_destroy(bo_array *array);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Any text or bytes. All functions that save write beside the file, flush, and rename: a reader sees the old file or the new
- * one, never half. */
+/** Writes bytes to a file, atomically.
+ *
+ * All functions that save write to a temporary file in the same folder, flush it and rename it: a reader sees the old
+ * file or the new one, never a part.
+ *
+ * @param context   the context
+ * @param path      the file
+ * @param bytes     the contents
+ * @param size      the number of bytes
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size);
-/* A table of numbers as .npy. */
+
+/** Writes a matrix of float as .npy.
+ *
+ * @param context   the context
+ * @param path      the file
+ * @param rows      the number of rows
+ * @param columns   the number of columns
+ * @param values    rows x columns numbers
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns,
                                  const float *values);
-/* The same for double. */
+
+/** Writes a matrix of double as .npy.
+ *
+ * @param context   the context
+ * @param path      the file
+ * @param rows      the number of rows
+ * @param columns   the number of columns
+ * @param values    rows x columns numbers
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns,
                                  const double *values);
 
@@ -152,135 +301,427 @@ BO_API bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t r
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Names of the enums: "csv", "regression", "median"; NULL outside the enum. parse returns false for an unknown name (or NULL),
- * and *out is then unchanged; case does not matter. */
+/** Returns the name of a format, such as "csv".
+ *
+ * @param format   the format
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_format_name(bo_format format);
+
+/** Returns the name of a task, such as "regression".
+ *
+ * @param task   the task
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_task_name(bo_task task);
+
+/** Returns the name of an imputation, such as "median".
+ *
+ * @param impute   the imputation
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_impute_name(bo_impute impute);
+
+/** Finds a format by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the format; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_format_parse(const char *name, bo_format *out);
+
+/** Finds a task by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the task; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_task_parse(const char *name, bo_task *out);
+
+/** Finds an imputation by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the imputation; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_impute_parse(const char *name, bo_impute *out);
 
 /* ---- arrays in memory -------------------------------------------------------------------------------------------- */
 
-/* As bo_array_load, of the contents of a file. The bytes are not needed afterwards. */
+/** Reads an array from the contents of a .npy file in memory, as bo_array_load() does.
+ *
+ * @param context    the context
+ * @param bytes      the contents; not needed after the call
+ * @param size       the number of bytes
+ * @param[out] out   the array; release it with bo_array_destroy()
+ * @return BO_OK; BO_FORMAT if the contents are malformed; BO_UNSUPPORTED if the type is not numeric
+ */
 BO_API bo_status bo_array_load_memory(bo_context *context, const void *bytes, size_t size, bo_array **out);
-/* The bytes that bo_array_save writes. *bytes is released with bo_free. */
+
+/** Writes an array to memory, in the format of bo_array_save().
+ *
+ * @param context      the context
+ * @param array        the array
+ * @param[out] bytes   the contents; release them with bo_free()
+ * @param[out] size    the number of bytes
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_array_save_memory(bo_context *context, const bo_array *array, void **bytes, size_t *size);
-/* The shape as text, "(8, 1024, 64)", as snprintf writes: at most `size` bytes with the NUL, nothing where `size` is 0.
- * Returns the length of the whole text. */
+
+/** Writes the shape of an array as text, such as "(8, 1024, 64)".
+ *
+ * @param array      the array
+ * @param[out] out   receives the text and a NUL, truncated to `size` bytes
+ * @param size       the size of `out`; if it is 0, nothing is written
+ * @return the length of the whole text without the NUL, as snprintf() returns it
+ */
 BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
-/* One pass over the table: kinds of columns, categories, classes, imputation values, row count. */
+/** Fits a schema in one pass over a table: kinds of columns, categories, classes, imputation values, number of rows.
+ *
+ * @param context    the context
+ * @param desc       the table
+ * @param[out] out   the schema; release it with bo_schema_destroy()
+ * @return as bo_data_load()
+ */
 BO_API bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out);
-/* JSON text, followed by a NUL that *size does not count. *bytes is released with bo_free. */
+
+/** Writes a schema to memory as JSON text.
+ *
+ * @param context      the context
+ * @param schema       the schema
+ * @param[out] bytes   the text, followed by a NUL; release it with bo_free()
+ * @param[out] size    the number of bytes without the NUL
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size);
-/* The bytes are not needed afterwards. */
+
+/** Reads a schema from JSON text.
+ *
+ * @param context    the context
+ * @param bytes      the text; not needed after the call
+ * @param size       the number of bytes
+ * @param[out] out   the schema; release it with bo_schema_destroy()
+ * @return BO_OK; BO_FORMAT if the text is malformed; BO_VERSION if a newer version wrote it
+ */
 BO_API bo_status bo_schema_load_memory(bo_context *context, const void *bytes, size_t size, bo_schema **out);
 
 /* ---- stream: a table block by block, in constant memory ---------------------------------------------------------- */
 
+/** A table that is read block by block. */
 typedef struct bo_stream bo_stream;
-/* As bo_data_load. */
+
+/** Opens a table for reading block by block.
+ *
+ * @param context    the context
+ * @param desc       the table; `bytes` must outlive the stream
+ * @param schema     the schema to apply, or NULL: it is fitted on this table
+ * @param[out] out   the stream; release it with bo_stream_close()
+ * @return as bo_data_load()
+ */
 BO_API bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                                 bo_stream **out);
+
+/** Closes a stream.
+ *
+ * @param stream   the object, or NULL
+ */
 BO_API void bo_stream_close(bo_stream *stream);
-/* Up to max_rows rows into x (max_rows x dim) and y (max_rows x targets, or NULL); *rows is 0 at the end. */
+
+/** Reads the next rows.
+ *
+ * @param context          the context
+ * @param[in,out] stream   the stream
+ * @param max_rows         the maximum number of rows to read
+ * @param[out] x           inputs, max_rows x dim
+ * @param[out] y           targets, max_rows x targets; or NULL
+ * @param[out] rows        the number of rows read; 0 at the end
+ * @return as bo_data_load()
+ */
 BO_API bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
                                 size_t *rows);
-/* Back to the first row. BO_UNSUPPORTED on standard input. */
+
+/** Returns to the first row.
+ *
+ * @param context          the context
+ * @param[in,out] stream   the stream
+ * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
+ */
 BO_API bo_status bo_stream_rewind(bo_context *context, bo_stream *stream);
-/* A seeded sample of `rows` rows (fewer if the table is shorter), uniform over the table: by seeking where the format
- * allows, by a pass with a reservoir otherwise. y or NULL. Leaves the stream at its start. */
+
+/** Draws a uniform random sample of the rows of the table.
+ *
+ * Seeks if the format allows it; otherwise reads the whole table once (reservoir sampling). Afterwards the stream is at
+ * its first row.
+ *
+ * @param context          the context
+ * @param[in,out] stream   the stream
+ * @param rows             the number of rows to draw
+ * @param seed             the seed
+ * @param[out] x           inputs, rows x dim
+ * @param[out] y           targets, rows x targets; or NULL
+ * @param[out] sampled     the number of rows drawn; less than `rows` if the table is shorter
+ * @return as bo_stream_next() and bo_stream_rewind()
+ */
 BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x,
                                   double *y, size_t *sampled);
-/* Restricts the stream to part `index` of `parts` (ranks of a parallel job): contiguous ranges of rows where the format
- * seeks, every parts-th block otherwise. Call before reading. */
+
+/** Restricts a stream to one part of the table, for the ranks of a parallel job.
+ *
+ * A part is a contiguous range of rows if the format allows seeking, otherwise every `parts`-th block. Call this
+ * function before reading.
+ *
+ * @param context          the context
+ * @param[in,out] stream   the stream
+ * @param index            the part, from 0
+ * @param parts            the number of parts
+ * @return as bo_stream_next()
+ */
 BO_API bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts);
 
-/* ---- splits: which rows are for training, validation and test ---------------------------------------------------- */
+/* ---- splits: rows for training, validation and test -------------------------------------------------------------- */
 
+/** The part of a split that a row belongs to. */
 typedef enum bo_split {
-    BO_SPLIT_TRAIN = 0,
-    BO_SPLIT_VALID = 1,
-    BO_SPLIT_TEST = 2,
-    BO_SPLIT_ALL = 3, /* every row, in the table's order */
-    BO_SPLIT_NONE = 4 /* a row that belongs nowhere */
+    BO_SPLIT_TRAIN = 0, /**< training */
+    BO_SPLIT_VALID = 1, /**< validation */
+    BO_SPLIT_TEST = 2,  /**< test */
+    BO_SPLIT_ALL = 3,   /**< every row, in the order of the table */
+    BO_SPLIT_NONE = 4   /**< a row that belongs to no part */
 } bo_split;
-/* "train", "valid", "test"; NULL for the others. */
+
+/** Returns the name of a part.
+ *
+ * @param split   the part
+ * @return "train", "valid" or "test"; NULL for other values
+ */
 BO_API const char *bo_split_name(bo_split split);
+
+/** Finds a part by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the part; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_split_parse(const char *name, bo_split *out);
 
-/* Where row number `row` belongs: a hash of (seed, row) says so. The number of rows need not be known: a stream and a
- * table in memory agree. The shares are met on average, not exactly. */
+/** Returns the part that a row belongs to, by a hash of seed and row number.
+ *
+ * The number of rows need not be known: a stream and a table in memory are split alike. The fractions are met on
+ * average, not exactly.
+ *
+ * @param desc   the split
+ * @param row    the row number, from 0
+ * @return TRAIN, VALID or TEST
+ */
 BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
-/* The same for a known number of rows, of which exactly ⌈valid rows⌉ and ⌈test rows⌉ are held out: splits[i] is where
- * row i belongs. */
+
+/** Splits a known number of rows, of which exactly ⌈valid · rows⌉ and ⌈test · rows⌉ are held out.
+ *
+ * @param context       the context
+ * @param desc          the split
+ * @param rows          the number of rows
+ * @param[out] splits   the part of each row
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t rows, bo_split *splits);
-/* The same from a file with one column of "train", "valid", "test" or "none" (0, 1, 2, -1), one line per row. */
+
+/** Reads a split from a file with one line per row: "train", "valid", "test" or "none" (or 0, 1, 2, -1).
+ *
+ * @param context       the context
+ * @param path          the file
+ * @param rows          the expected number of rows
+ * @param[out] splits   the part of each row
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or has another number of rows
+ */
 BO_API bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits);
 
 /* ---- tables block by block --------------------------------------------------------------------------------------- */
 
-/* A table being read: the rows of one part, block by block, in constant memory. What `desc` points to must outlive it. */
+/** One part of a table that is read block by block, in constant memory. */
 typedef struct bo_table bo_table;
-/* Rank `rank` of `ranks` of a parallel job reads its share of the files (one process: 0 of 1). */
+
+/** Opens one part of a table for reading block by block.
+ *
+ * In a parallel job each rank reads its share of the rows.
+ *
+ * @param context    the context
+ * @param desc       the table; everything that it points to must outlive the bo_table
+ * @param schema     the schema to apply
+ * @param split      the part to read
+ * @param rank       the rank of this process; 0 for a single process
+ * @param ranks      the number of ranks; 1 for a single process
+ * @param[out] out   the table; release it with bo_table_close()
+ * @return as bo_data_load(); BO_UNSUPPORTED if rows are held out and there is more than one rank
+ */
 BO_API bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
                                size_t rank, size_t ranks, bo_table **out);
+
+/** Closes a table.
+ *
+ * @param table   the object, or NULL
+ */
 BO_API void bo_table_close(bo_table *table);
-/* As bo_stream_next. */
+
+/** Reads the next rows.
+ *
+ * @param context         the context
+ * @param[in,out] table   the table
+ * @param max_rows        the maximum number of rows to read
+ * @param[out] x          inputs, max_rows x dim
+ * @param[out] y          targets, max_rows x targets; or NULL
+ * @param[out] count      the number of rows read; 0 at the end
+ * @return as bo_data_load()
+ */
 BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y,
                                size_t *count);
 
 /* ---- readers: rows of cells from any format ---------------------------------------------------------------------- */
 
+/** A file that is read as rows of cells, without a schema. */
 typedef struct bo_reader bo_reader;
 
-/* A block of rows. A missing value (empty, NA, NaN, null or ? in text; NaN in binary) is NAN; a cell that is text is NAN in
- * `cells` and its string in `text` (NULL there for numbers and missing values). Valid until the next call. */
+/** A block of rows. Valid until the next call with the reader. */
 typedef struct bo_data_block {
-    size_t rows, columns;
-    const double *cells;     /* rows x columns */
-    const char *const *text; /* rows x columns, or NULL when the block has no text */
-    size_t first_row;        /* index of the first row, from 0 */
-    const size_t *lines;     /* line of each row in the file, or NULL for binary formats */
-    uint64_t reserved[4];    /* zero: room for later versions */
+    size_t rows;    /**< number of rows */
+    size_t columns; /**< number of columns */
+    /** Numbers, rows x columns. NAN for a missing value (empty, NA, NaN, null or ? in text; NaN in binary formats) and
+     * for text. */
+    const double *cells;
+    /** Text, rows x columns: the string of a cell that is text, NULL for numbers and missing values. NULL if the block
+     * has no text. */
+    const char *const *text;
+    size_t first_row;     /**< index of the first row, from 0 */
+    const size_t *lines;  /**< line of each row in the file; NULL for binary formats */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_data_block;
 
-/* path "-" is standard input. `min_columns` widens sparse libsvm rows (0: as wide as the widest row in the file, which needs
- * a pass over it, so it must be given for standard input). */
+/** Opens a file as rows of cells.
+ *
+ * @param context       the context
+ * @param path          the file; "-": standard input
+ * @param format        the format
+ * @param min_columns   libsvm: the minimum number of columns. 0: the width of the widest row, found by a pass over the
+ *     file; standard input needs a number
+ * @param[out] out      the reader; release it with bo_reader_close()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if the type of its
+ *     numbers is not supported or standard input needs a second pass
+ */
 BO_API bo_status bo_reader_open(bo_context *context, const char *path, bo_format format, size_t min_columns,
                                 bo_reader **out);
-/* The contents of a file in memory, borrowed until the reader is closed. */
+
+/** Opens the contents of a file in memory as rows of cells.
+ *
+ * @param context       the context
+ * @param bytes         the contents; must outlive the reader
+ * @param size          the number of bytes
+ * @param format        the format
+ * @param min_columns   as for bo_reader_open()
+ * @param[out] out      the reader; release it with bo_reader_close()
+ * @return as bo_reader_open()
+ */
 BO_API bo_status bo_reader_open_memory(bo_context *context, const void *bytes, size_t size, bo_format format,
                                        size_t min_columns, bo_reader **out);
+
+/** Closes a reader.
+ *
+ * @param reader   the object, or NULL
+ */
 BO_API void bo_reader_close(bo_reader *reader);
-/* The format that was found; never AUTO. */
+
+/** Returns the format of the file.
+ *
+ * @param reader   the reader
+ * @return the format; never AUTO
+ */
 BO_API bo_format bo_reader_format(const bo_reader *reader);
-/* As messages name it: the path, "standard input" or "memory". */
+
+/** Returns the name of the file in messages.
+ *
+ * @param reader   the reader
+ * @return the path, "standard input" or "memory"; owned by the reader
+ */
 BO_API const char *bo_reader_path(const bo_reader *reader);
+
+/** Returns the number of columns.
+ *
+ * @param reader   the reader
+ * @return the number of columns
+ */
 BO_API size_t bo_reader_columns(const bo_reader *reader);
-/* The name of a column in the header; NULL without one, and past the last. */
+
+/** Returns the name of a column.
+ *
+ * @param reader   the reader
+ * @param index    the column
+ * @return the name, owned by the reader; NULL if the file has no header or no such column
+ */
 BO_API const char *bo_reader_column(const bo_reader *reader, size_t index);
-/* False: the number of rows is not known without reading on. */
+
+/** Returns the number of rows if it is known without reading the file.
+ *
+ * @param reader      the reader
+ * @param[out] rows   the number of rows
+ * @return false if it is not known
+ */
 BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);
-/* Up to max_rows rows, perhaps fewer; block->rows is 0 at the end. */
+
+/** Reads the next rows.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @param max_rows         the maximum number of rows to read
+ * @param[out] block       the rows, possibly fewer than `max_rows`; `rows` is 0 at the end. Owned by the reader
+ * @return BO_OK; BO_IO if reading fails; BO_FORMAT if the file is malformed
+ */
 BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
-/* Back to the first row. BO_UNSUPPORTED on standard input. */
+
+/** Returns to the first row.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @return BO_OK; BO_IO if reading fails; BO_UNSUPPORTED for standard input
+ */
 BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader);
-/* Random access, for uncompressed .npy and IDX; BO_UNSUPPORTED elsewhere. The next block starts at `row`. */
+
+/** Moves to a row: the next block starts there.
+ *
+ * @param context          the context
+ * @param[in,out] reader   the reader
+ * @param row              the row, from 0
+ * @return BO_OK; BO_UNSUPPORTED unless the file is an uncompressed .npy or IDX file
+ */
 BO_API bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row);
 
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
 
-/* Rows of each file, also of those held out. `schema` is that of the first file. */
+/** Counts the rows of each file of a table, including the rows that are held out.
+ *
+ * @param context       the context
+ * @param desc          the table
+ * @param schema        the schema of the first file
+ * @param[out] counts   the number of rows of each file
+ * @return as bo_data_load()
+ */
 BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
                                 size_t *counts);
-/* A uniform sample of at most `want` rows to learn from, chosen by split.seed; counts as bo_table_count has them. */
+
+/** Draws a uniform random sample of the training rows of a table, by `split.seed`.
+ *
+ * @param context        the context
+ * @param desc           the table
+ * @param schema         the schema of the first file
+ * @param counts         the result of bo_table_count()
+ * @param want           the maximum number of rows to draw
+ * @param[out] x         inputs, want x dim
+ * @param[out] y         targets, want x targets
+ * @param[out] sampled   the number of rows drawn
+ * @return as bo_data_load()
+ */
 BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
                                  const size_t *counts, size_t want, float *x, double *y, size_t *sampled);
 

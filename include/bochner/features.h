@@ -1,4 +1,7 @@
-/* Bochner: feature maps. A kernel is an inner product of features, k(x, y) = E[φ(x)·φ(y)]; this header makes φ.
+/** @file
+ * Feature maps: random features of kernels.
+ *
+ * A kernel is an inner product of features, k(x, y) = E[φ(x)·φ(y)]. This header computes φ.
  *
  *     bo_features_desc desc = {.kernel = BO_KERNEL_RBF, .dim = 10, .features = 512, .gamma = 0.1, .seed = 1};
  *     bo_features *phi;
@@ -6,14 +9,19 @@
  *     bo_features_apply(context, phi, rows, x, 10, z, 512);      // z: rows x 512
  *     bo_features_destroy(phi);
  *
- * Four axes combine freely; what is mathematically wrong is refused with the reason:
- *   kernel    which function of x and y is estimated (and so the spectrum of w)
- *   function  which function of w·x makes a feature
- *   draw      how the w are coupled
- *   sampling  whether the data chooses among the w
+ * A map is chosen along four axes. Combinations that are mathematically wrong are refused with the reason.
  *
- * Words. `features` is the length of φ; sin/cos and hyperbolic use features/2 frequencies. gamma is the one of the table
- * below: larger is more local. (Some texts call the width γ: here it is its inverse.) */
+ *     kernel     the function of x and y that is estimated; it determines the distribution of the frequencies w
+ *     function   the function of w·x that gives a feature
+ *     draw       the dependence between the frequencies
+ *     sampling   whether the frequencies are chosen by data
+ *
+ * **Terms.** `features` is the length of φ(x); sin/cos and hyperbolic features use features/2 frequencies. A larger
+ * `gamma` makes a kernel more local. (Some texts use γ for the width of a kernel; here it is the inverse.)
+ *
+ * **Ownership.** The caller destroys a map. **Threads.** A map may be used by several threads at once, except during
+ * bo_features_set_frequencies().
+ */
 #ifndef BOCHNER_FEATURES_H
 #define BOCHNER_FEATURES_H
 
@@ -23,255 +31,515 @@
 extern "C" {
 #endif
 
+/** A feature map φ. */
 typedef struct bo_features bo_features;
 
 /* ==== Simple ====================================================================================================== */
 
 /* ---- kernels, functions, draws, sampling ------------------------------------------------------------------------- */
 
-/* D = x - y, each coordinate divided by its length scale first.
+/** A kernel k(x, y).
  *
- *   kernel             k(x, y)                                  spectrum of w (gamma folded in)
- *   RBF                exp(-γ |D|²)                             N(0, 2γ I)
- *   LAPLACIAN          exp(-γ |D|₁)                             each coordinate Cauchy(γ)
- *   CAUCHY             Π_j 1 / (1 + γ² D_j²)                    each coordinate Laplace(γ)
- *   MATERN12           exp(-γ |D|)                              multivariate Student-t, 1 degree of freedom
- *   MATERN32           (1 + √3 γ|D|) exp(-√3 γ|D|)              … 3
- *   MATERN52           (1 + √5 γ|D| + 5/3 γ²|D|²) exp(-√5 γ|D|) … 5
- *   RATIONAL_QUADRATIC (1 + γ|D|²/α)^-α                         N(0, 2γ I) √G, G ~ Gamma(α, 1/α)
- *   SOFTMAX            exp(γ x·y)                               N(0, I) on √γ x
- *   ARCCOS             γ|x||y| (sin θ + (π - θ) cos θ) / (2π)   N(0, γ I); order 1, θ the angle of x and y.
- *                                                               (normalized so that E[relu(w·x) relu(w·y)] = k)
- *   POLYNOMIAL         (1 + γ x·y)^degree                       none (exact) or a sketch
- *   TAYLOR             1 + s + s²/2, s = γ x·y                  none (exact)
- *   ELU                φ(x)·φ(y), φ = elu(√γ x) + 1             none: the kernel is defined by its features
- *   LINEAR             γ x·y                                    none (exact)
- *   COSH               Σ_j 2 cosh(√γ (x + y)_j)                 none (exact)
- *   HEDGEHOG           φ(x)·φ(y), φ = softmax([√γ x, -√γ x])    none: defined by its features (2402.04347)
- *   RECTIFIER          γ Σ_j max(x_j, 0) max(y_j, 0)            none (exact)
- *   CUSTOM             whatever the callback's features make    N(0, I) on √γ x */
+ * D = x - y, with each coordinate divided by its length scale first.
+ *
+ *     kernel             k(x, y)                                  distribution of w (gamma included)
+ *     RBF                exp(-γ |D|²)                             N(0, 2γ I)
+ *     LAPLACIAN          exp(-γ |D|₁)                             each coordinate Cauchy(γ)
+ *     CAUCHY             Π_j 1 / (1 + γ² D_j²)                    each coordinate Laplace(γ)
+ *     MATERN12           exp(-γ |D|)                              multivariate Student-t, 1 degree of freedom
+ *     MATERN32           (1 + √3 γ|D|) exp(-√3 γ|D|)              multivariate Student-t, 3 degrees of freedom
+ *     MATERN52           (1 + √5 γ|D| + 5/3 γ²|D|²) exp(-√5 γ|D|) multivariate Student-t, 5 degrees of freedom
+ *     RATIONAL_QUADRATIC (1 + γ|D|²/α)^-α                         N(0, 2γ I) √G, G ~ Gamma(α, 1/α)
+ *     SOFTMAX            exp(γ x·y)                               N(0, I), applied to √γ x
+ *     ARCCOS             γ|x||y| (sin θ + (π - θ) cos θ) / (2π)   N(0, γ I); order 1, θ is the angle between x and y
+ *                                                                 (normalized so that E[relu(w·x) relu(w·y)] = k)
+ *     POLYNOMIAL         (1 + γ x·y)^degree                       none (exact) or a sketch
+ *     TAYLOR             1 + s + s²/2, s = γ x·y                  none (exact)
+ *     ELU                φ(x)·φ(y), φ = elu(√γ x) + 1             none: the kernel is defined by its features
+ *     LINEAR             γ x·y                                    none (exact)
+ *     COSH               Σ_j 2 cosh(√γ (x + y)_j)                 none (exact)
+ *     HEDGEHOG           φ(x)·φ(y), φ = softmax([√γ x, -√γ x])    none: defined by its features (2402.04347)
+ *     RECTIFIER          γ Σ_j max(x_j, 0) max(y_j, 0)            none (exact)
+ *     CUSTOM             defined by the features of the callback  N(0, I), applied to √γ x
+ */
 typedef enum bo_kernel {
-    BO_KERNEL_RBF = 0,
-    BO_KERNEL_LAPLACIAN = 1,
-    BO_KERNEL_CAUCHY = 2,
-    BO_KERNEL_MATERN12 = 3,
-    BO_KERNEL_MATERN32 = 4,
-    BO_KERNEL_MATERN52 = 5,
-    BO_KERNEL_RATIONAL_QUADRATIC = 6,
-    BO_KERNEL_SOFTMAX = 7,
-    BO_KERNEL_ARCCOS = 8,
-    BO_KERNEL_POLYNOMIAL = 9,
-    BO_KERNEL_TAYLOR = 10,
-    BO_KERNEL_ELU = 11,
-    BO_KERNEL_CUSTOM = 12,
-    BO_KERNEL_LINEAR = 13,
-    BO_KERNEL_COSH = 14,
-    BO_KERNEL_HEDGEHOG = 15,
-    BO_KERNEL_RECTIFIER = 16
+    BO_KERNEL_RBF = 0,                /**< Gaussian */
+    BO_KERNEL_LAPLACIAN = 1,          /**< Laplacian, with the 1-norm */
+    BO_KERNEL_CAUCHY = 2,             /**< product of Cauchy functions */
+    BO_KERNEL_MATERN12 = 3,           /**< Matérn 1/2 */
+    BO_KERNEL_MATERN32 = 4,           /**< Matérn 3/2 */
+    BO_KERNEL_MATERN52 = 5,           /**< Matérn 5/2 */
+    BO_KERNEL_RATIONAL_QUADRATIC = 6, /**< rational quadratic, with parameter `alpha` */
+    BO_KERNEL_SOFTMAX = 7,            /**< exponential of the inner product */
+    BO_KERNEL_ARCCOS = 8,             /**< arc-cosine of order 1 */
+    BO_KERNEL_POLYNOMIAL = 9,         /**< polynomial, with parameter `degree` */
+    BO_KERNEL_TAYLOR = 10,            /**< second-order Taylor polynomial of the exponential */
+    BO_KERNEL_ELU = 11,               /**< elu + 1 features */
+    BO_KERNEL_CUSTOM = 12,            /**< features of a callback */
+    BO_KERNEL_LINEAR = 13,            /**< inner product */
+    BO_KERNEL_COSH = 14,              /**< sum of hyperbolic cosines */
+    BO_KERNEL_HEDGEHOG = 15,          /**< softmax features */
+    BO_KERNEL_RECTIFIER = 16          /**< rectified features */
 } bo_kernel;
 
-/* u = w·x. m frequencies.
+/** The function that gives the features. u = w·x; m is the number of frequencies.
  *
- *   function     features                                             of kernel
- *   SINCOS       [cos u, sin u] / √m                                  the seven shift-invariant ones;
- *                and, times exp(|x|²/2), SOFTMAX
- *   COSBIAS      √(2/m) cos(u + b), b ~ U[0, 2π)                      the seven shift-invariant ones
- *   POSITIVE     exp(u - |x|²/2) / √m                                 SOFTMAX
- *   HYPERBOLIC   exp(-|x|²/2) [exp u, exp -u] / √(2m)                 SOFTMAX
- *   OPRF         D exp(A|w|² + B u - |x|²/2) / √m, A from `pair_norm`  SOFTMAX (bounded for A < 0)
- *   RELU         max(u, 0) / √m                                       ARCCOS
- *   ELU          elu(x) + 1, no projection; features = dim            ELU
- *   POLYNOMIAL   every monomial with its √multinomial, exactly         POLYNOMIAL; features = C(dim + p, p)
- *   TENSORSKETCH FFT of count sketches of [1, x]                      POLYNOMIAL
- *   TAYLOR       [1, x, x⊗x / √2 without repeats]                     TAYLOR; features = 1 + dim + dim(dim+1)/2
- *   CUSTOM       the callback                                         CUSTOM
- *   SELFTENSOR   y⊗y without repeats, y a sketch of degree p/2        POLYNOMIAL of even degree; features = r(r+1)/2.
- *                (2310.01655), so that φ(x)·φ(y) >= 0: above k on average, by the variance of the sketch, of order 1/r
- *   IDENTITY     √γ x; features = dim                                 LINEAR
- *   EXPONENTIAL  [exp(√γ x), exp(-√γ x)]; features = 2 dim            COSH
- *   HEDGEHOG     softmax of [√γ x, -√γ x]; features = 2 dim           HEDGEHOG
- *   RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
+ *     function     features                                             kernels
+ *     SINCOS       [cos u, sin u] / √m                                  the seven shift-invariant ones;
+ *                  the same times exp(|x|²/2)                           SOFTMAX
+ *     COSBIAS      √(2/m) cos(u + b), b ~ U[0, 2π)                      the seven shift-invariant ones
+ *     POSITIVE     exp(u - |x|²/2) / √m                                 SOFTMAX
+ *     HYPERBOLIC   exp(-|x|²/2) [exp u, exp -u] / √(2m)                 SOFTMAX
+ *     OPRF         D exp(A|w|² + B u - |x|²/2) / √m, A from `pair_norm`  SOFTMAX (bounded for A < 0)
+ *     RELU         max(u, 0) / √m                                       ARCCOS
+ *     ELU          elu(x) + 1, no projection; features = dim            ELU
+ *     POLYNOMIAL   all monomials with their √multinomial, exact         POLYNOMIAL; features = C(dim + p, p)
+ *     TENSORSKETCH FFT of count sketches of [1, x]                      POLYNOMIAL
+ *     TAYLOR       [1, x, x⊗x / √2 without repetitions]                 TAYLOR; features = 1 + dim + dim(dim+1)/2
+ *     CUSTOM       the callback                                         CUSTOM
+ *     SELFTENSOR   y⊗y without repetitions, y a sketch of degree p/2    POLYNOMIAL of even degree; features = r(r+1)/2
+ *     IDENTITY     √γ x; features = dim                                 LINEAR
+ *     EXPONENTIAL  [exp(√γ x), exp(-√γ x)]; features = 2 dim            COSH
+ *     HEDGEHOG     softmax of [√γ x, -√γ x]; features = 2 dim           HEDGEHOG
+ *     RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
  *
- * ELU, TAYLOR and the last four take up to 2^22 columns; POLYNOMIAL, TENSORSKETCH and SELFTENSOR have up to 2^22
- * features. */
+ * SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is of
+ * order 1/r. ELU, TAYLOR and the last four functions accept up to 2^22 columns. POLYNOMIAL, TENSORSKETCH and SELFTENSOR
+ * have up to 2^22 features.
+ */
 typedef enum bo_function {
-    BO_FUNCTION_DEFAULT = 0, /* the first that fits the kernel: SINCOS, POSITIVE, RELU, ELU, POLYNOMIAL, TAYLOR, … */
-    BO_FUNCTION_SINCOS = 1,
-    BO_FUNCTION_COSBIAS = 2,
-    BO_FUNCTION_POSITIVE = 3,
-    BO_FUNCTION_HYPERBOLIC = 4,
-    BO_FUNCTION_OPRF = 5,
-    BO_FUNCTION_RELU = 6,
-    BO_FUNCTION_ELU = 7,
-    BO_FUNCTION_POLYNOMIAL = 8,
-    BO_FUNCTION_TENSORSKETCH = 9,
-    BO_FUNCTION_TAYLOR = 10,
-    BO_FUNCTION_CUSTOM = 11,
-    BO_FUNCTION_SELFTENSOR = 12,
-    BO_FUNCTION_IDENTITY = 13,
-    BO_FUNCTION_EXPONENTIAL = 14,
-    BO_FUNCTION_HEDGEHOG = 15,
-    BO_FUNCTION_RECTIFIER = 16
+    /** The first function that estimates the kernel: SINCOS, POSITIVE, RELU, ELU, POLYNOMIAL, TAYLOR, … */
+    BO_FUNCTION_DEFAULT = 0,
+    BO_FUNCTION_SINCOS = 1,       /**< cosine and sine */
+    BO_FUNCTION_COSBIAS = 2,      /**< cosine with a random phase */
+    BO_FUNCTION_POSITIVE = 3,     /**< exponential (FAVOR+) */
+    BO_FUNCTION_HYPERBOLIC = 4,   /**< exponentials of both signs */
+    BO_FUNCTION_OPRF = 5,         /**< optimal positive random features (FAVOR++) */
+    BO_FUNCTION_RELU = 6,         /**< rectified projection */
+    BO_FUNCTION_ELU = 7,          /**< elu + 1 */
+    BO_FUNCTION_POLYNOMIAL = 8,   /**< monomials */
+    BO_FUNCTION_TENSORSKETCH = 9, /**< TensorSketch */
+    BO_FUNCTION_TAYLOR = 10,      /**< monomials of degree 0 to 2 */
+    BO_FUNCTION_CUSTOM = 11,      /**< callback */
+    BO_FUNCTION_SELFTENSOR = 12,  /**< tensor square of a sketch */
+    BO_FUNCTION_IDENTITY = 13,    /**< the input */
+    BO_FUNCTION_EXPONENTIAL = 14, /**< exponentials of the input */
+    BO_FUNCTION_HEDGEHOG = 15,    /**< softmax of the input */
+    BO_FUNCTION_RECTIFIER = 16    /**< rectified input */
 } bo_function;
 
-/* How frequencies are coupled. All are unbiased but two, whose bias vanishes as 1/dim and 1/m (docs/reference/features.md):
- * HADAMARD, whose directions are not quite uniform, and MOMENT, whose fourth moments are smaller than the law's. */
+/** The dependence between frequencies.
+ *
+ * All draws are unbiased except two (docs/reference/features.md): HADAMARD, whose directions are not exactly uniform,
+ * has a bias of order 1/dim; MOMENT, whose fourth moments are smaller than those of the distribution, has a bias of
+ * order 1/m.
+ */
 typedef enum bo_draw {
-    BO_DRAW_DEFAULT = 0, /* ORTHOGONAL for rotation-invariant spectra, else IID */
-    BO_DRAW_IID = 1,
-    BO_DRAW_ORTHOGONAL = 2, /* blocks of Haar rows with independent χ norms */
-    BO_DRAW_HADAMARD = 3,   /* three HD blocks, O(dim log dim) to apply */
-    BO_DRAW_SIMPLEX = 4,    /* rows of a block at equal obtuse angles: best for positive features of small norm */
-    BO_DRAW_SOBOL = 5,      /* scrambled Sobol points through the inverse distribution function */
-    BO_DRAW_MOMENT = 6,     /* iid, then centered and whitened; needs a finite variance and more than dim frequencies */
+    BO_DRAW_DEFAULT = 0,    /**< ORTHOGONAL for rotation-invariant distributions, otherwise IID */
+    BO_DRAW_IID = 1,        /**< independent */
+    BO_DRAW_ORTHOGONAL = 2, /**< blocks of Haar-distributed rows with independent χ norms */
+    BO_DRAW_HADAMARD = 3,   /**< three HD blocks; applied in O(dim log dim) */
+    BO_DRAW_SIMPLEX = 4,    /**< rows of a block at equal obtuse angles: best for positive features of small norm */
+    BO_DRAW_SOBOL = 5,      /**< scrambled Sobol points through the inverse distribution function */
+    BO_DRAW_MOMENT =
+        6, /**< independent, then centered and whitened; needs finite variance and more than dim frequencies */
 } bo_draw;
 
+/** Whether data chooses the frequencies. */
 typedef enum bo_sampling {
-    BO_SAMPLING_DRAWN = 0,    /* as drawn */
-    BO_SAMPLING_OPTIMAL = 1,  /* candidates resampled by the data's second moments (2406.18802), with weights */
-    BO_SAMPLING_LEVERAGE = 2, /* candidates resampled by ridge leverage scores of the data, with weights */
+    BO_SAMPLING_DRAWN = 0,    /**< as drawn */
+    BO_SAMPLING_OPTIMAL = 1,  /**< candidates resampled by second moments of the data (2406.18802), with weights */
+    BO_SAMPLING_LEVERAGE = 2, /**< candidates resampled by ridge leverage scores of the data, with weights */
 } bo_sampling;
 
 /* ---- describe, create, apply ------------------------------------------------------------------------------------- */
 
-/* The callback of a CUSTOM function: out[i * features + j] for i < rows, from projections u (rows x frequencies) and the
- * inputs after length scales and √γ (rows x dim). Called from several threads at once. */
+/** Computes the features of a CUSTOM function. Called from several threads at once.
+ *
+ * @param user          `custom_user` of the descriptor
+ * @param rows          the number of rows
+ * @param frequencies   the number of frequencies
+ * @param u             projections, rows x frequencies
+ * @param dim           the number of columns of x
+ * @param x             inputs after length scales and √γ, rows x dim
+ * @param features      the length of φ
+ * @param[out] out      features, rows x features
+ */
 typedef void (*bo_feature_fn)(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
                               size_t features, float *out);
-/* Its gradient: du and dx from dz. du (rows x frequencies) is overwritten, dx (rows x dim) is added to. */
+
+/** Computes the gradients of a CUSTOM function. Called from several threads at once.
+ *
+ * @param user          `custom_user` of the descriptor
+ * @param rows          the number of rows
+ * @param frequencies   the number of frequencies
+ * @param u             projections, rows x frequencies
+ * @param dim           the number of columns of x
+ * @param x             inputs after length scales and √γ, rows x dim
+ * @param features      the length of φ
+ * @param dz            gradient of the features, rows x features
+ * @param[out] du       gradient of the projections, rows x frequencies; overwritten
+ * @param[in,out] dx    gradient of the inputs, rows x dim; added to
+ */
 typedef void (*bo_feature_backward_fn)(void *user, size_t rows, size_t frequencies, const float *u, size_t dim,
                                        const float *x, size_t features, const float *dz, float *du, float *dx);
 
-/* Zero means the default, except for dim and features. */
+/** The settings of a feature map. `dim` and `features` have no default. */
 typedef struct bo_features_desc {
-    bo_kernel kernel;
-    bo_function function;
-    bo_draw draw;
-    bo_sampling sampling;
-    size_t dim;                 /* columns of x; required */
-    size_t features;            /* length of φ; 0 is allowed only where the function fixes it (exact maps) */
-    double gamma;               /* (default: 1) */
-    const float *length_scales; /* dim positive numbers, or NULL: all 1. Copied. */
-    double alpha;               /* RATIONAL_QUADRATIC (default: 1) */
-    int degree;                 /* kernel POLYNOMIAL (default: 2) */
-    double pair_norm; /* OPRF: mean of |x + y|² over pairs, after gamma and length scales (default: from the sample) */
-    uint64_t seed;
-    /* data-aware sampling and OPRF: rows x dim inputs, read during create only */
-    const float *sample;
-    size_t sample_rows, sample_stride;
-    size_t candidates;      /* frequencies to choose from (default: 8 times those kept) */
-    double leverage_lambda; /* λ of the leverage scores (default: 1e-3 sample_rows) */
-    /* CUSTOM */
-    bo_feature_fn custom;
-    bo_feature_backward_fn custom_backward; /* NULL: bo_features_backward is refused */
-    void *custom_user;
-    size_t custom_per_frequency; /* features per frequency (default: 1) */
-    uint64_t reserved[4];        /* zero: room for later versions */
+    bo_kernel kernel;           /**< the kernel (default: RBF) */
+    bo_function function;       /**< the function (default: the first that estimates the kernel) */
+    bo_draw draw;               /**< the draw (default: orthogonal, or independent where that is not possible) */
+    bo_sampling sampling;       /**< the sampling (default: as drawn) */
+    size_t dim;                 /**< number of columns of x; required */
+    size_t features;            /**< length of φ(x); may be 0 only if the function determines it (exact maps) */
+    double gamma;               /**< γ of the kernel (default: 1) */
+    const float *length_scales; /**< `dim` positive numbers, copied; NULL: all 1 */
+    double alpha;               /**< RATIONAL_QUADRATIC: α (default: 1) */
+    int degree;                 /**< POLYNOMIAL kernel: degree (default: 2) */
+    /** OPRF: mean of |x + y|² over pairs, after gamma and length scales (default: computed from `sample`). */
+    double pair_norm;
+    uint64_t seed;          /**< seed of the frequencies */
+    const float *sample;    /**< data for sampling and OPRF, sample_rows x dim; read during create only; or NULL */
+    size_t sample_rows;     /**< number of rows of `sample` */
+    size_t sample_stride;   /**< floats between two rows of `sample` (default: dim) */
+    size_t candidates;      /**< number of frequencies to choose from (default: 8 times the number kept) */
+    double leverage_lambda; /**< λ of the leverage scores (default: 1e-3 sample_rows) */
+    bo_feature_fn custom;   /**< CUSTOM: computes features */
+    bo_feature_backward_fn custom_backward; /**< CUSTOM: computes gradients; NULL: bo_features_backward() is refused */
+    void *custom_user;                      /**< CUSTOM: passed to both functions; must outlive the map */
+    size_t custom_per_frequency;            /**< CUSTOM: features per frequency (default: 1) */
+    uint64_t reserved[4];                   /**< must be zero */
 } bo_features_desc;
 
+/** Creates a feature map.
+ *
+ * @param context    the context
+ * @param desc       the map
+ * @param[out] out   the new map; release it with bo_features_destroy()
+ * @return BO_OK; BO_UNSUPPORTED if kernel, function, draw and sampling do not fit together; BO_NUMERIC if the sample is
+ *     not finite or its scores cannot be computed
+ */
 BO_API bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, bo_features **out);
+
+/** Destroys a feature map.
+ *
+ * @param features   the object, or NULL
+ */
 BO_API void bo_features_destroy(bo_features *features);
 
-/* z (rows x features, stride ldz) from x (rows x dim, stride ldx). Strides are in floats. Uses every thread. */
+/** Computes z = φ(x), on all threads of the context.
+ *
+ * @param context    the context
+ * @param features   the map
+ * @param rows       the number of rows
+ * @param x          inputs, rows x dim
+ * @param ldx        floats between two rows of x
+ * @param[out] z     features, rows x features
+ * @param ldz        floats between two rows of z
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                    size_t ldx, float *z, size_t ldz);
 
-/* What was made: the descriptor with defaults filled in. length_scales points to the object's own copy, sample is NULL. */
+/** Returns the descriptor of a map with the defaults filled in.
+ *
+ * @param features   the map
+ * @return the descriptor, owned by the map; `length_scales` points to the copy of the map, `sample` is NULL
+ */
 BO_API const bo_features_desc *bo_features_describe(const bo_features *features);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A safetensors file with everything that apply needs. CUSTOM cannot be saved. */
+/** Writes a map to a safetensors file, which contains everything that bo_features_apply() needs.
+ *
+ * @param context    the context
+ * @param features   the map
+ * @param path       the file
+ * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED for CUSTOM
+ */
 BO_API bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path);
+
+/** Reads a map from a file.
+ *
+ * @param context    the context
+ * @param path       the file
+ * @param[out] out   the map; release it with bo_features_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if a newer version wrote it
+ */
 BO_API bo_status bo_features_load(bo_context *context, const char *path, bo_features **out);
 
 /* ==== Advanced ==================================================================================================== */
 
 /* ---- files in memory --------------------------------------------------------------------------------------------- */
 
-/* The bytes that bo_features_save writes. *bytes is released with bo_free. */
+/** Writes a map to memory, in the format of bo_features_save().
+ *
+ * @param context      the context
+ * @param features     the map
+ * @param[out] bytes   the contents; release them with bo_free()
+ * @param[out] size    the number of bytes
+ * @return BO_OK; BO_UNSUPPORTED for CUSTOM
+ */
 BO_API bo_status bo_features_save_memory(bo_context *context, const bo_features *features, void **bytes, size_t *size);
-/* The bytes are not needed afterwards. */
+
+/** Reads a map from memory.
+ *
+ * @param context    the context
+ * @param bytes      the contents of a file; not needed after the call
+ * @param size       the number of bytes
+ * @param[out] out   the map; release it with bo_features_destroy()
+ * @return BO_OK; BO_FORMAT if the contents are malformed; BO_VERSION if a newer version wrote them
+ */
 BO_API bo_status bo_features_load_memory(bo_context *context, const void *bytes, size_t size, bo_features **out);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/* Bytes that the object will hold. What create checks is checked here too. */
+/** Returns the memory that a map will hold, without creating it.
+ *
+ * @param context      the context
+ * @param desc         the map
+ * @param[out] bytes   the number of bytes
+ * @return as bo_features_create(), with the same checks
+ */
 BO_API bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes);
-/* Something is drawn at random, so that `features` is free and must be given; other maps fix it. Looks at kernel and
- * function only. */
+
+/** Reports whether a map is random, so that `features` is free and must be set. Other maps determine it.
+ *
+ * @param desc   the map; only `kernel` and `function` are read
+ * @return true if `features` must be set
+ */
 BO_API bool bo_features_needs_length(const bo_features_desc *desc);
-/* Features grow exponentially, so that they come with log scales and attention must divide by their sum: SOFTMAX, COSH. */
+
+/** Reports whether the features of a kernel grow exponentially: SOFTMAX, COSH.
+ *
+ * Such features come with log scales, and attention must divide by their sum.
+ *
+ * @param kernel   the kernel
+ * @return true if they do
+ */
 BO_API bool bo_kernel_is_scaled(bo_kernel kernel);
-/* Made to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER. */
+
+/** Reports whether a kernel is meant to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER.
+ *
+ * @param kernel   the kernel
+ * @return true if it is
+ */
 BO_API bool bo_kernel_is_learned(bo_kernel kernel);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* "rbf", "laplacian", …; NULL outside the enum. */
+/** Returns the name of a kernel, such as "rbf".
+ *
+ * @param kernel   the kernel
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_kernel_name(bo_kernel kernel);
+
+/** Returns the name of a function, such as "sincos".
+ *
+ * @param function   the function
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_function_name(bo_function function);
+
+/** Returns the name of a draw, such as "orthogonal".
+ *
+ * @param draw   the draw
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_draw_name(bo_draw draw);
+
+/** Returns the name of a sampling, such as "optimal".
+ *
+ * @param sampling   the sampling
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_sampling_name(bo_sampling sampling);
-/* False: there is no such name (or it is NULL), and *out is unchanged. Case does not matter, and "_" is "-". */
+
+/** Finds a kernel by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the kernel; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_kernel_parse(const char *name, bo_kernel *out);
+
+/** Finds a function by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the function; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_function_parse(const char *name, bo_function *out);
+
+/** Finds a draw by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the draw; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_draw_parse(const char *name, bo_draw *out);
+
+/** Finds a sampling by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the sampling; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_sampling_parse(const char *name, bo_sampling *out);
 
-/* ---- exact kernels, and how far the features are from them ------------------------------------------------------- */
+/* ---- exact kernels and accuracy ---------------------------------------------------------------------------------- */
 
-/* k(x_i, y_j) in closed form, rows_x x rows_y. BO_UNSUPPORTED for CUSTOM. */
+/** Computes the exact kernel matrix k(x_i, y_j).
+ *
+ * @param context   the context
+ * @param desc      the map; its kernel, gamma, length scales, alpha, degree and dim are read
+ * @param rows_x    the number of rows of x
+ * @param x         rows_x x dim
+ * @param ldx       floats between two rows of x
+ * @param rows_y    the number of rows of y
+ * @param y         rows_y x dim
+ * @param ldy       floats between two rows of y
+ * @param[out] k    rows_x x rows_y
+ * @param ldk       doubles between two rows of k
+ * @return BO_OK; BO_UNSUPPORTED for CUSTOM
+ */
 BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x,
                                   size_t ldx, size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk);
 
-/* The statement of accuracy: over random pairs of rows, the kernel's measured error and what the variance formula predicts
- * for it. Predictions are for independent draws; couplings usually do better, which `ratio` < 1 shows. */
+/** The accuracy report: measured and predicted kernel error over random pairs of rows.
+ *
+ * Predictions are for independent draws. Other draws are usually more accurate, which `ratio` < 1 shows.
+ */
 typedef struct bo_features_accuracy {
-    size_t pairs;
-    double kernel_rms; /* root mean square of k */
-    double error_rms;  /* of φ(x)·φ(y) - k(x, y), measured */
-    double error_mean; /* bias over these pairs (one draw: not zero even if unbiased) */
-    double error_max;
-    double predicted_rms;     /* from the variance formula; 0 for exact maps; NAN where none is known */
-    double ratio;             /* error_rms / predicted_rms */
-    double features_for_1pct; /* features at which predicted_rms would be 1% of kernel_rms; NAN where unknown */
-    uint64_t reserved[4];     /* zero: room for later versions */
+    size_t pairs;         /**< number of pairs */
+    double kernel_rms;    /**< root mean square of k */
+    double error_rms;     /**< root mean square of φ(x)·φ(y) - k(x, y) */
+    double error_mean;    /**< mean error over these pairs; for a single draw not zero, even if the map is unbiased */
+    double error_max;     /**< maximum absolute error */
+    double predicted_rms; /**< error_rms as the variance formula predicts it; 0 for exact maps; NAN if unknown */
+    double ratio;         /**< error_rms / predicted_rms */
+    double features_for_1pct; /**< features at which predicted_rms would be 1% of kernel_rms; NAN if unknown */
+    uint64_t reserved[4];     /**< must be zero */
 } bo_features_accuracy;
-/* Over `pairs` (default: 1000) random pairs of rows of x, chosen by `seed`. */
+
+/** Measures the accuracy of a map on random pairs of given rows.
+ *
+ * @param context    the context
+ * @param features   the map
+ * @param rows       the number of rows
+ * @param x          rows x dim
+ * @param ldx        floats between two rows of x
+ * @param pairs      the number of pairs; 0 means 1000
+ * @param seed       the seed of the choice of pairs
+ * @param[out] out   the accuracy report
+ * @return BO_OK; BO_UNSUPPORTED for CUSTOM
+ */
 BO_API bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                      size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out);
-/* Predicted variance of φ(x)·φ(y) for one pair, independent draws. NAN where no formula is known. */
+
+/** Returns the predicted variance of φ(x)·φ(y) for one pair and independent draws.
+ *
+ * @param features   the map
+ * @param x          `dim` numbers
+ * @param y          `dim` numbers
+ * @return the variance; NAN if no formula is known
+ */
 BO_API double bo_features_variance(const bo_features *features, const float *x, const float *y);
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* From dz = dL/dφ: dx (rows x dim, overwritten), dlength_scales (dim, overwritten), dfrequencies (frequencies x dim,
- * overwritten; refused for HADAMARD, whose frequencies are not free). Any of the three may be NULL. */
+/** Computes gradients from dz = dL/dφ. All outputs are overwritten.
+ *
+ * @param context               the context
+ * @param features              the map
+ * @param rows                  the number of rows
+ * @param x                     inputs, rows x dim
+ * @param ldx                   floats between two rows of x
+ * @param dz                    gradient of the features, rows x features
+ * @param lddz                  floats between two rows of dz
+ * @param[out] dx               gradient of the inputs, rows x dim; or NULL
+ * @param lddx                  floats between two rows of dx
+ * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
+ * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
+ * @return BO_OK; BO_UNSUPPORTED if the function has no gradient (CUSTOM without `custom_backward`), or if
+ *     `dfrequencies` is requested for frequencies that are not free (HADAMARD, exact maps, proposals)
+ */
 BO_API bo_status bo_features_backward(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                       size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx,
                                       float *dlength_scales, float *dfrequencies);
 
 /* ---- frequencies ------------------------------------------------------------------------------------------------- */
 
-/* Rows of w; 0 for exact maps. */
+/** Returns the number of frequencies.
+ *
+ * @param features   the map
+ * @return the number of rows of w; 0 for exact maps
+ */
 BO_API size_t bo_features_frequencies(const bo_features *features);
-/* Copies w (frequencies x dim), as applied to x after length scales: gamma is folded in. */
+
+/** Copies the frequencies w, as applied to x after the length scales: gamma is included.
+ *
+ * @param context    the context
+ * @param features   the map
+ * @param[out] w     frequencies x dim
+ * @return BO_OK; BO_UNSUPPORTED if the map has no frequencies
+ */
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
-/* Changes the map, which nobody else may be using meanwhile: no other thread, no machine. */
+
+/** Replaces the frequencies.
+ *
+ * The map changes: no other thread and no other object, such as a kernel machine, may use it during the call.
+ *
+ * @param context            the context
+ * @param[in,out] features   the map
+ * @param w                  frequencies x dim, as from bo_features_get_frequencies(); copied
+ * @return BO_OK; BO_UNSUPPORTED if the frequencies are not free (HADAMARD, exact maps)
+ */
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);
-/* Importance weights: one per frequency, the factor √(p/q) that its features are multiplied by, as far as float holds it: at
- * least the smallest normal one. NULL: all 1. */
+
+/** Returns the importance weights: one factor √(p/q) per frequency, by which its features are multiplied.
+ *
+ * Weights are at least the smallest normal float.
+ *
+ * @param features   the map
+ * @return one number per frequency, owned by the map; NULL: all 1
+ */
 BO_API const float *bo_features_importance(const bo_features *features);
 
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
 
-/* The same map in float64, by the plain C reference: for checking gradients and the fast path. Not for CUSTOM. */
+/** Computes φ(x) in float64 with the plain C reference, to check gradients and the fast path.
+ *
+ * @param context    the context
+ * @param features   the map
+ * @param rows       the number of rows
+ * @param x          inputs, rows x dim
+ * @param ldx        doubles between two rows of x
+ * @param[out] z     features, rows x features
+ * @param ldz        doubles between two rows of z
+ * @return BO_OK; BO_UNSUPPORTED for CUSTOM
+ */
 BO_API bo_status bo_features_apply_f64(bo_context *context, const bo_features *features, size_t rows, const double *x,
                                        size_t ldx, double *z, size_t ldz);
-/* bo_features_backward in float64. */
+
+/** Computes gradients in float64, as bo_features_backward() does in float32.
+ *
+ * @param context               the context
+ * @param features              the map
+ * @param rows                  the number of rows
+ * @param x                     inputs, rows x dim
+ * @param ldx                   doubles between two rows of x
+ * @param dz                    gradient of the features, rows x features
+ * @param lddz                  doubles between two rows of dz
+ * @param[out] dx               gradient of the inputs, rows x dim; or NULL
+ * @param lddx                  doubles between two rows of dx
+ * @param[out] dlength_scales   gradient of the length scales, `dim` numbers; or NULL
+ * @param[out] dfrequencies     gradient of the frequencies, frequencies x dim; or NULL
+ * @return as bo_features_backward(); BO_UNSUPPORTED for CUSTOM
+ */
 BO_API bo_status bo_features_backward_f64(bo_context *context, const bo_features *features, size_t rows,
                                           const double *x, size_t ldx, const double *dz, size_t lddz, double *dx,
                                           size_t lddx, double *dlength_scales, double *dfrequencies);

@@ -1,4 +1,12 @@
-/* Bochner: pieces of JSON text as the library writes them. Experimental. Nothing here depends on the locale. */
+/** @file
+ * Numbers and strings as JSON text.
+ *
+ * The functions do not depend on the locale, allocate nothing and are thread-safe.
+ *
+ *     char number[32], piece[256];
+ *     bo_number_format(0.1, number, sizeof number);
+ *     while (*text) fwrite(piece, 1, bo_json_escape(&text, piece, sizeof piece), file);
+ */
 #ifndef BOCHNER_JSON_H
 #define BOCHNER_JSON_H
 
@@ -12,17 +20,27 @@ extern "C" {
 
 #ifdef BO_EXPERIMENTAL
 
-/* The shortest decimal of 15, 16 or 17 digits that reads back as the same number, NUL-terminated, as snprintf writes
- * it: returns the length of the whole text and writes at most `size` bytes of it; 32 are always enough. A number that
- * is not finite becomes "inf", "-inf" or "nan", which JSON does not have. */
+/** Writes a number as the shortest decimal of 15, 16 or 17 digits that reads back as the same number.
+ *
+ * A number that is not finite is written as "inf", "-inf" or "nan", which is not JSON.
+ *
+ * @param value      the number
+ * @param[out] out   receives the text and a NUL, truncated to `size` bytes
+ * @param size       the size of `out`; 32 is always enough
+ * @return the length of the whole text without the NUL, as snprintf() returns it
+ */
 BO_API size_t bo_number_format(double value, char *out, size_t size);
 
-/* Escapes a NUL-terminated text for a JSON string, piece by piece: fills `out` with as many whole characters as fit
- * into `size` bytes (at least 6), without quotes and without a NUL, advances *text past them and returns the number of
- * bytes written. Bytes that are not UTF-8 become the replacement character.
+/** Escapes a text for a JSON string, piece by piece.
  *
- *     char piece[256];
- *     while (*text) fwrite(piece, 1, bo_json_escape(&text, piece, sizeof piece), file); */
+ * Each call fills `out` with as many whole characters as fit, without quotes and without a NUL. Bytes that are not
+ * UTF-8 become the replacement character. Repeat the call until `*text` is at the NUL.
+ *
+ * @param[in,out] text   the NUL-terminated text; advanced past the characters that were written
+ * @param[out] out       receives the escaped text
+ * @param size           the size of `out`, at least 6
+ * @return the number of bytes written
+ */
 BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
 
 #endif

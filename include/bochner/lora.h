@@ -1,16 +1,29 @@
-/* Bochner: low-rank adapters of models (LoRA, 2106.09685). The weight of each named linear layer becomes W0 + (α / r) B A.
- * Training changes A and B alone (and the layer that computes labels, which is small); the folder of an adapter is small.
+/** @file
+ * Low-rank adapters of models (LoRA, 2106.09685).
+ *
+ * The weight of each adapted linear layer becomes W0 + (α / r) B A. Training changes only A and B (and the
+ * classification heads, which are small). The files of an adapter are small.
  *
  *     bo_model_load(context, "base", &model);
  *     bo_model_adapt(context, model, &(bo_lora_desc){.rank = 8, .targets = "q_proj,v_proj", .base = "base"});
- *     …                                                  // bo_trainer_run of train.h, bo_model_save: the adapter's folder
+ *     …                                                  // bo_trainer_run of train.h, bo_model_save: the adapter
  *     bo_model_merge(context, model);                    // as fast as the base again
  *     bo_model_save(context, model, "merged");
  *
- * Whatever the first values A0 and B0 of A and B are, the model begins as it was: the weight is W0 + (α / r) (B A - B0 A0), which
- * the graph computes from left to right without changing W0. Merging sums B A - B0 A0 over the rank in double, in one order, and
- * rounds W0 + … once to float: an adapter that was not trained merges to the bits of W0, and the merged model differs from the
- * adapted one by rounding alone. Unmerging restores the exact bits of W0, A and B, because they are kept. */
+ * For all initial values A0 and B0 of A and B, the adapted model initially computes the same function as the base: the
+ * weight is W0 + (α / r) (B A - B0 A0), which the graph computes from left to right without changing W0. Merging sums B
+ * A - B0 A0 over the rank in double, in a fixed order, and rounds W0 + … once to float: an adapter that was not trained
+ * merges to the bits of W0, and the merged model differs from the adapted one by rounding only. Unmerging restores the
+ * exact bits of W0, A and B, because they are kept.
+ *
+ * **Files** are those of PEFT. bo_model_save() of an adapted model writes adapter_config.json, which names the base,
+ * and adapter_model.safetensors. An adapter whose initial values are not zero is written with twice the rank, so that
+ * it subtracts them. Layers that are trained fully are written as a whole and listed in "modules_to_save".
+ * bo_model_save() of a merged model writes the model as usual, and a folder `adapter` with the adapter and
+ * base.safetensors, the weights before merging. bo_model_load() of the folder of an adapter loads the base and merges.
+ *
+ * **Ownership.** Adapters belong to the model. **Threads.** The functions change the model and need exclusive access.
+ */
 #ifndef BOCHNER_LORA_H
 #define BOCHNER_LORA_H
 
@@ -22,40 +35,71 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* Zero means the default, except rank. */
+/** The settings of adapters. `rank` has no default. */
 typedef struct bo_lora_desc {
-    size_t rank;  /* at most the smaller side of every named layer; init GRADIENT: half of that */
-    double alpha; /* (default: twice the rank) */
-    /* Linear layers, by the end of their names ("q_proj,v_proj") or *patterns* (default: "all", the hidden ones). */
+    size_t rank;  /**< r; at most the smaller side of every adapted layer, with init GRADIENT half of that */
+    double alpha; /**< α (default: twice the rank) */
+    /** The linear layers to adapt: the ends of their names ("q_proj,v_proj") or patterns with `*` (default: "all", the
+     * hidden layers). */
     const char *targets;
-    /* Layers that are trained themselves, named likewise; "": none. Default: those that compute labels (score and match, of the
-     * tasks classify and match), which are random in a model that adopted the weights of another. */
+    /** Layers that are trained fully, named likewise; "": none. Default: the classification heads (score and match, of
+     * the tasks classify and match), which are freshly initialized when the task changes. */
     const char *whole;
-    bo_lora_init init;
-    const bo_corpus *data; /* GRADIENT: the gradient is that of the mean loss over windows of this corpus */
-    size_t sequences;      /* GRADIENT: the number of windows (default: 32) */
-    uint64_t seed;
-    const char *base;     /* the folder or file the model was loaded from, which the adapter's files name, or NULL */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    bo_lora_init init;     /**< initial values (default: A random, B zero) */
+    const bo_corpus *data; /**< GRADIENT: the corpus on which the gradient of the mean loss is computed */
+    size_t sequences;      /**< GRADIENT: number of windows of the corpus (default: 32) */
+    uint64_t seed;         /**< seed of the initial values */
+    const char *base;      /**< folder or file of the base, which the files of the adapter name; or NULL */
+    uint64_t reserved[4];  /**< must be zero */
 } bo_lora_desc;
 
-/* Adds adapters to the model, in memory, and freezes all other weights but `whole`. No session of the model may exist. */
+/** Adds adapters to a model in memory and freezes all other weights except those in `whole`.
+ *
+ * No session of the model may exist.
+ *
+ * @param context         the context
+ * @param[in,out] model   the model
+ * @param desc            the adapters
+ * @return BO_OK; BO_INVALID if the model has adapters already, its weights are not float32, or no layer matches
+ *     `targets`
+ */
 BO_API bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_desc *desc);
-/* Puts the adapters of an adapted model into its weights, and takes them out again. No session of the model may exist. */
+
+/** Adds the adapters of a model to its weights. No session of the model may exist.
+ *
+ * @param context         the context
+ * @param[in,out] model   the model
+ * @return BO_OK; BO_INVALID if the model has no adapters or they are merged already
+ */
 BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
+
+/** Undoes bo_model_merge(). No session of the model may exist.
+ *
+ * @param context         the context
+ * @param[in,out] model   the model
+ * @return BO_OK; BO_INVALID if the model has no merged adapters
+ */
 BO_API bo_status bo_model_unmerge(bo_context *context, bo_model *model);
 
 /* ==== Advanced ==================================================================================================== */
 
-/* Files are those of PEFT. bo_model_save of an adapted model writes adapter_config.json, which names the base, and
- * adapter_model.safetensors; an adapter whose first values are not zero is written with twice the rank, so that it subtracts
- * them; layers that are trained themselves are written whole and named by "modules_to_save". bo_model_save of a merged model
- * writes the model as usual, and a folder adapter with the adapter and base.safetensors, the weights before merging.
- * bo_model_load of an adapter's folder loads the base and merges. */
-
-/* Loads an adapter's folder and its base as an adapted model, to train it further. */
+/** Loads an adapter and its base as an adapted model, to train it further.
+ *
+ * @param context    the context
+ * @param folder     the folder of the adapter
+ * @param[out] out   the model; release it with bo_model_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read or the base is missing; BO_FORMAT if a file is malformed or the adapter
+ *     does not fit the base; BO_UNSUPPORTED if the adapter uses an option that is not supported
+ */
 BO_API bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out);
-/* Loads the base from the folder of a merged model, bit for bit. */
+
+/** Loads the base from the folder of a merged model, bit for bit.
+ *
+ * @param context    the context
+ * @param folder     the folder of the merged model
+ * @param[out] out   the model; release it with bo_model_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed
+ */
 BO_API bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out);
 
 #ifdef __cplusplus

@@ -1,5 +1,8 @@
-/* Bochner: kernel machines. Ridge regression and classification on random features: one linear system instead of an
- * n x n kernel matrix, in memory or in one pass over a stream, with nothing to tune.
+/** @file
+ * Kernel machines: ridge regression and classification on random features.
+ *
+ * A fit solves one linear system in the features instead of an n x n kernel matrix, in memory or in one pass over a
+ * stream. All settings have defaults that are chosen from the data.
  *
  *     bo_machine_desc desc = {.task = BO_TASK_REGRESSION};                 // zero: every default
  *     bo_samples train = {.rows = n, .dim = d, .targets = 1, .x = x, .y = y};
@@ -8,7 +11,7 @@
  *     bo_machine_predict(context, machine, m, x_new, d, mean, std);        // std or NULL
  *     bo_machine_destroy(machine);
  *
- * With a fifth of a table's rows held out for a test, as `bochner fit --holdout 0.2` does:
+ * With a fifth of the rows of a table held out for a test, as `bochner fit --holdout 0.2` does:
  *
  *     bo_data *train, *test;
  *     bo_metrics *metrics;
@@ -21,8 +24,12 @@
  *     bo_machine_evaluate(context, machine, test->rows, test->x, test->dim, test->y, metrics);
  *     printf("%g\n", bo_metrics_rmse(metrics));
  *
- * The model is f(x) = β·φ(s(x)) + b: s scales the inputs as the training data asks, φ are `features` random features.
- * β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², no factor n; the intercept b is not penalized. */
+ * The model is f(x) = β·φ(s(x)) + b. s scales the inputs by statistics of the training data; φ has `features` random
+ * features. β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², without a factor n. The intercept b is not penalized.
+ *
+ * **Ownership.** The caller destroys machines and fittings. They keep no pointer to the samples. **Threads.** A machine
+ * is immutable and may be used by several threads at once; a fitting needs exclusive access.
+ */
 #ifndef BOCHNER_MACHINES_H
 #define BOCHNER_MACHINES_H
 
@@ -37,147 +44,252 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
+/** A fitted kernel machine. */
 typedef struct bo_machine bo_machine;
 
 /* ---- describe ---------------------------------------------------------------------------------------------------- */
 
+/** The loss of a fit. */
 typedef enum bo_loss {
-    /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver without
-     * noise or dropout; else RIDGE */
+    /** LOGISTIC for classification if there are at least as many rows as features and the fit is in memory, by the
+     * primal solver, without noise and dropout; otherwise RIDGE. */
     BO_LOSS_AUTO = 0,
-    BO_LOSS_RIDGE = 1, /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
-    /* multinomial, classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². More often right than RIDGE, for a
-     * few times the work */
+    BO_LOSS_RIDGE = 1, /**< squared error; for classes one-vs-all with targets ±1 and calibrated probabilities */
+    /** Multinomial logistic loss, for classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². Usually more
+     * accurate than RIDGE, at several times the cost. */
     BO_LOSS_LOGISTIC = 2
 } bo_loss;
 
+/** The solver of a fit.
+ *
+ * CG and SGD hold back a tenth of the rows (at most 1024; none below 200 rows) to measure their error and to calibrate
+ * probabilities. These rows are not used to fit.
+ */
 typedef enum bo_solver {
-    BO_SOLVER_AUTO = 0,
-    BO_SOLVER_PRIMAL = 1, /* Cholesky of the R x R Gram matrix */
-    BO_SOLVER_DUAL = 2,   /* Cholesky of the n x n kernel matrix ZZᵀ: for R > n */
-    BO_SOLVER_CG = 3,     /* preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
-    BO_SOLVER_SGD = 4     /* mini-batches of 256 rows, the step from the spectrum; as little memory as CG */
-    /* CG and SGD hold a tenth of the rows back (at most 1024; none below 200) to measure their error and calibrate
-     * probabilities; those rows are not learned from */
+    BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
+    BO_SOLVER_PRIMAL = 1, /**< Cholesky factorization of the R x R Gram matrix, R the number of features */
+    BO_SOLVER_DUAL = 2,   /**< Cholesky factorization of the n x n kernel matrix ZZᵀ: for R > n */
+    BO_SOLVER_CG = 3,     /**< preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
+    BO_SOLVER_SGD = 4     /**< mini-batches of 256 rows, step size from the spectrum; as little memory as CG */
 } bo_solver;
 
+/** The scaling of the inputs. */
 typedef enum bo_scaling {
-    BO_SCALING_AUTO = 0, /* COMMON when the inputs share one unit (bo_samples.common_unit), else COLUMNS */
-    /* each column to mean 0, deviation 1, and what is farther than 5 deviations counted as 5; constant columns are
-     * dropped */
+    BO_SCALING_AUTO = 0, /**< COMMON if the inputs share one unit (bo_samples.common_unit), otherwise COLUMNS */
+    /** Each column to mean 0 and standard deviation 1, clipped to ±5; constant columns are dropped. */
     BO_SCALING_COLUMNS = 1,
-    BO_SCALING_COMMON = 2, /* columns centered, then one factor for all: mean variance 1 */
-    BO_SCALING_NONE = 3
+    BO_SCALING_COMMON = 2, /**< columns centered, then one factor for all columns: mean variance 1 */
+    BO_SCALING_NONE = 3    /**< no scaling */
 } bo_scaling;
 
-/* How products of features are summed into the Gram matrix. The sums themselves are float64 always. */
+/** The precision of the products that are summed into the Gram matrix. The sums are always float64. */
 typedef enum bo_precision {
-    BO_PRECISION_AUTO = 0, /* the coarsest that λ does not notice */
-    /* features rounded to 8 bits (when predicting too), their products exact integers: several times the speed of
-     * float32. For sin/cos and cos-with-bias features of rows that weigh the same. The rounding acts like noise on
-     * the features, λ = n σ²; AUTO takes it when that is below λ/40 */
+    BO_PRECISION_AUTO = 0, /**< the lowest precision whose rounding errors are negligible relative to λ */
+    /** Features rounded to 8 bits (also in predictions), with exact integer products: several times as fast as float32.
+     * For sin/cos and cos-with-bias features and rows of equal weight. The rounding acts like noise on the features, λ
+     * = n σ²; AUTO chooses INT8 if that is below λ/40. */
     BO_PRECISION_INT8 = 1,
-    BO_PRECISION_FLOAT32 = 2,
-    BO_PRECISION_FLOAT64 = 3 /* where λ is below about 1e-6 of the largest eigenvalue */
+    BO_PRECISION_FLOAT32 = 2, /**< float32 */
+    BO_PRECISION_FLOAT64 = 3  /**< float64; needed if λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
 
+/** The settings of a fit. */
 typedef struct bo_machine_desc {
-    bo_task task; /* AUTO: by bo_samples.classes */
-    bo_loss loss;
-    bo_solver solver;
-    bo_scaling scaling;
-    /* the map; dim, seed and sample are set by fit. features (default: 4096, or as many as an exact map has; see
-     * bo_machine_estimate); gamma (default: chosen); draw etc. as in features.h */
+    bo_task task;       /**< the task (default: by bo_samples.classes) */
+    bo_loss loss;       /**< the loss (default: chosen) */
+    bo_solver solver;   /**< the solver (default: chosen) */
+    bo_scaling scaling; /**< the scaling of the inputs (default: chosen) */
+    /** The feature map. `features` (default: 4096, or the number of features of an exact map; see
+     * bo_machine_estimate()) and `gamma` (default: chosen) may be set; draw and others as in features.h. The fit sets
+     * `dim`, `seed` and `sample`. */
     bo_features_desc features;
-    double lambda; /* (default: chosen) */
-    bool no_intercept;
-    double noise; /* standard deviation of noise added to the features, in expectation: λ += n σ² */
-    /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
-    double dropout;
-    bool balanced;              /* classes weigh the same however many rows they have */
-    const float *class_weights; /* `classes` numbers, or NULL */
-    bo_precision precision;
-    size_t stream_rows; /* streams: how many rows will come, where known (default: as many as the sample has) */
-    size_t
-        memory; /* bytes that fitting may use (default: three quarters of the machine's). Decides PRIMAL against CG */
-    uint64_t seed;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double lambda;     /**< regularization λ (default: chosen) */
+    bool no_intercept; /**< fit without an intercept */
+    double noise;      /**< standard deviation σ of noise added to the features, in expectation: λ += n σ² */
+    double dropout;    /**< probability that a feature is dropped, in expectation: a ridge on the column norms */
+    bool balanced;     /**< all classes have the same total weight */
+    const float *class_weights; /**< one weight per class, or NULL */
+    bo_precision precision;     /**< precision of the Gram matrix (default: chosen) */
+    size_t stream_rows;         /**< streams: expected number of rows (default: the number of rows of the sample) */
+    size_t memory;              /**< bytes that a fit may use (default: three quarters of the physical memory); decides
+                                     between PRIMAL and CG */
+    uint64_t seed;              /**< seed of the features and of all random choices */
+    uint64_t reserved[4];       /**< must be zero */
 } bo_machine_desc;
 
-/* Rows to learn from. */
+/** Rows to fit. */
 typedef struct bo_samples {
-    size_t rows, dim, targets;
-    const float *x;  /* rows x dim */
-    const double *y; /* rows x targets; class indices 0…classes-1 for classification */
-    size_t classes;  /* 0: regression */
-    /* one per row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with 1/k of
-     * the noise in standard deviations */
+    size_t rows;     /**< number of rows */
+    size_t dim;      /**< number of input columns */
+    size_t targets;  /**< number of target columns */
+    const float *x;  /**< inputs, rows x dim */
+    const double *y; /**< targets, rows x targets; for classification class indices 0…classes-1 */
+    size_t classes;  /**< number of classes; 0: regression */
+    /** One weight >= 0 per row; NULL: all 1. A row of weight k counts like k equal rows in the fit, and like one row
+     * with 1/k of the noise variance in standard deviations. */
     const float *weights;
-    bool common_unit;     /* bo_schema_has_common_unit */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    bool common_unit;     /**< all inputs have the same unit (bo_schema_has_common_unit()) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_samples;
 
-/* The rows of a table; x and y stay its own. */
+/** Describes the rows of a table as samples.
+ *
+ * @param data       the table; it owns x and y and must outlive the samples
+ * @param[out] out   the samples
+ */
 BO_API void bo_data_get_samples(const bo_data *data, bo_samples *out);
 
 /* ---- fit, predict ------------------------------------------------------------------------------------------------ */
 
+/** Fits a kernel machine.
+ *
+ * @param context    the context
+ * @param desc       the settings
+ * @param samples    the rows; not needed after the call
+ * @param[out] out   the machine; release it with bo_machine_destroy()
+ * @return BO_OK; BO_UNSUPPORTED if loss, solver, precision and features do not fit together; BO_NUMERIC if the system
+ *     cannot be solved (the message suggests a λ)
+ */
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
                                 bo_machine **out);
+
+/** Destroys a kernel machine.
+ *
+ * @param machine   the object, or NULL
+ */
 BO_API void bo_machine_destroy(bo_machine *machine);
 
-/* mean: rows x outputs (regression: targets; classification: class scores). std: rows x outputs or NULL: predictive
- * standard deviation, noise included; BO_UNSUPPORTED for classes and for machines fitted by CG or SGD. */
+/** Predicts targets or class scores.
+ *
+ * @param context     the context
+ * @param machine     the machine
+ * @param rows        the number of rows
+ * @param x           inputs, rows x dim
+ * @param ldx         floats between two rows of x
+ * @param[out] mean   predictions, rows x outputs: targets for regression, class scores for classification
+ * @param[out] std    predictive standard deviations, including noise, rows x outputs; or NULL
+ * @return BO_OK; BO_UNSUPPORTED if `std` is requested for classes or for a machine fitted by CG or SGD
+ */
 BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                     size_t ldx, double *mean, double *std);
-/* Calibrated probabilities: rows x classes. */
+
+/** Predicts calibrated class probabilities.
+ *
+ * @param context              the context
+ * @param machine              the machine
+ * @param rows                 the number of rows
+ * @param x                    inputs, rows x dim
+ * @param ldx                  floats between two rows of x
+ * @param[out] probabilities   rows x classes
+ * @return BO_OK; BO_UNSUPPORTED for a regression
+ */
 BO_API bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows,
                                                   const float *x, size_t ldx, double *probabilities);
-/* The index of the largest score, one per row. */
+
+/** Predicts classes: the index of the largest score.
+ *
+ * @param context        the context
+ * @param machine        the machine
+ * @param rows           the number of rows
+ * @param x              inputs, rows x dim
+ * @param ldx            floats between two rows of x
+ * @param[out] classes   one class index per row
+ * @return BO_OK; BO_UNSUPPORTED for a regression
+ */
 BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, int *classes);
 
-/* What a machine is, and what fitting it found. Made by the library; later versions may add members at its end. */
+/** The settings and the results of a fit.
+ *
+ * Allocated by the library. Later versions may add members at the end.
+ */
 typedef struct bo_fit_report {
-    bo_task task;
-    bo_loss loss;
-    bo_solver solver; /* the one used */
-    bo_scaling scaling;
-    size_t rows, dim, outputs, classes, features;
-    bo_kernel kernel;
-    bo_function function;
-    bo_draw draw;
-    double gamma, lambda;
-    bo_precision precision;             /* of the Gram matrix; FLOAT32 where none was made */
-    double spectrum;                    /* largest eigenvalue of the Gram matrix, estimated */
-    double search_seconds, fit_seconds; /* choosing γ and λ; everything else */
-    double search_score; /* root mean square error of the choice on rows left out, in units of the targets' standard
-                              * deviation (classes: of the ±1 scores); NAN if nothing was searched */
-    double noise_std;    /* regression: standard deviation of the residual noise, first target */
-    int iterations;      /* CG, SGD, logistic */
-    double residual;     /* CG: relative residual reached */
-    bool has_std;
-    const char *why_solver;        /* a sentence */
-    bo_features_accuracy accuracy; /* the statement of accuracy on training rows */
+    bo_task task;           /**< regression or classification */
+    bo_loss loss;           /**< the loss used */
+    bo_solver solver;       /**< the solver used */
+    bo_scaling scaling;     /**< the scaling used */
+    size_t rows;            /**< number of rows fitted */
+    size_t dim;             /**< number of input columns */
+    size_t outputs;         /**< number of targets or classes */
+    size_t classes;         /**< number of classes; 0: regression */
+    size_t features;        /**< length of φ(x) */
+    bo_kernel kernel;       /**< the kernel */
+    bo_function function;   /**< the function */
+    bo_draw draw;           /**< the draw */
+    double gamma;           /**< γ used */
+    double lambda;          /**< λ used */
+    bo_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is none */
+    double spectrum;        /**< largest eigenvalue of the Gram matrix, estimated */
+    double search_seconds;  /**< time to choose γ and λ */
+    double fit_seconds;     /**< time of everything else */
+    /** Root mean square error of the chosen γ and λ on rows left out, in units of the standard deviation of the targets
+     * (for classes: of the ±1 scores); NAN if nothing was searched. */
+    double search_score;
+    double noise_std;              /**< regression: standard deviation of the residual noise, first target */
+    int iterations;                /**< CG, SGD, logistic: number of iterations */
+    double residual;               /**< CG: relative residual */
+    bool has_std;                  /**< the machine can predict standard deviations */
+    const char *why_solver;        /**< the reason for the solver, one sentence */
+    bo_features_accuracy accuracy; /**< the accuracy report on training rows */
 } bo_fit_report;
-/* Owned by the machine. */
+
+/** Returns the report of a machine.
+ *
+ * @param machine   the machine
+ * @return the report, owned by the machine
+ */
 BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* One safetensors file. A regression fitted by DUAL keeps its training rows in it: standard deviations need them. `schema`
- * (or NULL) is stored with it. */
+/** Writes a machine to a safetensors file.
+ *
+ * For a regression fitted by DUAL the file includes the training rows, which standard deviations need.
+ *
+ * @param context   the context
+ * @param machine   the machine
+ * @param schema    a schema to store with the machine, or NULL
+ * @param path      the file
+ * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if the features are CUSTOM
+ */
 BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema,
                                  const char *path);
-/* *schema is the one that was stored, NULL where there was none; `schema` may be NULL. */
+
+/** Reads a machine from a file.
+ *
+ * @param context       the context
+ * @param path          the file
+ * @param[out] out      the machine; release it with bo_machine_destroy()
+ * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed or not a machine; BO_VERSION if a newer
+ *     version wrote it
+ */
 BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema);
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-/* Empty metrics of the kind that this machine predicts; `points` as in bo_metrics_desc. */
+/** Creates empty metrics for the predictions of a machine.
+ *
+ * @param context    the context
+ * @param machine    the machine
+ * @param points     number of predictions to keep for a plot (bo_metrics_desc.points)
+ * @param[out] out   the metrics; release them with bo_metrics_destroy()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points,
                                            bo_metrics **out);
-/* Predicts rows and adds them: y is rows x targets, or class numbers. Progress is reported as "testing". */
+
+/** Predicts rows and adds the results to metrics. Progress is reported as "testing".
+ *
+ * @param context           the context
+ * @param machine           the machine
+ * @param rows              the number of rows
+ * @param x                 inputs, rows x dim
+ * @param ldx               floats between two rows of x
+ * @param y                 true values: rows x targets, or one class index per row
+ * @param[in,out] metrics   metrics from bo_machine_create_metrics()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, const double *y, bo_metrics *metrics);
 
@@ -185,63 +297,195 @@ BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *mach
 
 /* ---- files in memory --------------------------------------------------------------------------------------------- */
 
-/* The bytes that bo_machine_save writes; `schema` or NULL. *bytes is released with bo_free. */
+/** Writes a machine to memory, in the format of bo_machine_save().
+ *
+ * @param context      the context
+ * @param machine      the machine
+ * @param schema       a schema to store with the machine, or NULL
+ * @param[out] bytes   the contents; release them with bo_free()
+ * @param[out] size    the number of bytes
+ * @return BO_OK; BO_UNSUPPORTED if the features are CUSTOM
+ */
 BO_API bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema,
                                         void **bytes, size_t *size);
-/* As bo_machine_load. The bytes are not needed afterwards. */
+
+/** Reads a machine from memory.
+ *
+ * @param context       the context
+ * @param bytes         the contents of a file; not needed after the call
+ * @param size          the number of bytes
+ * @param[out] out      the machine; release it with bo_machine_destroy()
+ * @param[out] schema   the stored schema, NULL if there is none; release it with bo_schema_destroy(); or NULL
+ * @return BO_OK; BO_FORMAT if the contents are malformed or not a machine; BO_VERSION if a newer version wrote them
+ */
 BO_API bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
                                         bo_schema **schema);
 
 /* ---- before and after a fit -------------------------------------------------------------------------------------- */
 
-/* What a fit will take and what its defaults mean, before there is any data. */
+/** The cost of a fit and the choices that the defaults lead to, before there is any data. */
 typedef struct bo_fit_cost {
-    size_t features;                      /* length of φ */
-    bo_loss loss;                         /* what AUTO means */
-    bo_solver solver;                     /* the same */
-    const char *why_solver;               /* a sentence */
-    bool searches_gamma, searches_lambda; /* the descriptor leaves them open */
-    size_t bytes;                         /* of memory, at most */
-    double operations;                    /* floating-point, with those of the search */
-    double seconds;                       /* roughly, with the threads of this context on a recent processor */
-    uint64_t reserved[4];                 /* zero: room for later versions */
+    size_t features;        /**< length of φ(x) */
+    bo_loss loss;           /**< the loss that AUTO selects */
+    bo_solver solver;       /**< the solver that AUTO selects */
+    const char *why_solver; /**< the reason for the solver, one sentence */
+    bool searches_gamma;    /**< γ is not set and will be searched */
+    bool searches_lambda;   /**< λ is not set and will be searched */
+    size_t bytes;           /**< maximum memory */
+    double operations;      /**< floating-point operations, including the search */
+    double seconds;         /**< approximate time with the threads of this context on a recent processor */
+    uint64_t reserved[4];   /**< must be zero */
 } bo_fit_cost;
-/* desc->task tells classes from numbers; `outputs`: classes or targets. A stream (desc->stream_rows > 0) is fitted by the
- * primal solver, and `rows` are those of its sample. */
+
+/** Estimates the cost of a fit.
+ *
+ * A stream (`desc->stream_rows` > 0) is fitted by the primal solver; then `rows` is the number of rows of its sample.
+ *
+ * @param context    the context
+ * @param desc       the settings; `task` distinguishes classes from numbers
+ * @param rows       the number of rows
+ * @param dim        the number of input columns
+ * @param outputs    the number of classes or targets
+ * @param[out] out   the cost
+ * @return as bo_machine_fit()
+ */
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
                                      size_t outputs, bo_fit_cost *out);
-/* β in the units of the targets: features x outputs. Owned by the machine. */
+
+/** Returns the coefficients β in the units of the targets.
+ *
+ * @param machine   the machine
+ * @return features x outputs numbers, owned by the machine
+ */
 BO_API const double *bo_machine_beta(const bo_machine *machine);
 
 /* ---- streaming: partial fit, merge ------------------------------------------------------------------------------- */
 
-/* A fit in progress: sums of outer products, O(R²) memory whatever the number of rows. */
+/** A fit in progress: sums of outer products. The memory is O(features²), independent of the number of rows. */
 typedef struct bo_fitting bo_fitting;
 
-/* γ, scaling and the grid of λ come from `sample`: a uniform sample of the rows to come (bo_stream_sample); 10000 rows are
- * a good one. It is not itself learned from: the stream brings those rows again. */
+/** Starts a fit from a stream.
+ *
+ * γ, the scaling and the candidates for λ are chosen from the sample: a uniform sample of the rows that will be added
+ * (bo_stream_sample()); 10000 rows are a good size. The rows of the sample are not fitted themselves: the stream will
+ * contain them again.
+ *
+ * @param context    the context
+ * @param desc       the settings
+ * @param sample     the sample; not needed after the call
+ * @param[out] out   the fitting; release it with bo_fitting_destroy()
+ * @return as bo_machine_fit(); BO_UNSUPPORTED for the logistic loss and for solvers other than PRIMAL
+ */
 BO_API bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
                                    bo_fitting **out);
+
+/** Destroys a fitting.
+ *
+ * @param fitting   the object, or NULL
+ */
 BO_API void bo_fitting_destroy(bo_fitting *fitting);
-/* After a failure (memory, cancellation) part of the rows may have been added: begin anew. */
+
+/** Adds rows.
+ *
+ * After a failure (memory, cancellation) some of the rows may have been added: destroy the fitting and start again.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting
+ * @param rows              the rows; not needed after the call
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
-/* Adds what `other` has seen. Both must come from the same sample, descriptor and seed; checked. */
+
+/** Adds the rows that another fitting has received.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting
+ * @param other             a fitting from the same sample, descriptor and seed
+ * @return BO_OK; BO_INVALID if the two fittings differ in sample, descriptor or seed
+ */
 BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other);
-/* Every rank calls it once after its last add; afterwards every rank can finish, to the same machine. */
+
+/** Sums the fittings of all ranks of a parallel job.
+ *
+ * Every rank calls this function once, after its last bo_fitting_add(). Afterwards bo_fitting_finish() gives the same
+ * machine on every rank.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting of this rank
+ * @param collective        the parallel job
+ * @return BO_OK; the status of `collective->sum` if it fails
+ */
 BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
-/* Solves; the fitting can go on being added to and be finished again. */
+
+/** Solves the system. More rows may be added afterwards, and the fitting may be finished again.
+ *
+ * @param context           the context
+ * @param[in,out] fitting   the fitting
+ * @param[out] out          the machine; release it with bo_machine_destroy()
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added; BO_NUMERIC if the system cannot be solved
+ */
 BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* As options and files spell them, in lower case; NULL or false for what is none. */
+/** Returns the name of a solver in lower case, as in options and files.
+ *
+ * @param solver   the solver
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_solver_name(bo_solver solver);
+
+/** Returns the name of a loss in lower case, as in options and files.
+ *
+ * @param loss   the loss
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_loss_name(bo_loss loss);
+
+/** Returns the name of a scaling in lower case, as in options and files.
+ *
+ * @param scaling   the scaling
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_scaling_name(bo_scaling scaling);
+
+/** Returns the name of a precision in lower case, as in options and files.
+ *
+ * @param precision   the precision
+ * @return the name; NULL if the value is not in the enum
+ */
 BO_API const char *bo_precision_name(bo_precision precision);
+
+/** Finds a solver by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the solver; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_solver_parse(const char *name, bo_solver *out);
+
+/** Finds a loss by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the loss; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_loss_parse(const char *name, bo_loss *out);
+
+/** Finds a scaling by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the scaling; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_scaling_parse(const char *name, bo_scaling *out);
+
+/** Finds a precision by its name. Case is ignored.
+ *
+ * @param name       the name, or NULL
+ * @param[out] out   the precision; unchanged if the name is unknown
+ * @return false if the name is unknown or NULL
+ */
 BO_API bool bo_precision_parse(const char *name, bo_precision *out);
 
 #ifdef __cplusplus

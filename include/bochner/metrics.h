@@ -1,4 +1,5 @@
-/* Bochner: how good predictions are, gathered block by block.
+/** @file
+ * The quality of predictions, accumulated block by block.
  *
  *     bo_metrics *metrics;
  *     bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &metrics);
@@ -6,7 +7,11 @@
  *     printf("RMSE %g, R2 %g\n", bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
  *     bo_metrics_destroy(metrics);
  *
- * bo_machine_create_metrics and bo_machine_evaluate of machines.h do both for a machine. */
+ * For a kernel machine, bo_machine_create_metrics() and bo_machine_evaluate() of machines.h do this in two calls.
+ *
+ * **Ownership.** The caller destroys a bo_metrics. **Threads.** Adding needs exclusive access; the results may be read
+ * from several threads at once.
+ */
 #ifndef BOCHNER_METRICS_H
 #define BOCHNER_METRICS_H
 
@@ -18,75 +23,166 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* One of targets and classes is 0. */
+/** What is measured: regression if `targets` is not 0, classification if `classes` is not 0. One of them must be 0. */
 typedef struct bo_metrics_desc {
-    size_t targets;            /* regression: numbers that are predicted for a row */
-    size_t classes;            /* classification: classes to choose from */
-    bool has_std;              /* regression: standard deviations come with the predictions */
-    size_t points;             /* regression: predictions to keep, for a picture; 0: none */
-    const char *const *labels; /* of the classes, for reports; borrowed; NULL: none */
-    uint64_t reserved[4];      /* zero: room for later versions */
+    size_t targets;            /**< regression: numbers predicted per row */
+    size_t classes;            /**< classification: number of classes */
+    bool has_std;              /**< regression: predictions have standard deviations */
+    size_t points;             /**< regression: number of predictions to keep for a plot; 0: none */
+    const char *const *labels; /**< names of the classes, for reports; must outlive the metrics; or NULL */
+    uint64_t reserved[4];      /**< must be zero */
 } bo_metrics_desc;
 
-typedef struct bo_metrics bo_metrics; /* its members are below */
+/** Accumulated metrics. The members are documented under Advanced. */
+typedef struct bo_metrics bo_metrics;
 
+/** Creates empty metrics.
+ *
+ * @param context    the context
+ * @param desc       what to measure
+ * @param[out] out   the new object; release it with bo_metrics_destroy()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo_metrics **out);
+
+/** Destroys metrics.
+ *
+ * @param metrics   the object, or NULL
+ */
 BO_API void bo_metrics_destroy(bo_metrics *metrics);
 
-/* Regression: y, mean and std (NULL without has_std) are rows x targets. What is refused with BO_INVALID adds nothing, here and
- * in the functions below. */
+/** Adds rows of a regression.
+ *
+ * If the rows are refused with BO_INVALID, nothing is added.
+ *
+ * @param context           the context
+ * @param[in,out] metrics   the metrics
+ * @param rows              the number of rows
+ * @param y                 true values, rows x targets
+ * @param mean              predictions, rows x targets
+ * @param std               standard deviations, rows x targets; NULL without `has_std`
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
                                 const double *mean, const double *std);
-/* Classification: y are class numbers below `classes`, `predicted` what was chosen, probabilities rows x classes. A
- * probability counts as at least 1e-15: one wrong certainty is not infinite. */
+
+/** Adds rows of a classification.
+ *
+ * Probabilities below 1e-15 count as 1e-15, so that the log loss stays finite. If the rows are refused with BO_INVALID,
+ * nothing is added.
+ *
+ * @param context           the context
+ * @param[in,out] metrics   the metrics
+ * @param rows              the number of rows
+ * @param y                 true classes, each in 0…classes-1
+ * @param predicted         predicted classes
+ * @param probabilities     predicted probabilities, rows x classes
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
                                         const int *predicted, const double *probabilities);
 
-/* Of everything that was added; NAN before the first row. Over all targets. */
+/** Returns the root mean square error over all targets.
+ *
+ * @param metrics   the metrics
+ * @return the error; NAN if no row was added
+ */
 BO_API double bo_metrics_rmse(const bo_metrics *metrics);
-/* The mean over targets. */
+
+/** Returns R², the mean over the targets.
+ *
+ * @param metrics   the metrics
+ * @return R²; NAN if no row was added
+ */
 BO_API double bo_metrics_r2(const bo_metrics *metrics);
-/* The share inside the 95% interval; NAN without std. */
+
+/** Returns the fraction of true values inside the 95% interval of the prediction.
+ *
+ * @param metrics   the metrics
+ * @return the fraction; NAN if no row was added or there are no standard deviations
+ */
 BO_API double bo_metrics_coverage(const bo_metrics *metrics);
-/* In [0, 1]. */
+
+/** Returns the fraction of rows whose class was predicted correctly.
+ *
+ * @param metrics   the metrics
+ * @return the fraction, in [0, 1]; NAN if no row was added
+ */
 BO_API double bo_metrics_accuracy(const bo_metrics *metrics);
-/* The mean, in nats. */
+
+/** Returns the mean negative log-likelihood of the true classes, in nats.
+ *
+ * @param metrics   the metrics
+ * @return the log loss; NAN if no row was added
+ */
 BO_API double bo_metrics_log_loss(const bo_metrics *metrics);
 
 /* ==== Advanced ==================================================================================================== */
 
-/* Half of a 95% interval in standard deviations: Φ⁻¹(0.975). */
+/** Half the width of a 95% interval in standard deviations: Φ⁻¹(0.975). */
 #define BO_INTERVAL_95 1.959963984540054
 
-/* Classification, one row: its class, what was chosen, and -log p(truth). */
+/** Adds one row of a classification.
+ *
+ * @param context           the context
+ * @param[in,out] metrics   the metrics
+ * @param truth             the true class
+ * @param predicted         the predicted class
+ * @param loss              -log p(truth)
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted,
                                       double loss);
 
-/* bo_metrics_rmse of one target. NAN for a target that does not exist. */
+/** Returns the root mean square error of one target.
+ *
+ * @param metrics   the metrics
+ * @param target    the index of the target
+ * @return the error; NAN if there is no such target or no row was added
+ */
 BO_API double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target);
-/* Likewise; NAN where the truth does not vary. */
+
+/** Returns R² of one target.
+ *
+ * @param metrics   the metrics
+ * @param target    the index of the target
+ * @return R²; NAN if there is no such target, no row was added, or the true values do not vary
+ */
 BO_API double bo_metrics_target_r2(const bo_metrics *metrics, size_t target);
-/* Likewise. */
+
+/** Returns the fraction of true values of one target inside the 95% interval of the prediction.
+ *
+ * @param metrics   the metrics
+ * @param target    the index of the target
+ * @return the fraction; NAN if there is no such target, no row was added, or there are no standard deviations
+ */
 BO_API double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target);
 
-/* Of one target. */
+/** Sums over the rows for one target. */
 typedef struct bo_target_sums {
-    double squared_error;           /* Σ (prediction - y)² */
-    double mean, squared_deviation; /* of y, by Welford's recurrence: the mean, and Σ (y - mean)² */
-    uint64_t covered;               /* predictions with y inside mean ± BO_INTERVAL_95 std */
+    double squared_error;     /**< Σ (prediction - y)² */
+    double mean;              /**< mean of y, by Welford's recurrence */
+    double squared_deviation; /**< Σ (y - mean)² */
+    uint64_t covered;         /**< number of rows with y inside mean ± BO_INTERVAL_95 std */
 } bo_target_sums;
 
-/* Made by the library and read-only to callers; later versions may add members at its end. */
+/** The members of ::bo_metrics.
+ *
+ * Allocated by the library and read-only for callers. Later versions may add members at the end.
+ */
 struct bo_metrics {
-    bo_metrics_desc desc;
-    uint64_t rows;
-    bo_target_sums *sums; /* regression: one per target */
-    uint64_t right;       /* classification: rows whose class was found */
-    uint64_t *confusion;  /* classification: classes x classes; the row is the truth, the column what was predicted */
-    double log_loss;      /* classification: Σ -log p(truth) */
-    /* Regression, first target: all predictions up to desc.points of them, then a uniform sample. */
+    bo_metrics_desc desc; /**< the descriptor */
+    uint64_t rows;        /**< number of rows added */
+    bo_target_sums *sums; /**< regression: one per target */
+    uint64_t right;       /**< classification: number of rows predicted correctly */
+    uint64_t *confusion;  /**< classification: classes x classes; row: true class, column: predicted class */
+    double log_loss;      /**< classification: Σ -log p(truth) */
+    /** Regression: number of entries in the three arrays below. They hold the first target: all rows up to
+     * `desc.points`, then a uniform sample. */
     size_t points;
-    double *truth, *predicted, *deviation; /* deviation is NULL without std */
+    double *truth;     /**< true values */
+    double *predicted; /**< predictions */
+    double *deviation; /**< standard deviations; NULL without `has_std` */
 };
 
 #ifdef __cplusplus

@@ -1,13 +1,20 @@
-/* Bochner: text in, token ids out. Tokenizers are bytes, or byte-pair encodings in the format of Hugging Face's
- * tokenizer.json; a corpus is files of text or JSON lines mapped into memory; batches are a pure function of a seed and a
- * step, so that training resumes to the token.
+/** @file
+ * Tokenizers, corpora and batches for language models.
+ *
+ * A tokenizer has one id per byte, or is a byte-pair encoding (BPE) in the format of Hugging Face's tokenizer.json. A
+ * corpus consists of files of text or JSON lines that are mapped into memory. Batches are a pure function of a seed and
+ * a step, so that training resumes at the same token.
  *
  *     bo_tokenizer *tokenizer;
  *     bo_tokenizer_create(context, &tokenizer);                        // 256 ids, one per byte
  *     bo_corpus_desc desc = {.paths = paths, .path_count = 1, .tokenizer = tokenizer};
  *     bo_corpus *corpus;
  *     bo_corpus_open(context, &desc, &corpus);
- *     bo_corpus_read(context, corpus, 0, 1024, ids); */
+ *     bo_corpus_read(context, corpus, 0, 1024, ids);
+ *
+ * **Ownership.** The caller destroys tokenizers and closes corpora. A tokenizer must outlive the corpora that use it.
+ * **Threads.** Tokenizers and corpora are immutable and may be used by several threads at once.
+ */
 #ifndef BOCHNER_TEXT_H
 #define BOCHNER_TEXT_H
 
@@ -19,143 +26,352 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* ---- tokenizers --------------------------------------------------------------------------------------------------- */
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
-typedef struct bo_tokenizer bo_tokenizer; /* immutable, shared by threads */
+/** A tokenizer. Immutable; may be shared by threads. */
+typedef struct bo_tokenizer bo_tokenizer;
 
-/* The tokenizer of bytes: ids 0 to 255. It encodes any text. */
+/** Creates the tokenizer of bytes, with ids 0 to 255. It encodes any text.
+ *
+ * @param context    the context
+ * @param[out] out   the tokenizer; release it with bo_tokenizer_destroy()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out);
 
-/* Zero means the default, except vocab. */
+/** The settings to train a tokenizer. `vocab` has no default. */
 typedef struct bo_tokenizer_desc {
-    size_t vocab;               /* number of ids: 256 bytes, merges and specials; at least 256 + specials */
-    const char *const *special; /* texts that are one token each wherever they occur (default: "<|endoftext|>" alone) */
-    size_t special_count;
-    const char
-        *pattern; /* regular expression (PCRE2, Unicode); pairs merge only inside its matches (default: GPT-2's) */
-    size_t least; /* pairs that occur less often are not merged (default: 2) */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    size_t vocab;               /**< number of ids: 256 bytes, merges and special tokens; at least 256 + specials */
+    const char *const *special; /**< texts that are always one token (default: "<|endoftext|>" alone) */
+    size_t special_count;       /**< number of special tokens */
+    /** A regular expression (PCRE2, Unicode); pairs are merged only inside its matches (default: that of GPT-2). */
+    const char *pattern;
+    size_t least;         /**< minimum number of occurrences of a pair that is merged (default: 2) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_tokenizer_desc;
-/* Learns a byte-level BPE from text files, also gzipped: the most frequent pair first, ties to the smaller ids. */
+
+/** Trains a byte-level BPE on text files. The most frequent pair is merged first; ties go to the smaller ids.
+ *
+ * @param context      the context
+ * @param desc         the settings
+ * @param paths        text files, also gzip-compressed
+ * @param path_count   the number of files
+ * @param[out] out     the tokenizer; release it with bo_tokenizer_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if the pattern uses
+ *     syntax that is not supported
+ */
 BO_API bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc, const char *const *paths,
                                     size_t path_count, bo_tokenizer **out);
-/* Loads a tokenizer.json, the one of a folder, or the one of a model that was saved as one ".safetensors" file (model.h). A
- * folder of a Bochner model without one has the tokenizer of bytes. BPE, byte-level or with byte fallback as in Llama, with the normalizers, pre-tokenizers, decoders and post-processors that these
- * use. Anything else is refused by name. */
+
+/** Loads a tokenizer.
+ *
+ * The file is a tokenizer.json, a folder that contains one, or a model that was saved as one ".safetensors" file
+ * (model.h). A folder of a Bochner model without a tokenizer.json has the tokenizer of bytes. Supported are BPE
+ * tokenizers, byte-level or with byte fallback as in Llama, with the normalizers, pre-tokenizers, decoders and
+ * post-processors that they use.
+ *
+ * @param context    the context
+ * @param path       the file or folder
+ * @param[out] out   the tokenizer; release it with bo_tokenizer_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_UNSUPPORTED if it uses a component
+ *     that is not supported (the message names it)
+ */
 BO_API bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out);
-/* Writes a tokenizer.json. */
+
+/** Writes a tokenizer.json.
+ *
+ * @param context     the context
+ * @param tokenizer   the tokenizer
+ * @param path        the file
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path);
+
+/** Destroys a tokenizer.
+ *
+ * @param tokenizer   the object, or NULL
+ */
 BO_API void bo_tokenizer_destroy(bo_tokenizer *tokenizer);
 
-/* The number of ids: all ids are below it. */
+/** Returns the number of ids. All ids are smaller.
+ *
+ * @param tokenizer   the tokenizer
+ * @return the size of the vocabulary
+ */
 BO_API size_t bo_tokenizer_vocab(const bo_tokenizer *tokenizer);
 
-/* A list of ids that grows; it begins as {0}. */
+/** A list of ids that grows. Initialize it with {0}. */
 typedef struct bo_ids {
-    int32_t *items;
-    size_t count, capacity;
+    int32_t *items;  /**< the ids; release them with bo_ids_free() */
+    size_t count;    /**< number of ids */
+    size_t capacity; /**< number of ids that fit without allocation */
 } bo_ids;
-/* Appends the ids of `bytes` bytes of text, which need not be terminated. Bytes that are not UTF-8 become byte tokens.
- * BO_FORMAT: a character has no token, and the tokenizer has neither an unknown token nor tokens for its bytes; the message
- * names the character and its place. `specials`: texts of special tokens become these tokens. */
+
+/** Encodes a text and appends its ids to a list.
+ *
+ * Bytes that are not UTF-8 become byte tokens.
+ *
+ * @param context       the context
+ * @param tokenizer     the tokenizer
+ * @param text          the text; a NUL at the end is not needed
+ * @param bytes         the number of bytes
+ * @param specials      true: texts of special tokens become these tokens; false: they are encoded as plain text
+ * @param[in,out] out   the list
+ * @return BO_OK; BO_FORMAT if a character has no token, and the tokenizer has neither an unknown token nor tokens for
+ *     its bytes (the message names the character and its position)
+ */
 BO_API bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                                      bool specials, bo_ids *out);
-/* Releases the items; the list is {0} again. `ids` may be NULL. */
+
+/** Releases the items of a list and sets it to {0}.
+ *
+ * @param[in,out] ids   the list, or NULL
+ */
 BO_API void bo_ids_free(bo_ids *ids);
-/* The text of ids, terminated, released with bo_free. For byte-level tokenizers decode(encode(x)) is x, byte for byte. */
+
+/** Decodes ids to text. For byte-level tokenizers decode(encode(x)) is x, byte for byte.
+ *
+ * @param context      the context
+ * @param tokenizer    the tokenizer
+ * @param ids          the ids
+ * @param count        the number of ids
+ * @param[out] out     the text, followed by a NUL; release it with bo_free()
+ * @param[out] bytes   the number of bytes without the NUL
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
                                      size_t count, char **out, size_t *bytes);
-/* The bytes of one id inside a text, for streaming; owned by the tokenizer. `bytes` may be NULL. */
+
+/** Returns the bytes of one id inside a text, for streaming output.
+ *
+ * @param tokenizer    the tokenizer
+ * @param id           the id
+ * @param[out] bytes   the number of bytes; or NULL
+ * @return the bytes, owned by the tokenizer; "" if there is no such id
+ */
 BO_API const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t *bytes);
 
-/* ---- corpora ------------------------------------------------------------------------------------------------------ */
+/* ---- corpora ----------------------------------------------------------------------------------------------------- */
 
-typedef struct bo_corpus bo_corpus; /* immutable, shared by threads */
+/** A sequence of tokens from text files. Immutable; may be shared by threads. */
+typedef struct bo_corpus bo_corpus;
 
-/* Zero means the default, except paths (or memory) and tokenizer. */
+/** The settings of a corpus. `tokenizer` and one of `paths` and `memory` are required. */
 typedef struct bo_corpus_desc {
-    const char *const *paths; /* text, or JSON lines (.jsonl, .json; one object per line), also gzipped */
-    size_t path_count;
-    const bo_tokenizer *tokenizer; /* must outlive the corpus */
-    const char *field;             /* JSON lines: the name of the text (default: "text") */
-    const char *separator;         /* text: ends a document ("<|endoftext|>") (default: a file is a document) */
-    double skip, take; /* the part of all tokens from `skip` to skip + take, as fractions; take 0: to the end. Cut at a
-                        * token; a validation set is the last part */
-    /* Instead of paths: text in memory, which need not outlive the call. */
-    const char *memory;
-    size_t memory_bytes;
-    bool memory_lines;    /* the memory holds JSON lines */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    const char *const *paths; /**< files of text, or of JSON lines (.jsonl, .json; one object per line); also gzipped */
+    size_t path_count;        /**< number of files */
+    const bo_tokenizer *tokenizer; /**< the tokenizer; must outlive the corpus */
+    const char *field;             /**< JSON lines: the field that contains the text (default: "text") */
+    const char
+        *separator; /**< text: marks the end of a document, such as "<|endoftext|>" (default: one document per file) */
+    double skip;    /**< fraction of all tokens to skip at the start; a validation set is the last part */
+    double take;    /**< fraction of all tokens to use after `skip`, cut at a token; 0: to the end */
+    const char *memory;   /**< text in memory, instead of `paths`; not needed after bo_corpus_open() */
+    size_t memory_bytes;  /**< number of bytes of `memory` */
+    bool memory_lines;    /**< `memory` contains JSON lines */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_corpus_desc;
-/* BO_FORMAT or BO_INVALID, with file and place: no text at all, a line that is no JSON, a missing field, a character that the
- * tokenizer cannot encode, bytes that are not UTF-8 where the tokenizer has no byte tokens (where it has, they are a warning in
- * the log). If the tokenizer has an end token, it follows each document. Empty documents are left out. */
+
+/** Opens a corpus.
+ *
+ * If the tokenizer has an end token, it follows each document. Empty documents are left out. Bytes that are not UTF-8
+ * are reported as a warning in the log if the tokenizer has byte tokens.
+ *
+ * @param context    the context
+ * @param desc       the corpus
+ * @param[out] out   the corpus; release it with bo_corpus_close()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_INVALID if there is no text; BO_FORMAT if a line is not JSON, a
+ *     field is missing, a character cannot be encoded, or bytes are not UTF-8 and the tokenizer has no byte tokens.
+ *     Messages contain file and position
+ */
 BO_API bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out);
+
+/** Closes a corpus.
+ *
+ * @param corpus   the object, or NULL
+ */
 BO_API void bo_corpus_close(bo_corpus *corpus);
-/* The number of tokens. */
+
+/** Returns the number of tokens.
+ *
+ * @param corpus   the corpus
+ * @return the number of tokens
+ */
 BO_API uint64_t bo_corpus_tokens(const bo_corpus *corpus);
-/* ids[i] = token first + i; first + count must be at most the number of tokens. */
+
+/** Reads tokens.
+ *
+ * @param context    the context
+ * @param corpus     the corpus
+ * @param first      the first token
+ * @param count      the number of tokens; first + count must not exceed the number of tokens
+ * @param[out] ids   `count` ids
+ * @return BO_OK; BO_IO if a file was truncated since the corpus was opened
+ */
 BO_API bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count,
                                 int32_t *ids);
 
 /* ==== Advanced ==================================================================================================== */
 
-/* ---- tokenizers --------------------------------------------------------------------------------------------------- */
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
-/* The bytes of tokenizer.json; *bytes is released with bo_free. */
+/** Writes a tokenizer to memory, as the text of tokenizer.json.
+ *
+ * @param context      the context
+ * @param tokenizer    the tokenizer
+ * @param[out] bytes   the text; release it with bo_free()
+ * @param[out] size    the number of bytes
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *tokenizer, void **bytes,
                                           size_t *size);
+
+/** Reads a tokenizer from the text of a tokenizer.json.
+ *
+ * @param context    the context
+ * @param bytes      the text; not needed after the call
+ * @param size       the number of bytes
+ * @param[out] out   the tokenizer; release it with bo_tokenizer_destroy()
+ * @return BO_OK; BO_FORMAT if the text is malformed; BO_UNSUPPORTED as for bo_tokenizer_load()
+ */
 BO_API bo_status bo_tokenizer_load_memory(bo_context *context, const void *bytes, size_t size, bo_tokenizer **out);
-/* Whether ids are bytes. */
+
+/** Reports whether ids are bytes.
+ *
+ * @param tokenizer   the tokenizer
+ * @return true for the tokenizer of bytes
+ */
 BO_API bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer);
-/* The id of the token with this text; -1: there is none. */
+
+/** Finds the id of a token.
+ *
+ * @param tokenizer   the tokenizer
+ * @param token       the text of the token
+ * @return the id; -1 if there is no such token
+ */
 BO_API int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token);
-/* The id that ends a document ("<|endoftext|>", "</s>", …); -1: there is none. */
+
+/** Returns the id that ends a document, such as that of "<|endoftext|>".
+ *
+ * @param tokenizer   the tokenizer
+ * @return the id; -1 if there is none
+ */
 BO_API int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer);
-/* Changes when ids would change; a model remembers it. */
+
+/** Returns a hash that changes if ids change. Models store it.
+ *
+ * @param tokenizer   the tokenizer
+ * @return the hash
+ */
 BO_API uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer);
-/* Puts the special tokens of the tokenizer's template around *ids ("<s>" before a text, …); often there are none.
- * bo_tokenizer_encode adds none of these. */
+
+/** Adds the special tokens of the tokenizer's template to a text, such as a start token before it.
+ *
+ * Many tokenizers have none. bo_tokenizer_encode() does not add them.
+ *
+ * @param context       the context
+ * @param tokenizer     the tokenizer
+ * @param[in,out] ids   the ids of the text
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids);
 
-/* ---- corpora ------------------------------------------------------------------------------------------------------ */
+/* ---- corpora ----------------------------------------------------------------------------------------------------- */
 
-/* A corpus of ids, which are copied; one document. BO_INVALID: there are none, or the tokenizer lacks one of them. */
+/** Opens a corpus of given ids, as one document.
+ *
+ * @param context     the context
+ * @param tokenizer   the tokenizer; must outlive the corpus
+ * @param ids         the ids; copied
+ * @param count       the number of ids
+ * @param[out] out    the corpus; release it with bo_corpus_close()
+ * @return BO_OK; BO_INVALID if there are no ids or the tokenizer lacks one of them
+ */
 BO_API bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
                                     size_t count, bo_corpus **out);
-/* Bytes of the text that the tokens represent, for bits per byte. */
+
+/** Returns the number of bytes of text that the tokens represent, for bits per byte.
+ *
+ * @param corpus   the corpus
+ * @return the number of bytes
+ */
 BO_API uint64_t bo_corpus_bytes(const bo_corpus *corpus);
-/* The number of documents. */
+
+/** Returns the number of documents.
+ *
+ * @param corpus   the corpus
+ * @return the number of documents
+ */
 BO_API uint64_t bo_corpus_documents(const bo_corpus *corpus);
-/* Of the tokens; a resumed run needs the same. */
+
+/** Returns a hash of the tokens. A resumed run needs the same.
+ *
+ * @param corpus   the corpus
+ * @return the hash
+ */
 BO_API uint64_t bo_corpus_fingerprint(const bo_corpus *corpus);
-/* The token at which the first document after token `at` begins; bo_corpus_tokens: there is none. */
+
+/** Returns the start of the first document after a token.
+ *
+ * @param corpus   the corpus
+ * @param at       the token
+ * @return the first token of that document; bo_corpus_tokens() if there is none
+ */
 BO_API uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at);
 
-/* ---- batches ------------------------------------------------------------------------------------------------------ */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* Windows of `context` inputs and the token that follows each input. An epoch takes every window once, in an order of its own
- * (a keyed permutation, computed and not stored); each epoch starts at another offset. Zero means the default, except corpus,
- * context and batch. */
+/** The batches of a training: windows of `context` inputs and the token that follows each input.
+ *
+ * An epoch uses every window once, in an order that differs between epochs (a keyed permutation, computed and not
+ * stored). Each epoch starts at another offset. `corpus`, `context` and `batch` have no default.
+ */
 typedef struct bo_batches_desc {
-    const bo_corpus *corpus;
-    size_t context;
-    size_t batch;       /* sequences per step over all parts */
-    size_t part, parts; /* this part of the sequences of each step, and the number of parts (ranks) (default: 1) */
-    uint64_t seed;
-    bool documents;       /* runs end where documents end: see `lengths` of bo_batches_fill */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    const bo_corpus *corpus; /**< the corpus */
+    size_t context;          /**< tokens per window */
+    size_t batch;            /**< sequences per step, over all parts */
+    size_t part;             /**< the part of each step to produce, from 0: the rank in a parallel job */
+    size_t parts;            /**< number of parts (default: 1) */
+    uint64_t seed;           /**< seed of the order */
+    bool documents;          /**< runs end at the end of documents: see `lengths` of bo_batches_fill() */
+    uint64_t reserved[4];    /**< must be zero */
 } bo_batches_desc;
-/* BO_INVALID: the corpus is too short. */
+
+/** Checks a descriptor.
+ *
+ * @param context   the context
+ * @param desc      the batches
+ * @return BO_OK; BO_INVALID if the corpus is too short or `batch` is not divisible by `parts`
+ */
 BO_API bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc);
-/* Sequences `first` to first + count of step `step`: tokens and targets, count x context each. `lengths` (or NULL) has room for
- * *runs numbers and receives the lengths of the runs that the count x context rows consist of; *runs becomes their number. A run
- * is a window, or (documents) the part of a window within one document. If there are more runs than room, the last ones are
- * taken together. `positions` (or NULL) counts from 0 in each run. */
+
+/** Produces sequences of one step.
+ *
+ * A run is a window, or with `documents` the part of a window that lies in one document. If there are more runs than
+ * room in `lengths`, the last ones are merged.
+ *
+ * @param context          the context
+ * @param desc             the batches
+ * @param step             the step, from 0
+ * @param first            the first sequence of the step
+ * @param count            the number of sequences
+ * @param[out] tokens      inputs, count x context
+ * @param[out] targets     the tokens that follow, count x context
+ * @param[out] positions   positions, count x context, from 0 in each run; or NULL
+ * @param[out] lengths     the length of each run; or NULL
+ * @param[in,out] runs     the room in `lengths`, at least `count`; becomes the number of runs. NULL if `lengths` is
+ *     NULL
+ * @return BO_OK or an error (see base.h); BO_IO as for bo_corpus_read()
+ */
 BO_API bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first,
                                  size_t count, int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths,
                                  size_t *runs);
-/* The number of windows in an epoch. */
+
+/** Returns the number of windows per epoch.
+ *
+ * @param desc   the batches
+ * @return the number of windows
+ */
 BO_API uint64_t bo_batches_per_epoch(const bo_batches_desc *desc);
 
 #ifdef __cplusplus
