@@ -1,7 +1,7 @@
-/* Bochner: graphs of operations with gradients, over custom weights. Advanced tier: train.h and model.h need
- * none of it.
+/** @file
+ * Graphs of operations with gradients, over custom weights. Advanced tier: train.h and model.h do not require it.
  *
- * A graph is recorded once for its shapes, compiled once (every tensor gets its place in one block of memory, by its
+ * A graph is recorded once for its shapes, compiled once (every tensor gets a place in one block of memory, by its
  * lifetime over forward and backward), and run many times. A run allocates nothing.
  *
  *     bo_weights *weights;
@@ -13,7 +13,7 @@
  *     bo_value t = bo_graph_input(graph, "t", BO_ELEMENT_FLOAT32, 64, 1);
  *     bo_value w = bo_graph_weight(graph, &(bo_weight_desc){.name = "w", .rank = 2, .shape = (size_t[]){1, 2}});
  *     bo_value loss = bo_graph_loss(graph, BO_LOSS_KIND_MSE, bo_graph_linear(graph, x, w, 0), t);
- *     // compile; errors of recording show here
+ *     // compile; reports errors of recording
  *     bo_graph_compile(context, graph, &(bo_graph_compile_desc){.loss = loss, .gradients = true});
  *     // allocate
  *     bo_weights_allocate(context, weights, true);
@@ -29,15 +29,16 @@
  *
  * nn.h records whole layers with their weights; operations.h lists the operations; docs/guides/graph.md is the guide.
  *
- * Errors. Recording calls return a value and no status: after the first error each of them returns 0, does nothing,
- * and bo_graph_compile reports that error with the scope in which it happened ("layer 3 mlp: linear: …").
+ * **Errors.** Recording functions return a value, not a status. After the first error, each of them does nothing and
+ * returns 0, and bo_graph_compile() reports that error with the scope in which it happened ("layer 3 mlp: linear: …").
  *
- * Threads. A graph and a set of weights belong to one thread at a time. Several graphs may share a set of weights, and
- * may run at the same time where none of them has gradients. Operations use the threads of the context that is passed
- * to bo_graph_run; results do not depend on their number.
+ * **Threads.** A graph and a set of weights may be used by one thread at a time. Several graphs may share a set of
+ * weights; they may run at the same time if none of them has gradients. Operations use the threads of the context that
+ * is passed to bo_graph_run(). Results do not depend on the number of threads.
  *
- * Ownership. A graph must be destroyed before its weights and before the context it was created with. Names, shapes
- * and attributes that are passed in are copied. */
+ * **Ownership.** A graph must be destroyed before its weights and before the context it was created with. Names, shapes
+ * and attributes that are passed in are copied.
+ */
 #ifndef BOCHNER_GRAPH_H
 #define BOCHNER_GRAPH_H
 
@@ -48,251 +49,665 @@
 extern "C" {
 #endif
 
-/* ==== Advanced ===================================================================================================== */
+/* ==== Advanced ==================================================================================================== */
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* Weights are named matrices in one block of memory, their gradients in another. Graphs declare them while they are
- * recorded; a second graph over the same set finds them by name. */
-
+/** A set of weights: named matrices in one block of memory, their gradients in another. Graphs declare weights while
+ * they are recorded; a second graph over the same set finds them by name. */
 typedef struct bo_weights bo_weights;
 
-/* What an optimizer should know of a weight. */
+/** The role of a weight, which tells optimizers how to treat it. */
 typedef enum bo_weight_role {
-    BO_WEIGHT_ROLE_MATRIX = 0,    /* hidden: Muon's */
-    BO_WEIGHT_ROLE_EMBEDDING = 1, /* rows of tokens or positions */
-    BO_WEIGHT_ROLE_HEAD = 2,      /* the output projection */
-    BO_WEIGHT_ROLE_VECTOR = 3     /* gains, biases, scales, and small matrices of attention */
+    BO_WEIGHT_ROLE_MATRIX = 0,    /**< a hidden matrix; updated by Muon if that is the optimizer */
+    BO_WEIGHT_ROLE_EMBEDDING = 1, /**< a table with one row per token or position */
+    BO_WEIGHT_ROLE_HEAD = 2,      /**< the output projection */
+    BO_WEIGHT_ROLE_VECTOR = 3     /**< gains, biases, scales, and small matrices of attention */
 } bo_weight_role;
 
+/** The distribution or pattern of the initial values of a weight, with parameters `a` and `b`. */
 typedef enum bo_weight_law {
-    BO_WEIGHT_LAW_AUTO = 0,     /* the default of the layer that declares the weight; without a layer: zeros */
-    BO_WEIGHT_LAW_ONE = 1,      /* ones */
-    BO_WEIGHT_LAW_NORMAL = 2,   /* mean a, deviation b */
-    BO_WEIGHT_LAW_SPREAD = 3,   /* evenly from a in the first column to b in the last; columns: the last extent */
-    BO_WEIGHT_LAW_IDENTITY = 4, /* blocks of `a` rows of the identity, block i moved down by b i rows */
-    BO_WEIGHT_LAW_DELAYS = 5,   /* rows of one 1 each, in row i at column i mod a from the last */
-    BO_WEIGHT_LAW_ZERO = 6      /* zeros */
+    BO_WEIGHT_LAW_AUTO = 0,     /**< the default of the layer that declares the weight; zeros if there is no layer */
+    BO_WEIGHT_LAW_ONE = 1,      /**< ones */
+    BO_WEIGHT_LAW_NORMAL = 2,   /**< normal with mean a and standard deviation b */
+    BO_WEIGHT_LAW_SPREAD = 3,   /**< evenly spaced from a in the first column to b in the last (of the last extent) */
+    BO_WEIGHT_LAW_IDENTITY = 4, /**< blocks of `a` rows of the identity; block i is moved down by b i rows */
+    BO_WEIGHT_LAW_DELAYS = 5,   /**< a single 1 per row; in row i it is i mod a columns before the last column */
+    BO_WEIGHT_LAW_ZERO = 6      /**< zeros */
 } bo_weight_law;
-/* The values that bo_weights_init gives to a weight. */
+
+/** The initial values of a weight, set by bo_weights_init(). */
 typedef struct bo_weight_init {
-    bo_weight_law law;
-    double a, b;
+    bo_weight_law law; /**< the distribution or pattern */
+    double a;          /**< first parameter of the law */
+    double b;          /**< second parameter of the law */
 } bo_weight_init;
 
-/* Zero means the default in every field but name, rank and shape. */
+/** Describes a weight. Zero means the default in every field except name, rank and shape. */
 typedef struct bo_weight_desc {
-    const char *name;    /* "model.layers.0.mlp.up_proj.weight": unique within the set */
-    size_t rank;         /* 1 to 4 */
-    const size_t *shape; /* `rank` extents, as files have them */
-    size_t rows,
-        columns; /* as operations see it; both 0: the last extent is the columns, the product of the others the rows */
-    bo_weight_role role;
-    bo_weight_init init;
-    bool frozen;          /* no gradient, never updated */
-    double scale;         /* that the layer multiplies it with wherever it is used; 0: 1. A note for parametrizations */
-    uint64_t reserved[4]; /* zero */
+    const char *name;     /**< unique within the set: "model.layers.0.mlp.up_proj.weight" */
+    size_t rank;          /**< number of extents, 1 to 4 */
+    const size_t *shape;  /**< `rank` extents, as stored in files */
+    size_t rows;          /**< rows as seen by operations; if rows and columns are 0: product of the other extents */
+    size_t columns;       /**< columns as seen by operations; if rows and columns are 0: the last extent */
+    bo_weight_role role;  /**< the role of the weight */
+    bo_weight_init init;  /**< the initial values */
+    bool frozen;          /**< true: no gradient, never updated */
+    double scale;         /**< factor of the weight wherever the layer uses it, read by parametrizations (default: 1) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_weight_desc;
 
-/* A weight of a set. Library-owned, and read-only for the caller except what `data` and `gradient` point to. */
+/** A weight of a set. Owned by the set. Callers may write only to the memory that `data` and `gradient` point to. */
 typedef struct bo_weight {
-    const char *name;
-    size_t rank;
-    const size_t *shape;
-    size_t rows, columns; /* as operations see it */
-    bo_weight_role role;
-    bo_weight_init init;
-    bool frozen;
-    double scale; /* as described, or as the parametrization has it */
-    /* How it follows the width, set when it is declared. `in` and `out`: its fans as multiples of the base model's;
-     * `rate`: of optimizers whose steps do not depend on the gradient's size. 1, 1, 1 in the standard
-     * parametrization. */
-    double in, out, rate;
-    size_t offset;      /* floats from the start of the set; a multiple of 16 */
-    bo_element element; /* FLOAT32, but for models that keep weights in fewer bits */
-    void *data;         /* rows x columns elements; NULL before bo_weights_allocate */
-    void *gradient;     /* rows x columns floats; NULL: none */
+    const char *name;    /**< the name */
+    size_t rank;         /**< number of extents */
+    const size_t *shape; /**< `rank` extents */
+    size_t rows;         /**< rows as seen by operations */
+    size_t columns;      /**< columns as seen by operations */
+    bo_weight_role role; /**< the role */
+    bo_weight_init init; /**< the initial values */
+    bool frozen;         /**< true: no gradient, never updated */
+    double scale;        /**< the factor as described, or as changed by the parametrization */
+    double in;           /**< fan-in relative to the base model (1 in the standard parametrization) */
+    double out;          /**< fan-out relative to the base model (1 in the standard parametrization) */
+    double rate;         /**< factor of the learning rate if steps do not depend on the gradient's size (standard: 1) */
+    size_t offset;       /**< floats from the start of the set; a multiple of 16 */
+    bo_element element;  /**< FLOAT32, except in models that store weights in fewer bits */
+    void *data;          /**< rows x columns elements; NULL before bo_weights_allocate() */
+    void *gradient;      /**< rows x columns floats; NULL if there is none */
 } bo_weight;
 
+/** Creates an empty set of weights.
+ *
+ * @param context   the context
+ * @param[out] out  the new set; release it with bo_weights_destroy() after all graphs and optimizers that use it
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_weights_create(bo_context *context, bo_weights **out);
-BO_API void bo_weights_destroy(bo_weights *weights); /* may be NULL */
 
-/* Adds a weight, or finds the one of that name, which must have the same shape and role. `index` (or NULL): its number.
- * Nothing can be added after bo_weights_allocate. */
+/** Destroys a set of weights. @param weights  the set, or NULL */
+BO_API void bo_weights_destroy(bo_weights *weights);
+
+/** Adds a weight, or finds the weight with the same name.
+ *
+ * @param context     the context
+ * @param weights     the set
+ * @param desc        the weight; copied
+ * @param[out] index  the number of the weight in the set, or NULL
+ * @return BO_OK; BO_INVALID if a weight of this name has another shape or role, or if the weight is new and
+ *     bo_weights_allocate() has already been called
+ */
 BO_API bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight_desc *desc,
                                     size_t *index);
+
+/** Returns the number of weights.
+ *
+ * @param weights  the set
+ * @return the number of weights
+ */
 BO_API size_t bo_weights_count(const bo_weights *weights);
-BO_API const bo_weight *bo_weights_at(const bo_weights *weights, size_t index);       /* NULL past the end */
-BO_API const bo_weight *bo_weights_find(const bo_weights *weights, const char *name); /* NULL: there is none */
-/* Numbers in all weights; trained: in those that are not frozen. */
+
+/** Returns a weight by its number.
+ *
+ * @param weights  the set
+ * @param index    the number, from 0
+ * @return the weight, owned by the set; NULL if the index is past the end
+ */
+BO_API const bo_weight *bo_weights_at(const bo_weights *weights, size_t index);
+
+/** Returns a weight by its name.
+ *
+ * @param weights  the set
+ * @param name     the name
+ * @return the weight, owned by the set; NULL if there is no weight of this name
+ */
+BO_API const bo_weight *bo_weights_find(const bo_weights *weights, const char *name);
+
+/** Counts parameters.
+ *
+ * @param weights  the set
+ * @param trained  true: only weights that are not frozen
+ * @return the number of parameters
+ */
 BO_API size_t bo_weights_parameters(const bo_weights *weights, bool trained);
-BO_API size_t bo_weights_bytes(const bo_weights *weights); /* of the values, with or without memory yet */
-/* Freezes (or thaws) the weights whose names begin with `pattern` or, where it has one of *?[, match it as a file name
- * would; BO_INVALID where none does. Graphs and optimizers see it when they are compiled or created. */
+
+/** Returns the size of the values, whether or not they are allocated. Gradients are not included.
+ *
+ * @param weights  the set
+ * @return the size in bytes
+ */
+BO_API size_t bo_weights_bytes(const bo_weights *weights);
+
+/** Freezes or unfreezes weights.
+ *
+ * Graphs take account of it when they are compiled, and optimizers when they are created.
+ *
+ * @param context  the context
+ * @param weights  the set
+ * @param pattern  a prefix of names; with one of the characters `*?[` it is matched like a file name pattern
+ * @param frozen   true to freeze, false to unfreeze
+ * @return BO_OK; BO_INVALID if no weight matches
+ */
 BO_API bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char *pattern, bool frozen);
 
-/* Memory for the values and, where asked for, for gradients (none for frozen weights), all zero. Called again, it adds
- * what is missing. */
+/** Allocates memory for the values and optionally for gradients, all zero.
+ *
+ * Frozen weights have no gradient. A second call adds what is missing.
+ *
+ * @param context    the context
+ * @param weights    the set
+ * @param gradients  true to allocate gradients
+ * @return BO_OK; BO_INVALID if gradients are requested for weights that are stored in fewer bits
+ */
 BO_API bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients);
-/* Draws every weight by its law: number i of a weight is a function of the seed, its name and i. */
+
+/** Sets the initial values of every weight by its law.
+ *
+ * Number i of a weight is a function of the seed, the name of the weight and i.
+ *
+ * @param context  the context
+ * @param weights  the set, with memory
+ * @param seed     the seed
+ * @return BO_OK; BO_INVALID if the set has no memory
+ */
 BO_API bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint64_t seed);
-/* Runs add to gradients: zero them before the first run of a step. Without gradients it does nothing. */
+
+/** Sets all gradients to zero. Does nothing if the set has no gradients.
+ *
+ * Runs add to gradients. Call this before the first run of a step.
+ *
+ * @param context  the context
+ * @param weights  the set
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights);
 
-/* Values and gradients by name: rows x columns floats. Values of a weight that is kept in fewer bits are widened, and
- * cannot be set. */
+/** Copies the values of a weight. Values that are stored in fewer bits are converted to float.
+ *
+ * @param context   the context
+ * @param weights   the set
+ * @param name      the name of the weight
+ * @param[out] out  rows x columns floats
+ * @return BO_OK; BO_INVALID if there is no such weight or if it has no memory
+ */
 BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *out);
+
+/** Sets the values of a weight.
+ *
+ * @param context  the context
+ * @param weights  the set
+ * @param name     the name of the weight
+ * @param values   rows x columns floats; copied
+ * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory or if it is stored in fewer bits
+ */
 BO_API bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values);
+
+/** Copies the gradient of a weight.
+ *
+ * @param context   the context
+ * @param weights   the set
+ * @param name      the name of the weight
+ * @param[out] out  rows x columns floats
+ * @return BO_OK; BO_INVALID if there is no such weight or if it has no gradient
+ */
 BO_API bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out);
 
-/* All values as a safetensors file, which appears whole or not at all, or as its bytes (released with bo_free); and
- * back, into weights of the same names and shapes that have memory. A tensor that is missing, unknown or of another
- * shape is BO_FORMAT, and nothing is changed. */
+/** Saves all values to a safetensors file. The file is replaced atomically.
+ *
+ * @param context  the context
+ * @param weights  the set, with memory
+ * @param path     the file to write
+ * @return BO_OK; BO_IO if the file cannot be written; BO_UNSUPPORTED if weights are stored as INT8; BO_INVALID if the
+ *     set has no memory
+ */
 BO_API bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path);
+
+/** Loads all values from a safetensors file. After a failure the values are unchanged.
+ *
+ * @param context  the context
+ * @param weights  a set with memory and with the names and shapes of the file
+ * @param path     the file to read
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not a safetensors file, or if a tensor is
+ *     missing, unknown, not float32 or of another shape; BO_INVALID if the set has no memory or is stored in fewer bits
+ */
 BO_API bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path);
+
+/** Saves all values as the bytes of a safetensors file.
+ *
+ * @param context     the context
+ * @param weights     the set, with memory
+ * @param[out] bytes  the bytes; release them with bo_free()
+ * @param[out] size   the number of bytes
+ * @return BO_OK; BO_UNSUPPORTED if weights are stored as INT8; BO_INVALID if the set has no memory
+ */
 BO_API bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size);
+
+/** Loads all values from the bytes of a safetensors file. After a failure the values are unchanged.
+ *
+ * @param context  the context
+ * @param weights  a set with memory and with the names and shapes of the file
+ * @param bytes    the bytes; used during the call only
+ * @param size     the number of bytes
+ * @return as bo_weights_load(), except BO_IO
+ */
 BO_API bo_status bo_weights_load_memory(bo_context *context, bo_weights *weights, const void *bytes, size_t size);
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
+/** A graph of operations. */
 typedef struct bo_graph bo_graph;
-typedef uint32_t bo_value; /* a tensor of a graph; 0: none */
 
+/** A tensor of a graph. 0 means no tensor. */
+typedef uint32_t bo_value;
+
+/** Creates an empty graph.
+ *
+ * @param context   the context; must outlive the graph, and is used by all recording functions
+ * @param weights   the set in which the graph declares and finds its weights; must outlive the graph
+ * @param[out] out  the new graph; release it with bo_graph_destroy()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **out);
-BO_API void bo_graph_destroy(bo_graph *graph); /* may be NULL; the weights stay */
 
-/* A tensor that the caller writes before a run: FLOAT32 or INT32. */
+/** Destroys a graph. The weights remain. @param graph  the graph, or NULL */
+BO_API void bo_graph_destroy(bo_graph *graph);
+
+/** Records an input: a tensor that the caller writes before a run.
+ *
+ * @param graph    the graph
+ * @param name     the name; copied
+ * @param element  FLOAT32 or INT32
+ * @param rows     the number of rows, at least 1
+ * @param columns  the number of columns, at least 1
+ * @return the tensor; 0 after an error
+ */
 BO_API bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, size_t rows, size_t columns);
-/* A weight of the set, declared where it is new. */
+
+/** Records a weight of the set. Declares it if it is new.
+ *
+ * @param graph  the graph
+ * @param desc   the weight, as for bo_weights_declare(); copied
+ * @return the tensor, the same for the same weight; 0 after an error
+ */
 BO_API bo_value bo_graph_weight(bo_graph *graph, const bo_weight_desc *desc);
 
-/* Records an operation of operations.h on `count` inputs and returns its first output. `attributes` is its struct and
- * `attributes_bytes` the struct's size: an operation of a later version may know more fields than the caller does, and
- * takes them as zero, the default; fields that this library does not know must be zero. NULL and 0: all defaults. */
+/** Records an operation of operations.h.
+ *
+ * The size of the attributes makes versions compatible: an operation of a later version may have more fields than the
+ * caller passes, and sets them to zero, the default. Fields that this version does not know must be zero.
+ *
+ * @param graph             the graph
+ * @param operation         the operation
+ * @param attributes        the struct of its attributes, copied; NULL: all defaults
+ * @param attributes_bytes  the size of that struct; 0 if `attributes` is NULL
+ * @param count             the number of inputs
+ * @param inputs            the inputs
+ * @return the first output; 0 after an error
+ */
 BO_API bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const void *attributes, size_t attributes_bytes,
                                size_t count, const bo_value *inputs);
-/* Output `index` of the operation that made `value`; 0: it has fewer. */
+
+/** Returns another output of an operation.
+ *
+ * @param graph  the graph
+ * @param value  an output of the operation
+ * @param index  the number of the output, from 0
+ * @return the output; 0 if the operation has fewer outputs
+ */
 BO_API bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index);
 
-/* The most common operations. */
-BO_API bo_value bo_graph_add(bo_graph *graph, bo_value a, bo_value b);      /* a + b */
-BO_API bo_value bo_graph_multiply(bo_graph *graph, bo_value a, bo_value b); /* a ∘ b */
-BO_API bo_value bo_graph_scale(bo_graph *graph, bo_value x, double factor); /* factor x */
+/** Records a + b.
+ *
+ * @param graph  the graph
+ * @param a      a float tensor
+ * @param b      a float tensor of the same shape
+ * @return the sum; 0 after an error
+ */
+BO_API bo_value bo_graph_add(bo_graph *graph, bo_value a, bo_value b);
+
+/** Records the elementwise product a ∘ b.
+ *
+ * @param graph  the graph
+ * @param a      a float tensor
+ * @param b      a float tensor of the same shape
+ * @return the product; 0 after an error
+ */
+BO_API bo_value bo_graph_multiply(bo_graph *graph, bo_value a, bo_value b);
+
+/** Records factor x.
+ *
+ * @param graph   the graph
+ * @param x       a float tensor
+ * @param factor  the factor, not 0
+ * @return the product; 0 after an error
+ */
+BO_API bo_value bo_graph_scale(bo_graph *graph, bo_value x, double factor);
+
+/** Records an elementwise function.
+ *
+ * @param graph     the graph
+ * @param function  the function
+ * @param x         a float tensor
+ * @return the result; 0 after an error
+ */
 BO_API bo_value bo_graph_unary(bo_graph *graph, bo_unary function, bo_value x);
-BO_API bo_value bo_graph_linear(bo_graph *graph, bo_value x, bo_value w, bo_value bias); /* x wᵀ + bias; bias 0: none */
-BO_API bo_value bo_graph_embed(bo_graph *graph, bo_value indices, bo_value table);       /* table[indices] */
+
+/** Records x wᵀ + bias.
+ *
+ * @param graph  the graph
+ * @param x      rows x in
+ * @param w      out x in
+ * @param bias   1 x out; 0: no bias
+ * @return rows x out; 0 after an error
+ */
+BO_API bo_value bo_graph_linear(bo_graph *graph, bo_value x, bo_value w, bo_value bias);
+
+/** Records the choice of rows of a table.
+ *
+ * @param graph    the graph
+ * @param indices  rows x 1, int32
+ * @param table    the table
+ * @return the rows of the table with these indices; 0 after an error
+ */
+BO_API bo_value bo_graph_embed(bo_graph *graph, bo_value indices, bo_value table);
+
+/** Records the same numbers in rows of another length.
+ *
+ * @param graph    the graph
+ * @param x        a float tensor
+ * @param columns  the new number of columns, a divisor of the number of elements
+ * @return the result, which is `x` itself if it already has this number of columns; 0 after an error
+ */
 BO_API bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t columns);
-BO_API bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values); /* columns side by side */
-BO_API bo_value bo_graph_loss(bo_graph *graph, bo_loss_kind kind, bo_value prediction, bo_value target); /* 1 x 1 */
-/* Mean loss (1 x 1) in nats of softmax(x wᵀ) with one target (int32; < 0: not counted) per row of x. */
+
+/** Records the columns of several tensors side by side.
+ *
+ * @param graph   the graph
+ * @param count   the number of tensors, at least 1
+ * @param values  float tensors with the same number of rows
+ * @return the result, which is the tensor itself if there is only one; 0 after an error
+ */
+BO_API bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values);
+
+/** Records a loss.
+ *
+ * @param graph       the graph
+ * @param kind        the loss
+ * @param prediction  a float tensor
+ * @param target      a float tensor of the same shape
+ * @return the mean loss, 1 x 1; 0 after an error
+ */
+BO_API bo_value bo_graph_loss(bo_graph *graph, bo_loss_kind kind, bo_value prediction, bo_value target);
+
+/** Records the cross-entropy of softmax(x wᵀ).
+ *
+ * @param graph    the graph
+ * @param x        rows x in
+ * @param w        classes x in
+ * @param targets  rows x 1, int32; rows with a negative target are not counted
+ * @return the mean loss in nats, 1 x 1; 0 after an error
+ */
 BO_API bo_value bo_graph_cross_entropy(bo_graph *graph, bo_value x, bo_value w, bo_value targets);
 
-BO_API size_t bo_graph_rows(const bo_graph *graph, bo_value value); /* 0 for no value */
+/** Returns the number of rows of a tensor.
+ *
+ * @param graph  the graph
+ * @param value  the tensor
+ * @return the number of rows; 0 if there is no such tensor
+ */
+BO_API size_t bo_graph_rows(const bo_graph *graph, bo_value value);
+
+/** Returns the number of columns of a tensor.
+ *
+ * @param graph  the graph
+ * @param value  the tensor
+ * @return the number of columns; 0 if there is no such tensor
+ */
 BO_API size_t bo_graph_columns(const bo_graph *graph, bo_value value);
+
+/** Returns the set of weights of a graph.
+ *
+ * @param graph  the graph
+ * @return the set that was passed to bo_graph_create(); still owned by its creator
+ */
 BO_API bo_weights *bo_graph_weights(const bo_graph *graph);
 
-/* Names for messages: what is recorded until the next call belongs to this scope ("layer 3 attention"). */
+/** Names the scope of the operations that are recorded from now on, for messages and profiles ("layer 3 attention").
+ *
+ * @param graph   the graph
+ * @param format  a format as for printf, followed by its arguments; the name is cut to 127 bytes
+ */
 BO_API void bo_graph_scope(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
-/* What is recorded between the two may be forgotten after forward and computed again before backward (`checkpoint`
- * below). Segments do not nest. */
+
+/** Begins a segment for activation checkpointing.
+ *
+ * If the graph is compiled with `checkpoint`, the results of a segment are released after forward and computed again
+ * before backward. Segments do not nest.
+ *
+ * @param graph  the graph
+ */
 BO_API void bo_graph_segment_begin(bo_graph *graph);
+
+/** Ends the segment. @param graph  the graph */
 BO_API void bo_graph_segment_end(bo_graph *graph);
-/* The value can be read after a run. Inputs, weights and the loss always can. */
+
+/** Keeps a tensor so that bo_graph_read() can read it after a run. Inputs, weights and the loss are always kept.
+ *
+ * @param graph  the graph
+ * @param value  the tensor
+ */
 BO_API void bo_graph_keep(bo_graph *graph, bo_value value);
-/* The gradient of the loss with respect to this float value, an input or a result, is computed and can be read after a
- * run (bo_graph_read_gradient). Weights that are not frozen always have one. */
+
+/** Keeps the gradient of the loss with respect to a tensor, so that bo_graph_read_gradient() can read it after a run.
+ *
+ * Weights that are not frozen always have a gradient.
+ *
+ * @param graph  the graph
+ * @param value  a float tensor: an input or a result
+ */
 BO_API void bo_graph_keep_gradient(bo_graph *graph, bo_value value);
-/* Reports an error of a function that records (a custom layer) as if an operation had been refused: sets the
- * graph's error unless it has one, and returns 0. */
+
+/** Reports an error of a function that records, such as a custom layer. bo_graph_compile() will return BO_INVALID with
+ * this message. Does nothing if the graph already has an error.
+ *
+ * @param graph   the graph
+ * @param format  a format as for printf, followed by its arguments
+ * @return 0
+ */
 BO_API bo_value bo_graph_fail(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
 
 /* ---- compiling and running --------------------------------------------------------------------------------------- */
 
-/* Zero means the default in every field. */
+/** Describes how a graph is compiled. Zero means the default in every field. */
 typedef struct bo_graph_compile_desc {
-    bo_value loss;   /* 1 x 1 result of an operation; needed for gradients */
-    bool gradients;  /* a run is forward and backward; gradients of weights are added to what their memory holds */
-    bool checkpoint; /* segments are computed again instead of kept: less memory, one forward more */
-    /* Values that wait from forward for backward wait rounded to bfloat16, in half the bytes. Forward's results are the
-     * same to the bit; gradients are those of values off by at most 2^-8 of their size. */
+    bo_value loss;   /**< a 1 x 1 result of an operation; required for gradients */
+    bool gradients;  /**< a run is forward and backward; it adds to the gradients of the weights */
+    bool checkpoint; /**< segments are computed again instead of kept: less memory, one more forward */
+    /** Values that backward needs are kept as bfloat16, in half the bytes. The results of forward keep the same bits.
+     * Gradients are those of values with a relative error of at most 2^-8. */
     bool bfloat16;
-    uint64_t reserved[4]; /* zero */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_graph_compile_desc;
 
-/* May be called again with another descriptor, also after more was recorded: what was allocated before is released. */
+/** Compiles a graph.
+ *
+ * May be called again with another descriptor, also after more was recorded. The memory that was allocated before is
+ * released.
+ *
+ * @param context  the context
+ * @param graph    the graph
+ * @param desc     how to compile it
+ * @return BO_OK; the first error of recording; BO_INVALID if a segment is open, if the loss is not a 1 x 1 result of an
+ *     operation, if no gradient reaches any weight that is not frozen, or if an operation has the same trained tensor
+ *     as two of its inputs; BO_UNSUPPORTED if an operation that needs a gradient has none
+ */
 BO_API bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc);
-BO_API size_t bo_graph_bytes(const bo_graph *graph); /* that bo_graph_allocate will take; 0 before compiling */
-BO_API double bo_graph_flops(const bo_graph *graph); /* useful ones of a run; recomputation does not count */
-/* The weights must have memory by now. */
+
+/** Returns the number of bytes that bo_graph_allocate() allocates.
+ *
+ * @param graph  the graph
+ * @return the number of bytes; 0 before bo_graph_compile()
+ */
+BO_API size_t bo_graph_bytes(const bo_graph *graph);
+
+/** Returns the number of useful floating-point operations of a run. Recomputation is not counted.
+ *
+ * @param graph  the graph
+ * @return the number of operations; 0 before bo_graph_compile()
+ */
+BO_API double bo_graph_flops(const bo_graph *graph);
+
+/** Allocates the memory of a compiled graph. Does nothing if it is already allocated.
+ *
+ * @param context  the context
+ * @param graph    a compiled graph whose weights have memory
+ * @return BO_OK; BO_INVALID if the graph is not compiled or if a weight has no memory for its values or its gradient
+ */
 BO_API bo_status bo_graph_allocate(bo_context *context, bo_graph *graph);
 
-/* All of a value: rows x columns floats or int32. */
+/** Writes an input.
+ *
+ * @param context  the context
+ * @param graph    a graph with memory
+ * @param value    an input
+ * @param host     rows x columns floats or int32; copied
+ * @return BO_OK; BO_INVALID if the graph has no memory or if the value is not an input
+ */
 BO_API bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, const void *host);
+
+/** Reads a tensor after a run.
+ *
+ * @param context    the context
+ * @param graph      a graph with memory
+ * @param value      an input, a weight, the loss or a tensor of bo_graph_keep()
+ * @param[out] host  rows x columns floats or int32
+ * @return BO_OK; BO_INVALID if the graph has no memory or if the tensor is not kept
+ */
 BO_API bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host);
-/* The gradient of the latest run, of a value of bo_graph_keep_gradient; of a weight: all that was added since it was
- * zeroed. */
+
+/** Reads a gradient after a run.
+ *
+ * The gradient is that of the latest run. For a weight, it is the sum over all runs since the gradients were set to
+ * zero.
+ *
+ * @param context    the context
+ * @param graph      a graph with memory
+ * @param value      a weight or a tensor of bo_graph_keep_gradient()
+ * @param[out] host  rows x columns floats
+ * @return BO_OK; BO_INVALID if the graph has no memory or if the tensor has no gradient
+ */
 BO_API bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host);
-/* The gradient of the loss itself (default: 1): 1/k for each of k micro-batches that share a step. */
+
+/** Sets the gradient of the loss itself (default: 1), for example 1/k for each of k micro-batches that share a step.
+ *
+ * @param graph  the graph
+ * @param scale  the gradient of the loss
+ */
 BO_API void bo_graph_set_loss_scale(bo_graph *graph, float scale);
 
-/* Forward and, where compiled with gradients, backward. pass (operations.h) or NULL. Messages begin with the scope. Operations
- * that meet NaN or infinity may refuse them (BO_NUMERIC). */
+/** Runs a graph: forward and, if it was compiled with gradients, backward.
+ *
+ * @param context  the context
+ * @param graph    a graph with memory
+ * @param pass     the settings of this run (operations.h), or NULL
+ * @return BO_OK; BO_INVALID if the graph has no memory or an operation refuses its inputs; BO_NUMERIC if an operation
+ *     refuses NaN or infinity; the status of a custom operation that fails. The message starts with the scope
+ */
 BO_API bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
-/* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its
- * name), or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
+
+/** Finds the first tensor that is not finite, by another forward.
+ *
+ * The states of the pass advance as in a run. Nothing else changes. Frozen weights are not checked themselves, only the
+ * results of the operations that read them.
+ *
+ * @param context     the context
+ * @param graph       a graph with memory
+ * @param pass        the settings of the run, or NULL
+ * @param[out] scope  the scope of the operation, or the name of the input or weight; NULL if all tensors are finite.
+ *     Owned by the graph or the set of weights
+ * @return BO_OK; otherwise as bo_graph_run(), except BO_NUMERIC
+ */
 BO_API bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope);
-/* What was recorded, and the times of `repeats` runs after one that warms up; 0: no run, and compiling is enough.
- * `subject` is what the profile calls it. Gradients of weights are added to, as by every run. `pass` may be NULL. */
+
+/** Measures a graph operation by operation.
+ *
+ * The runs add to the gradients of the weights, as every run does.
+ *
+ * @param context   the context
+ * @param graph     a compiled graph; with memory if `repeats` is not 0
+ * @param pass      the settings of the runs, or NULL
+ * @param subject   the title of the profile; copied
+ * @param repeats   timed runs after one warmup run, at most 1000; 0: no runs, only shapes and sizes
+ * @param[out] out  the profile; release it with bo_profile_destroy()
+ * @return BO_OK; BO_INVALID if the graph is not compiled; the errors of bo_graph_run()
+ */
 BO_API bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
                                   size_t repeats, bo_profile **out);
 
-/* ---- custom operations ------------------------------------------------------------------------------------- */
+/* ---- custom operations ------------------------------------------------------------------------------------------- */
 
-/* A descriptor of functions on plain memory. They are called from the thread that calls bo_graph_compile or
- * bo_graph_run, one at a time; inside forward and backward, bo_context_parallel (base.h) shares work among the
- * context's threads. They must not allocate in forward or backward (ask for scratch), must give the same bits for the
- * same inputs, and report errors by `return bo_context_fail(context, BO_INVALID, "…")`: the message gets scope and
- * name in front. */
-
-/* One call. The pointers are valid during the call. */
+/** The arguments of one call of a function of a custom operation. The pointers are valid during the call. */
 typedef struct bo_operation_call {
-    void *user;             /* the descriptor's */
-    const void *attributes; /* the graph's copy of what was recorded with the operation; aligned to 64 bytes */
-    size_t inputs, outputs;
-    /* Of shape, sizes and operations without data (NULL). Forward reads `in` and writes every element of `out`.
-     * Backward reads both as forward left them, but for those it said it does not need, whose data is NULL. */
-    const bo_tensor *in, *out;
-    /* Backward, else NULL. din[i]: where to ADD the gradient of input i (+=, never =); NULL: not wanted. dout[i]: the
-     * gradient of output i; NULL: it is zero. */
+    void *user;             /**< `user` of the descriptor */
+    const void *attributes; /**< the attributes that were recorded with the operation, aligned to 64 bytes */
+    size_t inputs;          /**< the number of inputs */
+    size_t outputs;         /**< the number of outputs */
+    /** The inputs. In `shape`, `sizes` and `operations` they have no data (NULL). Forward reads them. Backward sees
+     * them as forward left them; the data of inputs in `unread_inputs` is NULL. */
+    const bo_tensor *in;
+    /** The outputs, as `in`. Forward writes every element. In backward the data of outputs in `unread_outputs` is NULL.
+     */
+    const bo_tensor *out;
+    /** Backward only, otherwise NULL. din[i] is the memory to ADD the gradient of input i to (+=, never =); NULL: not
+     * needed. */
     float *const *din;
+    /** Backward only, otherwise NULL. dout[i] is the gradient of output i; NULL: it is zero. */
     const float *const *dout;
-    void *saved;   /* what forward leaves for backward; NULL in forward: no backward follows */
-    void *scratch; /* for the time of the call; contents are undefined */
-    const bo_graph_pass *pass;
+    void *saved;               /**< memory that forward fills for backward; NULL in forward if no backward follows */
+    void *scratch;             /**< memory for the duration of the call; its contents are undefined */
+    const bo_graph_pass *pass; /**< the settings of the run */
 } bo_operation_call;
 
-/* NULL and zero mean the default, except name and forward. */
+/** Describes a custom operation: functions on plain memory. NULL and zero mean the default, except name and forward.
+ *
+ * The functions are called from the thread that calls bo_graph_compile() or bo_graph_run(), one at a time. Within
+ * forward and backward, bo_context_parallel() (base.h) distributes work over the threads of the context. The functions
+ * must not allocate in forward or backward (request scratch memory instead), and must give the same bits for the same
+ * inputs. They report errors with `return bo_context_fail(context, BO_INVALID, "…")`; the library adds scope and name
+ * to the message. */
 typedef struct bo_operation_desc {
-    const char *name; /* for messages */
-    size_t inputs;    /* that it takes, at most 16; 0: any number from 1 to 16 */
-    size_t outputs;   /* that it makes, at most 4; 0: 1 */
-    /* Checks inputs and attributes and fills in rows, columns and element (FLOAT32 or INT32) of the outputs, which are
-     * zero before. NULL: outputs have the shape of input 0, as floats. */
+    const char *name; /**< the name, for messages */
+    size_t inputs;    /**< the number of inputs, at most 16; 0: any number from 1 to 16 */
+    size_t outputs;   /**< the number of outputs, at most 4 (default: 1) */
+    /** Checks inputs and attributes, and sets rows, columns and element (FLOAT32 or INT32) of the outputs, which are
+     * zero before. NULL: the outputs are floats with the shape of input 0. */
     bo_status (*shape)(bo_context *context, const bo_operation_call *call, bo_tensor *outputs);
-    /* Bytes of saved (with `gradients` only) and scratch that any pass may need. NULL: none. */
+    /** Sets the number of bytes of `saved` (used only with `gradients`) and `scratch` that any run may need. NULL:
+     * none. */
     bo_status (*sizes)(bo_context *context, const bo_operation_call *call, bool gradients, size_t *saved,
                        size_t *scratch);
+    /** Computes the outputs. */
     bo_status (*forward)(bo_context *context, const bo_operation_call *call);
-    bo_status (*backward)(bo_context *context, const bo_operation_call *call); /* NULL: it has no gradient */
-    double (*operations)(const bo_operation_call *call); /* useful ones of forward, for reports; NULL: 0 */
-    /* Bit i: backward does not read the contents of input i, or of output i, whose memory can be used for something
-     * else. */
-    unsigned unread_inputs, unread_outputs;
-    void *user;           /* passed to every function; must outlive the graph */
-    uint64_t reserved[4]; /* zero */
+    /** Adds the gradients of the inputs. NULL: the operation has no gradient. */
+    bo_status (*backward)(bo_context *context, const bo_operation_call *call);
+    /** Returns the number of useful floating-point operations of forward, for reports. NULL: 0. */
+    double (*operations)(const bo_operation_call *call);
+    unsigned unread_inputs;  /**< bit i: backward does not read the contents of input i, so its memory may be reused */
+    unsigned unread_outputs; /**< bit i: backward does not read the contents of output i, so its memory may be reused */
+    void *user;              /**< passed to every function; must outlive the graph */
+    uint64_t reserved[4];    /**< must be zero */
 } bo_operation_desc;
 
-/* Records one, as bo_graph_apply does. The descriptor and `attributes_bytes` bytes of attributes are copied. */
+/** Records a custom operation.
+ *
+ * @param graph             the graph
+ * @param desc              the operation; copied
+ * @param attributes        the attributes, copied; NULL: none
+ * @param attributes_bytes  the size of the attributes; 0 if `attributes` is NULL
+ * @param count             the number of inputs, 1 to 16
+ * @param inputs            the inputs
+ * @return the first output; 0 after an error
+ */
 BO_API bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *desc, const void *attributes,
                                       size_t attributes_bytes, size_t count, const bo_value *inputs);
 

@@ -1,4 +1,8 @@
-/* Bochner: the parts of models beside attention. */
+/** @file
+ * The choices for the parts of a model beside attention: MLPs, mixers, norms, positions, parametrizations and storage.
+ *
+ * Numbers such as 2105.01601 are papers on arXiv. docs/reference/layers.md describes the layers.
+ */
 #ifndef BOCHNER_LAYERS_H
 #define BOCHNER_LAYERS_H
 
@@ -10,96 +14,203 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
+/** The MLP of a layer: its activation function, or another map of each token. */
 typedef enum bo_mlp {
-    BO_MLP_RELU2 = 0,           /* max(x, 0)² */
-    BO_MLP_GELU = 1,            /* x Φ(x) */
-    BO_MLP_SWIGLU = 2,          /* silu(gate) up: Llama's */
-    BO_MLP_NONE = 3,            /* attention alone */
-    BO_MLP_GELU_TANH = 4,       /* GELU by tanh: GPT-2's */
-    BO_MLP_RANDOM_FEATURES = 5, /* φ(s x) of a map of features.h that stays as drawn; scale s and readout are learned */
-    BO_MLP_DEGREE_2 = 6,        /* (W_1 x) ∘ (W_2 x), no activation function; … */
-    BO_MLP_DEGREE_3 = 7,
-    BO_MLP_DEGREE_4 = 8,
-    BO_MLP_DEGREE_E = 9,   /* (W_1 x) ∘ (W_2 x) ∘ softplus(W_3 x)^(e - 2) */
-    BO_MLP_QUADRATIC = 10, /* xᵀ W_o x for each output o */
-    BO_MLP_CUSTOM = 100,   /* a function of the caller's (bo_custom_layer of model.h) */
+    BO_MLP_RELU2 = 0,           /**< max(x, 0)² */
+    BO_MLP_GELU = 1,            /**< x Φ(x) */
+    BO_MLP_SWIGLU = 2,          /**< silu(gate) ∘ up, as in Llama */
+    BO_MLP_NONE = 3,            /**< no MLP */
+    BO_MLP_GELU_TANH = 4,       /**< GELU approximated by tanh, as in GPT-2 */
+    BO_MLP_RANDOM_FEATURES = 5, /**< φ(s x) with a fixed random map of features.h; s and the readout are learned */
+    BO_MLP_DEGREE_2 = 6,        /**< (W_1 x) ∘ (W_2 x), without activation function */
+    BO_MLP_DEGREE_3 = 7,        /**< product of three linear maps of x */
+    BO_MLP_DEGREE_4 = 8,        /**< product of four linear maps of x */
+    BO_MLP_DEGREE_E = 9,        /**< (W_1 x) ∘ (W_2 x) ∘ softplus(W_3 x)^(e - 2) */
+    BO_MLP_QUADRATIC = 10,      /**< xᵀ W_o x for each output o */
+    BO_MLP_CUSTOM = 100,        /**< a function of the caller (bo_custom_layer of model.h) */
 } bo_mlp;
-/* How information moves between the tokens of a sequence. */
+
+/** How information moves between the tokens of a sequence. */
 typedef enum bo_mixer {
-    BO_MIXER_ATTENTION = 0, /* any of attention.h */
-    BO_MIXER_MLP = 1,       /* an MLP along the tokens of a window (2105.01601), causal */
-    BO_MIXER_SSM = 2,       /* state-space systems, one per channel, between two gates */
-    BO_MIXER_CONV = 3,      /* a causal depthwise convolution between two gates */
-    BO_MIXER_RNN = 4,
-    BO_MIXER_GRU = 5,
-    BO_MIXER_LSTM = 6,
-    BO_MIXER_DEGREE_2 = 7,  /* (X W_1) ∘ (T X W_2), T a decaying mean */
-    BO_MIXER_DEGREE_3 = 8,  /* (X W_1 Xᵀ) X W_2, causal: linear attention without a normalizer */
-    BO_MIXER_DEGREE_4 = 9,  /* … ∘ (X W_3) */
-    BO_MIXER_DEGREE_E = 10, /* |q·k|^p for weights, 2p + 1 = e */
+    BO_MIXER_ATTENTION = 0, /**< any attention of attention.h */
+    BO_MIXER_MLP = 1,       /**< a causal MLP along the tokens of a window (2105.01601) */
+    BO_MIXER_SSM = 2,       /**< state-space systems, one per channel, between two gates */
+    BO_MIXER_CONV = 3,      /**< a causal depthwise convolution between two gates */
+    BO_MIXER_RNN = 4,       /**< a plain recurrent network */
+    BO_MIXER_GRU = 5,       /**< a gated recurrent unit */
+    BO_MIXER_LSTM = 6,      /**< a long short-term memory */
+    BO_MIXER_DEGREE_2 = 7,  /**< (X W_1) ∘ (T X W_2), where T is a decaying mean */
+    BO_MIXER_DEGREE_3 = 8,  /**< (X W_1 Xᵀ) X W_2, causal: linear attention without a normalizer */
+    BO_MIXER_DEGREE_4 = 9,  /**< DEGREE_3 ∘ (X W_3) */
+    BO_MIXER_DEGREE_E = 10, /**< attention weights |q·k|^p with 2p + 1 = e */
 } bo_mixer;
-/* The transition matrix of a state-space mixer; docs/reference/layers.md compares them. */
+
+/** The transition matrix of a state-space mixer; docs/reference/layers.md compares them. */
 typedef enum bo_ssm {
-    BO_SSM_DIAGONAL = 0,
-    BO_SSM_CLOSED = 1,   /* s I + P Pᵀ */
-    BO_SSM_LOW_RANK = 2, /* diagonal + P Qᵀ */
+    BO_SSM_DIAGONAL = 0, /**< diagonal */
+    BO_SSM_CLOSED = 1,   /**< s I + P Pᵀ */
+    BO_SSM_LOW_RANK = 2, /**< diagonal + P Qᵀ */
 } bo_ssm;
-/* How first values and learning rates of weights depend on the width. */
+
+/** How initial values and learning rates of weights depend on the width. */
 typedef enum bo_parametrization {
-    BO_PARAMETRIZATION_STANDARD = 0,
-    BO_PARAMETRIZATION_MUP = 1,  /* maximal update (2203.03466): rates found at base_width apply to every width */
-    BO_PARAMETRIZATION_UNIT = 2, /* its unit-scaled form (2407.17465): numbers begin near 1, fit for 8-bit floats */
+    BO_PARAMETRIZATION_STANDARD = 0, /**< learning rates do not depend on the width */
+    BO_PARAMETRIZATION_MUP = 1,      /**< μP (2203.03466): learning rates tuned at base_width fit every width */
+    BO_PARAMETRIZATION_UNIT = 2,     /**< unit-scaled μP (2407.17465): values start near 1, for 8-bit floats */
 } bo_parametrization;
-/* How numbers are stored. FLOAT8 is a simulation: products use values rounded to E4M3 and gradients rounded to E5M2. */
+
+/** How numbers are stored. */
 typedef enum bo_storage {
-    BO_STORAGE_FLOAT32 = 0,
-    BO_STORAGE_BFLOAT16 = 1, /* of activations kept for backward; of weights */
-    BO_STORAGE_FLOAT8 = 2,
-    BO_STORAGE_INT8 = 3, /* of weights, with a scale per group of a row */
+    BO_STORAGE_FLOAT32 = 0,  /**< 32-bit floats */
+    BO_STORAGE_BFLOAT16 = 1, /**< 16-bit floats: for weights, and for activations that are kept for backward */
+    BO_STORAGE_FLOAT8 = 2,   /**< a simulation: products use values rounded to E4M3 and gradients rounded to E5M2 */
+    BO_STORAGE_INT8 = 3,     /**< 8-bit integers with one scale per group of a row: for weights */
 } bo_storage;
-/* First values of the adapters B A of a linear layer (LoRA, 2106.09685). With each of them the model begins as it was. */
+
+/** The initial values of the adapters B A of a linear layer (LoRA, 2106.09685). Adapters do not change the output of
+ * the model at the start, whichever is chosen. */
 typedef enum bo_lora_init {
-    BO_LORA_INIT_ZERO = 0,     /* A random, B zero */
-    BO_LORA_INIT_RANDOM = 1,   /* both random, rows of A and columns of B of length 1 */
-    BO_LORA_INIT_WEIGHT = 2,   /* the first singular vectors of the weight (PiSSA, 2404.02948) */
-    BO_LORA_INIT_GRADIENT = 3, /* those of its gradient (LoRA-GA, 2407.05000) */
+    BO_LORA_INIT_ZERO = 0,     /**< A random, B zero */
+    BO_LORA_INIT_RANDOM = 1,   /**< both random; rows of A and columns of B have length 1 */
+    BO_LORA_INIT_WEIGHT = 2,   /**< the leading singular vectors of the weight (PiSSA, 2404.02948) */
+    BO_LORA_INIT_GRADIENT = 3, /**< the leading singular vectors of its gradient (LoRA-GA, 2407.05000) */
 } bo_lora_init;
-typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1 } bo_norm;
+
+/** Normalization. */
+typedef enum bo_norm {
+    BO_NORM_RMS = 0,  /**< RMSNorm */
+    BO_NORM_LAYER = 1 /**< LayerNorm */
+} bo_norm;
+
+/** How a model represents positions. */
 typedef enum bo_positions {
-    BO_POSITIONS_ROPE = 0,           /* halves of each head turn: Llama's layout */
-    BO_POSITIONS_ROPE_NEIGHBORS = 1, /* neighboring pairs turn */
-    BO_POSITIONS_LEARNED = 2,
-    BO_POSITIONS_SINUSOIDAL = 3,
-    BO_POSITIONS_NONE = 4
+    BO_POSITIONS_ROPE = 0,           /**< rotates pairs from the two halves of each head, as in Llama */
+    BO_POSITIONS_ROPE_NEIGHBORS = 1, /**< rotates pairs of adjacent columns */
+    BO_POSITIONS_LEARNED = 2,        /**< adds a learned vector per position */
+    BO_POSITIONS_SINUSOIDAL = 3,     /**< adds sines and cosines of the position */
+    BO_POSITIONS_NONE = 4            /**< none */
 } bo_positions;
 
 /* ==== Advanced ==================================================================================================== */
 
-/* Names of the enums; NULL outside the enum. "relu2", "gelu", "swiglu", … */
+/** Returns the name of an MLP: "relu2", "gelu", "swiglu", …
+ *
+ * @param mlp  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_mlp_name(bo_mlp mlp);
-/* "rms", "layer" */
+
+/** Returns the name of a norm: "rms" or "layer".
+ *
+ * @param norm  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_norm_name(bo_norm norm);
-/* "rope", "rope-neighbors", "learned", … */
+
+/** Returns the name of a kind of positions: "rope", "rope-neighbors", "learned", "sinusoidal" or "none".
+ *
+ * @param positions  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_positions_name(bo_positions positions);
-/* "attention", "mlp", "ssm", …, "degree-e" */
+
+/** Returns the name of a mixer: "attention", "mlp", "ssm", …, "degree-e".
+ *
+ * @param mixer  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_mixer_name(bo_mixer mixer);
-/* "diagonal", "closed", "low-rank" */
+
+/** Returns the name of a transition matrix: "diagonal", "closed" or "low-rank".
+ *
+ * @param ssm  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_ssm_name(bo_ssm ssm);
-/* "standard", "mup", "unit" */
+
+/** Returns the name of a parametrization: "standard", "mup" or "unit".
+ *
+ * @param parametrization  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_parametrization_name(bo_parametrization parametrization);
-/* "float32", "bfloat16", "float8", "int8" */
+
+/** Returns the name of a storage: "float32", "bfloat16", "float8" or "int8".
+ *
+ * @param storage  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_storage_name(bo_storage storage);
-/* "zero", "random", "weight", "gradient" */
+
+/** Returns the name of an initialization of adapters: "zero", "random", "weight" or "gradient".
+ *
+ * @param init  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_lora_init_name(bo_lora_init init);
 
-/* False if it is no such name; then *out is unchanged. Case does not matter. */
+/** Finds an MLP by its name. "custom" is not accepted. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_mlp_parse(const char *name, bo_mlp *out);
+
+/** Finds a norm by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_norm_parse(const char *name, bo_norm *out);
+
+/** Finds a kind of positions by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_positions_parse(const char *name, bo_positions *out);
+
+/** Finds a mixer by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_mixer_parse(const char *name, bo_mixer *out);
+
+/** Finds a transition matrix by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_ssm_parse(const char *name, bo_ssm *out);
+
+/** Finds a parametrization by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_parametrization_parse(const char *name, bo_parametrization *out);
+
+/** Finds a storage by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_storage_parse(const char *name, bo_storage *out);
+
+/** Finds an initialization of adapters by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_lora_init_parse(const char *name, bo_lora_init *out);
 
 #ifdef __cplusplus

@@ -1,6 +1,9 @@
-/* Bochner: models of text. A transformer with any attention of attention.h, stored as Hugging Face stores models: a folder
- * with config.json, model.safetensors and tokenizer.json, or one safetensors file that holds all three. Language models are
- * used through this header; models that label or translate texts are described here and used through tasks.h.
+/** @file
+ * Models of text: transformers with any attention of attention.h.
+ *
+ * Models are stored as by Hugging Face: a folder with config.json, model.safetensors and tokenizer.json, or one
+ * safetensors file that contains all three. Language models are used through this header. Models that classify or
+ * translate texts are described here and used through tasks.h.
  *
  *     bo_model *model;
  *     bo_model_load(context, "shakespeare", &model);
@@ -11,9 +14,16 @@
  *     bo_session_feed(context, session, ids, count, logits);           // logits of the last token
  *     int32_t next = bo_sampler_next(sampler, logits, vocab);
  *
- * A model is immutable and may be shared by threads that each bring a context and sessions of their own (training changes
- * it: train.h). A session is one timeline of one thread. The size of its state is known beforehand; for attention with
- * features it does not grow with the number of tokens read. */
+ * A session reads a sequence of tokens with a state. The size of the state is known beforehand. For attention with
+ * features it does not grow with the number of tokens read.
+ *
+ * **Threads.** Threads may share a model, each with its own context and its own sessions. Functions that take the model
+ * without const (training, bo_model_set_weight(), …) need exclusive access to it. A session and a sampler may be used
+ * by one thread at a time.
+ *
+ * **Ownership.** A model must outlive its sessions. A tokenizer that is passed to bo_model_create() must outlive the
+ * model; a model that was loaded owns its tokenizer.
+ */
 #ifndef BOCHNER_MODEL_H
 #define BOCHNER_MODEL_H
 
@@ -29,325 +39,735 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* ---- models -------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
-typedef enum bo_choice { BO_CHOICE_AUTO = 0, BO_CHOICE_NO = 1, BO_CHOICE_YES = 2 } bo_choice;
+/** A choice with an automatic default. */
+typedef enum bo_choice {
+    BO_CHOICE_AUTO = 0, /**< chosen by the library */
+    BO_CHOICE_NO = 1,   /**< no */
+    BO_CHOICE_YES = 2   /**< yes */
+} bo_choice;
 
+/** The task of a model. */
 typedef enum bo_model_task {
-    BO_MODEL_TASK_LANGUAGE = 0,  /* the next token of a text */
-    BO_MODEL_TASK_CLASSIFY = 1,  /* a label of a text */
-    BO_MODEL_TASK_MATCH = 2,     /* a label of two texts, which one encoder reads */
-    BO_MODEL_TASK_TRANSLATE = 3, /* a text from a text: an encoder and a decoder */
+    BO_MODEL_TASK_LANGUAGE = 0,  /**< predict the next token of a text */
+    BO_MODEL_TASK_CLASSIFY = 1,  /**< predict the label of a text */
+    BO_MODEL_TASK_MATCH = 2,     /**< predict the label of two texts, read by the same encoder */
+    BO_MODEL_TASK_TRANSLATE = 3, /**< produce a text from a text, with an encoder and a decoder */
 } bo_model_task;
-/* How the tokens of a text become one vector. */
+
+/** How the token vectors of a text become one vector. */
 typedef enum bo_pooling {
-    BO_POOLING_MEAN = 0,
-    BO_POOLING_MAX = 1,
-    BO_POOLING_FIRST = 2,
-    BO_POOLING_LAST = 3
+    BO_POOLING_MEAN = 0,  /**< the mean */
+    BO_POOLING_MAX = 1,   /**< the maximum of each column */
+    BO_POOLING_FIRST = 2, /**< the first token */
+    BO_POOLING_LAST = 3   /**< the last token */
 } bo_pooling;
-/* What a decoder sees of its source. */
+
+/** How a decoder sees its source. */
 typedef enum bo_cross {
-    BO_CROSS_ATTENTION = 0, /* every token, through attention in every layer */
-    BO_CROSS_SUMMARY = 1, /* the last output of the encoder alone, added to the input of every token of the target: the
-                             * bottleneck of 1406.1078 */
+    BO_CROSS_ATTENTION = 0, /**< cross attention to all tokens, in every layer */
+    BO_CROSS_SUMMARY = 1,   /**< the last output of the encoder, added to the input of every target token (1406.1078) */
 } bo_cross;
 
-/* Where a layer is recorded. Library-owned, valid during the call. */
+/** Where a custom layer is recorded. Owned by the library, valid during the call. */
 typedef struct bo_custom_place {
-    void *user;                        /* the layer's */
-    const char *prefix;                /* of the names of its weights: "model.layers.3.mlp" */
-    size_t layer;                      /* 0, 1, … */
-    bo_value x;                        /* rows x width: the residual stream, normalized */
-    bo_value residual;                 /* rows x width: the residual stream itself */
-    uint64_t stream;                   /* of a dropout of its own */
-    const struct bo_model_desc *model; /* with defaults filled in: width, hidden, bias, dropout, … */
+    void *user;                        /**< `user` of the layer */
+    const char *prefix;                /**< prefix of the names of its weights: "model.layers.3.mlp" */
+    size_t layer;                      /**< number of the layer, from 0 */
+    bo_value x;                        /**< the normalized residual stream, rows x width */
+    bo_value residual;                 /**< the residual stream, rows x width */
+    uint64_t stream;                   /**< a stream for a dropout of the layer (bo_dropout_attributes) */
+    const struct bo_model_desc *model; /**< the model, with defaults filled in: width, hidden, bias, dropout, … */
 } bo_custom_place;
 
-/* A layer between the mixers. `record` records it on the graph by graph.h and nn.h, each row of x by itself, with weights whose
- * names begin with the prefix, and returns the new residual stream: bo_nn_output(graph, "….down", hidden, place->residual, …)
- * adds to it. It is called once per layer and graph, with other numbers of rows each time, and at another width where the
- * parametrization compares with a base model; it must record the same layer each time. Threads that share the model may call
- * it at once. Errors: `return bo_graph_fail(graph, "…")`. */
+/** A custom layer in place of the MLP, between the mixers.
+ *
+ * `record` records the layer on the graph with graph.h and nn.h and returns the new residual stream, for example that
+ * of bo_nn_output(graph, "….down", hidden, place->residual, …). Each row of x must be processed separately. The names
+ * of weights must start with the prefix. The function is called once per layer and graph, with a different number of
+ * rows each time, and at a different width if the parametrization compares with a base model. It must record the same
+ * layer each time. Threads that share the model may call it at the same time. It reports errors with `return
+ * bo_graph_fail(graph, "…")`. */
 typedef struct bo_custom_layer {
-    const char *name; /* in config.json; names the layer to bo_model_load_custom. Copied */
+    const char *name; /**< the name in config.json, by which bo_model_load_custom() finds the layer; copied */
+    /** Records the layer; returns the new residual stream, or 0 after an error. */
     bo_value (*record)(bo_graph *graph, const bo_custom_place *place);
-    void *user;           /* must outlive the model */
-    uint64_t reserved[4]; /* zero */
+    void *user;           /**< passed to `record`; must outlive the model */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_custom_layer;
 
-/* Zero means the default, except layers, width, heads and context. */
+/** Describes a model. Zero means the default, except in layers, width, heads and context.
+ *
+ * Encoders (all layers of CLASSIFY and MATCH, the encoder of TRANSLATE) read in both directions: attention is not
+ * causal. A mixer or kind of attention that is always causal (gates, memories, SSM, RNN, …) reads forward in layers 0,
+ * 2, … and backward in the others.
+ *
+ * The vocabulary of a TRANSLATE model has one id more than a tokenizer without an end token (bo_tokenizer_end()). This
+ * id starts and ends a target and ends a source. */
 typedef struct bo_model_desc {
-    size_t layers, width, heads;
-    size_t key_heads; /* (default: heads) */
-    size_t head_dim;  /* (default: width / heads) */
-    /* Of the MLP. Default: 4 width; SwiGLU and DEGREE_2 8/3, DEGREE_3 and DEGREE_E 2, DEGREE_4 8/5 width, QUADRATIC
-     * √(8 width), which all give the same number of weights. */
+    size_t layers;    /**< number of layers; TRANSLATE: of the decoder */
+    size_t width;     /**< width of the residual stream */
+    size_t heads;     /**< number of query heads */
+    size_t key_heads; /**< number of key heads, a divisor of heads (default: heads) */
+    size_t head_dim;  /**< columns per head (default: width / heads) */
+    /** Hidden width of the MLP (default: 4 width; SWIGLU and DEGREE_2 8/3 width, DEGREE_3 and DEGREE_E 2 width,
+     * DEGREE_4 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
     size_t hidden;
-    size_t context; /* tokens of a training window; the range of learned positions */
-    size_t vocab;   /* (default: that of the tokenizer) */
-    /* Begins as its preset (bo_attention_preset), then any field of attention.h. heads, key_heads, dim, value_dim and causal
-     * are filled in. features.features (default: 128 where the map does not determine it); features.seed (default: drawn from
-     * `seed`). */
+    size_t context; /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */
+    size_t vocab;   /**< size of the vocabulary (default: that of the tokenizer) */
+    /** The attention: start from a preset (bo_attention_preset()), then set any field of attention.h. heads, key_heads,
+     * dim, value_dim and causal are filled in. features.features (default: 128 if the map does not determine it);
+     * features.seed (default: derived from `seed`). */
     bo_attention_desc attention;
-    bo_mixer mixer; /* mixers other than ATTENTION leave `attention` unused */
-    bo_ssm ssm;
-    size_t state_size; /* numbers in the state of a channel (default: 16) */
-    size_t state_rank; /* columns of P (default: 1) */
-    size_t kernel;     /* tokens that a convolution sees (default: 4 beside an SSM, else 64) */
-    bo_mlp mlp;
-    bo_custom_layer custom_mlp; /* CUSTOM: the layer. `hidden` is for it to read */
-    /* RANDOM_FEATURES: any kernel, function and draw. dim and features (= hidden) are filled in. kernel (default: RBF); gamma
-     * (default: normalized x are at distance one); seed (default: drawn from `seed`). */
+    bo_mixer mixer;             /**< the mixer; mixers other than ATTENTION do not use `attention` */
+    bo_ssm ssm;                 /**< SSM: the transition matrix */
+    size_t state_size;          /**< SSM: numbers in the state of a channel (default: 16) */
+    size_t state_rank;          /**< SSM: columns of P (default: 1) */
+    size_t kernel;              /**< tokens that a convolution sees (default: 4 in an SSM mixer, otherwise 64) */
+    bo_mlp mlp;                 /**< the MLP */
+    bo_custom_layer custom_mlp; /**< CUSTOM: the layer; it can read `hidden` */
+    /** RANDOM_FEATURES: the map, with any kernel, function and draw. dim and features (= hidden) are filled in. kernel
+     * (default: RBF); gamma (default: normalized x are at distance one); seed (default: derived from `seed`). */
     bo_features_desc mlp_features;
-    size_t degree_heads; /* DEGREE_d: groups of columns, each normalized (default: 1) */
-    bo_norm norm;
-    bo_positions positions;
-    double rope_base;      /* (default: 10000) */
-    bo_choice query_norm;  /* RMSNorm of q and k in each head; AUTO: where the kind does not normalize them itself */
-    bo_choice output_norm; /* RMSNorm of the output of each head; AUTO: where attention has no normalizer */
-    /* First values of the parameters of attention. sigma: σ of RFA, and with query_norm |√s q|, |√s k| before features of
-     * softmax (default: 1, for HYBRID 3). Gates: σ(gate_first) of the first key head to σ(gate_last) of the last, evenly
-     * spaced (default of both: 1 and 5). */
-    double sigma, gate_first, gate_last;
-    bool untied; /* an output projection of its own instead of the transposed embedding */
-    bool bias;   /* of linear layers */
-    double dropout;
-    double norm_epsilon; /* (default: 1e-6) */
-    bo_parametrization parametrization;
-    /* MUP, UNIT: the width at which learning rates were found (default: 128). Heads have the same dim at every width. UNIT is
-     * untied. */
-    size_t base_width;
-    bo_storage storage; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
-    uint64_t seed;      /* of the weights and frequencies */
-    /* Encoders (the whole model of CLASSIFY and MATCH) read in both directions: attention is not causal. A mixer or kind of
-     * attention that is causal by nature (gates, memories, SSM, RNN, …) reads forward in layers 0, 2, … and backward in the
-     * others. */
-    bo_model_task task;
-    size_t classes;            /* CLASSIFY, MATCH: at least 2 */
-    const char *const *labels; /* of the classes, copied (default: "0", "1", …) */
-    bo_pooling pooling;        /* CLASSIFY, MATCH */
-    bool forward; /* CLASSIFY, MATCH: all layers read forward only: texts of any length stream through a state */
-    /* TRANSLATE: `layers` counts the layers of the decoder, and `context` is the longest source and the longest target. The
-     * vocabulary has one id more than the tokenizer if the tokenizer has no end token (bo_tokenizer_end); this id begins and
-     * ends a target, and ends a source. */
-    size_t encoder_layers; /* (default: layers) */
-    bo_cross cross;
-    /* All zero: as `attention` if attention is the mixer, without its causal parts (gate, window, HYBRID: the features
-     * alone), else exact. heads, dim and the like are filled in. */
+    size_t degree_heads;    /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
+    bo_norm norm;           /**< the normalization */
+    bo_positions positions; /**< the positions */
+    double rope_base;       /**< base of RoPE (default: 10000) */
+    bo_choice query_norm;   /**< RMSNorm of q and k in each head; AUTO: if the kind does not normalize them itself */
+    bo_choice output_norm;  /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
+    /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k before features of softmax (default:
+     * 1, for HYBRID 3). */
+    double sigma;
+    /** Initial bias b of the gate of the first key head, which starts at σ(b). Biases are evenly spaced between the
+     * first and the last key head. If both are 0, they are 1 and 5. */
+    double gate_first;
+    double gate_last;                   /**< initial bias of the gate of the last key head */
+    bool untied;                        /**< a separate output projection instead of the transposed embedding */
+    bool bias;                          /**< biases of linear layers */
+    double dropout;                     /**< dropout rate, in [0, 1) */
+    double norm_epsilon;                /**< epsilon of the norms (default: 1e-6) */
+    bo_parametrization parametrization; /**< the parametrization; UNIT implies `untied` */
+    size_t base_width;                  /**< MUP, UNIT: width at which learning rates were tuned (default: 128) */
+    bo_storage storage;                 /**< FLOAT32, or FLOAT8: products are simulated in 8 bits */
+    uint64_t seed;                      /**< seed of the weights and frequencies */
+    bo_model_task task;                 /**< the task */
+    size_t classes;                     /**< CLASSIFY, MATCH: number of classes, at least 2 */
+    const char *const *labels;          /**< CLASSIFY, MATCH: names of the classes, copied (default: "0", "1", …) */
+    bo_pooling pooling;                 /**< CLASSIFY, MATCH: the pooling */
+    bool forward;                       /**< CLASSIFY, MATCH: all layers read forward; long texts can be streamed */
+    size_t encoder_layers;              /**< TRANSLATE: layers of the encoder (default: layers) */
+    bo_cross cross;                     /**< TRANSLATE: how the decoder sees the source */
+    /** TRANSLATE: cross attention. heads, dim and similar fields are filled in. All zero: `attention` without its
+     * causal parts (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
     bo_attention_desc cross_attention;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_model_desc;
 
+/** A model. */
 typedef struct bo_model bo_model;
 
-/* Sets layers, width, heads and context of a descriptor: "tiny" (4 layers, width 128, 4 heads, context 256), "small" (6, 384,
- * 6, 1024) or "base" (12, 768, 12, 1024). Returns false if there is no such name. */
+/** Sets layers, width, heads and context of a descriptor by the name of a preset: "tiny" (4 layers, width 128, 4 heads,
+ * context 256), "small" (6, 384, 6, 1024) or "base" (12, 768, 12, 1024).
+ *
+ * @param name          the name
+ * @param[in,out] desc  the descriptor; other fields are unchanged
+ * @return false if there is no such name; then the descriptor is unchanged
+ */
 BO_API bool bo_model_preset(const char *name, bo_model_desc *desc);
 
-/* Creates a model with random weights. `tokenizer` (or NULL) is not copied and must outlive the model. */
+/** Creates a model with random weights.
+ *
+ * @param context    the context
+ * @param desc       the model; copied
+ * @param tokenizer  the tokenizer, or NULL; not copied, must outlive the model
+ * @param[out] out   the new model; release it with bo_model_destroy()
+ * @return BO_OK; BO_INVALID if fields of the descriptor do not fit each other or the tokenizer; BO_UNSUPPORTED if the
+ *     attention or the feature map does not support the combination of its fields
+ */
 BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                                  bo_model **out);
+
+/** Destroys a model and the tokenizer that it owns. Destroy its sessions first. @param model  the model, or NULL */
 BO_API void bo_model_destroy(bo_model *model);
 
-/* Loads a model from a folder, or from one safetensors file (bo_model_save). The folder may be the one of a training run, which
- * holds its latest checkpoint, its folder "best", or a model of Hugging Face's Llama or GPT-2 family. The model owns its
- * tokenizer. A tensor that config.json requires and the file lacks is BO_FORMAT, with its name, the expected and the found
- * shape. */
+/** Loads a model from a folder, or from one safetensors file of bo_model_save().
+ *
+ * The folder may be the folder of a training run, which contains its latest checkpoint, its folder "best", a model of
+ * the Llama or GPT-2 family of Hugging Face, or an adapter, which is merged into its base model.
+ *
+ * @param context   the context
+ * @param path      the folder or file
+ * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if a tensor is missing, unknown,
+ *     not finite or of another shape than config.json requires; the message has its name and both shapes; BO_VERSION if
+ *     the model was made by a newer version; BO_UNSUPPORTED if the model has a custom layer (use
+ *     bo_model_load_custom()) or an unsupported option of another family
+ */
 BO_API bo_status bo_model_load(bo_context *context, const char *path, bo_model **out);
-/* Saves a model. A path that ends with ".safetensors" becomes one file, the bytes of bo_model_save_memory; any other path is
- * a folder, which is made if it is missing, with config.json, model.safetensors and tokenizer.json. Each file appears whole or
- * not at all, model.safetensors last. */
+
+/** Saves a model.
+ *
+ * A path that ends with ".safetensors" becomes one file, as by bo_model_save_memory(). Any other path is a folder, to
+ * which config.json, model.safetensors and tokenizer.json are written. Each file is replaced atomically,
+ * model.safetensors last.
+ *
+ * @param context  the context
+ * @param model    the model
+ * @param path     the file, or the folder, which is created if it does not exist
+ * @return BO_OK; BO_IO if a file cannot be written; BO_UNSUPPORTED if weights are stored as INT8, or if a model with
+ *     adapters that are not merged is saved to one file
+ */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path);
 
-/* The descriptor of the model, with defaults filled in. */
+/** Returns the descriptor of a model, with the defaults filled in.
+ *
+ * @param model  the model
+ * @return the descriptor, owned by the model
+ */
 BO_API const bo_model_desc *bo_model_describe(const bo_model *model);
-/* NULL: the model was created without one. */
+
+/** Returns the tokenizer of a model.
+ *
+ * @param model  the model
+ * @return the tokenizer, valid as long as the model; NULL if the model was created without one
+ */
 BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
 
-/* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
+/* ---- sessions: reading and decoding with a state ----------------------------------------------------------------- */
 
+/** A session of a language model: a sequence of tokens that is read with a state. */
 typedef struct bo_session bo_session;
 
-/* Zero means the default. */
+/** Describes a session. Zero means the default. */
 typedef struct bo_session_desc {
-    size_t chunk;         /* most tokens that are read at a time (default: 256) */
-    size_t capacity;      /* most tokens kept by attention with a cache of keys (default: the context of the model) */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    size_t chunk;         /**< maximum number of tokens processed at a time (default: 256) */
+    size_t capacity;      /**< maximum number of tokens in a KV cache (default: the context of the model) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_session_desc;
 
-/* `desc` may be NULL. The model must outlive the session. */
+/** Creates a session.
+ *
+ * @param context   the context
+ * @param model     a language model; must outlive the session
+ * @param desc      the session; NULL: all defaults
+ * @param[out] out  the new session; release it with bo_session_destroy()
+ * @return BO_OK; BO_INVALID if the model is not a language model
+ */
 BO_API bo_status bo_session_create(bo_context *context, const bo_model *model, const bo_session_desc *desc,
                                    bo_session **out);
+
+/** Destroys a session. @param session  the session, or NULL */
 BO_API void bo_session_destroy(bo_session *session);
-/* Forgets everything that was read. */
+
+/** Resets a session to the empty sequence.
+ *
+ * @param context  the context
+ * @param session  the session
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_session_reset(bo_context *context, bo_session *session);
-/* The number of tokens read so far. */
+
+/** Returns the number of tokens read so far.
+ *
+ * @param session  the session
+ * @return the number of tokens
+ */
 BO_API uint64_t bo_session_tokens(const bo_session *session);
-/* Reads `count` tokens. Any division into calls gives the same result up to rounding. `logits` (or NULL) receives one number
- * per id of the vocabulary, after the last token; without tokens those after the last token that was fed, which a saved state
- * keeps. */
+
+/** Reads tokens.
+ *
+ * The result does not depend on how a sequence is divided into calls, up to rounding. If a call fails while it
+ * computes, the session cannot be used until bo_session_reset() or bo_session_load().
+ *
+ * @param context      the context
+ * @param session      the session
+ * @param ids          the tokens; may be NULL if `count` is 0
+ * @param count        the number of tokens; 0: only the logits after the last token that was fed are returned, which a
+ *     saved state includes
+ * @param[out] logits  one number per id of the vocabulary, after the last token, or NULL
+ * @return BO_OK; BO_INVALID if an id is not in the vocabulary, if there is no room for the tokens (bo_session_room()),
+ *     if logits are requested and there are none, or if an earlier call failed; BO_NUMERIC if numbers are not finite
+ */
 BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                  float *logits);
-/* The state as a file. It carries fingerprints of its model (shapes, draws, tokenizer) and of the weights, all of which are
- * read for it; a session of another model refuses it. */
+
+/** Saves the state of a session to a file.
+ *
+ * The file contains fingerprints of the model (shapes, draws, tokenizer) and of the weights, all of which are read for
+ * it.
+ *
+ * @param context  the context
+ * @param session  the session
+ * @param path     the file; replaced atomically
+ * @return BO_OK; BO_IO if the file cannot be written; BO_INVALID if an earlier call failed
+ */
 BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path);
-/* A state that was saved with another capacity is loaded if its tokens fit. The session is unchanged after a failure. */
+
+/** Loads a state that bo_session_save() wrote. After a failure the session is unchanged.
+ *
+ * A state that was saved with another capacity is loaded if its tokens fit.
+ *
+ * @param context  the context
+ * @param session  a session of the same model with the same weights
+ * @param path     the file
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if it was made by a newer
+ *     version; BO_INVALID if it belongs to another model or to other weights, or if its tokens do not fit
+ */
 BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const char *path);
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------ */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
+/** A sampler: chooses the next token from logits. */
 typedef struct bo_sampler bo_sampler;
 
-/* Zero means the default. */
+/** Describes a sampler. Zero means the default. */
 typedef struct bo_sampler_desc {
-    double temperature;        /* divisor of the logits (default: 1) */
-    size_t top_k;              /* choose among the k most likely tokens (default: all) */
-    double top_p;              /* choose among the most likely tokens that together have probability p (default: 1) */
-    double repetition_penalty; /* of the logits of tokens among the latest `window` (1909.05858) (default: 1) */
-    size_t window;             /* latest tokens that the penalty applies to (default: 64) */
-    bool greedy;               /* always the most likely token */
-    uint64_t seed;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double temperature;        /**< divisor of the logits (default: 1) */
+    size_t top_k;              /**< choose among the k most likely tokens (default: all) */
+    double top_p;              /**< choose among the most likely tokens with total probability p (default: 1) */
+    double repetition_penalty; /**< penalty on the logits of the latest `window` tokens (1909.05858) (default: 1) */
+    size_t window;             /**< number of latest tokens that the penalty applies to (default: 64) */
+    bool greedy;               /**< always choose the most likely token */
+    uint64_t seed;             /**< seed of the random numbers */
+    uint64_t reserved[4];      /**< must be zero */
 } bo_sampler_desc;
 
-/* `desc` may be NULL. BO_INVALID: a temperature below 0, a top_p outside (0, 1], … */
+/** Creates a sampler.
+ *
+ * @param context   the context
+ * @param desc      the sampler, copied; NULL: all defaults
+ * @param[out] out  the new sampler; release it with bo_sampler_destroy()
+ * @return BO_OK; BO_INVALID if a field is out of range: a temperature below 0, a top_p outside [0, 1], …
+ */
 BO_API bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo_sampler **out);
+
+/** Destroys a sampler. @param sampler  the sampler, or NULL */
 BO_API void bo_sampler_destroy(bo_sampler *sampler);
-/* The next id. `logits` (`vocab` numbers) is overwritten. The id is remembered for the repetition penalty. */
+
+/** Chooses the next token and remembers it for the repetition penalty.
+ *
+ * @param sampler         the sampler
+ * @param[in,out] logits  `vocab` numbers; overwritten
+ * @param vocab           the size of the vocabulary, at least 1
+ * @return the id of the token; 0 if every logit is NaN or -INFINITY
+ */
 BO_API int32_t bo_sampler_next(bo_sampler *sampler, float *logits, size_t vocab);
 
-/* ---- evaluation ---------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
+/** The result of an evaluation. */
 typedef struct bo_evaluation {
-    double loss;          /* mean nats per token */
-    double bits_per_byte; /* of the text that the scored tokens represent */
-    double perplexity;    /* exp(loss) */
-    uint64_t tokens;      /* scored */
-    double seconds, tokens_per_second;
-    size_t state_bytes;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double loss;              /**< mean nats per token */
+    double bits_per_byte;     /**< bits per byte of the text that the scored tokens represent */
+    double perplexity;        /**< exp(loss) */
+    uint64_t tokens;          /**< number of scored tokens */
+    double seconds;           /**< time taken */
+    double tokens_per_second; /**< throughput */
+    size_t state_bytes;       /**< bytes of the state of a sequence */
+    uint64_t reserved[4];     /**< must be zero */
 } bo_evaluation;
-/* Scores a corpus in windows of `context_tokens` tokens (0: the context of the model). Each window begins with an empty state
- * and with the last token of the window before it, so that every token but the first of the corpus is scored once. `most`:
- * tokens to score (0: all). Memory does not grow with the corpus. */
+
+/** Scores a corpus in windows.
+ *
+ * Each window starts with an empty state and with the last token of the previous window, so that every token except the
+ * first of the corpus is scored once. The memory used does not grow with the corpus.
+ *
+ * @param context         the context
+ * @param model           a language model with a tokenizer
+ * @param corpus          the corpus, of at least 2 tokens
+ * @param context_tokens  tokens per window; 0: the context of the model
+ * @param most            maximum number of tokens to score; 0: all
+ * @param[out] out        the result
+ * @return BO_OK; BO_INVALID if the model has another task or no tokenizer, or if it has fewer learned positions than a
+ *     window has tokens; BO_IO if the corpus cannot be read
+ */
 BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo_corpus *corpus,
                                    size_t context_tokens, uint64_t most, bo_evaluation *out);
 
 /* ==== Advanced ==================================================================================================== */
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Names of the enums: "language", "classify", "match", "translate"; "mean", "max", "first", "last"; "attention", "summary".
- * NULL outside the enum. */
+/** Returns the name of a task: "language", "classify", "match" or "translate".
+ *
+ * @param task  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_model_task_name(bo_model_task task);
+
+/** Returns the name of a pooling: "mean", "max", "first" or "last".
+ *
+ * @param pooling  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_pooling_name(bo_pooling pooling);
+
+/** Returns the name of a way to see the source: "attention" or "summary".
+ *
+ * @param cross  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_cross_name(bo_cross cross);
-/* False if it is no such name; then *out is unchanged. */
+
+/** Finds a task by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_model_task_parse(const char *name, bo_model_task *out);
+
+/** Finds a pooling by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_pooling_parse(const char *name, bo_pooling *out);
+
+/** Finds a way to see the source by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_cross_parse(const char *name, bo_cross *out);
-/* The names that bo_model_preset knows; NULL after the last. */
+
+/** Returns the names that bo_model_preset() accepts, one by one.
+ *
+ * @param index  the number of the preset, from 0
+ * @return the name; NULL if the index is past the end
+ */
 BO_API const char *bo_model_preset_name(size_t index);
 
-/* ---- models in files and in memory ---------------------------------------------------------------------------------------------- */
+/* ---- models in files and in memory ------------------------------------------------------------------------------- */
 
-/* bo_model_load for models with a layer of the caller's own (BO_MLP_CUSTOM): the one of `layers` that has the name in
- * config.json. Models without such a layer load as well. bo_model_load refuses such a model, with the name of the layer. */
+/** Loads a model that may have a custom layer (BO_MLP_CUSTOM). Models without such a layer are loaded as by
+ * bo_model_load().
+ *
+ * @param context   the context
+ * @param path      the folder or file
+ * @param layers    `count` custom layers, among which the one named in config.json is used; copied. NULL if `count` is
+ *     0
+ * @param count     the number of custom layers
+ * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
+ * @return as bo_model_load(); BO_UNSUPPORTED if none of the layers has the name in config.json
+ */
 BO_API bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers,
                                       size_t count, bo_model **out);
-/* The same from the bytes of bo_model_save_memory. */
+
+/** Loads a model that may have a custom layer from the bytes of bo_model_save_memory().
+ *
+ * @param context   the context
+ * @param bytes     the bytes; used during the call only
+ * @param size      the number of bytes
+ * @param layers    as for bo_model_load_custom()
+ * @param count     the number of custom layers
+ * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
+ * @return as bo_model_load_custom(), except BO_IO
+ */
 BO_API bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, size_t size,
                                              const bo_custom_layer *layers, size_t count, bo_model **out);
-/* Whether a path holds a model: a folder with config.json or adapter_config.json, or one file of bo_model_save. */
+
+/** Tests whether a path contains a model: a folder with config.json or adapter_config.json, or one file of
+ * bo_model_save().
+ *
+ * @param context  the context
+ * @param path     the path
+ * @return true if it does
+ */
 BO_API bool bo_model_exists(bo_context *context, const char *path);
-/* The model as one safetensors image: the tensors of model.safetensors, and the text of config.json and of tokenizer.json in
- * its metadata under these names. *bytes is released with bo_free. A merged model (lora.h) is written without the adapters it
- * was merged from; BO_UNSUPPORTED: adapters that are not merged, whose base is elsewhere. */
+
+/** Saves a model as the bytes of one safetensors file: the tensors of model.safetensors, with the text of config.json
+ * and of tokenizer.json in the metadata under these names.
+ *
+ * A merged model (lora.h) is saved without the adapters that were merged into it.
+ *
+ * @param context     the context
+ * @param model       the model
+ * @param[out] bytes  the bytes; release them with bo_free()
+ * @param[out] size   the number of bytes
+ * @return BO_OK; BO_UNSUPPORTED if the model has adapters that are not merged, or if weights are stored as INT8
+ */
 BO_API bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void **bytes, size_t *size);
-/* The bytes need not outlive the call. The model owns its tokenizer. */
+
+/** Loads a model from the bytes of bo_model_save_memory().
+ *
+ * @param context   the context
+ * @param bytes     the bytes; used during the call only
+ * @param size      the number of bytes
+ * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
+ * @return as bo_model_load(), except BO_IO
+ */
 BO_API bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out);
 
-/* ---- weights ------------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* Copies the weights of `from` that fit by name and shape; the other weights stay as drawn. Tensors that are new and tensors
- * that are left out are logged, one per line at BO_LOG_INFO. *taken (or NULL) is the number of copied tensors. Where the
- * tokenizers differ, embedding and output are not copied, with a warning: their rows belong to other tokens. */
+/** Copies the weights of another model that have the same name and shape. The other weights are unchanged. Frequencies
+ * of feature maps are copied if both models describe the map in the same way.
+ *
+ * If the tokenizers differ, the embedding and the output projection are not copied, because their rows belong to other
+ * tokens; a warning is logged. Weights that are not copied, and weights of the other model that are not used, are
+ * logged at BO_LOG_INFO, one per line.
+ *
+ * @param context     the context
+ * @param model       the model to change
+ * @param from        the other model
+ * @param[out] taken  the number of copied tensors, or NULL
+ * @return BO_OK; BO_INVALID if weights of the model are stored in fewer bits
+ */
 BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken);
-/* Keeps matrices, embedding and output as BFLOAT16 or INT8 from now on and releases their float32 values: decoding reads half
- * or a quarter of the bytes. For models that are only read; once, and before any session. BFLOAT16 is saved as such (BF16),
- * INT8 cannot be saved. */
+
+/** Converts matrices, embedding and output projection to BFLOAT16 or INT8 and releases their float32 values. Decoding
+ * then reads half or a quarter of the bytes.
+ *
+ * The model can no longer be trained. Call this once, before any session is created. BFLOAT16 is saved as such; INT8
+ * cannot be saved.
+ *
+ * @param context  the context
+ * @param model    the model
+ * @param storage  BFLOAT16 or INT8; the current storage: nothing is done
+ * @return BO_OK; BO_INVALID if the model has been converted or trained
+ */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
-/* Of its matrices. */
+
+/** Returns the storage of the matrices of a model.
+ *
+ * @param model  the model
+ * @return FLOAT32, BFLOAT16 or INT8
+ */
 BO_API bo_storage bo_model_storage(const bo_model *model);
-/* The number of numbers in all weights; tied weights count once. */
+
+/** Returns the number of parameters. Tied weights count once.
+ *
+ * @param model  the model
+ * @return the number of parameters
+ */
 BO_API uint64_t bo_model_parameters(const bo_model *model);
-/* The number of numbers in the frequencies of MLPs, which are not trained and not among the weights. */
+
+/** Returns the number of frequencies of MLPs, which are not trained and not counted as parameters.
+ *
+ * @param model  the model
+ * @return the number of numbers
+ */
 BO_API uint64_t bo_model_frozen_parameters(const bo_model *model);
-/* Of the weights. */
+
+/** Returns the size of the weights.
+ *
+ * @param model  the model
+ * @return the size in bytes
+ */
 BO_API size_t bo_model_bytes(const bo_model *model);
-/* NULL: the mixer of this layer is no attention. */
+
+/** Returns the attention of a layer.
+ *
+ * @param model  the model
+ * @param layer  the number of the layer, from 0
+ * @return the attention, owned by the model; NULL if the mixer is not an attention or if there is no such layer
+ */
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
 
-/* The number of weights. */
+/** Returns the number of weights.
+ *
+ * @param model  the model
+ * @return the number of weights
+ */
 BO_API size_t bo_model_weights(const bo_model *model);
-/* A weight (graph.h): its name ("model.layers.0.self_attn.q_proj.weight"), rank, shape and more. NULL after the last. Valid
- * until adapters are added, merged or unmerged (lora.h). */
+
+/** Returns a weight (graph.h): its name ("model.layers.0.self_attn.q_proj.weight"), rank, shape and more.
+ *
+ * @param model  the model
+ * @param index  the number of the weight, from 0
+ * @return the weight, owned by the model and valid until adapters are added, merged or unmerged (lora.h); NULL if the
+ *     index is past the end
+ */
 BO_API const bo_weight *bo_model_weight(const bo_model *model, size_t index);
-/* Values by name: as many floats as the shape has. */
+
+/** Copies the values of a weight. Values that are stored in fewer bits are converted to float.
+ *
+ * @param context   the context
+ * @param model     the model
+ * @param name      the name of the weight
+ * @param[out] out  as many floats as the shape has
+ * @return BO_OK; BO_INVALID if there is no such weight
+ */
 BO_API bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out);
+
+/** Sets the values of a weight.
+ *
+ * @param context  the context
+ * @param model    the model
+ * @param name     the name of the weight
+ * @param values   as many floats as the shape has; copied
+ * @return BO_OK; BO_INVALID if there is no such weight or if it is stored in fewer bits
+ */
 BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values);
 
-/* Shapes, bytes and times of the operations of one step (profile.h). A model whose matrices are stored in fewer bits has no
- * backward: BO_UNSUPPORTED, except with desc.forward. `desc` may be NULL. */
+/** Measures one step of a model, operation by operation (profile.h).
+ *
+ * @param context   the context
+ * @param model     the model; no other thread may use it during the call
+ * @param desc      the step; NULL: all defaults
+ * @param[out] out  the profile; release it with bo_profile_destroy()
+ * @return BO_OK; BO_UNSUPPORTED if the matrices are stored in fewer bits, which have no backward, and desc.forward is
+ *     false
+ */
 BO_API bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out);
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------ */
+/* ---- sessions: sizes, scores and states -------------------------------------------------------------------------- */
 
-/* Bytes of the state of a session, which is what is saved, and of everything it needs, before it is created. Each may be
- * NULL. */
+/** Computes the size of a session before it is created.
+ *
+ * @param context           the context
+ * @param model             a language model
+ * @param desc              the session; NULL: all defaults
+ * @param[out] state_bytes  bytes of the state, which is what bo_session_save() writes, or NULL
+ * @param[out] all_bytes    bytes of everything that the session needs, or NULL
+ * @return BO_OK; BO_INVALID if the model is not a language model
+ */
 BO_API bo_status bo_session_estimate(bo_context *context, const bo_model *model, const bo_session_desc *desc,
                                      size_t *state_bytes, size_t *all_bytes);
-/* The number of tokens that can still be read: learned positions and matrices along tokens end with the context, and a cache of
- * keys has a capacity. */
+
+/** Returns the number of tokens that can still be read. It is limited by the context for learned positions and for
+ * matrices along tokens, and by the capacity of a KV cache.
+ *
+ * @param session  the session
+ * @return the number of tokens
+ */
 BO_API uint64_t bo_session_room(const bo_session *session);
-/* Reads `count` tokens like bo_session_feed. losses[i] is -log p(targets[i]) in nats, 0 where targets[i] < 0. */
+
+/** Reads tokens as bo_session_feed() and computes the loss of given next tokens.
+ *
+ * @param context      the context
+ * @param session      the session
+ * @param ids          the tokens
+ * @param targets      the next token after each of them; negative: not scored
+ * @param count        the number of tokens
+ * @param[out] losses  `count` numbers: -log p(targets[i]) in nats, 0 if targets[i] is negative
+ * @return as bo_session_feed()
+ */
 BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
                                   size_t count, float *losses);
-/* The number of tokens that a saved state has read, for the capacity of the session that is to load it. */
+
+/** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
+ *
+ * @param context      the context
+ * @param path         the file
+ * @param[out] tokens  the number of tokens
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not the state of a session; BO_VERSION if it was
+ *     made by a newer version
+ */
 BO_API bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens);
-/* The same with the bytes of the file in memory. *bytes is released with bo_free. */
+
+/** Saves the state of a session as the bytes of the file of bo_session_save().
+ *
+ * @param context     the context
+ * @param session     the session
+ * @param[out] bytes  the bytes; release them with bo_free()
+ * @param[out] size   the number of bytes
+ * @return BO_OK; BO_INVALID if an earlier call failed
+ */
 BO_API bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size);
+
+/** Loads a state from the bytes of bo_session_save_memory(). After a failure the session is unchanged.
+ *
+ * @param context  the context
+ * @param session  a session of the same model with the same weights
+ * @param bytes    the bytes; used during the call only
+ * @param size     the number of bytes
+ * @return as bo_session_load(), except BO_IO
+ */
 BO_API bo_status bo_session_load_memory(bo_context *context, bo_session *session, const void *bytes, size_t size);
+
+/** As bo_session_peek(), for the bytes of bo_session_save_memory().
+ *
+ * @param context      the context
+ * @param bytes        the bytes; used during the call only
+ * @param size         the number of bytes
+ * @param[out] tokens  the number of tokens
+ * @return as bo_session_peek(), except BO_IO
+ */
 BO_API bo_status bo_session_peek_memory(bo_context *context, const void *bytes, size_t size, uint64_t *tokens);
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------ */
+/* ---- sampling: remembered tokens and random numbers -------------------------------------------------------------- */
 
-/* Remembers a token that was not drawn (one of the prompt) for the repetition penalty. */
+/** Remembers a token that the sampler did not choose, such as one of the prompt, for the repetition penalty.
+ *
+ * @param sampler  the sampler
+ * @param id       the token
+ */
 BO_API void bo_sampler_remember(bo_sampler *sampler, int32_t id);
-/* The count of random numbers drawn so far. Setting it to the number of tokens read continues from a saved state as if there
- * had been no break. */
+
+/** Returns the number of random numbers drawn so far.
+ *
+ * @param sampler  the sampler
+ * @return the number of random numbers
+ */
 BO_API uint64_t bo_sampler_drawn(const bo_sampler *sampler);
+
+/** Sets the number of random numbers drawn so far. With the number of tokens read, sampling continues from a saved
+ * state as without interruption.
+ *
+ * @param sampler  the sampler
+ * @param drawn    the number of random numbers
+ */
 BO_API void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn);
 
 /* ==== Experimental ================================================================================================ */
 
 #ifdef BO_EXPERIMENTAL
 
-/* The same description at another width: heads of the same dim, their number and hidden (0 stays 0) in proportion. BO_INVALID
- * if the number of heads would not be whole. */
+/** Describes the same model at another width. head_dim stays the same; the number of heads and `hidden` (unless 0) are
+ * proportional to the width.
+ *
+ * @param context   the context
+ * @param desc      the model
+ * @param width     the new width
+ * @param[out] out  the new descriptor, which shares the pointers of `desc`
+ * @return BO_OK; BO_INVALID if the number of heads would not be a whole number
+ */
 BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);
 
-/* The number of places where bo_model_probe measures activations. */
+/** Returns the number of places where bo_model_probe() measures activations.
+ *
+ * @param model  the model
+ * @return the number of places
+ */
 BO_API size_t bo_model_activations(const bo_model *model);
-/* The name of such a place: "embedding", "layer 0 attention", "layer 0 mlp", …, "logits". NULL after the last. */
+
+/** Returns the name of a place: "embedding", "layer 0 attention", "layer 0 mlp", …, "logits".
+ *
+ * @param model  the model
+ * @param index  the number of the place, from 0
+ * @return the name, owned by the model; NULL if the index is past the end
+ */
 BO_API const char *bo_model_activation(const bo_model *model, size_t index);
-/* Runs one sequence of at most `context` tokens. sizes[i] is the mean |x| over tokens and columns at place i; at a layer, of its
- * contribution to the residual stream. */
+
+/** Runs one sequence and measures activations.
+ *
+ * @param context     the context
+ * @param model       a language model
+ * @param tokens      the tokens
+ * @param count       the number of tokens, 1 to the context of the model
+ * @param[out] sizes  one number per place: the mean absolute value over tokens and columns; for a layer, that of its
+ *     contribution to the residual stream
+ * @return BO_OK; BO_INVALID if the model is not a language model
+ */
 BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
                                 double *sizes);
-/* |s (W - minus)|₂ to a tenth of a percent: W is the weight as a matrix whose columns are its last extent, s the factor that
- * the parametrization puts in front of it. `minus` may be NULL. */
+
+/** Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent.
+ *
+ * W is the weight as a matrix whose columns are its last extent. s is its factor in the parametrization.
+ *
+ * @param context   the context
+ * @param model     the model
+ * @param name      the name of the weight
+ * @param minus     a matrix of the same shape to subtract; NULL: none
+ * @param[out] out  the norm
+ * @return BO_OK; BO_INVALID if there is no such weight
+ */
 BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name,
                                         const float *minus, double *out);
 

@@ -1,16 +1,22 @@
-/* Bochner: networks of any layers, described by a file, on arrays, images or graphs.
+/** @file
+ * Networks of any layers, described by a file, for arrays, images and graphs.
  *
  *     bo_examples *examples;
- *     bo_examples_load(context, &(bo_examples_desc){.data = {.path = "train.csv", .target = "kind"}, .valid = 0.1}, NULL,
- *                      &examples);
+ *     bo_examples_load(context, &(bo_examples_desc){.data = {.path = "train.csv", .target = "kind"}, .valid = 0.1},
+ *                      NULL, &examples);
  *     bo_network *network;
  *     bo_network_create(context, &(bo_network_desc){.model = json, .examples = examples}, &network);
  *     …                                                                  // bo_trainer_run of train.h
  *     bo_network_predict(context, network, examples, BO_SPLIT_VALID, out);
  *     bo_network_save(context, network, "folder");
  *
- * docs/guides/network.md has the format of a description. A network is immutable but for training, and may be shared by threads
- * that each bring a context of their own. */
+ * docs/guides/network.md describes the format of a description.
+ *
+ * **Threads.** Only training and bo_network_solve() change a network. Otherwise threads may share it, each with its own
+ * context. Examples may be shared in the same way; only bo_examples_split() changes them.
+ *
+ * **Ownership.** A network does not refer to the examples it was created with.
+ */
 #ifndef BOCHNER_NETWORK_H
 #define BOCHNER_NETWORK_H
 
@@ -24,83 +30,158 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
+/** A network. */
 typedef struct bo_network bo_network;
 
-/* ---- examples: what a network learns from and answers about ------------------------------------------------------ */
+/* ---- examples: the data of a network ----------------------------------------------------------------------------- */
 
+/** Describes examples to load. */
 typedef struct bo_examples_desc {
-    /* one row per example: numbers of an array, pixels of an image, features of a node; and its target */
+    /** The table: one row per example (an array, the pixels of an image or the features of a node), with its target. */
     bo_data_desc data;
-    /* Rows are the nodes of a graph whose edges are in this file: two columns of node numbers from 0, `from` and `to`, each
-     * node seeing those that point to it. NULL: rows have nothing to do with each other. */
+    /** The rows are nodes of a graph, and this file has its edges: two columns of node numbers from 0, `from` and `to`.
+     * Each node sees the nodes that have an edge to it. NULL: the rows are independent. */
     const char *edges;
-    bool undirected; /* every edge is there both ways */
-    bool self_loops; /* every node sees itself too */
-    /* Which part a row belongs to: a file with one column of "train", "valid", "test" or "none" (0, 1, 2, -1), one line per
-     * row; or fractions of the rows, chosen by `seed`. NULL and 0: every row is in every part. */
+    bool undirected; /**< add the reverse of every edge */
+    bool self_loops; /**< add an edge from every node to itself */
+    /** A file with one line per row, which assigns the row to a part: "train", "valid", "test" or "none" (or 0, 1, 2,
+     * -1). NULL: parts are chosen at random by `valid`, `test` and `seed`; if both fractions are 0, every row is in
+     * every part. */
     const char *split;
-    double valid, test;
-    uint64_t seed;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double valid;         /**< fraction of the rows for validation */
+    double test;          /**< fraction of the rows for test */
+    uint64_t seed;        /**< seed of the random split */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_examples_desc;
 
-/* Made by the library and read-only to callers; later versions may add members at its end. */
+/** Examples. Made by the library and read-only; later versions may add members at the end. */
 typedef struct bo_examples {
-    size_t rows, dim, targets;
-    size_t classes;  /* 0: regression, or no targets */
-    const float *x;  /* rows x dim, as in the file */
-    const double *y; /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
-    const bo_schema *schema; /* NULL: made from arrays */
-    size_t edges;
-    const int32_t *first; /* of a graph: node i sees neighbors[first[i]] … neighbors[first[i + 1] - 1]; else NULL */
-    const int32_t *neighbors; /* `edges` numbers */
+    size_t rows;              /**< number of examples */
+    size_t dim;               /**< numbers per example */
+    size_t targets;           /**< target columns */
+    size_t classes;           /**< number of classes; 0: regression, or no targets */
+    const float *x;           /**< rows x dim, as in the file */
+    const double *y;          /**< rows x targets; classes as numbers (negative: none); NULL: no targets */
+    const bo_schema *schema;  /**< the columns of the file; NULL: made from arrays */
+    size_t edges;             /**< number of edges */
+    const int32_t *first;     /**< node i sees neighbors first[i] to first[i + 1] - 1; NULL: no graph */
+    const int32_t *neighbors; /**< `edges` node numbers */
 } bo_examples;
 
-/* `network` NULL: columns and classes are found in the file; otherwise they are read as the network has them. Edges that are
- * not whole, negative or past the last node are BO_FORMAT, with their line. */
+/** Loads examples.
+ *
+ * @param context   the context
+ * @param desc      the files
+ * @param network   the network that defines columns and classes; NULL: they are detected from the file
+ * @param[out] out  the examples; release them with bo_examples_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if an edge is not a pair of node
+ *     numbers; the message names the line; BO_UNSUPPORTED if there are too many nodes, edges or categories; BO_INVALID
+ *     if no rows remain for training
+ */
 BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
                                   bo_examples **out);
+
+/** Destroys examples. @param examples  the examples, or NULL */
 BO_API void bo_examples_destroy(bo_examples *examples);
-/* The number of rows of a part. */
+
+/** Returns the number of rows of a part.
+ *
+ * @param examples  the examples
+ * @param part      the part
+ * @return the number of rows
+ */
 BO_API size_t bo_examples_rows(const bo_examples *examples, bo_split part);
-/* The row number in the table of item `index` of a part, in ascending order; SIZE_MAX past the end. */
+
+/** Returns the row number of an item of a part.
+ *
+ * @param examples  the examples
+ * @param part      the part
+ * @param index     the item; items are in ascending order of their rows
+ * @return the row number in the table; SIZE_MAX if the index is past the end
+ */
 BO_API size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
 
 /* ---- create, save, load ------------------------------------------------------------------------------------------ */
 
+/** Describes a network. */
 typedef struct bo_network_desc {
-    const char *model; /* the description: JSON text */
-    const char *where; /* what messages call it (default: "model") */
-    const bo_examples
-        *examples; /* what the description leaves open: width of the input, classes, standardization; or NULL */
-    double width_multiplier;            /* of every hidden width (default: 1) */
-    bo_parametrization parametrization; /* MUP, UNIT: the base is the same description with multiplier 1 */
-    uint64_t seed;                      /* of weights and frequencies */
-    uint64_t reserved[4];               /* zero: room for later versions */
+    const char *model;                  /**< the description: JSON text */
+    const char *where;                  /**< the name of the description in messages (default: "model") */
+    const bo_examples *examples;        /**< sets what the description omits (input, classes, scaling); or NULL */
+    double width_multiplier;            /**< factor of every hidden width (default: 1) */
+    bo_parametrization parametrization; /**< MUP, UNIT: the base is the same description with multiplier 1 */
+    uint64_t seed;                      /**< seed of weights and frequencies */
+    uint64_t reserved[4];               /**< must be zero */
 } bo_network_desc;
 
-/* Random weights. What is wrong with a description is BO_FORMAT, naming the layer. */
+/** Creates a network with random weights.
+ *
+ * @param context   the context
+ * @param desc      the network; copied
+ * @param[out] out  the new network; release it with bo_network_destroy()
+ * @return BO_OK; BO_FORMAT if the description is malformed or inconsistent; the message names the layer; BO_VERSION if
+ *     it has a newer format; BO_INVALID if the examples do not fit the description
+ */
 BO_API bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out);
+
+/** Destroys a network. @param network  the network, or NULL */
 BO_API void bo_network_destroy(bo_network *network);
-/* A folder with network.json and model.safetensors. */
+
+/** Saves a network to a folder with network.json and model.safetensors. Each file is replaced atomically.
+ *
+ * @param context  the context
+ * @param network  the network
+ * @param folder   the folder; created if it does not exist
+ * @return BO_OK; BO_IO if the folder or a file cannot be written
+ */
 BO_API bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder);
+
+/** Loads a network from a folder.
+ *
+ * @param context   the context
+ * @param folder    the folder
+ * @param[out] out  the network; release it with bo_network_destroy()
+ * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if a tensor is missing, unknown,
+ *     not finite or of another shape; BO_VERSION if it was made by a newer version
+ */
 BO_API bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out);
 
 /* ---- predict, evaluate ------------------------------------------------------------------------------------------- */
 
-/* Of every row of a part, in its order: probabilities of classes, or numbers in the unit of the targets (of the inputs, where
- * they are the target); bo_examples_rows x outputs. In blocks; the same bits for any number of threads. */
+/** Computes predictions for all rows of a part, in blocks.
+ *
+ * Predictions are probabilities of classes, or numbers in the unit of the targets (in the unit of the inputs if the
+ * network reconstructs them). They have the same bits for any number of threads.
+ *
+ * @param context   the context
+ * @param network   the network
+ * @param examples  the examples
+ * @param part      the part
+ * @param[out] out  bo_examples_rows() x `outputs` of bo_network_facts, in the order of the part
+ * @return BO_OK; BO_INVALID if the examples do not fit the network or if the part is empty
+ */
 BO_API bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples,
                                     bo_split part, float *out);
 
+/** The result of an evaluation. */
 typedef struct bo_network_evaluation {
-    double loss;       /* mean over the examples, of the loss that was trained */
-    double accuracy;   /* NAN: no classes */
-    double rmse;       /* in the unit of the targets; NAN: classes */
-    uint64_t examples; /* that have a target */
-    double seconds;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double loss;          /**< mean over the examples of the training loss */
+    double accuracy;      /**< accuracy; NAN: there are no classes */
+    double rmse;          /**< root mean square error in the unit of the targets; NAN: there are classes */
+    uint64_t examples;    /**< number of examples with a target */
+    double seconds;       /**< time taken */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_network_evaluation;
+
+/** Evaluates a network on a part.
+ *
+ * @param context   the context
+ * @param network   the network
+ * @param examples  the examples, with targets unless the network reconstructs its input
+ * @param part      the part
+ * @param[out] out  the result
+ * @return BO_OK; BO_INVALID if the examples do not fit the network, if the part is empty or if no example has a target
+ */
 BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
                                      bo_split part, bo_network_evaluation *out);
 
@@ -108,90 +189,181 @@ BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *netw
 
 /* ---- examples from arrays ---------------------------------------------------------------------------------------- */
 
-/* Arrays that stay where they are while the examples are in use. */
+/** Examples in arrays of the caller. The arrays must outlive the examples and must not change. */
 typedef struct bo_examples_arrays {
-    size_t rows, dim, targets;
-    size_t classes;  /* 0: regression, or no targets */
-    const float *x;  /* rows x dim */
-    const double *y; /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
-    size_t edges;
-    const int32_t *first;     /* of a graph, as in bo_examples; else NULL */
-    const int32_t *neighbors; /* `edges` numbers */
-    uint64_t reserved[4];     /* zero: room for later versions */
+    size_t rows;              /**< number of examples */
+    size_t dim;               /**< numbers per example */
+    size_t targets;           /**< target columns */
+    size_t classes;           /**< number of classes; 0: regression, or no targets */
+    const float *x;           /**< rows x dim */
+    const double *y;          /**< rows x targets; classes as numbers (negative: none); NULL: no targets */
+    size_t edges;             /**< number of edges */
+    const int32_t *first;     /**< edges of a graph, as in bo_examples; otherwise NULL */
+    const int32_t *neighbors; /**< `edges` node numbers */
+    uint64_t reserved[4];     /**< must be zero */
 } bo_examples_arrays;
 
-/* Numbers that are not finite, classes and edges out of their range are BO_INVALID. */
+/** Creates examples from arrays. They are not split: every row is in every part.
+ *
+ * @param context   the context
+ * @param arrays    the arrays, which are not copied and must outlive the examples
+ * @param[out] out  the examples; release them with bo_examples_destroy()
+ * @return BO_OK; BO_INVALID if a number is not finite, or if a class or an edge is out of range
+ */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out);
-/* Assigns rows to parts at random, of rows that have a target: shares for validation and test, the others are for training. */
+
+/** Assigns rows to parts at random. Rows without a target are in no part.
+ *
+ * @param context   the context
+ * @param examples  the examples; no other thread may use them during the call
+ * @param valid     fraction of the rows for validation
+ * @param test      fraction of the rows for test; the others are for training
+ * @param seed      the seed
+ * @return BO_OK; BO_INVALID if no rows remain for training
+ */
 BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
                                    uint64_t seed);
 
 /* ---- networks in memory ------------------------------------------------------------------------------------------ */
 
-/* One safetensors image: the tensors of model.safetensors, and the text of network.json in its metadata under
- * "network.json". *bytes is released with bo_free. */
+/** Saves a network as the bytes of one safetensors file: the tensors of model.safetensors, with the text of
+ * network.json in the metadata under "network.json".
+ *
+ * @param context     the context
+ * @param network     the network
+ * @param[out] bytes  the bytes; release them with bo_free()
+ * @param[out] size   the number of bytes
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_network_save_memory(bo_context *context, const bo_network *network, void **bytes, size_t *size);
-/* The bytes are not needed afterwards. */
+
+/** Loads a network from the bytes of bo_network_save_memory().
+ *
+ * @param context   the context
+ * @param bytes     the bytes; used during the call only
+ * @param size      the number of bytes
+ * @param[out] out  the network; release it with bo_network_destroy()
+ * @return as bo_network_load(), except BO_IO
+ */
 BO_API bo_status bo_network_load_memory(bo_context *context, const void *bytes, size_t size, bo_network **out);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
+/** The shape of an example. */
 typedef enum bo_network_input {
-    BO_NETWORK_INPUT_ARRAY = 0,
-    BO_NETWORK_INPUT_SEQUENCE = 1, /* length x channels */
-    BO_NETWORK_INPUT_IMAGE = 2,    /* height x width x channels */
-    BO_NETWORK_INPUT_GRAPH = 3,    /* nodes with features */
+    BO_NETWORK_INPUT_ARRAY = 0,    /**< numbers without structure */
+    BO_NETWORK_INPUT_SEQUENCE = 1, /**< length x channels */
+    BO_NETWORK_INPUT_IMAGE = 2,    /**< height x width x channels */
+    BO_NETWORK_INPUT_GRAPH = 3,    /**< nodes with features */
 } bo_network_input;
-/* "array", "sequence", "image", "graph"; NULL outside the enum. */
+
+/** Returns the name of a kind of input: "array", "sequence", "image" or "graph".
+ *
+ * @param kind  the value
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_network_input_name(bo_network_input kind);
+
+/** Finds a kind of input by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_network_input_parse(const char *name, bo_network_input *out);
 
-/* What a description asks of data, before there is any. */
+/** The data that a description requires. */
 typedef struct bo_network_needs {
-    bo_network_input input;
-    bool targets; /* false: it reconstructs its input */
-    bo_task task;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    bo_network_input input; /**< the kind of input */
+    bool targets;           /**< it needs targets; false: it reconstructs its input */
+    bo_task task;           /**< regression or classification */
+    uint64_t reserved[4];   /**< must be zero */
 } bo_network_needs;
-/* `where`: what messages call it, or NULL. */
+
+/** Reads from a description which data it requires. No data is needed for that.
+ *
+ * @param context   the context
+ * @param model     the description: JSON text
+ * @param where     the name of the description in messages, or NULL
+ * @param[out] out  the requirements
+ * @return BO_OK; BO_FORMAT if the description is malformed; BO_VERSION if it has a newer format
+ */
 BO_API bo_status bo_network_inspect(bo_context *context, const char *model, const char *where, bo_network_needs *out);
 
-/* Made by the library; later versions may add members at its end. */
+/** Facts about a network. Made by the library; later versions may add members at the end. */
 typedef struct bo_network_facts {
-    bo_network_input input;
-    size_t dim;          /* numbers of an example */
-    size_t outputs;      /* numbers that bo_network_predict gives for one */
-    size_t classes;      /* 0: none */
-    bool reconstructs;   /* the target is the input */
-    const char *loss;    /* "cross-entropy", "mse", … */
-    uint64_t parameters; /* trained numbers */
-    double width_multiplier;
-    bo_parametrization parametrization;
-    const bo_schema *schema; /* NULL: of no file */
+    bo_network_input input;             /**< the kind of input */
+    size_t dim;                         /**< numbers per example */
+    size_t outputs;                     /**< numbers per example that bo_network_predict() computes */
+    size_t classes;                     /**< number of classes; 0: none */
+    bool reconstructs;                  /**< the target is the input */
+    const char *loss;                   /**< "cross-entropy", "mse", … */
+    uint64_t parameters;                /**< number of trained parameters */
+    double width_multiplier;            /**< factor of every hidden width */
+    bo_parametrization parametrization; /**< the parametrization */
+    const bo_schema *schema;            /**< the columns of the file; NULL: made without a file */
 } bo_network_facts;
-/* Owned by the network. */
+
+/** Returns facts about a network.
+ *
+ * @param network  the network
+ * @return the facts, owned by the network
+ */
 BO_API const bo_network_facts *bo_network_report(const bo_network *network);
 
-/* Made by the library; later versions may add members at its end. */
+/** A layer of a network. Made by the library; later versions may add members at the end. */
 typedef struct bo_layer_info {
-    const char *name, *type;
-    const char *shape; /* what comes out for one example: "14 x 14 x 32" */
-    uint64_t weights;  /* numbers, trained or not */
+    const char *name;  /**< the name in the description */
+    const char *type;  /**< the type in the description */
+    const char *shape; /**< shape of the output for one example: "14 x 14 x 32" */
+    uint64_t weights;  /**< number of parameters, trained or not */
 } bo_layer_info;
+
+/** Returns the number of layers.
+ *
+ * @param network  the network
+ * @return the number of layers
+ */
 BO_API size_t bo_network_layers(const bo_network *network);
-/* Layers in the order in which they are computed; NULL past the last. Owned by the network. */
+
+/** Returns a layer. Layers are in the order in which they are computed.
+ *
+ * @param network  the network
+ * @param index    the number of the layer, from 0
+ * @return the layer, owned by the network; NULL if the index is past the end
+ */
 BO_API const bo_layer_info *bo_network_layer(const bo_network *network, size_t index);
 
-/* ---- the last layer, solved -------------------------------------------------------------------------------------- */
+/* ---- exact solution of the last layer ---------------------------------------------------------------------------- */
 
-/* The last linear layer by exact ridge regression on the training part, |Z Wᵀ - Y|² + λ (|W|² + |b|²), Z what it takes; the
- * other weights stay. Loss mse, or classes: then toward 1 for the class and 0 for the others. */
+/** Sets the last linear layer by exact ridge regression on the training part.
+ *
+ * It minimizes |Z Wᵀ - Y|² + λ (|W|² + |b|²), where Z is the input of the layer. The other weights do not change. The
+ * loss of the network is mse or cross-entropy. In the latter case Y is 1 for the class of an example and 0 for the
+ * other classes.
+ *
+ * @param context   the context
+ * @param network   the network; no other thread may use it during the call
+ * @param examples  the examples, with targets
+ * @param lambda    λ, at least 0
+ * @return BO_OK; BO_INVALID if the last layer is not linear, if the loss is another one or if the examples do not fit
+ *     the network; BO_NUMERIC if there is no solution with this λ
+ */
 BO_API bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda);
 
-/* ---- profile ------------------------------------------------------------------------------------------------------ */
+/* ---- profile ----------------------------------------------------------------------------------------------------- */
 
-/* Shapes, bytes and times of the operations of one step (profile.h). On graphs: `batch` nodes, each of which sees the one before
- * it. desc or NULL: all defaults. */
+/** Measures one step of a network, operation by operation (profile.h).
+ *
+ * The data is random. In a network on graphs, it is a graph of `batch` nodes, in which each node sees the previous one.
+ * The weights keep their values.
+ *
+ * @param context   the context
+ * @param network   the network; no other thread may use it during the call
+ * @param desc      the step; NULL: all defaults
+ * @param[out] out  the profile; release it with bo_profile_destroy()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc,
                                     bo_profile **out);
 
@@ -199,9 +371,18 @@ BO_API bo_status bo_network_profile(bo_context *context, bo_network *network, co
 
 #ifdef BO_EXPERIMENTAL
 
-/* Seconds of forward and backward of a description on all of desc.examples at once, with the gradients of its weights and of
- * its input, as a layer within a model has them, and of its loss: the median of `repeats` (1 to 99) after one that warms up.
- * *operations: useful ones; may be NULL. The input is drawn, N(0, 1). */
+/** Measures the time of forward and backward of a description.
+ *
+ * All examples are one batch. Backward computes the gradients of the weights and of the input, as for a layer within a
+ * model. The input is replaced by random numbers, N(0, 1).
+ *
+ * @param context          the context
+ * @param desc             the network, with examples
+ * @param repeats          timed runs after one warmup run, 1 to 99
+ * @param[out] seconds     the median time of a run
+ * @param[out] operations  the number of useful floating-point operations, or NULL
+ * @return BO_OK; otherwise as bo_network_create()
+ */
 BO_API bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size_t repeats, double *seconds,
                                  double *operations);
 

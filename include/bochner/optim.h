@@ -1,4 +1,5 @@
-/* Bochner: optimizers and schedules. As descriptors, train.h takes them; as objects (advanced tier), they train
+/** @file
+ * Optimizers and learning rate schedules. train.h takes their descriptors. As objects (advanced tier), they train
  * custom weights:
  *
  *     bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .rate = 1e-2};
@@ -9,7 +10,12 @@
  *         bo_weights_zero_gradients(context, weights);
  *         … bo_graph_run(context, graph, &pass) …
  *         bo_optimizer_step(context, optimizer, bo_schedule_factor(&schedule, t, steps), NULL);
- *     } */
+ *     }
+ *
+ * **Threads.** An optimizer and its weights may be used by one thread at a time.
+ *
+ * **Ownership.** The weights must outlive the optimizer.
+ */
 #ifndef BOCHNER_OPTIM_H
 #define BOCHNER_OPTIM_H
 
@@ -19,108 +25,253 @@
 extern "C" {
 #endif
 
-/* ==== Simple ======================================================================================================= */
+/* ==== Simple ====================================================================================================== */
 
+/** Optimizers. */
 typedef enum bo_optimizer_kind {
-    BO_OPTIMIZER_MUON = 0, /* hidden matrices by Muon, everything else by AdamW */
-    BO_OPTIMIZER_ADAMW = 1,
-    BO_OPTIMIZER_SGD = 2,
-    BO_OPTIMIZER_SIGN = 3, /* signSGD */
-    BO_OPTIMIZER_LINF = 4, /* steepest descent in the ℓ∞ norm, per tensor: -(α/2) |g|₁ sign g */
+    BO_OPTIMIZER_MUON = 0,  /**< Muon for hidden matrices, AdamW for all other weights */
+    BO_OPTIMIZER_ADAMW = 1, /**< AdamW */
+    BO_OPTIMIZER_SGD = 2,   /**< stochastic gradient descent with momentum */
+    BO_OPTIMIZER_SIGN = 3,  /**< signSGD: steps by the sign of the momentum */
+    BO_OPTIMIZER_LINF = 4,  /**< steepest descent in the ℓ∞ norm, per tensor: -(α/2) |g|₁ sign g */
 } bo_optimizer_kind;
 
+/** The course of the learning rate after warmup. */
 typedef enum bo_schedule_kind {
-    BO_SCHEDULE_COSINE = 0,
-    BO_SCHEDULE_LINEAR = 1,
-    BO_SCHEDULE_WSD = 2, /* stable, then linear decay over the last `decay` part */
-    BO_SCHEDULE_CONSTANT = 3
+    BO_SCHEDULE_COSINE = 0,  /**< falls along a half cosine */
+    BO_SCHEDULE_LINEAR = 1,  /**< falls linearly */
+    BO_SCHEDULE_WSD = 2,     /**< constant, then falls linearly over the last fraction `decay` of the steps */
+    BO_SCHEDULE_CONSTANT = 3 /**< constant */
 } bo_schedule_kind;
 
+/** A learning rate schedule. */
 typedef struct bo_schedule {
-    bo_schedule_kind kind;
-    uint64_t warmup;      /* steps; UINT64_MAX: none; 0: 2% of all, at least 10, at most half of all */
-    double floor;         /* where the factor ends, in [0, 1] */
-    double decay;         /* WSD: part of the steps, in [0, 1]; 0: 0.2 */
-    uint64_t reserved[4]; /* zero */
+    bo_schedule_kind kind; /**< the course after warmup */
+    uint64_t warmup;       /**< warmup steps; UINT64_MAX: none (default: 2% of all steps, at least 10, at most half) */
+    double floor;          /**< factor at the end, in [0, 1] */
+    double decay;          /**< WSD: fraction of the steps with decay, in [0, 1] (default: 0.2) */
+    uint64_t reserved[4];  /**< must be zero */
 } bo_schedule;
 
+/** The factor by which Muon scales the update of a matrix. */
 typedef enum bo_muon_factor {
-    BO_MUON_FACTOR_TALL = 0,     /* √max(1, rows/columns) */
-    BO_MUON_FACTOR_SPECTRAL = 1, /* √(rows/columns) */
-    BO_MUON_FACTOR_RMS = 2,      /* 0.2 √max(rows, columns): AdamW's update size (2502.16982) */
-    BO_MUON_FACTOR_NONE = 3
+    BO_MUON_FACTOR_TALL = 0,     /**< √max(1, rows/columns) */
+    BO_MUON_FACTOR_SPECTRAL = 1, /**< √(rows/columns) */
+    BO_MUON_FACTOR_RMS = 2,      /**< 0.2 √max(rows, columns): the update size of AdamW (2502.16982) */
+    BO_MUON_FACTOR_NONE = 3      /**< 1 */
 } bo_muon_factor;
 
+/** The Newton-Schulz iteration by which Muon orthogonalizes an update. */
 typedef enum bo_muon_iteration {
-    BO_MUON_ITERATION_QUINTIC = 0,
-    BO_MUON_ITERATION_CUBIC = 1, /* converges to singular values of 1, slower */
+    BO_MUON_ITERATION_QUINTIC = 0, /**< fast; singular values end near 1 */
+    BO_MUON_ITERATION_CUBIC = 1,   /**< slower; singular values converge to 1 */
 } bo_muon_iteration;
 
-/* Zero means the default in every field. */
+/** Describes an optimizer. Zero means the default in every field. */
 typedef struct bo_optimizer_desc {
-    bo_optimizer_kind kind;
-    double rate;       /* MUON: 0.02, of its matrices; ADAMW 3e-3; SGD 0.1; SIGN 1e-3; LINF 1e-4 (times |g|₁) */
-    double other_rate; /* MUON: of what AdamW takes; 0: 3e-3 */
-    double decay;      /* decoupled weight decay, times the rate; of matrices, embeddings and the head. 0: none */
-    double momentum;   /* in [0, 1); MUON: 0.95; SGD, SIGN: 0.9 (negative: none); the others have none */
-    bool no_nesterov;
-    double beta1, beta2, epsilon; /* ADAMW: 0.9, 0.95, 1e-10 */
-    bo_muon_factor factor;
-    bo_muon_iteration iteration;
-    size_t iterations;    /* 0: 5; CUBIC: 12 */
-    double clip;          /* most |gradient|; 0: 1; negative: none */
-    double average;       /* of the weights: their moving average counts `average` for the past, in [0, 1); 0: none */
-    uint64_t reserved[4]; /* zero */
+    bo_optimizer_kind kind; /**< the optimizer */
+    /** Learning rate (default: MUON 0.02 for its matrices, ADAMW 3e-3, SGD 0.1, SIGN 1e-3, LINF 1e-4, which is
+     * multiplied by |g|₁). */
+    double rate;
+    double other_rate;           /**< MUON: learning rate of the weights that AdamW updates (default: 3e-3) */
+    double decay;                /**< decoupled weight decay, times the rate, of matrices, embeddings and the head */
+    double momentum;             /**< MUON, SGD, SIGN: in [0, 1); negative: none (default: MUON 0.95, others 0.9) */
+    bool no_nesterov;            /**< use plain momentum instead of Nesterov momentum */
+    double beta1;                /**< ADAMW: decay rate of the first moment (default: 0.9) */
+    double beta2;                /**< ADAMW: decay rate of the second moment (default: 0.95) */
+    double epsilon;              /**< ADAMW: added to the root of the second moment (default: 1e-10) */
+    bo_muon_factor factor;       /**< MUON: scale of the update of a matrix */
+    bo_muon_iteration iteration; /**< MUON: the orthogonalization */
+    size_t iterations;           /**< MUON: its number of iterations (default: 5; CUBIC: 12) */
+    double clip;                 /**< maximum norm of the gradient; negative: no clipping (default: 1) */
+    double average;              /**< weight of the past in the averaged weights, in [0, 1); 0: no averaging */
+    uint64_t reserved[4];        /**< must be zero */
 } bo_optimizer_desc;
 
-/* ==== Advanced ===================================================================================================== */
+/* ==== Advanced ==================================================================================================== */
 
 /* ---- custom weights ---------------------------------------------------------------------------------------------- */
 
-/* BO_INVALID for what makes no sense: a floor outside [0, 1], … */
+/** Checks a schedule.
+ *
+ * @param context   the context
+ * @param schedule  the schedule
+ * @return BO_OK; BO_INVALID if a field is out of range, for example a floor outside [0, 1]
+ */
 BO_API bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule);
-/* The factor of the rate at step t = 0, 1, … of `steps` (0: not known yet, no fall): rises linearly to 1 over the
- * `warmup` first, (t + 1) / warmup, then falls as the kind says, so that t = steps would have `floor`. */
+
+/** Computes the factor of the learning rate at a step.
+ *
+ * The factor rises linearly to 1 over the warmup, (step + 1) / warmup. It then follows the kind of the schedule such
+ * that it would be `floor` at step = steps.
+ *
+ * @param schedule  the schedule
+ * @param step      the step, from 0
+ * @param steps     the number of steps; 0: not known yet, the factor does not fall
+ * @return the factor
+ */
 BO_API double bo_schedule_factor(const bo_schedule *schedule, uint64_t step, uint64_t steps);
 
+/** An optimizer of a set of weights. */
 typedef struct bo_optimizer bo_optimizer;
 
-/* Weights that are frozen now are left out. The weights must have memory for gradients (bo_weights_allocate), and
- * outlive the optimizer. */
+/** Creates an optimizer.
+ *
+ * It updates the weights that are not frozen at the time of the call.
+ *
+ * @param context   the context
+ * @param desc      the optimizer; copied
+ * @param weights   the weights, with memory for gradients (bo_weights_allocate()); must outlive the optimizer
+ * @param[out] out  the new optimizer; release it with bo_optimizer_destroy()
+ * @return BO_OK; BO_INVALID if there is no weight to train, if a weight has no memory for its gradient, or if the
+ *     optimizer is SGD or LINF and the weights have the unit-scaled parametrization
+ */
 BO_API bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
                                      bo_optimizer **out);
-BO_API void bo_optimizer_destroy(bo_optimizer *optimizer);                            /* may be NULL */
-BO_API const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer); /* with defaults filled in */
 
-/* One step with the gradients of the weights, which are only read, and the rates times `factor`. *norm (or NULL):
- * |gradient| before clipping, over the trained weights. BO_NUMERIC, with the name of a weight and nothing changed,
- * where that is not finite. Decay is for matrices, embeddings and the head: vectors (gains,
- * biases) have none. */
+/** Destroys an optimizer. The weights remain. @param optimizer  the optimizer, or NULL */
+BO_API void bo_optimizer_destroy(bo_optimizer *optimizer);
+
+/** Returns the descriptor of an optimizer, with the defaults filled in.
+ *
+ * @param optimizer  the optimizer
+ * @return the descriptor, owned by the optimizer
+ */
+BO_API const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer);
+
+/** Takes one step with the gradients of the weights, which are only read.
+ *
+ * Weight decay applies to matrices, embeddings and the head, not to vectors (gains and biases).
+ *
+ * @param context    the context
+ * @param optimizer  the optimizer
+ * @param factor     factor of the learning rates, at least 0
+ * @param[out] norm  the norm of the gradient over the trained weights before clipping, or NULL
+ * @return BO_OK; BO_NUMERIC if a gradient is not finite, with the name of the weight in the message; then nothing has
+ *     changed. BO_INVALID if the averaged weights are in place (bo_optimizer_swap_average())
+ */
 BO_API bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm);
-BO_API uint64_t bo_optimizer_steps(const bo_optimizer *optimizer); /* done so far */
 
-/* Swaps the averaged weights (`average` of the descriptor) with the current ones: once before evaluating or saving
- * them, once after; no step in between. Nothing without averaging, or before the first step. */
+/** Returns the number of steps taken so far.
+ *
+ * @param optimizer  the optimizer
+ * @return the number of steps
+ */
+BO_API uint64_t bo_optimizer_steps(const bo_optimizer *optimizer);
+
+/** Swaps the averaged weights (`average` of the descriptor) with the current ones.
+ *
+ * Call it once before the averaged weights are evaluated or saved and once after, with no step in between. It does
+ * nothing if there is no averaging, or before the first step.
+ *
+ * @param context    the context
+ * @param optimizer  the optimizer
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer);
 
-/* The state (moments, average, steps done) as a safetensors file, which appears whole or not at all, or as its bytes
- * (released with bo_free); and back, into an optimizer of the same descriptor and weights. With the weights
- * (bo_weights_save) and the place in the data a run continues to the same bits. */
+/** Saves the state (moments, average, number of steps) to a safetensors file. The file is replaced atomically.
+ *
+ * Together with the weights (bo_weights_save()) and the position in the data, a run continues with the same bits.
+ *
+ * @param context    the context
+ * @param optimizer  the optimizer
+ * @param path       the file to write
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_optimizer_save(bo_context *context, const bo_optimizer *optimizer, const char *path);
+
+/** Loads a state that bo_optimizer_save() wrote. After a failure the state is unchanged.
+ *
+ * @param context    the context
+ * @param optimizer  an optimizer with the same descriptor and weights
+ * @param path       the file to read
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is not a safetensors file, if a tensor is missing,
+ *     has another shape or is not finite, or if the number of steps is missing
+ */
 BO_API bo_status bo_optimizer_load(bo_context *context, bo_optimizer *optimizer, const char *path);
+
+/** Saves the state as the bytes of a safetensors file.
+ *
+ * @param context     the context
+ * @param optimizer   the optimizer
+ * @param[out] bytes  the bytes; release them with bo_free()
+ * @param[out] size   the number of bytes
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_optimizer_save_memory(bo_context *context, const bo_optimizer *optimizer, void **bytes,
                                           size_t *size);
+
+/** Loads a state from the bytes of bo_optimizer_save_memory(). After a failure the state is unchanged.
+ *
+ * @param context    the context
+ * @param optimizer  an optimizer with the same descriptor and weights
+ * @param bytes      the bytes; used during the call only
+ * @param size       the number of bytes
+ * @return as bo_optimizer_load(), except BO_IO
+ */
 BO_API bo_status bo_optimizer_load_memory(bo_context *context, bo_optimizer *optimizer, const void *bytes, size_t size);
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
-BO_API const char *bo_optimizer_kind_name(bo_optimizer_kind kind);      /* "muon", "adamw", "sgd", "sign", "linf" */
-BO_API const char *bo_schedule_kind_name(bo_schedule_kind kind);        /* "cosine", "linear", "wsd", "constant" */
-BO_API const char *bo_muon_factor_name(bo_muon_factor factor);          /* "tall", "spectral", "rms", "none" */
-BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration); /* "quintic", "cubic" */
+/** Returns the name of an optimizer: "muon", "adamw", "sgd", "sign" or "linf".
+ *
+ * @param kind  the value
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_optimizer_kind_name(bo_optimizer_kind kind);
+
+/** Returns the name of a schedule: "cosine", "linear", "wsd" or "constant".
+ *
+ * @param kind  the value
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_schedule_kind_name(bo_schedule_kind kind);
+
+/** Returns the name of a factor of Muon: "tall", "spectral", "rms" or "none".
+ *
+ * @param factor  the value
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_muon_factor_name(bo_muon_factor factor);
+
+/** Returns the name of an iteration of Muon: "quintic" or "cubic".
+ *
+ * @param iteration  the value
+ * @return the name, or NULL if the value is out of range
+ */
+BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration);
+
+/** Finds an optimizer by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_optimizer_kind_parse(const char *name, bo_optimizer_kind *out);
+
+/** Finds a schedule by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_schedule_kind_parse(const char *name, bo_schedule_kind *out);
+
+/** Finds a factor of Muon by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
+
+/** Finds an iteration of Muon by its name. Case is ignored, and "_" equals "-".
+ *
+ * @param name      the name
+ * @param[out] out  the value
+ * @return false if there is no such name; then `*out` is unchanged
+ */
 BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
 
 #ifdef __cplusplus

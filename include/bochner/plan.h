@@ -1,7 +1,9 @@
-/* Bochner: plans. Experimental.
+/** @file
+ * Plans for training runs. Experimental.
  *
- * Predicts how long a training step takes on this machine and which loss a run reaches, and chooses the model on which
- * a budget is best spent (the time law of 2406.18922, whose step time is linear in the numbers copied).
+ * Predicts how long a training step takes on this host and which loss a run reaches, and chooses the model that makes
+ * the best use of a budget (the time law of 2406.18922, in which the time of a step is linear in the amount of data
+ * moved).
  *
  *     bo_plan_machine *machine;
  *     bo_plan_machine_calibrate(context, NULL, &machine);                        // less than a minute
@@ -11,8 +13,15 @@
  *     bo_plan_destroy(plan);
  *     bo_plan_machine_destroy(machine);
  *
- * Models have the defaults of bo_model_desc: an embedding that is also the output, layers of attention and an MLP of 4
- * widths. Training has the defaults of bo_trainer_desc. */
+ * Models have the defaults of bo_model_desc: an embedding that is also the output projection, layers of attention, and
+ * MLPs of 4 times the width. Training has the defaults of bo_trainer_desc. In this header, a machine is the cost model
+ * of a host.
+ *
+ * **Ownership.** Machines, loss laws and plans are copies; they do not refer to each other or to the arguments of the
+ * calls that made them. Their members are read-only and valid until the object is destroyed.
+ *
+ * **Threads.** The objects do not change. Any number of threads may read them, each with its own context.
+ */
 #ifndef BOCHNER_PLAN_H
 #define BOCHNER_PLAN_H
 
@@ -26,162 +35,297 @@ extern "C" {
 
 #ifdef BO_EXPERIMENTAL
 
-/* ---- what a step consists of ------------------------------------------------------------------------------------- */
+/* ---- the contents of a step -------------------------------------------------------------------------------------- */
 
-/* Zero means the default, except for layers, width, heads, context and batch. */
+/** The shape of a model and its training. Zero means the default, except for layers, width, heads, context and batch.
+ */
 typedef struct bo_plan_shape {
-    size_t layers, width, heads, context, batch;
-    size_t features;       /* (default: 128, or what the attention fixes) */
-    size_t vocab;          /* (default: 256, bytes) */
-    const char *attention; /* a name of bo_attention_preset (default: "rfa-gate") */
-    bo_optimizer_kind optimizer;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    size_t layers;               /**< number of layers */
+    size_t width;                /**< width */
+    size_t heads;                /**< number of heads, a divisor of the width */
+    size_t context;              /**< tokens per sequence */
+    size_t batch;                /**< sequences per step */
+    size_t features;             /**< number of features (default: 128, or the number that the attention fixes) */
+    size_t vocab;                /**< size of the vocabulary (default: 256, bytes) */
+    const char *attention;       /**< a name of bo_attention_preset() (default: "rfa-gate") */
+    bo_optimizer_kind optimizer; /**< the optimizer */
+    uint64_t reserved[4];        /**< must be zero */
 } bo_plan_shape;
 
-/* Quantities that the time of one step is proportional to: forward, backward and update. */
+/** Quantities to which the time of one step (forward, backward and update) is proportional. */
 typedef struct bo_plan_counts {
-    double parameters;
-    double tokens;
-    double layers;        /* each costs a number of calls that does not depend on its size */
-    double copies;        /* numbers moved: a product (a x b)(b x c) moves ab + bc + ac, a function of n numbers 2n */
-    double operations;    /* of products with weights, and of Muon */
-    double attention;     /* operations of attention, as bo_attention_cost counts them */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double parameters;    /**< number of parameters */
+    double tokens;        /**< tokens per step */
+    double layers;        /**< number of layers; each has a fixed overhead that does not depend on its size */
+    double copies;        /**< numbers moved: a product (a x b)(b x c) moves ab + bc + ac, a function of n numbers 2n */
+    double operations;    /**< floating-point operations of products with weights and of Muon */
+    double attention;     /**< floating-point operations of attention, counted as in bo_attention_cost */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_plan_counts;
 
+/** Counts the quantities of a step.
+ *
+ * @param context   the context
+ * @param shape     the shape
+ * @param[out] out  the counts
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_plan_count(bo_context *context, const bo_plan_shape *shape, bo_plan_counts *out);
-/* The descriptors of the model and of its training. The caller fills in pointers and lengths. */
+
+/** Fills in the descriptors of the model and of its training. The caller adds the model, the data and the length of the
+ * run.
+ *
+ * @param context        the context
+ * @param shape          the shape
+ * @param[out] model     the descriptor of the model
+ * @param[out] training  the descriptor of the training
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
                                      bo_trainer_desc *training);
 
-/* ---- the machine ------------------------------------------------------------------------------------------------- */
+/* ---- the cost model of the host ---------------------------------------------------------------------------------- */
 
+/** The measured time of a shape. */
 typedef struct bo_plan_timing {
-    bo_plan_shape shape;
-    double seconds;       /* per step: the median over rounds */
-    double spread;        /* half the interquartile range over the median */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    bo_plan_shape shape;  /**< the shape */
+    double seconds;       /**< time per step: the median over rounds */
+    double spread;        /**< half the interquartile range, divided by the median */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_plan_timing;
 
-/* Times training steps of all shapes and fills in seconds and spread. Shapes take turns, so that other load affects all
- * of them alike, for `seconds` in all (default: 30) and at least three rounds. All models are in memory at once and
- * learn random tokens. A context of one thread measures the CPU time of that thread. */
+/** Times training steps of all shapes.
+ *
+ * The shapes take turns, so that other load on the host affects all of them equally. All models are in memory at the
+ * same time and train on random tokens. With a context of one thread, the CPU time of that thread is measured.
+ *
+ * @param context          the context
+ * @param seconds          total time (default: 30); at least three rounds are taken
+ * @param[in,out] timings  `count` timings with their shapes; `seconds` and `spread` are filled in
+ * @param count            the number of timings, at least 1
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timing *timings, size_t count);
 
-/* The seconds of a step are Σ cost · count over these terms. */
+/** The terms of the time of a step, which is Σ cost · count over these terms. */
 typedef enum bo_plan_term {
-    BO_PLAN_TERM_LAYERS = 0,
-    BO_PLAN_TERM_COPIES = 1,
-    BO_PLAN_TERM_OPERATIONS = 2,
-    BO_PLAN_TERM_ATTENTION = 3
+    BO_PLAN_TERM_LAYERS = 0,     /**< number of layers */
+    BO_PLAN_TERM_COPIES = 1,     /**< numbers moved */
+    BO_PLAN_TERM_OPERATIONS = 2, /**< floating-point operations of products */
+    BO_PLAN_TERM_ATTENTION = 3   /**< floating-point operations of attention */
 } bo_plan_term;
-/* "layers", "copies", "operations", "attention"; NULL outside the enum. */
+
+/** Returns the name of a term: "layers", "copies", "operations" or "attention".
+ *
+ * @param term  the term
+ * @return the name, or NULL if the value is out of range
+ */
 BO_API const char *bo_plan_term_name(bo_plan_term term);
 
-/* What was measured and what follows from it. Invariant: all timings have one attention and one optimizer. */
+/** The cost model of a host: measured timings and the costs that follow from them. All timings have the same attention
+ * and the same optimizer. */
 typedef struct bo_plan_machine {
-    const char *isa;
-    int threads;
-    const double *costs; /* seconds each, in the order of bo_plan_term; none is negative */
-    size_t cost_count;
-    double error; /* root mean square of predicted / measured - 1, each shape predicted from the others */
-    const bo_plan_timing *timings;
-    size_t timing_count;
+    const char *isa;               /**< the instruction set */
+    int threads;                   /**< the number of threads */
+    const double *costs;           /**< seconds per unit, in the order of bo_plan_term; none is negative */
+    size_t cost_count;             /**< number of costs */
+    double error;                  /**< root mean square of predicted / measured - 1, by leave-one-out */
+    const bo_plan_timing *timings; /**< the timings */
+    size_t timing_count;           /**< number of timings */
 } bo_plan_machine;
 
-/* Zero means the default in every field. */
+/** Describes a calibration. Zero means the default in every field. */
 typedef struct bo_plan_calibration {
-    const char *attention; /* (default: "rfa-gate") */
-    bo_optimizer_kind optimizer;
-    bool quick;           /* fewer and smaller shapes */
-    double seconds;       /* (default: 40, quick 4); at least three rounds are taken */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    const char *attention;       /**< a name of bo_attention_preset() (default: "rfa-gate") */
+    bo_optimizer_kind optimizer; /**< the optimizer */
+    bool quick;                  /**< use fewer and smaller shapes */
+    double seconds;              /**< total time (default: 40, quick: 4); at least three rounds are taken */
+    uint64_t reserved[4];        /**< must be zero */
 } bo_plan_calibration;
 
-/* Times models of a dozen shapes and fits their costs. desc: or NULL. */
+/** Times models of a dozen shapes and fits their costs.
+ *
+ * @param context   the context
+ * @param desc      the calibration; NULL: all defaults
+ * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
+ * @return BO_OK; BO_NUMERIC if the timings do not determine the costs
+ */
 BO_API bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out);
-/* The non-negative costs that minimize Σ (predicted / measured - 1)². 5 to 24 timings of one attention and one
- * optimizer. terms: the terms to use, bits 1 << bo_plan_term (default: all). */
+
+/** Fits the non-negative costs that minimize Σ (predicted / measured - 1)².
+ *
+ * @param context   the context
+ * @param timings   `count` timings of one attention and one optimizer
+ * @param count     the number of timings, 5 to 24
+ * @param terms     the terms to use, bits 1 << bo_plan_term; 0: all
+ * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
+ * @return BO_OK; BO_NUMERIC if the timings do not determine the costs
+ */
 BO_API bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
                                      bo_plan_machine **out);
+
+/** Destroys a cost model. @param machine  the cost model, or NULL */
 BO_API void bo_plan_machine_destroy(bo_plan_machine *machine);
-/* JSON. load: BO_FORMAT where something is missing or out of range. */
+
+/** Loads a cost model from a JSON file of bo_plan_machine_save().
+ *
+ * @param context   the context
+ * @param path      the file
+ * @param[out] out  the cost model; release it with bo_plan_machine_destroy()
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if a field is missing or out of range
+ */
 BO_API bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine **out);
+
+/** Saves a cost model to a JSON file.
+ *
+ * @param context  the context
+ * @param machine  the cost model
+ * @param path     the file
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
 BO_API bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path);
 
-/* A prediction with its 95% interval. */
+/** A prediction with its 95% interval. */
 typedef struct bo_plan_range {
-    double value, low, high;
+    double value; /**< the prediction */
+    double low;   /**< lower end of the interval */
+    double high;  /**< upper end of the interval */
 } bo_plan_range;
 
-/* Predicts the seconds of a step. The shape must have the machine's attention and optimizer. */
+/** Predicts the time of a step.
+ *
+ * @param context   the context
+ * @param machine   the cost model
+ * @param shape     a shape with the attention and the optimizer of the cost model
+ * @param[out] out  the time in seconds
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, const bo_plan_shape *shape,
                               bo_plan_range *out);
 
 /* ---- the loss ---------------------------------------------------------------------------------------------------- */
 
-/* The result of a run: nats per token on held-out text after `tokens` tokens, none of them seen twice, `batch` tokens
- * per step. */
+/** The result of a run on tokens none of which were seen twice. */
 typedef struct bo_plan_run {
-    double parameters, tokens, batch, loss;
+    double parameters; /**< number of parameters */
+    double tokens;     /**< tokens trained on */
+    double batch;      /**< tokens per step */
+    double loss;       /**< nats per token on held-out text */
 } bo_plan_run;
 
-/* L = floor + size N^-size_power + data (D / (1 + (b / batch)²))^-data_power for N parameters and D tokens, b per step:
- * the law of 2203.15556, in which tokens count for less in batches beyond a critical one (as in 1812.06162; the square
- * fits the runs of this library best). */
+/** A loss law:
+ *
+ *     L = floor + size N^-size_power + data (D / (1 + (b / batch)²))^-data_power
+ *
+ * for N parameters and D tokens, b per step. This is the law of 2203.15556, extended so that tokens count less in
+ * batches beyond a critical size (as in 1812.06162; the square fits the runs of this library best). */
 typedef struct bo_plan_law {
-    double floor, size, size_power, data, data_power, batch;
+    double floor;      /**< loss that no model and no amount of data reduces */
+    double size;       /**< factor of the term of the size */
+    double size_power; /**< power of the size */
+    double data;       /**< factor of the term of the data */
+    double data_power; /**< power of the data */
+    double batch;      /**< critical batch, in tokens per step */
 } bo_plan_law;
 
+/** A loss law fitted to runs. */
 typedef struct bo_plan_losses {
-    bo_plan_law law;
-    double error;               /* root mean square of fitted / measured - 1 */
-    const bo_plan_law *without; /* the law without each of the runs in turn (the jackknife) */
-    size_t run_count;
+    bo_plan_law law;            /**< the law */
+    double error;               /**< root mean square of fitted / measured - 1 */
+    const bo_plan_law *without; /**< `run_count` laws, each fitted without one of the runs (the jackknife) */
+    size_t run_count;           /**< number of runs */
 } bo_plan_losses;
 
-/* Fits a law to 8 to 64 runs. Where all runs have the same batch, law.batch is INFINITY. */
+/** Fits a loss law to runs. If all runs have the same batch, `law.batch` is INFINITY.
+ *
+ * @param context   the context
+ * @param runs      the runs
+ * @param count     the number of runs, 8 to 64
+ * @param[out] out  the law; release it with bo_plan_losses_destroy()
+ * @return BO_OK; BO_NUMERIC if the runs do not determine a law
+ */
 BO_API bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses **out);
-/* The law of the runs that come with the library: English text as bytes (docs/guides/plan.md). */
+
+/** Fits the law to the runs that are part of the library: English text as bytes (docs/guides/plan.md).
+ *
+ * @param context   the context
+ * @param[out] out  the law; release it with bo_plan_losses_destroy()
+ * @return BO_OK or an error (see base.h)
+ */
 BO_API bo_status bo_plan_losses_default(bo_context *context, bo_plan_losses **out);
+
+/** Destroys a fitted law. @param losses  the law, or NULL */
 BO_API void bo_plan_losses_destroy(bo_plan_losses *losses);
+
+/** Evaluates a loss law.
+ *
+ * @param law         the law
+ * @param parameters  number of parameters
+ * @param tokens      tokens trained on
+ * @param batch       tokens per step
+ * @return the loss in nats per token
+ */
 BO_API double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch);
-/* The same by the fitted law, with its interval. */
+
+/** Predicts the loss of a run by a fitted law.
+ *
+ * @param losses      the law
+ * @param parameters  number of parameters
+ * @param tokens      tokens trained on
+ * @param batch       tokens per step
+ * @param[out] out    the loss in nats per token, with its interval
+ */
 BO_API void bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens, double batch,
                          bo_plan_range *out);
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
-/* One of minutes and tokens, or parameters, or parameters with one of them. Zero means free. With minutes alone, the
- * model with the least loss is chosen. With parameters or tokens alone, the other one follows: the pair that no other
- * shape beats in the same time. */
+/** A budget: minutes or tokens, or parameters, or parameters and one of the two. Zero means not limited.
+ *
+ * With minutes alone, the model with the lowest predicted loss is chosen. With parameters or tokens alone, the other
+ * one follows: it is the pair for which no other shape reaches a lower loss in the same time. */
 typedef struct bo_plan_budget {
-    double parameters; /* within a tenth, or the nearest there is */
-    double minutes, tokens;
-    size_t context;       /* (default: 256) */
-    size_t features;      /* (default: 128, or what the attention fixes) */
-    size_t memory;        /* bytes (default: three quarters of the machine's) */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double parameters;    /**< number of parameters, met to within a tenth or as closely as possible */
+    double minutes;       /**< training time */
+    double tokens;        /**< training tokens */
+    size_t context;       /**< tokens per sequence (default: 256) */
+    size_t features;      /**< number of features (default: 128, or the number that the attention fixes) */
+    size_t memory;        /**< memory in bytes (default: three quarters of the memory of the host) */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_plan_budget;
 
+/** A model and its training, with predictions. */
 typedef struct bo_plan_choice {
-    bo_plan_shape shape;
-    double parameters, tokens;
-    uint64_t steps;
-    size_t micro_batch;
-    size_t memory; /* bytes, by bo_trainer_estimate */
-    bo_plan_range step, minutes, loss;
+    bo_plan_shape shape;   /**< the shape */
+    double parameters;     /**< number of parameters */
+    double tokens;         /**< training tokens */
+    uint64_t steps;        /**< number of steps */
+    size_t micro_batch;    /**< sequences computed at a time */
+    size_t memory;         /**< memory in bytes, by bo_trainer_estimate() */
+    bo_plan_range step;    /**< time per step, in seconds */
+    bo_plan_range minutes; /**< training time, in minutes */
+    bo_plan_range loss;    /**< loss, in nats per token */
 } bo_plan_choice;
 
+/** A plan. */
 typedef struct bo_plan {
-    const bo_plan_choice *choices; /* the best, then others that differ in size, depth or batch */
-    size_t choice_count;           /* at least 1 */
+    const bo_plan_choice *choices; /**< the best choice first, then others that differ in size, depth or batch */
+    size_t choice_count;           /**< number of choices, at least 1 */
 } bo_plan;
 
-/* losses: or NULL, bo_plan_losses_default. BO_INVALID: nothing fits the budget; the message states the least that does.
- * */
+/** Creates a plan for a budget.
+ *
+ * @param context   the context
+ * @param machine   the cost model of the host
+ * @param losses    the loss law; NULL: bo_plan_losses_default()
+ * @param budget    the budget
+ * @param[out] out  the plan; release it with bo_plan_destroy()
+ * @return BO_OK; BO_INVALID if no model fits the budget; the message states the smallest budget that is sufficient
+ */
 BO_API bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
                                 const bo_plan_budget *budget, bo_plan **out);
+
+/** Destroys a plan. @param plan  the plan, or NULL */
 BO_API void bo_plan_destroy(bo_plan *plan);
 
 #endif

@@ -1,4 +1,5 @@
-/* Bochner: one step of a model or a network, operation by operation: shapes, bytes, and where the time goes.
+/** @file
+ * Profiles: one step of a model or a network, operation by operation, with shapes, sizes and times.
  *
  *     bo_profile *profile;
  *     bo_model_profile(context, model, NULL, &profile);
@@ -9,7 +10,15 @@
  *     bo_profile_draw(context, profile, stdout);            // for Graphviz: dot -Tsvg
  *     bo_profile_destroy(profile);
  *
- * For a longer look at a whole program see bo_context_desc.trace. */
+ * bo_model_profile() (model.h) and bo_network_profile() (network.h) run one training step, forward and backward without
+ * the optimizer, on random data. The values of the weights do not change. The weights get memory for gradients, as in
+ * training. To trace a whole program, see `trace` of bo_context_desc.
+ *
+ * **Ownership.** A profile is a copy. It does not refer to the model or network, and the pointers that its functions
+ * return are valid as long as the profile.
+ *
+ * **Threads.** A profile does not change. Any number of threads may read it.
+ */
 #ifndef BOCHNER_PROFILE_H
 #define BOCHNER_PROFILE_H
 
@@ -22,70 +31,119 @@ extern "C" {
 
 /* ==== Advanced ==================================================================================================== */
 
+/** A profile. */
 typedef struct bo_profile bo_profile;
 
+/** Describes the step to profile. Zero means the default. */
 typedef struct bo_profile_desc {
-    size_t batch;         /* sequences, texts or rows; 0: 1, of networks 32 */
-    size_t tokens;        /* of each, models only; 0: the model's context, at most 256 */
-    size_t repeats;       /* runs whose median is taken, after one that warms up; 0: 5 */
-    bool forward;         /* no backward: neither are there gradients */
-    bool checkpointing;   /* as in bo_trainer_desc: layers are computed again for backward */
-    uint64_t seed;        /* of the data, which is drawn */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    size_t batch;         /**< sequences, texts or rows (default: 1; networks: 32) */
+    size_t tokens;        /**< models only: tokens per sequence (default: the context of the model, at most 256) */
+    size_t repeats;       /**< timed runs after one warmup run, at most 1000; times are medians (default: 5) */
+    bool forward;         /**< forward only: no backward and no gradients */
+    bool checkpointing;   /**< activation checkpointing, as in bo_trainer_desc */
+    uint64_t seed;        /**< seed of the random data */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_profile_desc;
 
-/* bo_model_profile (model.h) and bo_network_profile (network.h) take one step of training, forward and backward without the
- * optimizer, on data that is drawn. The weights stay as they are; they get memory for gradients, as training gives them. */
+/** Destroys a profile. @param profile  the profile, or NULL */
 BO_API void bo_profile_destroy(bo_profile *profile);
 
+/** Where a tensor comes from. */
 typedef enum bo_value_origin {
-    BO_VALUE_ORIGIN_INPUT = 0,
-    BO_VALUE_ORIGIN_WEIGHT = 1,
-    BO_VALUE_ORIGIN_OPERATION = 2
+    BO_VALUE_ORIGIN_INPUT = 0,    /**< an input of the graph */
+    BO_VALUE_ORIGIN_WEIGHT = 1,   /**< a weight */
+    BO_VALUE_ORIGIN_OPERATION = 2 /**< the result of an operation */
 } bo_value_origin;
 
-/* A tensor. */
+/** A tensor of a profile. */
 typedef struct bo_value_info {
-    bo_value_origin origin;
-    const char *name; /* of an input or a weight; else NULL */
-    const char *type; /* "float32", "int32", "bfloat16", "int8" */
-    size_t rows, columns, bytes;
-    bool trained;     /* of a weight: it has a gradient */
-    size_t operation; /* that makes it */
+    bo_value_origin origin; /**< where it comes from */
+    const char *name;       /**< name of an input or a weight, otherwise NULL */
+    const char *type;       /**< "float32", "int32", "bfloat16" or "int8" */
+    size_t rows;            /**< number of rows */
+    size_t columns;         /**< number of columns */
+    size_t bytes;           /**< size in bytes */
+    bool trained;           /**< it is a weight with a gradient */
+    size_t operation;       /**< number of the operation that makes it; SIZE_MAX: none */
 } bo_value_info;
 
+/** An operation of a profile. Times are medians, in seconds per run. */
 typedef struct bo_operation_info {
-    const char *name;  /* "linear", "attention", … */
-    const char *scope; /* "layer 3 attention" */
-    size_t inputs, outputs;
-    const size_t *input, *output; /* numbers of values */
-    size_t bytes;                 /* that it holds until its backward: its outputs, and what forward saves */
-    double flops;                 /* useful ones of forward, by a fixed count; 0: none worth counting */
-    /* Seconds of one run: medians. `again` is the second forward with checkpointing. What has a forward of 0 and a backward computes its
-     * result there (the loss over a vocabulary). */
-    double forward, backward, again;
+    const char *name;     /**< "linear", "attention", … */
+    const char *scope;    /**< "layer 3 attention" */
+    size_t inputs;        /**< number of inputs */
+    size_t outputs;       /**< number of outputs */
+    const size_t *input;  /**< numbers of the input tensors */
+    const size_t *output; /**< numbers of the output tensors */
+    size_t bytes;         /**< bytes held until backward: outputs, and what forward saves */
+    double flops;         /**< useful floating-point operations of forward, by a fixed count; 0: negligible */
+    double forward;       /**< time of forward; 0 if the result is computed in backward (the loss over a vocabulary) */
+    double backward;      /**< time of backward */
+    double again;         /**< time of the second forward with activation checkpointing */
 } bo_operation_info;
 
+/** The totals of a profile. */
 typedef struct bo_profile_totals {
-    const char *subject; /* "a training step of 2 x 128 tokens" */
-    size_t repeats;
-    int threads;
-    double seconds;                            /* of one run, the median: operations and what is between them */
-    double forward, backward, again, rounding; /* sums over operations; rounding: activations to bfloat16 and back */
-    size_t bytes;                              /* of the arena: all values and gradients but weights and theirs */
-    size_t weight_bytes;                       /* of the weights, without gradients */
-    double flops;                              /* useful ones of a run, backward included */
+    const char *subject; /**< "a training step of 2 x 128 tokens" */
+    size_t repeats;      /**< number of timed runs */
+    int threads;         /**< number of threads */
+    double seconds;      /**< median time of a run: operations and the time between them */
+    double forward;      /**< sum of forward over the operations, in seconds */
+    double backward;     /**< sum of backward over the operations, in seconds */
+    double again;        /**< sum of the second forward over the operations, in seconds */
+    double rounding;     /**< time of rounding activations to bfloat16 and back, in seconds */
+    size_t bytes;        /**< bytes of the arena: all tensors and gradients, except weights and their gradients */
+    size_t weight_bytes; /**< bytes of the weights, without gradients */
+    double flops;        /**< useful floating-point operations of a run, including backward */
 } bo_profile_totals;
 
-/* Values and operations in the order in which they were recorded, numbered from 0. Pointers live as long as the profile. */
+/** Returns the number of operations.
+ *
+ * @param profile  the profile
+ * @return the number of operations
+ */
 BO_API size_t bo_profile_operations(const bo_profile *profile);
+
+/** Returns an operation. Operations are numbered from 0 in the order in which they were recorded.
+ *
+ * @param profile  the profile
+ * @param index    the number of the operation
+ * @return the operation, owned by the profile; NULL if the index is past the end
+ */
 BO_API const bo_operation_info *bo_profile_operation(const bo_profile *profile, size_t index);
+
+/** Returns the number of tensors.
+ *
+ * @param profile  the profile
+ * @return the number of tensors
+ */
 BO_API size_t bo_profile_values(const bo_profile *profile);
+
+/** Returns a tensor. Tensors are numbered from 0 in the order in which they were recorded.
+ *
+ * @param profile  the profile
+ * @param index    the number of the tensor
+ * @return the tensor, owned by the profile; NULL if the index is past the end
+ */
 BO_API const bo_value_info *bo_profile_value(const bo_profile *profile, size_t index);
+
+/** Returns the totals.
+ *
+ * @param profile  the profile
+ * @return the totals, owned by the profile
+ */
 BO_API const bo_profile_totals *bo_profile_report(const bo_profile *profile);
 
-/* The graph in the language of Graphviz (dot): a box per operation, with its weights, framed by scope and shaded by its share of
- * the time. */
+/** Writes the graph in the language of Graphviz (dot).
+ *
+ * Each operation is a box with its weights, shaded by its share of the time. Operations of the same scope share a
+ * frame.
+ *
+ * @param context  the context
+ * @param profile  the profile
+ * @param out      an open file; it stays open
+ * @return BO_OK; BO_IO if writing fails
+ */
 BO_API bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *out);
 
 #ifdef __cplusplus

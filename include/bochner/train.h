@@ -1,5 +1,6 @@
-/* Bochner: training. A trainer owns a run: it takes batches, steps, evaluates, writes checkpoints that appear whole or not
- * at all, and continues a run that was killed to the same bits.
+/** @file
+ * Training. A trainer owns a run: it loads batches, takes steps, evaluates, and writes checkpoints. A run that was
+ * interrupted continues with the same bits.
  *
  *     bo_trainer_desc desc = {.model = model, .train = corpus, .valid = held_out, .folder = "run", .steps = 400};
  *     bo_trainer *trainer;
@@ -7,9 +8,21 @@
  *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELED after a checkpoint
  *     bo_trainer_destroy(trainer);
  *
- * The folder holds config.json, model.safetensors and tokenizer.json of the latest checkpoint, so that it loads as a model; best/
- * with the checkpoint of least validation loss; checkpoints/step-… with optimizer.safetensors and training.json for resuming;
- * metrics.jsonl with one line per report. */
+ * The folder of a run contains:
+ *
+ *     config.json, model.safetensors, tokenizer.json   the latest checkpoint; the folder can be loaded as a model
+ *     best/                                            the checkpoint with the lowest validation loss
+ *     checkpoints/step-…                               with optimizer.safetensors and training.json, for resuming
+ *     metrics.jsonl                                    one line per report
+ *
+ * Checkpoints are written atomically: a file is complete or absent.
+ *
+ * **Threads.** A trainer may be used by one thread at a time. While it exists, it needs exclusive access to the model
+ * or network that it trains.
+ *
+ * **Ownership.** The model or network, the data and everything else that the descriptor points to must outlive the
+ * trainer. Training changes the weights of the model or network in place.
+ */
 #ifndef BOCHNER_TRAIN_H
 #define BOCHNER_TRAIN_H
 
@@ -24,109 +37,182 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/* The progress of a run; also a line of metrics.jsonl, under the same names. Filled by the library. */
+/** The progress of a run, filled in by the library. A line of metrics.jsonl has the same names. */
 typedef struct bo_training_report {
-    uint64_t step, steps; /* done, and in all; steps 0: not known yet (minutes, during the warm-up) */
-    double loss;          /* mean nats per token (of a network: its own loss) over the steps since the last report */
-    double valid_loss;    /* of the latest evaluation; NAN: none yet */
-    double valid_metric;  /* likewise the metric of a score, "valid_" + metric in metrics.jsonl */
-    const char *metric;   /* the name of the metric: "bits_per_byte", "accuracy" */
-    double best_valid_loss;
-    double gradient_norm, rate;
-    const char *unit;                 /* what `tokens` counts: "tokens", "examples"; its name in metrics.jsonl */
-    uint64_t tokens;                  /* seen so far */
-    double seconds;                   /* of training, over all parts of a resumed run */
-    double tokens_per_second, gflops; /* since the last report; useful operations */
-    double seconds_left;              /* NAN: not known */
-    bool evaluated;                   /* this report is of an evaluation */
-    bool stopped_early;               /* patience has run out: no more steps follow */
+    uint64_t step;            /**< steps taken */
+    uint64_t steps;           /**< total number of steps; 0: not known yet (`minutes`, during the timed steps) */
+    double loss;              /**< mean loss since the last report: nats per token, or the loss of the network */
+    double valid_loss;        /**< validation loss of the latest evaluation; NAN: none yet */
+    double valid_metric;      /**< validation metric of the latest evaluation; "valid_" + metric in metrics.jsonl */
+    const char *metric;       /**< name of the metric: "bits_per_byte", "accuracy" */
+    double best_valid_loss;   /**< lowest validation loss so far; NAN: none yet */
+    double gradient_norm;     /**< norm of the gradient in the latest step, before clipping */
+    double rate;              /**< learning rate of the latest step */
+    const char *unit;         /**< the unit of `tokens`: "tokens" or "examples"; also its name in metrics.jsonl */
+    uint64_t tokens;          /**< tokens or examples processed so far */
+    double seconds;           /**< training time, over all parts of a resumed run */
+    double tokens_per_second; /**< throughput since the last report */
+    double gflops;            /**< useful floating-point operations per second since the last report, in 10^9 */
+    double seconds_left;      /**< estimated remaining time; NAN: not known */
+    bool evaluated;           /**< the report follows an evaluation */
+    bool stopped_early;       /**< `patience` is exhausted: no more steps follow */
 } bo_training_report;
-/* Return false to stop: a checkpoint is written, and bo_trainer_run returns BO_CANCELED. */
+
+/** Receives the reports of a run, from the thread that called bo_trainer_run(). In a parallel job, only on rank 0.
+ *
+ * @param user    `user` of the descriptor
+ * @param report  the report, valid during the call
+ * @return true to continue; false to stop: a checkpoint is written, and bo_trainer_run() returns BO_CANCELED
+ */
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
-/* Zero means the default, except what is trained, its data, and one of steps and minutes. */
+/** Describes a run. What is trained is one of three: a language model and its corpora (model, train, valid); a network
+ * and its examples (network, examples, held_out); or a model that classifies, matches or translates texts, and its
+ * texts (model, texts, held_out_texts). Zero means the default, except in the fields of what is trained and its data,
+ * and in one of `steps` and `minutes`. */
 typedef struct bo_trainer_desc {
-    /* A language model and its corpora. The model is changed by training and must outlive the trainer, as must everything that
-     * the descriptor points to. */
-    bo_model *model;
-    const bo_corpus *train, *valid; /* valid NULL: no evaluation */
-    /* Or a network and its examples. */
-    bo_network *network;
-    const bo_examples *examples, *held_out; /* held_out NULL: no evaluation */
-    /* Or a model whose task is to classify, match or translate, and its texts. A batch then counts packs of `pack` tokens (of
-     * targets) instead of sequences (default: 2048, less if there are few texts, at least the longest). */
-    const bo_texts *texts, *held_out_texts; /* held_out_texts NULL: no evaluation */
+    bo_model *model;                /**< the model; changed by training */
+    const bo_corpus *train;         /**< training text of a language model */
+    const bo_corpus *valid;         /**< validation text; NULL: no evaluation */
+    bo_network *network;            /**< the network; changed by training */
+    const bo_examples *examples;    /**< training examples of the network */
+    const bo_examples *held_out;    /**< validation examples; NULL: no evaluation */
+    const bo_texts *texts;          /**< training texts of a model that classifies, matches or translates */
+    const bo_texts *held_out_texts; /**< validation texts; NULL: no evaluation */
+    /** Texts: tokens of a pack (translation: of targets). A batch then counts packs instead of sequences (default:
+     * 2048; less if there are few texts; at least the longest text). */
     size_t pack;
-    double smoothing;   /* of their labels or targets, in [0, 1) */
-    const char *folder; /* NULL: nothing is written */
-    bool resume;        /* continue from the latest checkpoint of the folder; start if it has none */
-    bo_optimizer_desc optimizer;
-    bo_schedule schedule;
-    /* Sequences, packs or examples per step over all ranks (default: 16; graphs: 1; packs: 16384 tokens, to translate 4096, at
-     * most a sixteenth of all texts). */
+    double smoothing;            /**< texts: label smoothing of labels or targets, in [0, 1) */
+    const char *folder;          /**< the folder of the run; NULL: nothing is written */
+    bool resume;                 /**< continue from the latest checkpoint of the folder; start if there is none */
+    bo_optimizer_desc optimizer; /**< the optimizer */
+    bo_schedule schedule;        /**< the learning rate schedule */
+    /** Sequences, packs or examples per step, over all ranks (default: 16; graphs: 1; packs: 16384 tokens, for
+     * translation 4096, and at most a sixteenth of all texts). */
     size_t batch;
-    size_t micro_batch;   /* of these computed at a time (default: activations of about 1 GiB) */
-    uint64_t steps;       /* either this … */
-    double minutes;       /* … or this, which is turned into steps once, after a timed warm-up */
-    uint64_t eval_every;  /* steps (default: a tenth of all, at least 25) */
-    uint64_t eval_tokens; /* most validation tokens, from the first on (default: all); networks use every example */
-    uint64_t checkpoint_every;  /* steps (default: eval_every) */
-    size_t keep;                /* checkpoints kept (default: 2) */
-    size_t patience;            /* evaluations without improvement before the run stops early; 0: never */
-    bool checkpointing;         /* gradient checkpointing: keeps the activations of one layer at a time */
-    bo_storage activations;     /* that wait for backward: FLOAT32, or BFLOAT16 in half the bytes */
-    bool documents;             /* state and positions begin anew with each document */
-    const char *freeze;         /* weights that are not trained: comma-separated beginnings of names or *patterns* */
-    uint64_t seed;              /* of batches and dropout */
-    uint64_t calibrate_every;   /* steps between new frequencies of data-aware attention; 0: only at the start */
-    const bo_collective *ranks; /* data parallel over these; NULL: alone. Rank 0 writes */
-    bo_report_fn report;        /* or NULL */
-    void *user;                 /* passed to report */
-    uint64_t reserved[4];       /* zero: room for later versions */
+    size_t micro_batch;         /**< the part of a batch computed at a time (default: about 1 GiB of activations) */
+    uint64_t steps;             /**< number of steps; or `minutes` instead */
+    double minutes;             /**< time limit; converted to a number of steps once, after a few timed steps */
+    uint64_t eval_every;        /**< steps between evaluations (default: a tenth of all steps, at least 25) */
+    uint64_t eval_tokens;       /**< number of validation tokens to use (default: all); networks use every example */
+    uint64_t checkpoint_every;  /**< steps between checkpoints (default: eval_every) */
+    size_t keep;                /**< number of checkpoints to keep (default: 2) */
+    size_t patience;            /**< evaluations without improvement before the run stops early; 0: never */
+    bool checkpointing;         /**< activation checkpointing: keeps the activations of one layer at a time */
+    bo_storage activations;     /**< storage of activations for backward: FLOAT32, or BFLOAT16 in half the bytes */
+    bool documents;             /**< state and positions restart with each document */
+    const char *freeze;         /**< weights not to train: comma-separated prefixes or patterns (bo_weights_freeze()) */
+    uint64_t seed;              /**< seed of batches and dropout */
+    uint64_t calibrate_every;   /**< steps between new frequencies of data-aware attention; 0: only at the start */
+    const bo_collective *ranks; /**< data-parallel job, in which rank 0 writes; NULL: a single process */
+    bo_report_fn report;        /**< receives the reports, or NULL */
+    void *user;                 /**< passed to `report` */
+    uint64_t reserved[4];       /**< must be zero */
 } bo_trainer_desc;
 
+/** A trainer. */
 typedef struct bo_trainer bo_trainer;
 
+/** Creates a trainer, and with `resume` restores the latest checkpoint.
+ *
+ * @param context   the context
+ * @param desc      the run; copied, but not what it points to
+ * @param[out] out  the new trainer; release it with bo_trainer_destroy() before the model and the data
+ * @return BO_OK; BO_INVALID if the data does not fit the model, if the folder contains another run or files that would
+ *     be overwritten, if another process is training there, or if a run is resumed with other settings; BO_IO if a file
+ *     cannot be read or written, or if another rank failed; BO_FORMAT if a checkpoint is malformed
+ */
 BO_API bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out);
+
+/** Destroys a trainer. The model or network keeps the weights of the last step. @param trainer  the trainer, or NULL */
 BO_API void bo_trainer_destroy(bo_trainer *trainer);
-/* Trains to the end. A loss that is not finite is BO_NUMERIC; the message names the step, the layer and the last good
- * checkpoint. */
+
+/** Trains to the end of the run, with evaluations, reports and checkpoints.
+ *
+ * @param context  the context
+ * @param trainer  the trainer
+ * @return BO_OK; BO_CANCELED if the report function or the progress callback requested a stop, after a checkpoint;
+ *     BO_NUMERIC if the loss, a gradient or a weight is not finite; the message names the step, the layer and the last
+ *     good checkpoint; BO_IO if a file cannot be written or if another rank failed
+ */
 BO_API bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer);
-/* The latest report. */
+
+/** Returns the latest report.
+ *
+ * @param trainer  the trainer
+ * @return the report, owned by the trainer; overwritten by the next report
+ */
 BO_API const bo_training_report *bo_trainer_report(const bo_trainer *trainer);
 
 /* ==== Advanced ==================================================================================================== */
 
-/* ---- the cost of a run, before it is spent ------------------------------------------------------------------------- */
+/* ---- the cost of a run ------------------------------------------------------------------------------------------- */
 
+/** The cost of a run, estimated before it starts. */
 typedef struct bo_training_cost {
-    uint64_t parameters, trained; /* all, and those that are not frozen */
-    size_t model_bytes, gradient_bytes, optimizer_bytes, activation_bytes, all_bytes;
-    size_t micro_batch;
-    double operations;  /* useful ones of a step */
-    size_t state_bytes; /* of one sequence when decoding; 0: it has none */
-    /* Texts: packs per step and in the first epoch, tokens that one of them has room for (of targets), and the fraction of all
-     * rows that holds tokens; else 0. */
-    size_t batch, items_of_epoch, item_tokens;
-    double fill;
-    uint64_t reserved[4]; /* zero: room for later versions */
+    uint64_t parameters;     /**< all parameters */
+    uint64_t trained;        /**< parameters that are not frozen */
+    size_t model_bytes;      /**< bytes of the weights */
+    size_t gradient_bytes;   /**< bytes of their gradients */
+    size_t optimizer_bytes;  /**< bytes of the state of the optimizer */
+    size_t activation_bytes; /**< bytes of activations and their gradients */
+    size_t all_bytes;        /**< the sum of the four */
+    size_t micro_batch;      /**< the micro-batch that will be used */
+    double operations;       /**< useful floating-point operations per step */
+    size_t state_bytes;      /**< bytes of the state of one sequence in decoding; 0: there is none */
+    size_t batch;            /**< texts: packs per step; otherwise 0 */
+    size_t items_of_epoch;   /**< texts: packs in the first epoch; otherwise 0 */
+    size_t item_tokens;      /**< texts: tokens that fit into a pack (translation: of targets); otherwise 0 */
+    double fill;             /**< texts: fraction of all rows that holds tokens; otherwise 0 */
+    uint64_t reserved[4];    /**< must be zero */
 } bo_training_cost;
+
+/** Estimates the cost of a run. Nothing is trained or written, and the model or network is unchanged.
+ *
+ * @param context   the context
+ * @param desc      the run
+ * @param[out] out  the cost
+ * @return BO_OK; BO_INVALID if the data does not fit the model
+ */
 BO_API bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, bo_training_cost *out);
 
-/* ---- a custom loop ------------------------------------------------------------------------------------------- */
+/* ---- a custom loop ----------------------------------------------------------------------------------------------- */
 
+/** The result of an evaluation. */
 typedef struct bo_training_score {
-    double loss;
-    double metric;        /* bits per byte of a text, accuracy of classes, …; NAN: there is none */
-    const char *name;     /* of the metric */
-    uint64_t count;       /* tokens or examples scored */
-    uint64_t reserved[4]; /* zero: room for later versions */
+    double loss;          /**< mean loss */
+    double metric;        /**< the metric: bits per byte of a text, accuracy of classes, …; NAN: there is none */
+    const char *name;     /**< name of the metric */
+    uint64_t count;       /**< tokens or examples scored */
+    uint64_t reserved[4]; /**< must be zero */
 } bo_training_score;
-/* One step; *loss is its loss. */
+
+/** Takes one step, without evaluation, report or checkpoint.
+ *
+ * @param context    the context
+ * @param trainer    a trainer with `steps`, not `minutes`
+ * @param[out] loss  the loss of the step, or NULL
+ * @return BO_OK; BO_INVALID if the number of steps is not known; BO_NUMERIC if the loss or a gradient is not finite;
+ *     then the weights have not changed; BO_IO if another rank failed
+ */
 BO_API bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss);
-/* Scores the validation data. */
+
+/** Evaluates the model or network on the validation data, with the averaged weights if the optimizer has them.
+ *
+ * @param context   the context
+ * @param trainer   the trainer
+ * @param[out] out  the result
+ * @return BO_OK; BO_INVALID if there is no validation data
+ */
 BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out);
-/* Writes a checkpoint. */
+
+/** Writes a checkpoint.
+ *
+ * @param context  the context
+ * @param trainer  the trainer
+ * @return BO_OK; BO_INVALID if the trainer has no folder; BO_NUMERIC if a weight is not finite; BO_IO if a file cannot
+ *     be written
+ */
 BO_API bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer);
 
 #ifdef __cplusplus
