@@ -103,8 +103,8 @@ typedef struct bo_custom_layer {
  * causal. A mixer or kind of attention that is always causal (gates, memories, SSM, RNN, …) reads forward in layers 0,
  * 2, … and backward in the others.
  *
- * The vocabulary of a TRANSLATE model has one id more than a tokenizer without an end token (bo_tokenizer_end()). This
- * id starts and ends a target and ends a source. */
+ * TRANSLATE: if the tokenizer has no end token (bo_tokenizer_end()), the vocabulary has one id more than the tokenizer,
+ * which serves as the end token. The end token starts and ends a target and ends a source. */
 typedef struct bo_model_desc {
     size_t layers;    /**< number of layers; TRANSLATE: of the decoder */
     size_t width;     /**< width of the residual stream */

@@ -282,7 +282,7 @@ typedef struct bo_attention_attributes {
     const bo_attention *attention; /**< the attention; must outlive the graph */
     unsigned given;                /**< bits of bo_attention_given: the inputs after q, k and v */
     size_t layer;                  /**< the layer whose states of the pass are used */
-    size_t tokens;                 /**< tokens per sequence if the pass has no lengths (default: all rows) */
+    size_t tokens;                 /**< tokens per sequence if a pass has no lengths; divides the rows (default: all) */
     size_t most_sequences;         /**< maximum number of sequences of a pass (default: rows / tokens) */
     bool source;                   /**< the rows belong to the source (see bo_graph_pass): no states */
     /** Cross attention. The queries belong to the target stream. k, v and the inputs that belong to keys (log_gate,
@@ -300,7 +300,7 @@ typedef struct bo_attention_attributes {
 /** The sequences that rows belong to, as in bo_attention_attributes, and the place of the state of an operation: its
  * bytes start at `offset` of pass->states[layer * sequences + s]. Zeros are an empty state. */
 typedef struct bo_sequences {
-    size_t tokens;         /**< tokens per sequence if the pass has no lengths (default: all rows) */
+    size_t tokens;         /**< tokens per sequence if a pass has no lengths; divides the rows (default: all) */
     size_t most_sequences; /**< maximum number of sequences of a pass (default: rows / tokens) */
     size_t layer;          /**< the layer whose states of the pass are used */
     size_t offset;         /**< start of the operation's bytes in the state */
@@ -325,7 +325,7 @@ BO_API size_t bo_mix_state_bytes(size_t columns, size_t most);
 /** How SSM computes.
  *
  * Each channel of x is a linear system, s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t. This is the convolution of u
- * with the kernel (D + CB, CAB, CA²B, …). The parameters of channel c are row c of the inputs after x; Δ =
+ * with the kernel (D + CB, CAB, CA²B, …). The parameters of channel c are row c of the inputs after x. Δ is
  * exp(log_step); complex numbers are pairs.
  *
  *     DIAGONAL   log_step (c x 1), a, w (c x N), C (c x 2N), D (c x 1)

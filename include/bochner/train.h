@@ -17,8 +17,8 @@
  *
  * Checkpoints are written atomically: a file is complete or absent.
  *
- * **Threads.** A trainer may be used by one thread at a time. While it exists, it needs exclusive access to the model
- * or network that it trains.
+ * **Threads.** A trainer may be used by one thread at a time. During a call, no other thread may use the model or
+ * network that it trains.
  *
  * **Ownership.** The model or network, the data and everything else that the descriptor points to must outlive the
  * trainer. Training changes the weights of the model or network in place.
