@@ -1,9 +1,9 @@
-/* Cholesky factorization and triangular solves, on blocked forward substitution.
+/* Cholesky factorization and triangular solves by blocked forward substitution.
  *
- * Substitution: X is taken in strips, each packed as a panel of B: the rows already solved
- * are then the packed factor that the micro-kernel multiplies, and the tile it updates is the next rows of
- * the same panel. Inside a block of mr rows the recurrence itself runs, so the result is as stable as plain
- * substitution (no inverse is formed). */
+ * Substitution processes X in strips. Each strip is packed as a panel of B, so that the rows already solved are the
+ * packed factor that the micro-kernel multiplies, and the tile that it updates consists of the next rows of the same
+ * panel. Within a block of mr rows the plain recurrence runs, so the result is as stable as plain substitution (no
+ * inverse is formed). */
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -12,18 +12,18 @@
 #include "linalg.h"
 #include "upper.h"
 
-/* How the triangle lies in memory. All are solved as W X = X with W lower and rows taken in ascending order. */
+/* The layout of the triangle in memory. Every case is solved as W X = X with W lower triangular and rows in ascending
+ * order. */
 typedef enum bo_triangle {
     BO_TRIANGLE_LOWER,            /* W[i][p] = t[i][p] */
     BO_TRIANGLE_UPPER_TRANSPOSED, /* W[i][p] = t[p][i] of an upper triangle t */
     BO_TRIANGLE_LOWER_TRANSPOSED, /* W = tᵀ of a lower triangle t, with rows and columns in reverse order */
 } bo_triangle;
 
-enum { ROWS = BO_SIZE(128, 8), STRIP = BO_SIZE(64, 8) }; /* STRIP: right-hand sides of one task */
+enum { ROWS = BO_SIZE(128, 8), STRIP = BO_SIZE(64, 8) }; /* STRIP: right-hand sides per task */
 
-/* w: the lower triangle, `most` numbers per row, with the reciprocals of its diagonal. slivers: -w left of the
- * diagonal blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip
- * for each worker. */
+/* w: the lower triangle, `most` numbers per row, with the reciprocals of its diagonal. slivers: -w left of the diagonal
+ * blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip per worker. */
 typedef struct bo_substitution {
     size_t mr, nr, most, strip;
     double *w, *slivers, *strips;
@@ -38,7 +38,8 @@ typedef struct strip_job {
     size_t ldx;
 } strip_job;
 
-/* Rows of the largest triangle that may be taken at once: a whole number of the micro-kernel's slivers. */
+/* Returns the number of rows of the largest triangle that is solved at once: a whole number of slivers of the
+ * micro-kernel. */
 static size_t bo_substitution_rows(const bo_context *context)
 {
     return bo_whole_slivers(ROWS, bo_context_kernels(context)->gemm64.mr);
@@ -53,7 +54,7 @@ static void bo_substitution_destroy(bo_substitution *substitution)
     bo_free(substitution);
 }
 
-/* For triangles of at most `rows` rows (<= bo_substitution_rows) and at most `columns` right-hand sides. */
+/* Allocates for triangles of at most `rows` rows (<= bo_substitution_rows) and at most `columns` right-hand sides. */
 static bo_status bo_substitution_create(bo_context *context, size_t rows, size_t columns, bo_substitution **out)
 {
     *out = NULL;
@@ -102,7 +103,7 @@ static void load(bo_substitution *substitution, bo_triangle triangle, size_t n, 
     }
 }
 
-/* The recurrence inside the block of rows [first, first + rows) of one sliver of nr right-hand sides. */
+/* Runs the recurrence inside the block of rows [first, first + rows) for one sliver of nr right-hand sides. */
 static void solve_block(const bo_substitution *substitution, size_t first, size_t rows, double *restrict x)
 {
     size_t nr = substitution->nr, most = substitution->most;
@@ -130,7 +131,7 @@ static void solve_sliver(const strip_job *job, double *x)
     }
 }
 
-/* Copies one row of a strip to (or from) its places in the packed panel. */
+/* Copies one row of a strip to or from its position in the packed panel. */
 static void move_row(const strip_job *job, size_t i, size_t first, size_t columns, double *panel, bool into)
 {
     size_t nr = job->substitution->nr;
@@ -158,7 +159,8 @@ static void strip_task(void *arg, size_t index, int worker)
     for (size_t i = 0; i < job->n; i++) move_row(job, i, first, columns, panel, false);
 }
 
-/* X (n x m) := T⁻¹ X for the triangle T meant by (triangle, t), n and m as promised at creation. */
+/* Computes X (n x m) := T⁻¹ X for the triangle T given by (triangle, t); n and m are within the limits given at
+ * creation. */
 static void bo_substitution_solve(bo_context *context, bo_substitution *substitution, bo_triangle triangle, size_t n,
                                   const double *t, size_t ldt, size_t m, double *x, size_t ldx)
 {
@@ -170,24 +172,24 @@ static void bo_substitution_solve(bo_context *context, bo_substitution *substitu
     bo_parallel(context, bo_ceil_div(m, substitution->strip), strip_task, &job);
 }
 
-/* ---- triangular solves ------------------------------------------------------------------------------- */
+/* ---- triangular solves ------------------------------------------------------------------------------------------- */
 
-/* Triangular solves X := L⁻¹ X and L⁻ᵀ X: substitution along the diagonal blocks, GEMM beside them. With one or two
- * right-hand sides the work is reading L once, and plain vector recurrences do that without packing anything. */
+/* Triangular solves X := L⁻¹ X and L⁻ᵀ X: substitution on the diagonal blocks, GEMM for the rest. With one or two
+ * right-hand sides the cost is reading L once; plain vector recurrences do this without packing. */
 
 enum { FEW = 2, VECTOR_BLOCK = BO_SIZE(128, 8), VECTOR_TASK = BO_SIZE(64, 4) };
 
-/* ---- one right-hand side ------------------------------------------------------------------------------- */
+/* ---- one right-hand side ----------------------------------------------------------------------------------------- */
 
 typedef struct vector_job {
     const double *l;
     size_t ldl;
     double *x;
-    size_t first, last; /* the block of x just solved */
+    size_t first, last; /* the block of x solved last */
     size_t n;
 } vector_job;
 
-/* Four sums so that the additions overlap; their order is fixed. */
+/* Uses four sums so that the additions overlap; their order is fixed. */
 static double dot(size_t n, const double *x, const double *y)
 {
     double sum[4] = {0};
@@ -199,7 +201,7 @@ static double dot(size_t n, const double *x, const double *y)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Task: rows below the block lose their products with it. */
+/* Task: subtracts the products with the block from the rows below it. */
 static void subtract_below(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -210,7 +212,7 @@ static void subtract_below(void *arg, size_t index, int worker)
     }
 }
 
-/* Task: entries above the block lose their products with it, row of L by row of L. */
+/* Task: subtracts the products with the block from the entries above it, one row of L at a time. */
 static void subtract_above(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -268,7 +270,7 @@ static bo_status few(bo_context *context, bool transposed, size_t n, size_t m, c
     return BO_OK;
 }
 
-/* ---- many right-hand sides ----------------------------------------------------------------------------- */
+/* ---- many right-hand sides --------------------------------------------------------------------------------------- */
 
 static bo_status many_lower(bo_context *context, bo_substitution *substitution, size_t n, size_t m, const double *l,
                             size_t ldl, double *x, size_t ldx)
@@ -321,13 +323,12 @@ bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double
     return solve(context, true, n, m, l, ldl, x, ldx);
 }
 
-/* ---- Cholesky factorization -------------------------------------------------------------------------- */
+/* ---- Cholesky factorization -------------------------------------------------------------------------------------- */
 
-/* Cholesky factorization, right-looking, on the upper triangle: A = UᵀU block row by block row, so that every
- * operand is read along its rows. For each block: factor U11; U12 = U11⁻ᵀ A12; A22 -= U12ᵀ U12 (Golub and Van Loan,
- * 4.2.6). */
+/* Right-looking Cholesky factorization on the upper triangle: A = UᵀU, one block row at a time, so that every operand
+ * is read along its rows. For each block: factor U11; U12 = U11⁻ᵀ A12; A22 -= U12ᵀ U12 (Golub and Van Loan, 4.2.6). */
 
-/* Factors the upper triangle of an n x n block in place; returns n, or the index of the pivot that is not
+/* Factors the upper triangle of an n x n block in place. Returns n, or the index of the first pivot that is not
  * positive. */
 static size_t factor_block(size_t n, double *a, size_t lda)
 {
@@ -346,7 +347,7 @@ static size_t factor_block(size_t n, double *a, size_t lda)
     return n;
 }
 
-/* substitution and panels are for what lies right of the first block; a single block needs neither. */
+/* substitution and panels serve the columns right of the first block; they may be NULL for a single block. */
 static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, size_t *pivot,
                         bo_substitution *substitution, const bo_upper_panels *panels)
 {
@@ -375,7 +376,7 @@ bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size
 {
     BO_SPAN(context, "machine", "Cholesky");
     size_t step = bo_substitution_rows(context);
-    if (n <= step) return factor(context, n, a, lda, pivot, NULL, NULL); /* one block: nothing beside it */
+    if (n <= step) return factor(context, n, a, lda, pivot, NULL, NULL); /* one block: no columns right of it */
     bo_substitution *substitution;
     bo_upper_panels panels;
     BO_TRY(bo_substitution_create(context, step, n - step, &substitution));

@@ -1,11 +1,12 @@
-/* Plans of Fourier transforms: which stages a length goes through, and their roots. The transforms themselves are kernels. */
+/* Plans of Fourier transforms: the stages for a length, and their roots of unity. The transforms themselves are compute
+ * kernels. */
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include "../kernels/kernels.h"
 #include "fft.h"
 
-/* Invariants: both arrays hold the same shape.roots numbers in two precisions; nothing changes after creation. */
+/* Invariants: both arrays hold the same shape.roots numbers in two precisions; they do not change after creation. */
 struct bo_fft_plan {
     bo_fft_shape shape;
     const bo_fft_kernels *kernels;
@@ -13,10 +14,10 @@ struct bo_fft_plan {
     double *roots64;
 };
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
-/* The radix of the next stage where `rest` is left. Small ones first: later stages have longer loops. 0: a prime factor is too
- * large. */
+/* Returns the radix of the next stage for the remaining factor `rest`. Small radices come first because later stages
+ * have longer loops. 0: a prime factor is too large. */
 static size_t next_radix(size_t rest)
 {
     if (rest % 4 == 0) return 4;
@@ -30,7 +31,7 @@ static bool has_own_code(size_t radix)
     return radix <= 5;
 }
 
-/* Stages for a complex transform of n > 1 numbers; false where n has too large a prime factor. */
+/* Chooses the stages for a complex transform of n > 1 numbers. False: n has a prime factor that is too large. */
 static bool make_stages(size_t n, bo_fft_shape *shape)
 {
     size_t rest = n, stride = 1;
@@ -53,7 +54,8 @@ static size_t take(bo_fft_shape *shape, size_t complex_numbers)
     return first;
 }
 
-/* Whether a matrix is faster than stages: measured, for float. Other prime factors than 2, 3 and 5 cost more. */
+/* True if multiplication by a matrix is faster than stages (measured for float). Prime factors other than 2, 3 and 5
+ * cost more. */
 static bool is_short(size_t n)
 {
     enum { SHORT = 32, AWKWARD = 64 };
@@ -65,7 +67,8 @@ static bool is_short(size_t n)
 
 static void make_shape(size_t n, bo_fft_shape *shape)
 {
-    enum { LINE = 16 }; /* vectors begin at multiples, and are longer than powers of two, for the cache's sake */
+    /* vectors start at multiples of LINE and are longer than powers of two, to avoid conflicts in the cache */
+    enum { LINE = 16 };
     assert(n > 0);
     *shape = (bo_fft_shape){.n = n, .length = n % 2 ? n : n / 2};
     if (is_short(n)) {
@@ -73,7 +76,7 @@ static void make_shape(size_t n, bo_fft_shape *shape)
         shape->inverse = take(shape, n * (n / 2 + 1));
         return;
     }
-    size_t vector = shape->length + 1; /* the first number is written behind the last one once */
+    size_t vector = shape->length + 1; /* one more: the first number is also stored after the last one */
     if (!make_stages(shape->length, shape)) {
         shape->chirp = 1;
         while (shape->chirp < 2 * shape->length - 1) shape->chirp *= 2;
@@ -86,9 +89,9 @@ static void make_shape(size_t n, bo_fft_shape *shape)
     shape->span = (vector + LINE - 1) / LINE * LINE + LINE;
 }
 
-/* ---- roots ------------------------------------------------------------------------------------------------------------ */
+/* ---- roots of unity ---------------------------------------------------------------------------------------------- */
 
-/* exp(-2πi k / n), right to about an ulp: the angle is reduced to an eighth of the circle in integers. */
+/* Computes exp(-2πi k / n) to about one ulp: the angle is reduced to an eighth of the circle in integers. */
 static void root(size_t k, size_t n, double *re, double *im)
 {
     k %= n;
@@ -103,7 +106,7 @@ static void root(size_t k, size_t n, double *re, double *im)
     *im = below ? -s : s;
 }
 
-/* exp(-2πi k factor / n) for k < count: real parts, then imaginary parts. */
+/* Fills exp(-2πi k factor / n) for k < count: real parts, then imaginary parts. */
 static void fill(size_t count, size_t factor, size_t n, double *roots)
 {
     for (size_t k = 0; k < count; k++) root(k * factor, n, &roots[k], &roots[count + k]);
@@ -117,7 +120,8 @@ static void fill_stage(const bo_fft_stage *t, double *roots)
     for (size_t k = 0; k < t->radix; k++) roots[t->radix + k] *= -1; /* sin(2πk / radix) */
 }
 
-/* The spectra of unit vectors; and, with the weights of a bin and its conjugate, what each number of a spectrum adds to x. */
+/* Fills the matrix of the forward transform (spectra of unit vectors) and that of the inverse transform, which includes
+ * the weights of a bin and its conjugate. */
 static void fill_matrices(const bo_fft_shape *shape, double *roots)
 {
     size_t n = shape->n, columns = 2 * (n / 2 + 1);
@@ -127,7 +131,7 @@ static void fill_matrices(const bo_fft_shape *shape, double *roots)
             bool single = f == 0 || 2 * f == n;
             double re, im, weight = (single ? 1.0 : 2.0) / (double)n;
             root(f * t, n, &re, &im);
-            if (single) im = 0; /* but for its sign it is */
+            if (single) im = 0; /* the exact value is zero; only the sign of zero may differ */
             forward[t * columns + 2 * f] = re, forward[t * columns + 2 * f + 1] = im;
             inverse[2 * f * n + t] = weight * re, inverse[(2 * f + 1) * n + t] = weight * im;
         }
@@ -135,8 +139,8 @@ static void fill_matrices(const bo_fft_shape *shape, double *roots)
 
 static bo_status create(bo_context *context, size_t n, bo_fft_plan **out);
 
-/* c[j] = exp(-πi j² / length) and the transform of its conjugate, wrapped around: even in j, so that its own transform is even
- * too and half of it, from real transforms of real and imaginary part, is enough. */
+/* Fills c[j] = exp(-πi j² / length) and the transform of its conjugate, wrapped around. The sequence is even in j, so
+ * its transform is even too, and half of it, from real transforms of the real and imaginary parts, is enough. */
 static bo_status fill_chirp(bo_context *context, const bo_fft_shape *shape, double *roots)
 {
     size_t n = shape->length, m = shape->chirp;
@@ -154,7 +158,7 @@ static bo_status fill_chirp(bo_context *context, const bo_fft_shape *shape, doub
         wave[0] = -chirps[n];
         for (size_t j = 1; j < n; j++) wave[j] = wave[m - j] = -chirps[n + j];
         bo_fft_forward64(plan, wave, im, room);
-        double factor = 1.0 / (double)m; /* a power of two: exact */
+        double factor = 1.0 / (double)m; /* a power of two, so the products are exact */
         for (size_t k = 0; k < m; k++) {
             size_t bin = k <= m / 2 ? k : m - k;
             response[k] = factor * (re[2 * bin] - im[2 * bin + 1]);
@@ -177,7 +181,7 @@ static bo_status fill_roots(bo_context *context, bo_fft_plan *plan)
     return BO_OK;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------------------------------------------------- */
 
 static bo_status create(bo_context *context, size_t n, bo_fft_plan **out)
 {

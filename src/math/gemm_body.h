@@ -1,9 +1,10 @@
-/* GEMM for the type its includer defines: TYPE, PRODUCT (bo_gemm_product in that type), GEMM (its name), PACK, STORED (of a
- * product: is its B kept in fewer bits?) and PACK_STORED (some of its lines), DEPTH, MICRO (of bo_kernels: mr, nr and the
- * function), KERNEL (the name of that function's member), JOB and the names of the functions. */
+/* GEMM for the type that the including file defines by these macros: TYPE, PRODUCT (bo_gemm_product for that type),
+ * GEMM (the function's name), PACK, STORED (true if the B of a product has a compact storage type), PACK_STORED (packs
+ * some lines of it), DEPTH, MICRO (the member of bo_kernels with mr, nr and the function), KERNEL (the name of that
+ * function's member), JOB and the names of the functions. */
 
-/* One run along k of one block of rows, times one chunk of column tiles. The tiles of all products are counted through;
- * tile t of the chunk has its panel in the room of tile_columns lines at t - first_tile. */
+/* One run along k of one block of rows, times one chunk of column tiles. Tiles are numbered over all products. The
+ * panel of tile t of the chunk has tile_columns lines and is stored at index t - first_tile. */
 typedef struct JOB {
     const bo_kernels *kernels;
     size_t mr, nr, tile_rows, tile_columns;
@@ -12,17 +13,17 @@ typedef struct JOB {
     const PRODUCT *products;
     bool ta;
     TYPE alpha;
-    const TYPE *a; /* at the block's first row and the run's first column */
+    const TYPE *a; /* starts at the block's first row and the run's first column */
     size_t lda;
-    size_t row, m, depth, k; /* first row, rows; where the run begins along k, its length */
-    size_t length;           /* of all runs */
+    size_t row, m, depth, k; /* first row, number of rows, start of the run along k, its length */
+    size_t length;           /* total length of all runs */
     size_t first_tile, tiles;
-    bool upper;  /* only tiles that touch the upper triangle */
-    size_t slot; /* numbers of a tile's panel */
+    bool upper;  /* compute only tiles that touch the upper triangle */
+    size_t slot; /* numbers in a tile's panel */
     TYPE *panel_a, *panel_b;
 } JOB;
 
-/* The product that column tile `tile` belongs to, and its first column there. */
+/* Returns the product that column tile `tile` belongs to, and the tile's first column there. */
 static const PRODUCT *FIND_TILE(const JOB *job, size_t tile, size_t *column)
 {
     const PRODUCT *product = job->products;
@@ -58,7 +59,8 @@ static void PACK_TASK(void *arg, size_t index, int worker)
     PACK(job->nr, lines, job->k, 1, source, product->ldb, product->tb, panel);
 }
 
-/* What C begins with: beta base + row, base being C itself where there is none; m x n of it at (i, j). */
+/* Writes the initial value of C, beta base + row, to m x n elements at (i, j). base is C itself if the product has
+ * none. */
 static void BEGIN(const PRODUCT *product, size_t i, size_t j, size_t m, size_t n)
 {
     const TYPE *row = product->row ? product->row + j : NULL;
@@ -79,7 +81,7 @@ static void BEGIN(const PRODUCT *product, size_t i, size_t j, size_t m, size_t n
     }
 }
 
-/* Rows run fastest, so that neighboring tasks share the part of B in the second-level cache. */
+/* The row index varies fastest, so that neighboring tasks share the part of B in the second-level cache. */
 static void TILE_TASK(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -113,7 +115,7 @@ static JOB JOB_FOR(bo_context *context, size_t count, const PRODUCT *products)
     return job;
 }
 
-/* Room of a product, in numbers. A tile of B has as many columns as the widest factor needs. */
+/* Work memory of a product, in numbers. A tile of B has as many columns as the widest product needs. */
 static size_t SLOT(const JOB *job, size_t run)
 {
     size_t widest = 0;
@@ -141,8 +143,8 @@ static size_t PANEL_A(const JOB *job, size_t m, size_t run)
     return bo_round_up(bo_round_up(BLOCK_ROWS(job, m), job->mr) * run, 64 / sizeof(TYPE));
 }
 
-/* A tile is wider than it is tall. When C is tall and thinner than a tile, much of it would be padding, and
- * Cᵀ = op(B)ᵀ op(A)ᵀ may be the better product (scores of a few classes are such). */
+/* A tile is wider than it is tall. If C is tall and narrower than a tile, much of the tile would be padding, and Cᵀ =
+ * op(B)ᵀ op(A)ᵀ may be faster (for example scores of a few classes). */
 static bool MAY_SWAP(const JOB *job, size_t m)
 {
     return job->count == 1 && job->products[0].n < job->nr && m >= 4 * job->nr && !STORED(&job->products[0]);
@@ -155,8 +157,8 @@ static bool BETTER_SWAPPED(const JOB *job, size_t m)
     return MAY_SWAP(job, m) && swapped + swapped / 4 < direct;
 }
 
-/* For the longest run that k or less may have (a longer k may be cut into shorter ones), and direct as well as swapped: so
- * the room serves smaller m and k too. */
+/* Computes the size for the longest run that any length up to k may have (a longer k may be cut into shorter runs), for
+ * the direct and for the swapped product. The memory therefore also serves smaller m and k. */
 static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
 {
     JOB job = JOB_FOR(context, count, products);
@@ -168,7 +170,7 @@ static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const 
     return direct > swapped ? direct : swapped;
 }
 
-/* All products of one block of rows. */
+/* Computes all products for one block of rows. */
 static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
 {
     const TYPE *a = job->a;
@@ -189,7 +191,7 @@ static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
 static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
                      size_t count, const PRODUCT *products, bool upper, void *room);
 
-/* C = beta base + row + Tᵀ with T = op(B)ᵀ op(A)ᵀ. */
+/* Computes C = beta base + row + Tᵀ with T = op(B)ᵀ op(A)ᵀ. */
 static void SWAPPED(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
                     const PRODUCT *product, TYPE *room)
 {

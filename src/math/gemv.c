@@ -1,5 +1,5 @@
-/* Few rows times the transpose of a matrix: nothing is packed, every element is a dot product, and the matrix is read once
- * at the speed of memory. Decoding is such. */
+/* Products of few rows with the transpose of a matrix, as in decoding. Nothing is packed: every element is a dot
+ * product, and the matrix is read once at the speed of memory. */
 #include "gemv.h"
 #include <math.h>
 #include <string.h>
@@ -7,19 +7,20 @@
 #include "../kernels/kernels.h"
 
 enum {
-    TASK_BYTES = BO_SIZE(1 << 16, 64), /* of B: some microseconds from memory */
-    LINES = BO_SIZE(64, 8),            /* whose sums are made at a time, before they are added to what C begins with */
+    TASK_BYTES = BO_SIZE(1 << 16, 64), /* bytes of B per task: some microseconds of reading from memory */
+    /* lines whose sums are computed at a time before they are added to the initial value of C */
+    LINES = BO_SIZE(64, 8),
 };
 
 typedef struct gemv_job {
     const bo_kernels *kernels;
-    size_t m, k, lines; /* lines of B a task */
+    size_t m, k, lines; /* lines: lines of B per task */
     float alpha;
     const float *a;
     size_t lda;
     const bo_gemm_product *products;
-    const int16_t *whole; /* for bytes: A in integers, rows of `padded` of them … */
-    const float *scales;  /* … and their scales */
+    const int16_t *whole; /* for BO_STORED_INT8: A in integers, `padded` numbers per row */
+    const float *scales;  /* one scale per row of `whole` */
     size_t padded;
 } gemv_job;
 
@@ -30,7 +31,7 @@ bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
     return few;
 }
 
-/* C(i, j) of some columns: what it begins with, and alpha times the sum. */
+/* Writes `count` columns of C: the initial value plus alpha times the sum. */
 static void finish(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, const float *sums)
 {
     for (size_t i = 0; i < job->m; i++) {
@@ -45,7 +46,7 @@ static void finish(const gemv_job *job, const bo_gemm_product *product, size_t f
     }
 }
 
-/* Sums of `count` lines with all rows: LINES of them for each row. */
+/* Computes the dot products of `count` lines with all rows; the row stride of sums is LINES. */
 static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
 {
     const bo_kernels *kernels = job->kernels;
@@ -61,7 +62,7 @@ static void multiply_lines(const gemv_job *job, const bo_gemm_product *product, 
                       job->lda, sums, LINES);
 }
 
-/* Task: a block of lines of one of the B, blocks counted through. */
+/* Task: one block of lines of one matrix B; blocks are numbered over all products. */
 static void few_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -77,9 +78,9 @@ static void few_task(void *arg, size_t index, int worker)
     }
 }
 
-/* ---- rows in integers ---------------------------------------------------------------------------------------------- */
+/* ---- rows as integers -------------------------------------------------------------------------------------------- */
 
-enum { SCALES = 16 }; /* of the rows: a cache line, the rows follow */
+enum { SCALES = 16 }; /* floats reserved for the scales of the rows: one cache line; the rows follow */
 
 static bool has_bytes(size_t count, const bo_gemm_product *products)
 {
@@ -99,7 +100,7 @@ size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *pr
     return has_bytes(count, products) ? SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t) : 0;
 }
 
-/* In lanes, which the compiler makes vectors of. */
+/* Written in lanes that the compiler vectorizes. */
 static float largest_size(size_t n, const float *x)
 {
     enum { LANES = 16 };
@@ -111,8 +112,8 @@ static float largest_size(size_t n, const float *x)
     return lanes[0];
 }
 
-/* The largest of a row becomes ±32767: 2^-16 of it is the error, less than that of the bytes it is multiplied with. What is
- * not finite makes its sums so. */
+/* Quantizes each row so that its largest absolute value becomes 32767. The error is 2^-16 of that value, less than the
+ * error of the bytes that it is multiplied with. A value that is not finite makes the sums of its row not finite. */
 static void quantize_rows(gemv_job *job, float *room)
 {
     const bo_kernels *kernels = job->kernels;

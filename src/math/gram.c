@@ -1,4 +1,4 @@
-/* C += factor ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that
+/* Computes C += factor ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that
  * touch the upper triangle are multiplied. */
 #include "../base/trace.h"
 #include "upper.h"
@@ -6,7 +6,7 @@
 #include "../kernels/kernels.h"
 #include "linalg.h"
 
-/* The micro-kernel's tile, and the bytes of a packed sliver of A (mr lines) and of B (nr lines). */
+/* The tile of the micro-kernel, and the bytes of a packed sliver of A (mr lines) and of B (nr lines). */
 typedef struct shape {
     size_t mr, nr, sliver_a, sliver_b;
     size_t element; /* bytes of one packed number */
@@ -56,8 +56,8 @@ void bo_upper_panels_destroy(bo_upper_panels *panels)
     *panels = (bo_upper_panels){0};
 }
 
-/* Packs `lines` columns of Z from `first` on into slivers of A (left) or of B. The factor goes into A, but
- * for bytes, which must stay bytes. */
+/* Packs `lines` columns of Z, starting at `first`, into slivers of A (left) or of B. The factor is applied to A, except
+ * for bytes, which are packed unchanged. */
 static void pack(const update_job *job, bool left, size_t first, size_t lines)
 {
     size_t width = left ? job->tile.mr : job->tile.nr, depth = job->depth, ldz = job->ldz;
@@ -110,7 +110,7 @@ static void micro_tile(const update_job *job, size_t i, size_t j, size_t m, size
     }
 }
 
-/* Tiles of rows that reach the upper triangle in the column of tiles that ends before `j1`. */
+/* Returns the number of row tiles that reach the upper triangle in the column of tiles that ends before `j1`. */
 static size_t tiles_down(const update_job *job, size_t j1)
 {
     return bo_ceil_div(bo_min(j1, job->n), job->tile_rows);
@@ -151,19 +151,19 @@ void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t d
     job.panel_a = panels->a, job.panel_b = panels->b;
     job.tile = shape_of(job.kernels, kind, depth);
     job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.tile.mr);
-    /* runs of bytes are longer: where they are packed as shorts, the tile of B must be narrower to stay in
-     * the cache */
+    /* runs of bytes are longer: if they are packed as shorts, the tile of B must be narrower to stay in the cache */
     size_t columns = kind == BO_UPPER_S8 ? BO_TILE_COLUMNS / job.tile.element : BO_TILE_COLUMNS;
     job.tile_columns = bo_whole_slivers(columns, job.tile.nr);
     bo_parallel(context, bo_ceil_div(n, job.tile_rows) + bo_ceil_div(n, job.tile_columns), pack_task, &job);
     bo_parallel(context, tile_count(&job), tile_task, &job);
 }
 
-/* ---- Gram matrices ----------------------------------------------------------------------------------- */
+/* ---- Gram matrices ----------------------------------------------------------------------------------------------- */
 
-/* The Gram matrix ZᵀZ of features, and the two halves of a symmetric matrix. */
+/* The Gram matrix ZᵀZ of features, and copying one triangle of a symmetric matrix to the other. */
 
-/* Upper triangle of G += factor ZᵀZ, the rows of Z (`size` bytes a number) taken in runs of at most `most`. */
+/* Computes the upper triangle of G += factor ZᵀZ. The rows of Z (`size` bytes per number) are processed in runs of at
+ * most `most`. */
 static bo_status gram(bo_context *context, bo_upper_kind kind, size_t size, size_t most, size_t n, size_t rows,
                       double factor, const void *z, size_t ldz, double *g, size_t ldg)
 {
@@ -194,19 +194,19 @@ bo_status bo_gram8(bo_context *context, size_t n, size_t rows, const int8_t *q, 
     return gram(context, BO_UPPER_S8, sizeof *q, BO_DEPTH8, n, rows, scale, q, ldq, g, ldg);
 }
 
-/* ---- symmetric matrices from one triangle ------------------------------------------------------------ */
+/* ---- symmetric matrices from one triangle ------------------------------------------------------------------------ */
 
-/* The upper triangle of a symmetric matrix copied onto the lower, from one source for both precisions. */
+/* Copies the upper triangle of a symmetric matrix to the lower, from one source for both precisions. */
 
 typedef struct mirror_job {
     size_t n, ld;
     void *matrix;
 } mirror_job;
 
-/* Lines of a block: two of them fit in any first-level cache. */
+/* Lines per block: two blocks fit in any first-level cache. */
 #define BLOCK(TYPE) (256 / sizeof(TYPE))
 
-/* TASK: the blocks right of the diagonal in one row of blocks, transposed to below it. */
+/* TASK: transposes the blocks right of the diagonal in one row of blocks to below the diagonal. */
 #define MIRROR(TYPE, TASK, NAME)                                                                                       \
     static void TASK(void *arg, size_t index, int worker)                                                              \
     {                                                                                                                  \

@@ -1,13 +1,13 @@
-/* What LAPACK does for us: eigenvalues, singular values, QR.
+/* Eigenvalues, singular values and QR by LAPACK.
  *
- * Eigen-decomposition, of symmetric matrices by divide and conquer. LAPACK thinks in columns: our upper triangle
- * by rows is its lower triangle by columns, and its eigenvectors, which are columns, are our rows. */
+ * Symmetric eigenproblems use divide and conquer. LAPACK stores matrices by columns: our upper triangle by rows is its
+ * lower triangle by columns, and its eigenvectors, which are columns, are our rows. */
 #include <limits.h>
 #include "linalg.h"
 
-/* The routines we use, out of OpenBLAS. Matrices lie by columns; arguments go by address, and after all others Fortran wants
- * the length of each string, which is 1 here. info: 0, or minus the number of a wrong argument, or how many values did not
- * converge. */
+/* The LAPACK routines used, from OpenBLAS. Matrices are stored by columns. Arguments are passed by address; after all
+ * others Fortran expects the length of each string, which is 1 here. info: 0, minus the index of an invalid argument,
+ * or the number of values that did not converge. */
 void dsyevd_(const char *vectors, const char *triangle, const int *n, double *a, const int *lda, double *values,
              double *work, const int *work_size, int *integers, const int *integers_size, int *info, size_t, size_t);
 void dgeev_(const char *left, const char *right, const int *n, double *a, const int *lda, double *real,
@@ -21,7 +21,7 @@ void dgesdd_(const char *vectors, const int *m, const int *n, double *a, const i
              const int *ldu, double *vt, const int *ldvt, double *work, const int *work_size, int *integers, int *info,
              size_t);
 
-enum { LARGEST_EIGEN = 32766 }; /* the workspace of 1 + 6n + 2n² numbers is counted in 32 bits */
+enum { LARGEST_EIGEN = 32766 }; /* the size of the workspace, 1 + 6n + 2n² numbers, is a 32-bit integer */
 
 static bo_status diverged(bo_context *context, size_t n, int info)
 {
@@ -54,7 +54,7 @@ bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double 
     return status;
 }
 
-/* By columns it is the transpose, which has the same ones. */
+/* Read by columns the matrix is its transpose, which has the same eigenvalues. */
 bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary)
 {
     if (n == 0) return BO_OK;
@@ -69,12 +69,12 @@ bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real,
     return info == 0 ? BO_OK : diverged(context, n, info);
 }
 
-/* ---- singular values --------------------------------------------------------------------------------- */
+/* ---- singular values --------------------------------------------------------------------------------------------- */
 
-/* Singular values by LAPACK's divide and conquer. LAPACK thinks in columns: our A by rows is its Aᵀ = V S Uᵀ by
- * columns, so that its left vectors, by columns, are our Vᵀ by rows, and its right ones our U. */
+/* Singular values by LAPACK's divide and conquer. LAPACK stores matrices by columns: our A by rows is its Aᵀ = V S Uᵀ
+ * by columns, so that its left vectors by columns are our Vᵀ by rows, and its right vectors are our U. */
 
-enum { LARGEST_SVD = 16384 }; /* the workspace of about 4 n² + 7 n numbers, and m n itself, are counted in 32 bits */
+enum { LARGEST_SVD = 16384 }; /* the sizes of the workspace, about 4 n² + 7 n numbers, and of m n are 32-bit integers */
 
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt)
 {
@@ -102,13 +102,13 @@ bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, 
     return status;
 }
 
-/* ---- Haar-distributed matrices ----------------------------------------------------------------------- */
+/* ---- Haar-distributed matrices ----------------------------------------------------------------------------------- */
 
-/* Haar-distributed orthogonal matrices. Q of a Gaussian matrix's QR factorization is Haar when R's diagonal is
- * positive; LAPACK does not make it so (its Q[0][0], for one, is never positive), so column j of Q is multiplied by
- * the sign of R[j][j] (Mezzadri 2007). */
+/* Haar-distributed orthogonal matrices. Q of the QR factorization of a Gaussian matrix is Haar-distributed if the
+ * diagonal of R is positive. LAPACK does not ensure that (its Q[0][0] is never positive), so column j of Q is
+ * multiplied by the sign of R[j][j] (Mezzadri 2007). */
 
-/* QR in place, then Q in place; `signs` receives the signs of R's diagonal. Returns LAPACK's verdict. */
+/* Computes QR in place, then Q in place; writes the signs of R's diagonal to `signs`. Returns LAPACK's info. */
 static int orthogonalize(int n, int count, double *a, int lda, double *reflectors, double *signs, double *work,
                          int work_size)
 {
@@ -130,13 +130,14 @@ bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t 
         return bo_fail(context, BO_INVALID, "orthogonal matrix: size %zu (rows %zu apart), expected at most %d", n, lda,
                        INT_MAX / 64);
     }
-    /* 64 is at least LAPACK's block size in both routines; a smaller workspace would only make them slower. */
+    /* 64 is at least LAPACK's block size in both routines; a smaller workspace would only be slower. */
     size_t work_size = 64 * rows;
     double *room = bo_alloc_raw(context, 2 * rows + work_size, sizeof *room, "an orthogonal matrix");
     if (!room) return BO_MEMORY;
     double *signs = room + rows;
     int info = orthogonalize((int)n, (int)rows, a, (int)lda, room, signs, room + 2 * rows, (int)work_size);
-    /* LAPACK's columns are our rows; the transpose of a Haar matrix is Haar, and its first rows need no others. */
+    /* LAPACK's columns are our rows. The transpose of a Haar matrix is Haar, and its first rows do not depend on the
+     * others. */
     for (size_t j = 0; j < rows && info == 0; j++) {
         for (size_t i = 0; i < n; i++) a[j * lda + i] *= signs[j];
     }

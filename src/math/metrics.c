@@ -1,4 +1,4 @@
-/* How good predictions are: sums over rows, and what follows from them. */
+/* Metrics of predictions: sums over rows, and the figures computed from them. */
 #include "metrics.h"
 #include <assert.h>
 #include <math.h>
@@ -58,7 +58,7 @@ bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo
     return status;
 }
 
-/* ---- adding ---------------------------------------------------------------------------------------------------- */
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
 
 /* Reservoir sampling: row i stays with probability desc.points / (i + 1). */
 static void keep_point(bo_metrics *metrics, uint64_t row, double truth, double predicted, double deviation)
@@ -144,7 +144,7 @@ bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_
     return BO_OK;
 }
 
-/* ---- figures --------------------------------------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target)
 {

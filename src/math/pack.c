@@ -2,7 +2,7 @@
 #include "panel.h"
 #include "../kernels/kernels.h"
 
-/* Lines that are rows in memory, in float32: the kernels transpose. */
+/* Packs lines that are rows in memory, in float32; the compute kernels transpose. */
 static void along_f32(const bo_kernels *kernels, size_t width, size_t lines, size_t k, float scale, const float *source,
                       size_t ld, float *target)
 {

@@ -1,8 +1,8 @@
-/* Packing for the types its includer defines: NAME, ACROSS, ALONG, SLIVERS (function names), SOURCE, TARGET,
- * WITH and GIVEN (first parameter and argument of all but ACROSS: empty, or kernels), HAS_ALONG where
- * that function is there already. */
+/* Packing for the types that the including file defines by these macros: NAME, ACROSS, ALONG, SLIVERS (function names),
+ * SOURCE, TARGET, WITH and GIVEN (first parameter and argument of all functions except ACROSS: empty, or kernels),
+ * HAS_ALONG if the function ALONG is already defined. */
 
-/* Lines side by side in memory: a row of the source holds one depth of every sliver. */
+/* Packs lines that are adjacent in memory: a row of the source holds one depth of every sliver. */
 static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t lines, size_t k, TARGET scale,
                                                          const SOURCE *source, size_t ld, TARGET *target)
 {
@@ -21,8 +21,8 @@ static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t li
 }
 
 #ifndef HAS_ALONG
-/* Lines are rows in memory: every sliver is a transposition. It goes in steps of one cache line of the source, so that
- * rows a power of two apart, which share a place in the cache, need not stay there together. */
+/* Packs lines that are rows in memory: every sliver is a transposition. It proceeds in steps of one cache line of the
+ * source, because rows that are a power of two apart share a cache set and would evict each other. */
 static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lines, size_t k, TARGET scale,
                                                         const SOURCE *source, size_t ld, TARGET *target)
 {
@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) void SLIVERS(WITH size_t width, siz
     }
 }
 
-/* The widths our kernels use get loops of their own, with the width known to the compiler. */
+/* The widths that the compute kernels use have separate loops in which the compiler knows the width. */
 void NAME(WITH size_t width, size_t lines, size_t k, TARGET scale, const SOURCE *source, size_t ld, bool along,
           TARGET *target)
 {

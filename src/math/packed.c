@@ -1,20 +1,20 @@
-/* A constant right-hand factor, packed once and multiplied many times: the frequencies of a feature map. The left-hand one
- * is taken as it lies: blocks of rows that are multiplied are small enough for the cache. */
+/* A constant right-hand factor that is packed once and multiplied many times, such as the frequencies of a feature map.
+ * The left-hand factor is not packed: the blocks of rows are small enough for the cache. */
 #include "linalg.h"
 #include "panel.h"
 #include "../kernels/kernels.h"
 
 enum { WIDE = 64, SHALLOW = 128 };
 
-/* panels: run after run along k, each a panel of n lines (run r starts at lines * r * run floats). A sliver is then a small
- * dense matrix, depth x width, that stays in the first-level cache while all rows are multiplied by it. */
+/* panels: one panel of n lines per run along k (run r starts at lines * r * run floats). A sliver is a small dense
+ * matrix, depth x width, that stays in the first-level cache while all rows are multiplied by it. */
 struct bo_packed {
     const bo_kernels *kernels;
     size_t n, k, run, width, lines; /* lines: n rounded up to whole slivers of `width` */
-    float *panels;                  /* behind this, in the same room */
+    float *panels;                  /* stored after this structure in the same memory */
 };
 
-/* Where the panels begin. */
+/* Returns the offset of the panels in bytes. */
 static size_t head_bytes(void)
 {
     return bo_padded_bytes(sizeof(bo_packed));
@@ -23,7 +23,7 @@ static size_t head_bytes(void)
 static bo_packed plan(bo_context *context, size_t n, size_t k)
 {
     const bo_kernels *kernels = bo_context_kernels(context);
-    /* A wide sliver gives few rows more sums at a time, as long as it fits the first-level cache. */
+    /* With few rows, a wide sliver computes more sums at a time; it must fit in the first-level cache. */
     size_t width = k <= SHALLOW ? WIDE : kernels->gemm.nr;
     return (bo_packed){.kernels = kernels,
                        .n = n,
@@ -85,7 +85,7 @@ void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_
 {
     for (size_t j = 0; j < packed->n; j += packed->width) {
         size_t p = 0, columns = bo_min(packed->width, packed->n - j);
-        do { /* at least once: C is overwritten where k = 0 */
+        do { /* runs at least once: C is overwritten if k = 0 */
             size_t depth = bo_min(packed->run, packed->k - p);
             const float *sliver = packed->panels + packed->lines * p + j * depth;
             packed->kernels->multiply(m, columns, depth, a + p, lda, 1, sliver, packed->width, p > 0, c + j, ldc);

@@ -1,13 +1,13 @@
-/* Packed panels: the form in which the micro-kernels of src/kernels read their operands, and how large blocks
- * are.
+/* Packed panels: the form in which the micro-kernels of src/kernels read their operands, and the sizes of blocks.
  *
- * A panel of `lines` lines (rows of A or columns of B), k deep, is a sequence of slivers of `width` lines
- * (the kernel's mr or nr); element (line i, depth p) lies at [(i / width) * width * k + p * width + i %
- * width]. The last sliver is filled up with zeros.
+ * A panel of `lines` lines (rows of A or columns of B), k deep, is a sequence of slivers of `width` lines (the kernel's
+ * mr or nr). Element (line i, depth p) is at [(i / width) * width * k + p * width + i % width]. The last sliver is
+ * padded with zeros.
  *
- * A product is cut three times: into runs of at most `depth` along k (one run's sums stay in registers), into
- * tiles of `columns` columns (their part of B stays in the second-level cache), and these into tasks of
- * `rows` rows. The cuts depend on the shape alone, never on the number of threads, so the bits do not either. */
+ * A product is divided three times: into runs of at most `depth` along k (the sums of one run stay in registers), into
+ * tiles of `columns` columns (their part of B stays in the second-level cache), and these into tasks of `rows` rows.
+ * The division depends only on the shape, never on the number of threads; therefore the bits do not depend on the
+ * number of threads either. */
 #ifndef BO_MATH_PANEL_H
 #define BO_MATH_PANEL_H
 
@@ -18,30 +18,31 @@
 #include "../base/tiny.h"
 
 enum {
-    BO_DEPTH32 = BO_SIZE(448, 16),      /* most products summed in float32 registers by bo_gemm */
-    BO_DEPTH32_GRAM = BO_SIZE(512, 16), /* and by bo_gram: the promise of linalg.h */
+    BO_DEPTH32 = BO_SIZE(448, 16),      /* maximum number of products that bo_gemm sums in float32 registers */
+    BO_DEPTH32_GRAM = BO_SIZE(512, 16), /* the same for bo_gram, as linalg.h documents */
     BO_DEPTH64 = BO_SIZE(256, 8),
-    BO_DEPTH8 = BO_SIZE(2048, 64), /* a quarter of the bytes, four times the rows */
+    BO_DEPTH8 = BO_SIZE(2048, 64), /* a quarter of the bytes, so four times the rows */
     BO_TILE_ROWS = BO_SIZE(112, 8),
     BO_TILE_COLUMNS = BO_SIZE(256, 8),
-    BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B packed at once by GEMM: bounds its memory */
+    BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B that GEMM packs at once; limits its memory */
 };
 
-/* Length of the runs into which k is cut: as equal as multiples of 8 allow, at most `most` (a multiple of 8). */
+/* Returns the length of the runs into which k is divided: as equal as multiples of 8 allow, at most `most` (a multiple
+ * of 8). */
 static inline size_t bo_run_length(size_t k, size_t most)
 {
     assert(most > 0 && most % 8 == 0);
     return k == 0 ? 0 : bo_round_up(bo_ceil_div(k, bo_ceil_div(k, most)), 8);
 }
 
-/* `size` cut down to a multiple of width, at least one. */
+/* Returns `size` rounded down to a multiple of width, at least one multiple. */
 static inline size_t bo_whole_slivers(size_t size, size_t width)
 {
     return size < width ? width : size / width * width;
 }
 
-/* Pack `lines` lines times `scale`. Element (line i, depth p) is source[i * ld + p] when along (lines are
- * rows in memory), else source[p * ld + i]. */
+/* Packs `lines` lines times `scale`. Element (line i, depth p) is source[i * ld + p] if along (lines are rows in
+ * memory), else source[p * ld + i]. */
 struct bo_kernels;
 void bo_pack_f32(const struct bo_kernels *kernels, size_t width, size_t lines, size_t k, float scale,
                  const float *source, size_t ld, bool along, float *target);

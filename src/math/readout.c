@@ -1,11 +1,12 @@
-/* Ridge regression of a readout, exactly: moments of [Z, Y] in chunks of rows, then a Cholesky factor, all in float64. */
+/* Ridge regression of a readout by a direct solve: moments of [Z, Y] in chunks of rows, then a Cholesky factorization,
+ * all in float64. */
 #include <math.h>
 #include <string.h>
 #include "linalg.h"
 
 enum { CHUNK = BO_SIZE(512, 4) };
 
-/* The upper triangle of [Z, Y]ᵀ[Z, Y]. */
+/* Computes the upper triangle of [Z, Y]ᵀ[Z, Y]. */
 static bo_status gather(bo_context *context, const bo_readout *r, float *both, double *g)
 {
     size_t all = r->features + r->outputs;
@@ -20,7 +21,7 @@ static bo_status gather(bo_context *context, const bo_readout *r, float *both, d
     return BO_OK;
 }
 
-/* (ZᵀZ + λI) X = ZᵀY in place: X stands in the last columns of G. */
+/* Solves (ZᵀZ + λI) X = ZᵀY in place: X is written to the last columns of G. */
 static bo_status solve(bo_context *context, const bo_readout *r, double *g, float *w)
 {
     size_t n = r->features, all = n + r->outputs;

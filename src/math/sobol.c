@@ -6,9 +6,9 @@
 
 enum { INDEX_BITS = 32, DIGITS = 52, BLOCK = BO_SIZE(256, 8) };
 
-/* ---- primitive polynomials ----------------------------------------------------------------------------- */
+/* ---- primitive polynomials --------------------------------------------------------------------------------------- */
 
-/* a b mod p over GF(2), p of this degree, a and b of lower degree */
+/* Returns a b mod p over GF(2), where p has this degree and a and b have lower degree. */
 static uint32_t multiply(uint32_t a, uint32_t b, uint32_t p, unsigned degree)
 {
     uint32_t product = 0;
@@ -23,7 +23,7 @@ static uint32_t multiply(uint32_t a, uint32_t b, uint32_t p, unsigned degree)
 
 static uint32_t power_of_x(uint32_t exponent, uint32_t p, unsigned degree)
 {
-    uint32_t result = 1, base = degree == 1 ? (2 ^ p) : 2; /* x mod p */
+    uint32_t result = 1, base = degree == 1 ? (2 ^ p) : 2; /* base: x mod p */
     for (; exponent; exponent >>= 1) {
         if (exponent & 1) result = multiply(result, base, p, degree);
         base = multiply(base, base, p, degree);
@@ -31,13 +31,13 @@ static uint32_t power_of_x(uint32_t exponent, uint32_t p, unsigned degree)
     return result;
 }
 
-/* Primitive: x has order 2^degree - 1 in GF(2)[x] / p. */
+/* True if p is primitive: x has order 2^degree - 1 in GF(2)[x] / p. */
 static bool primitive(uint32_t p, unsigned degree)
 {
     uint32_t order = (UINT32_C(1) << degree) - 1;
     if (!(p & 1) || power_of_x(order, p, degree) != 1) return false;
     uint32_t rest = order;
-    for (uint32_t q = 3; rest > 1; q += 2) { /* order is odd */
+    for (uint32_t q = 3; rest > 1; q += 2) { /* the order is odd */
         if (q * q > rest) q = rest;
         if (rest % q) continue;
         if (power_of_x(order / q, p, degree) == 1) return false;
@@ -56,7 +56,7 @@ void bo_sobol_polynomials(size_t count, uint32_t *out)
     }
 }
 
-/* ---- direction numbers --------------------------------------------------------------------------------- */
+/* ---- direction numbers ------------------------------------------------------------------------------------------- */
 
 static unsigned degree_of(uint32_t p)
 {
@@ -65,7 +65,8 @@ static unsigned degree_of(uint32_t p)
     return degree;
 }
 
-/* Bit 31 of direction[k] is the first binary digit. Dimension 0 is van der Corput's sequence. */
+/* Computes the direction numbers of a dimension. Bit 31 of direction[k] is the first binary digit. Dimension 0 is the
+ * van der Corput sequence. */
 static void directions_of(size_t dimension, uint32_t polynomial, uint32_t direction[INDEX_BITS])
 {
     if (dimension == 0) {
@@ -88,10 +89,10 @@ static void directions_of(size_t dimension, uint32_t polynomial, uint32_t direct
     }
 }
 
-/* ---- scrambling ---------------------------------------------------------------------------------------- */
+/* ---- scrambling -------------------------------------------------------------------------------------------------- */
 
-/* Digit r of the result is digit r of v plus a random combination of the digits before it; digits beyond those of v are
- * random combinations alone. row[r] holds the random coefficients, digit 0 in the highest bit. */
+/* Scrambles v. Digit r of the result is digit r of v plus a random combination of the earlier digits; digits beyond
+ * those of v are random combinations only. row[r] holds the random coefficients, digit 0 in the highest bit. */
 static uint64_t scramble(uint32_t v, const uint32_t row[DIGITS])
 {
     uint64_t scrambled = 0;
@@ -107,22 +108,23 @@ static void random_rows(bo_rng *rng, uint32_t row[DIGITS])
         uint32_t bits = (uint32_t)bo_rng_bits(rng);
         if (r < INDEX_BITS) {
             uint32_t digit = UINT32_C(1) << (31 - r);
-            bits = (bits & ~(2 * digit - 1)) | digit; /* earlier digits at random, this one surely */
+            /* random coefficients for earlier digits, coefficient 1 for this digit */
+            bits = (bits & ~(2 * digit - 1)) | digit;
         }
         row[r] = bits;
     }
 }
 
-/* ---- points -------------------------------------------------------------------------------------------- */
+/* ---- points ------------------------------------------------------------------------------------------------------ */
 
-/* directions: INDEX_BITS numbers a dimension, bit by bit of the index: [k * dim + dimension], so that a step of the Gray
- * code reads one row. */
+/* directions: INDEX_BITS numbers per dimension at [k * dim + dimension], so that a step of the Gray code reads one
+ * row. */
 typedef struct sobol_job {
     size_t dim, count;
     uint64_t seed;
     const uint32_t *polynomials;
     uint64_t *directions, *shift;
-    uint64_t *states; /* dim numbers a worker */
+    uint64_t *states; /* dim numbers per worker */
     double *out;
 } sobol_job;
 
@@ -143,7 +145,7 @@ static void exclusive_or(size_t n, uint64_t *restrict state, const uint64_t *res
     for (size_t j = 0; j < n; j++) state[j] ^= with[j];
 }
 
-/* Task: one block of points. Point i is the exclusive or of the directions at the bits of i's Gray code. */
+/* Task: one block of points. Point i is the exclusive or of the directions at the bits of the Gray code of i. */
 static void point_task(void *arg, size_t index, int worker)
 {
     const sobol_job *job = arg;

@@ -1,4 +1,4 @@
-/* The normal distribution: Φ by the complementary error function, its inverse by Halley's iteration on it. */
+/* The normal distribution: Φ from the complementary error function, its inverse by Halley's iteration. */
 #include <math.h>
 #include <stdbool.h>
 #include "special.h"
@@ -8,8 +8,8 @@ double bo_normal_cdf(double x)
     return 0.5 * erfc(-x * M_SQRT1_2);
 }
 
-/* A start within a few percent for 0 < p <= 1/2. Tail: Φ(-t) ≈ φ(t) / t turned round, t² = L - ln(L + ...) with
- * L = -2 ln(p √(2π)); middle: the odd series Φ⁻¹(1/2 + q) = s + s³/6 + 7 s⁵/120, s = √(2π) q. */
+/* Returns an initial value within a few percent for 0 < p <= 1/2. Tail: Φ(-t) ≈ φ(t) / t, inverted, t² = L - ln(L +
+ * ...) with L = -2 ln(p √(2π)); middle: the odd series Φ⁻¹(1/2 + q) = s + s³/6 + 7 s⁵/120, s = √(2π) q. */
 static double quantile_start(double p)
 {
     double root_two_pi = 2.5066282746310002;
@@ -22,8 +22,8 @@ static double quantile_start(double p)
     return -sqrt(square > 0.5 ? square : 0.5);
 }
 
-/* f(x) = ln Φ(x) - ln p keeps its shape over 300 orders of magnitude, where Φ itself would not: f' = φ/Φ = h,
- * f'' = -h (x + h). Halley: x -= f / (f' - f f'' / (2 f')) = f / (h + f (x + h) / 2). */
+/* The iteration uses f(x) = ln Φ(x) - ln p, which is well scaled over 300 orders of magnitude; Φ itself is not. f' =
+ * φ/Φ = h, f'' = -h (x + h). Halley: x -= f / (f' - f f'' / (2 f')) = f / (h + f (x + h) / 2). */
 double bo_normal_quantile(double p)
 {
     if (!(p >= 0.0 && p <= 1.0)) return NAN;
@@ -34,12 +34,12 @@ double bo_normal_quantile(double p)
     double log_tail = log(tail);
     for (int i = 0; i < 6; i++) {
         double cdf = bo_normal_cdf(x);
-        /* Far out the ratio is formed in the log domain; near p the difference of logs would cancel. */
+        /* Far from p the logarithm of the ratio is used; near p the difference of logarithms would cancel. */
         double ratio = cdf / tail, f = fabs(ratio - 1.0) < 0.5 ? log1p((cdf - tail) / tail) : log(cdf) - log_tail;
         double hazard = exp(-0.5 * x * x) * 0.3989422804014327 / cdf;
         double step = f / (hazard + 0.5 * f * (x + hazard));
         x -= step;
-        if (fabs(step) <= 1e-9 * fabs(x)) break; /* cubic: the next step is below rounding */
+        if (fabs(step) <= 1e-9 * fabs(x)) break; /* convergence is cubic: the next step is below rounding */
     }
     return upper ? -x : x;
 }

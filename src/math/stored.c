@@ -1,4 +1,4 @@
-/* Lines in fewer bits: written, read, packed. */
+/* Compact storage of lines: writing, reading, packing. */
 #include "stored.h"
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,8 @@ size_t bo_stored_line(bo_stored stored, size_t columns)
     return columns * (stored == BO_STORED_BFLOAT16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* The largest of a group becomes ±127; nothing is lost of a group of zeros. What is not finite makes its group NaN. */
+/* Quantizes each group so that its largest absolute value becomes 127. A group of zeros is stored exactly. A value that
+ * is not finite makes its group NaN. */
 static void quantize_line(const bo_kernels *kernels, size_t columns, const float *x, int8_t *line)
 {
     memset(line, 0, bo_s8_line(columns));
@@ -60,7 +61,8 @@ void bo_stored_read(const bo_kernels *kernels, bo_stored stored, size_t columns,
 void bo_stored_pack(const bo_kernels *kernels, bo_stored stored, size_t width, size_t lines, size_t columns,
                     size_t first, size_t k, const void *source, float *target)
 {
-    enum { ROOM = BO_SIZE(4096, 256) }; /* numbers, read into the first-level cache before they are transposed */
+    /* numbers that are read into the first-level cache before they are transposed */
+    enum { ROOM = BO_SIZE(4096, 256) };
     float rows[ROOM];
     size_t bytes = bo_stored_line(stored, columns), depth = ROOM / width;
     for (size_t line = 0; line < lines; line += width, target += width * k) {

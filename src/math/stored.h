@@ -1,8 +1,8 @@
-/* Matrices kept in fewer bits than float32, line by line: what is multiplied with from memory costs what its bytes cost.
- *
+/* Matrices stored in fewer bits than float32, line by line. Products that are limited by memory bandwidth then take
+ * time proportional to the stored bytes.
  *   BFLOAT16   the upper halves of floats
- *   INT8       bytes in [-127, 127] with a scale for each group of BO_S8_GROUP, the largest of a group being 127
- *              (kernels.h says how a line lies) */
+ *   INT8       bytes in [-127, 127] with one scale per group of BO_S8_GROUP; the largest value of a group becomes 127.
+ *              kernels.h describes the layout of a line. */
 #ifndef BO_MATH_STORED_H
 #define BO_MATH_STORED_H
 
@@ -12,13 +12,13 @@ typedef enum bo_stored { BO_STORED_FLOAT32 = 0, BO_STORED_BFLOAT16 = 1, BO_STORE
 
 struct bo_kernels;
 
-/* Bytes of a line; a multiple of 2, of INT8 of 4. Lines lie one after the other. */
+/* Returns the bytes of a line: a multiple of 2, for INT8 a multiple of 4. Lines are consecutive in memory. */
 size_t bo_stored_line(bo_stored stored, size_t columns);
 void bo_stored_write(const struct bo_kernels *kernels, bo_stored stored, size_t columns, const float *x, void *line);
-/* `count` numbers of a line from the one at `first` on. */
+/* Reads `count` numbers of a line, starting at `first`. */
 void bo_stored_read(const struct bo_kernels *kernels, bo_stored stored, size_t columns, const void *line, size_t first,
                     size_t count, float *out);
-/* bo_pack_f32 (panel.h) of `lines` lines along, from depth `first` on, of lines of `columns` numbers. */
+/* bo_pack_f32 (panel.h) with `along`, for `lines` lines of `columns` numbers, starting at depth `first`. */
 void bo_stored_pack(const struct bo_kernels *kernels, bo_stored stored, size_t width, size_t lines, size_t columns,
                     size_t first, size_t k, const void *source, float *target);
 
