@@ -87,7 +87,7 @@ run: ## train a language model with linear-time attention on English text for tw
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/run $(BUILD) $(MINUTES)
 
-results: ## the table of the README: softmax, RFA-Gate, FAVOR+, DARK with the same budget; TEXT=FILE STEPS=400 SEEDS="1 2 3"
+results: ## the numbers and the picture of the README: softmax, RFA-Gate, FAVOR+, DARK at equal budget; TEXT=FILE STEPS=400 SEEDS="1 2 3"
 	@scripts/setup run
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/results $(BUILD) "$(TEXT)" "$(STEPS)" "$(SEEDS)"
