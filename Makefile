@@ -1,8 +1,8 @@
-# Bochner: every target sets up the machine (scripts/setup), configures, builds, then does its job.
+# Bochner: every target installs missing packages (scripts/setup), configures and builds first.
 #
 #   make test    make run    make help
 #
-# CMake does the work underneath (docs/guides/building.md). Options: CC=clang, PREFIX=/usr, DESTDIR=, JOBS=4,
+# The build itself uses CMake (docs/guides/building.md). Options: CC=clang, PREFIX=/usr, DESTDIR=, JOBS=4,
 # CMAKE_FLAGS="-DBOCHNER_MPI=OFF".
 
 BUILD       ?= build
@@ -10,9 +10,9 @@ PREFIX      ?= /usr/local
 DESTDIR     ?=
 CMAKE_FLAGS ?=
 JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
-# A compiler named in the environment or on the command line counts; make's own default (cc) does not.
+# A compiler from the environment or the command line is used; make's built-in default (cc) is not.
 COMPILER    := $(if $(filter default undefined,$(origin CC)),,-DCMAKE_C_COMPILER=$(CC))
-# In the shell and not in make: make expands a recipe before its first line has installed ninja.
+# The test is in the shell, because make expands a recipe before its first line has installed ninja.
 configure    = generator=; if ! [ -e $(1)/CMakeCache.txt ] && command -v ninja >/dev/null; then generator='-G Ninja'; fi; \
                cmake -S . -B $(1) $$generator $(COMPILER) $(2) $(CMAKE_FLAGS) --log-level=$(LOG_LEVEL)
 compile      = cmake --build $(1) --parallel $(JOBS)
@@ -24,10 +24,10 @@ TEXT        ?=
 STEPS       ?= 400
 SEEDS       ?= 1
 LAB_FLAGS   ?= --quick
-# Slow with tiny blocks: statistics over many draws, long sequences, advice that measures.
+# These tests are slow with tiny blocks: statistics over many draws, long sequences, measured advice.
 TINY_EXCEPT  = ^(machines\.weights|attention\.(long|statistics|advise.*))$$
-TINY_ROOMS   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
-# house.install links the static library, which would want the counters.
+TINY_MODULES   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
+# house.install links the static library, which would need the coverage runtime.
 COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
@@ -36,12 +36,12 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
         cover sanitize tsan bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
-all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
+all: ## build: build/bochner, build/libbochner.a, build/libbochner.so
 	@scripts/setup build
 	@$(call configure,$(BUILD))
 	@$(call compile,$(BUILD)) --target product
 
-check: ## build and run the quick tests (under two minutes): every room, no test repeated for other kernels
+check: ## build and run the quick tests (under two minutes)
 	@scripts/setup test
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
 	@$(call compile,$(BUILD))
@@ -53,7 +53,7 @@ test: ## build and run the tests (minutes)
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && $(CTEST) -LE '^long$$'
 
-test-long: ## all tests, also those that take long
+test-long: ## build and run all tests, including slow ones
 	@scripts/setup test
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
 	@$(call compile,$(BUILD))
@@ -64,11 +64,11 @@ docs: all ## the C API as HTML, made by Doxygen (build/docs/html); refreshes the
 	@$(BUILD)/bochner help --markdown <docs/reference/commands.md >$(BUILD)/commands.md && cp $(BUILD)/commands.md docs/reference/commands.md
 	@scripts/docs $(BUILD)/docs
 
-test-tiny: ## the tests of blocks and buffers in a build where all of them are tiny, with every assertion (build-tiny)
+test-tiny: ## tests in a build with tiny blocks and buffers and all assertions (build-tiny)
 	@scripts/setup test
 	@$(call configure,build-tiny,-DBOCHNER_TESTS=ON -DBOCHNER_TINY=ON)
 	@$(call compile,build-tiny)
-	@cd build-tiny && $(CTEST) -R '$(TINY_ROOMS)' -E '@|$(TINY_EXCEPT)' -LE '^long$$'
+	@cd build-tiny && $(CTEST) -R '$(TINY_MODULES)' -E '@|$(TINY_EXCEPT)' -LE '^long$$'
 
 test-arm64: ## cross-compile for 64-bit ARM and run the quick tests under qemu (build-arm64); skipped without its packages
 	@if scripts/setup arm64 && scripts/sysroot arm64 build-arm64/sysroot; then \
@@ -82,7 +82,7 @@ api: all ## refresh the table of functions in docs/reference/api.md and tests/ho
 times: ## refresh tests/times.txt from the last run of `make test` or `make test-long`: which tests are slow
 	@scripts/times $(BUILD)
 
-run: ## train a language model with linear-time attention on English text for two minutes, evaluate it, let it write
+run: ## train a language model with linear attention on English text for two minutes, evaluate it, generate text
 	@scripts/setup run
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/run $(BUILD) $(MINUTES)
@@ -92,12 +92,12 @@ results: ## the numbers and the picture of the README: softmax, RFA-Gate, FAVOR+
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/results $(BUILD) "$(TEXT)" "$(STEPS)" "$(SEEDS)"
 
-lab: ## the theory as experiments, quickly, on English text: verdicts and a page of them; LAB_FLAGS= for the full sizes
+lab: ## run the experiments of the lab with small sizes and write a page of verdicts; LAB_FLAGS= for the full sizes
 	@scripts/setup run
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/lab $(BUILD) "$(LAB_FLAGS)"
 
-fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion plot, statement of accuracy
+fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion matrix, accuracy report
 	@scripts/setup fashion
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/fashion $(BUILD) $(FASHION)
@@ -106,35 +106,35 @@ install: ## install to $(DESTDIR)$(PREFIX), stripped
 	@$(MAKE) all CMAKE_FLAGS='$(CMAKE_FLAGS) -DCMAKE_INSTALL_PREFIX="$(PREFIX)"'
 	DESTDIR='$(DESTDIR)' cmake --install $(BUILD)
 
-uninstall: ## remove what make install put under $(DESTDIR)$(PREFIX)
+uninstall: ## remove the files that make install added under $(DESTDIR)$(PREFIX)
 	@scripts/uninstall $(BUILD) '$(DESTDIR)$(PREFIX)'
 
-dist: ## the source archive, build/bochner-VERSION.tar.gz; the same bytes for the same commit
+dist: ## make the source archive build/bochner-VERSION.tar.gz, reproducibly
 	@scripts/dist $(BUILD)
 
 distcheck: dist ## unpack the archive, build it and run its quick tests
 	@scripts/distcheck $(BUILD)
 
-cover: ## lines and branches that the tests run, and the least covered files (build-cover); COVER="-L quick" for quick tests
+cover: ## coverage of lines and branches by the tests (build-cover); COVER="-L quick" for quick tests
 	@scripts/setup test cover
 	@$(call configure,build-cover,-DBOCHNER_TESTS=ON -DBOCHNER_COVER=ON)
 	@$(call compile,build-cover)
 	@find build-cover -name '*.gcda' -delete
 	@cd build-cover && $(CTEST) $(COVER); status=$$?; cd .. && scripts/cover build-cover && exit $$status
 
-sanitize: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
+sanitize: ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
 	@scripts/setup test check
 	@$(call configure,build-sanitize,-DBOCHNER_SANITIZE=address$(comma)undefined -DBOCHNER_MPI=OFF)
 	@$(call compile,build-sanitize)
 	@cd build-sanitize && $(CTEST) -LE '^long$$'
 
-tsan: ## the tests under ThreadSanitizer (build-tsan)
+tsan: ## run the tests under ThreadSanitizer (build-tsan)
 	@scripts/setup test check
 	@$(call configure,build-tsan,-DBOCHNER_SANITIZE=thread -DBOCHNER_MPI=OFF)
 	@$(call compile,build-tsan)
-	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$' -E '^features.statistics$$' # long, and nothing new about threads
+	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$' -E '^features.statistics$$' # slow, and no additional use of threads
 
-bench: all ## measure, as ratios to this machine's own GEMM; BENCH="--mnist FOLDER ..." for more data
+bench: all ## run benchmarks; rates are relative to the GEMM of this host; BENCH="--mnist FOLDER ..." for more data
 	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)
 	$(BUILD)/bochner bench attention
 	$(BUILD)/bochner bench train
@@ -152,7 +152,7 @@ format: ## clang-format every C file in place
 	@scripts/setup format
 	find include src cli lab tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 
-clean: ## remove what was built
+clean: ## remove the build folders
 	rm -rf build build-sanitize build-tsan build-tiny build-cover build-arm64
 
 help: ## this list
