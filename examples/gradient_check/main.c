@@ -1,9 +1,15 @@
-/* A custom operation, y = x / |x| for each row, and its gradient checked against finite differences. */
+/* A custom operation, y = x / |x| for each row. Its gradient is checked against finite differences. */
 #include <bochner/bochner.h>
 #include <math.h>
 #include <stdio.h>
 
 enum { ROWS = 6, COLUMNS = 5, SIZE = ROWS * COLUMNS };
+
+static int fail(bo_context *context)
+{
+    fprintf(stderr, "gradient_check: %s\n", bo_context_error(context));
+    return 1;
+}
 
 static float length_of(const float *row, size_t columns)
 {
@@ -24,7 +30,7 @@ static bo_status unit_forward(bo_context *context, const bo_operation_call *call
     return BO_OK;
 }
 
-/* dx = (dy - y (y·dy)) / |x|, added to what is there. */
+/* dx = (dy - y (y·dy)) / |x|, added to the gradient that is already there. */
 static bo_status unit_backward(bo_context *context, const bo_operation_call *call)
 {
     const size_t columns = call->in[0].columns;
@@ -66,14 +72,14 @@ int main(void)
     bo_value t = bo_graph_input(graph, "target", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
     bo_value y = bo_graph_apply_custom(graph, &unit, NULL, 0, 1, &x);
     bo_value loss = bo_graph_loss(graph, BO_LOSS_KIND_MSE, y, t);
-    bo_graph_keep_gradient(graph, x); /* inputs have none unless asked for */
-    if (bo_graph_compile(context, graph, &(bo_graph_compile_desc){.loss = loss, .gradients = true}) != BO_OK ||
-        bo_weights_allocate(context, weights, true) != BO_OK || bo_graph_allocate(context, graph) != BO_OK ||
-        bo_graph_write(context, graph, t, target) != BO_OK)
-        return puts(bo_context_error(context)), 1;
+    bo_graph_keep_gradient(graph, x); /* inputs have no gradient by default */
+    const bo_graph_compile_desc training = {.loss = loss, .gradients = true};
+    if (bo_graph_compile(context, graph, &training) != BO_OK || bo_weights_allocate(context, weights, true) != BO_OK ||
+        bo_graph_allocate(context, graph) != BO_OK || bo_graph_write(context, graph, t, target) != BO_OK)
+        return fail(context);
 
     loss_at(context, graph, x, loss, numbers);
-    if (bo_graph_read_gradient(context, graph, x, gradient) != BO_OK) return puts(bo_context_error(context)), 1;
+    if (bo_graph_read_gradient(context, graph, x, gradient) != BO_OK) return fail(context);
     for (int i = 0; i < SIZE; i++) {
         const float before = numbers[i];
         numbers[i] = before + h;
@@ -87,5 +93,5 @@ int main(void)
     bo_graph_destroy(graph);
     bo_weights_destroy(weights);
     bo_context_destroy(context);
-    return worst < 1e-3f ? 0 : 1; /* rounding: 2^-24 / h; beyond it h² times third derivatives */
+    return worst < 1e-3f ? 0 : 1; /* the error of a difference: 2^-24 / h by rounding, and h² times third derivatives */
 }

@@ -1,4 +1,4 @@
-/* Random features in ten lines: φ(x)·φ(y) is close to the kernel exp(-γ|x - y|²), here exp(-0.5). */
+/* Random features in ten lines: φ(x)·φ(y) estimates the kernel exp(-γ|x - y|²), here exp(-0.5) = 0.607. */
 #include <bochner/bochner.h>
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ int main(void)
     if (bo_features_apply(context, phi, 2, points[0], 2, z[0], 4096) != BO_OK)
         return puts(bo_context_error(context)), 1;
     for (int j = 0; j < 4096; j++) estimate += z[0][j] * z[1][j];
-    printf("bochner %s: %.3f, exactly 0.607\n", bo_version(), estimate);
+    printf("bochner %s: %.3f, exact value 0.607\n", bo_version(), estimate);
 
     bo_features_destroy(phi);
     bo_context_destroy(context);

@@ -1,11 +1,11 @@
-/* A custom training loop: a network of three linear layers learns to tell two spirals apart. */
+/* A custom training loop: a network of three linear layers learns to separate two spirals. */
 #include <bochner/bochner.h>
 #include <math.h>
 #include <stdio.h>
 
 enum { POINTS = 256, HIDDEN = 64, STEPS = 300 };
 
-/* Point i of class i % 2, on an arm that turns once and a half. */
+/* Point i belongs to class i % 2. Each spiral makes one and a half turns. */
 static void spirals(float *points, float *classes)
 {
     for (int i = 0; i < POINTS; i++) {
@@ -14,6 +14,12 @@ static void spirals(float *points, float *classes)
         points[2 * i + 1] = (0.1f + along) * sinf(angle);
         classes[i] = (float)(i % 2);
     }
+}
+
+static int fail(bo_context *context)
+{
+    fprintf(stderr, "training_loop: %s\n", bo_context_error(context));
+    return 1;
 }
 
 static bo_status train(bo_context *context, bo_graph *graph, bo_value loss, bo_optimizer *optimizer)
@@ -42,10 +48,10 @@ int main(void)
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
     spirals(points[0], classes);
 
-    /* Record. Errors of recording wait for bo_graph_compile. */
+    /* Record the graph. Errors are reported by bo_graph_compile. */
     bo_status status = bo_weights_create(context, &weights);
     if (status == BO_OK) status = bo_graph_create(context, weights, &graph);
-    if (status != BO_OK) return puts(bo_context_error(context)), 1;
+    if (status != BO_OK) return fail(context);
     const bo_linear_layer hidden = {.out = HIDDEN, .bias = true}, last = {.out = 1, .bias = true};
     bo_value x = bo_graph_input(graph, "points", BO_ELEMENT_FLOAT32, POINTS, 2);
     bo_value t = bo_graph_input(graph, "classes", BO_ELEMENT_FLOAT32, POINTS, 1);
@@ -54,10 +60,11 @@ int main(void)
     h = bo_graph_unary(graph, BO_UNARY_SILU, bo_nn_linear(graph, "second", h, &hidden));
     bo_value y = bo_nn_linear(graph, "last", h, &last);
     bo_value loss = bo_graph_loss(graph, BO_LOSS_KIND_BCE, y, t);
-    bo_graph_keep(graph, y); /* to be read after a run */
+    bo_graph_keep(graph, y); /* its values are read after a run */
 
     /* Compile, allocate, write the data. */
-    status = bo_graph_compile(context, graph, &(bo_graph_compile_desc){.loss = loss, .gradients = true});
+    const bo_graph_compile_desc training = {.loss = loss, .gradients = true};
+    status = bo_graph_compile(context, graph, &training);
     if (status == BO_OK) status = bo_weights_allocate(context, weights, true);
     if (status == BO_OK) status = bo_weights_init(context, weights, 1);
     if (status == BO_OK) status = bo_graph_allocate(context, graph);
@@ -68,14 +75,15 @@ int main(void)
     if (status == BO_OK) status = bo_optimizer_create(context, &adamw, weights, &optimizer);
     if (status == BO_OK) status = train(context, graph, loss, optimizer);
     if (status == BO_OK) status = bo_graph_read(context, graph, y, logits);
-    if (status != BO_OK) printf("%s\n", bo_context_error(context));
+    if (status != BO_OK) return fail(context);
 
     int right = 0;
     for (int i = 0; i < POINTS; i++) right += (logits[i] > 0) == (classes[i] > 0.5f);
-    printf("%zu weights, %d of %d points right\n", bo_weights_parameters(weights, true), right, (int)POINTS);
+    printf("%zu weights, %d of %d points classified correctly\n", bo_weights_parameters(weights, true), right,
+           (int)POINTS);
     bo_optimizer_destroy(optimizer);
     bo_graph_destroy(graph);
     bo_weights_destroy(weights);
     bo_context_destroy(context);
-    return status == BO_OK && right == POINTS ? 0 : 1;
+    return right == POINTS ? 0 : 1;
 }
