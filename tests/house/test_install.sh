@@ -1,6 +1,6 @@
-# Installs into a staging folder, moves the tree elsewhere, and builds and runs examples/quickstart against it: with
-# pkg-config and with find_package, shared and static. Then looks at the SONAME, the exported names, the man page, the
-# symbols, the plugin, the components, and what uninstalling leaves.
+# Installs into a staging folder, moves the tree elsewhere, and builds and runs the examples against it: quickstart with
+# pkg-config and with find_package, shared and static; the others with find_package. Then checks the SONAME, the exported
+# names, the man page, the symbols, the plugin, the components, and what uninstalling leaves.
 set -eu
 stage=$(mktemp -d)
 notes=$BOCHNER_BUILD/installed.txt # of a person's own installs: as they were, afterwards
@@ -47,6 +47,7 @@ for program in "$BOCHNER_SOURCE"/examples/*/main.c; do
         cmake --build "$stage/$name" >>"$stage/cmake.log" || { cat "$stage/cmake.log"; exit 1; }
     (cd "$stage" && "./$name/$name" >"$name.out") || { cat "$stage/$name.out"; fail "examples/$name failed"; }
 done
+rm -r "$stage/model"
 echo "find_package, shared: $("$stage/build/quickstart")"
 echo "find_package, static: $(LD_LIBRARY_PATH='' "$stage/build/quickstart_static")"
 
