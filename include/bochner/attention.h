@@ -487,10 +487,10 @@ BO_API bo_status bo_attention_redraw(bo_context *context, bo_attention *attentio
  * @param attention        the attention
  * @param state            the state
  * @param key_head         the key head
- * @param[out] s           the matrix s
- * @param[out] z           the vector or matrix z; NULL if the kind has none
- * @param[out] log_scale   the log scale
- * @return BO_OK; BO_INVALID if the state belongs to another attention
+ * @param[out] s           the matrix s; or NULL
+ * @param[out] z           the vector or matrix z; or NULL, required if the kind has none
+ * @param[out] log_scale   the log scale; or NULL
+ * @return BO_OK; BO_INVALID if the state belongs to another attention or consists of keys and values
  */
 BO_API bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state,
                                         size_t key_head, float *s, float *z, double *log_scale);
@@ -504,7 +504,8 @@ BO_API bo_status bo_attention_state_get(bo_context *context, const bo_attention 
  * @param s               the matrix s
  * @param z               the vector or matrix z; NULL if the kind has none
  * @param log_scale       the log scale
- * @return BO_OK; BO_INVALID if the state belongs to another attention; BO_NUMERIC if a number is not finite
+ * @return BO_OK; BO_INVALID if the state belongs to another attention or consists of keys and values; BO_NUMERIC if a
+ *     number is not finite
  */
 BO_API bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state,
                                         size_t key_head, const float *s, const float *z, double log_scale);

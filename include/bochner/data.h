@@ -417,7 +417,7 @@ typedef struct bo_stream bo_stream;
  *
  * @param context    the context
  * @param desc       the table; `bytes` must outlive the stream
- * @param schema     the schema to apply, or NULL: it is fitted on this table
+ * @param schema     the schema to apply, for example from bo_schema_fit()
  * @param[out] out   the stream; release it with bo_stream_close()
  * @return as bo_data_load()
  */
@@ -438,7 +438,7 @@ BO_API void bo_stream_close(bo_stream *stream);
  * @param[out] x           inputs, max_rows x dim
  * @param[out] y           targets, max_rows x targets; or NULL
  * @param[out] rows        the number of rows read; 0 at the end
- * @return as bo_data_load()
+ * @return as bo_data_load(); BO_INVALID if `y` is requested and the table has no target
  */
 BO_API bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
                                 size_t *rows);
@@ -477,7 +477,7 @@ BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t
  * @param[in,out] stream   the stream
  * @param index            the part, from 0
  * @param parts            the number of parts
- * @return as bo_stream_next()
+ * @return BO_OK; BO_INVALID if the stream has been read already
  */
 BO_API bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts);
 
