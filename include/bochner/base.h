@@ -77,10 +77,14 @@ extern "C" {
 #define BO_PRINTF(at, n)
 #endif
 
-#define BO_VERSION_MAJOR  0       /**< major version of this header */
-#define BO_VERSION_MINOR  1       /**< minor version of this header */
-#define BO_VERSION_PATCH  0       /**< patch level of this header */
-#define BO_VERSION_STRING "0.1.0" /**< version of this header as text */
+/** The major version of this header. */
+#define BO_VERSION_MAJOR 0
+/** The minor version of this header. */
+#define BO_VERSION_MINOR 1
+/** The patch level of this header. */
+#define BO_VERSION_PATCH 0
+/** The version of this header as text. */
+#define BO_VERSION_STRING "0.1.0"
 
 /* ==== Simple ====================================================================================================== */
 
