@@ -1,15 +1,15 @@
-/* The statement of accuracy: how far φ(x)·φ(y) is from k(x, y), measured and predicted. */
+/* The accuracy report: the difference between φ(x)·φ(y) and k(x, y), measured and predicted. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 
-/* As drawn: from the kernel's spectrum, or from a proposal. */
+/* Returns the variance for frequencies as drawn, from the kernel's spectrum or from a proposal. */
 static double pair_variance(const bo_features *f, const bo_pair *pair, const float *x, const float *y)
 {
     return f->proposal ? bo_proposal_variance(f, pair, x, y) : f->function->variance(f, pair);
 }
 
-/* Of resampled frequencies the variance depends on the sample: no formula for a single pair. */
+/* The variance of resampled frequencies depends on the sample: there is no formula for a single pair. */
 double bo_features_variance(const bo_features *features, const float *x, const float *y)
 {
     if (features->function->exact) return 0;
@@ -18,16 +18,16 @@ double bo_features_variance(const bo_features *features, const float *x, const f
     return pair_variance(features, &pair, x, y);
 }
 
-/* ---- over many pairs ------------------------------------------------------------------------------------------- */
+/* ---- over many pairs --------------------------------------------------------------------------------------------- */
 
-enum { PAIRS = BO_SIZE(128, 4) }; /* at a time */
+enum { PAIRS = BO_SIZE(128, 4) }; /* pairs processed at a time */
 
 typedef struct sums {
     double kernel2, error, error2, error_max, variance, diagonal;
 } sums;
 
 typedef struct buffers {
-    float *x, *z; /* 2 PAIRS rows: first the x, then the y of the pairs */
+    float *x, *z; /* 2 PAIRS rows: first x, then y of the pairs */
 } buffers;
 
 static void pick_pairs(bo_rng *rng, size_t rows, const float *x, size_t ldx, size_t dim, size_t count, float *out)
@@ -72,8 +72,8 @@ static bo_status add_pairs(bo_context *context, const bo_features *f, size_t row
     return BO_OK;
 }
 
-/* Mean variance over the pairs. Resampled by the optimal policy: ((E k(x, x))² - E k²) / m for the choice
- * (Sernau et al. 2024) and that of the candidates themselves. By leverage scores: unknown. */
+/* Returns the mean variance over the pairs. For the optimal policy it is ((E k(x, x))² - E k²) / m for the choice
+ * (Sernau et al. 2024) plus the variance of the candidates themselves. For leverage scores it is unknown. */
 static double predicted_variance(const bo_features *f, const sums *s, double pairs)
 {
     if (f->function->exact) return 0;

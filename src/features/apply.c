@@ -1,10 +1,10 @@
-/* Applying a map: blocks of rows (block.c) as tasks. */
+/* Applies a map to rows: blocks of rows (block.c) are tasks. */
 #include <string.h>
 #include "../base/trace.h"
 #include "block.h"
 #include "internal.h"
 
-/* ---- float: the fast path -------------------------------------------------------------------------------------- */
+/* ---- float: the fast path ---------------------------------------------------------------------------------------- */
 
 typedef struct apply_job {
     const bo_features *features;
@@ -52,7 +52,7 @@ bo_status bo_features_apply(bo_context *context, const bo_features *features, si
     return BO_OK;
 }
 
-/* ---- double: the reference ------------------------------------------------------------------------------------- */
+/* ---- double: the reference --------------------------------------------------------------------------------------- */
 
 typedef struct reference_job {
     const bo_features *features;

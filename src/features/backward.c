@@ -1,12 +1,12 @@
-/* Gradients, in both precisions from one source. With t = factor ∘ x, u = s w·t and a function's own du, dt:
- *   dt += s du W,   dx = factor ∘ dt,   dℓ_j = -Σ dt_j t_j / ℓ_j (since t_j ~ 1/ℓ_j),
- *   dw = s duᵀ t, and 2A w_i Σ du_i besides where A|w|² is part of the exponent (OPRF).
- * Rows are taken in chunks, so that scratch does not grow with their number. */
+/* Gradients, in both precisions from one source. With t = factor ∘ x, u = s w·t and the function's du and dt:
+ *   dt += s du W,   dx = factor ∘ dt,   dℓ_j = -Σ dt_j t_j / ℓ_j (since t_j ~ 1/ℓ_j),   dw = s duᵀ t,
+ * plus 2A w_i Σ du_i if A|w|² is part of the exponent (OPRF). Rows are processed in chunks, so that the size of the
+ * scratch memory does not depend on their number. */
 #ifdef REAL
 
 typedef struct R(gradient) {
     const bo_features *features;
-    size_t rows, lddz; /* of the chunk */
+    size_t rows, lddz; /* rows of the chunk; stride of dz */
     const REAL *dz;
     REAL *w, *t, *u, *dt, *du; /* w: dense frequencies; t, dt: chunk x dim; u, du: chunk x m */
     double *length;            /* dim sums of dt t */
@@ -24,7 +24,7 @@ static void R(gradient_task)(void *arg, size_t index, int worker)
                              g->du + first * m, g->dt + first * dim, g->scratch + (size_t)worker * g->per_worker);
 }
 
-/* t, u, then du and dt of g->rows rows from x. */
+/* Computes t and u, then du and dt, for g->rows rows from x. */
 static bo_status R(differentiate)(bo_context *context, R(gradient) * g, const REAL *x, size_t ldx)
 {
     const bo_features *f = g->features;
@@ -41,7 +41,7 @@ static bo_status R(differentiate)(bo_context *context, R(gradient) * g, const RE
     return BO_OK;
 }
 
-/* Adds the chunk to the gradients that sum over rows, and writes its rows of dx. */
+/* Adds the chunk to the gradients that are sums over rows, and writes its rows of dx. */
 static bo_status R(collect)(bo_context *context, const R(gradient) * g, REAL *dx, size_t lddx, REAL *dfrequencies)
 {
     const bo_features *f = g->features;
@@ -52,7 +52,7 @@ static bo_status R(collect)(bo_context *context, const R(gradient) * g, REAL *dx
             g->length[j] += (double)g->dt[r * dim + j] * (double)g->t[r * dim + j];
         }
     if (!dfrequencies) return BO_OK;
-    double per = 1 / f->input_scale; /* the caller's w has √γ folded in */
+    double per = 1 / f->input_scale; /* the caller's w includes √γ */
     BO_TRY(R(bo_gemm)(context, true, false, m, dim, g->rows, (REAL)(f->u_scale * per), g->du, m, g->t, dim, 1,
                       dfrequencies, dim));
     for (size_t i = 0; f->oprf_a != 0 && i < m; i++) {

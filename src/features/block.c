@@ -1,8 +1,8 @@
-/* Features of a block of rows on the calling thread: the one way to φ in float, which bo_features_apply shares among
- * its tasks and attention calls inside its own. Raw inputs are never scaled on the way: factors are part of the
- * packed frequencies, and come back in as two vectors in the gradient:
+/* Features of a block of rows on the calling thread. This is the only float implementation of φ: bo_features_apply runs
+ * it in its tasks, and attention calls it inside its own tasks. Raw inputs are never scaled: the factors are part of
+ * the packed frequencies, and enter the gradient as two vectors:
  *   dx = factor ∘ (s du W + push t),   t = factor ∘ x,
- * where push is what the gradient of ±|t|²/2 in a scaled function's exponent multiplies t by. */
+ * where push is the factor of t in the gradient of ±|t|²/2 in the exponent of a scaled function. */
 #include <string.h>
 #include "../base/carver.h"
 #include "block.h"
@@ -34,18 +34,18 @@ double bo_features_argument_scale(const bo_features *features)
     return features->u_scale;
 }
 
-/* ---- scratch --------------------------------------------------------------------------------------------------- */
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
 
-/* Rows are taken BO_BLOCK_ROWS at a time: scratch does not grow beyond those. NULL: not needed. */
+/* Rows are processed BO_BLOCK_ROWS at a time, which limits the scratch memory. NULL: not needed. */
 typedef struct buffers {
-    float *project; /* what the structured transform needs */
-    float *t, *u;   /* rows x dim, rows x m: for functions that are not evaluated in place */
-    float *du, *dt; /* gradients of the same */
-    float *push;    /* rows */
-    void *own;      /* the function's */
+    float *project; /* buffer of the structured transform */
+    float *t, *u;   /* rows x dim and rows x m, for functions that are not evaluated in place */
+    float *du, *dt; /* gradients of u and t */
+    float *push;    /* one number per row */
+    void *own;      /* scratch memory of the function */
 } buffers;
 
-/* Lays the buffers out in `scratch` (NULL: only counts) and returns the bytes they take. */
+/* Lays out the buffers in `scratch` (NULL: only counts) and returns their size in bytes. */
 static size_t carve(const bo_features *f, size_t rows, bool backward, char *scratch, buffers *b)
 {
     bo_carver carver = {scratch, 0};
@@ -77,7 +77,7 @@ size_t bo_features_block_bytes(const bo_features *features, size_t rows)
     return forward > backward ? forward : backward;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static void project(const bo_features *f, size_t rows, const float *x, size_t ldx, float *u, size_t ldu, float *buffer)
 {
@@ -129,9 +129,9 @@ void bo_features_block(const bo_features *features, size_t rows, const float *x,
     bo_features_forward(features, rows, x, ldx, z, ldz, scaled ? log_scale : NULL, scratch);
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* dx = du W, before any factor. */
+/* Computes dx = du W, without factors. */
 static void project_back(const bo_features *f, size_t rows, const float *du, float *dx, size_t lddx, float *buffer)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
@@ -167,7 +167,7 @@ static void backward_in_place(const bo_features *f, size_t rows, const float *x,
         apply_slope(f, rows, dx, lddx);
 }
 
-/* By the definition, from u and t made again. */
+/* Computes the gradient by definition; u and t are recomputed. */
 static void backward_again(const bo_features *f, size_t rows, const float *x, size_t ldx, const float *dz, size_t lddz,
                            float *dx, size_t lddx, const buffers *b)
 {

@@ -1,39 +1,40 @@
-/* Features of a few rows inside a task: on the calling thread, in the caller's scratch, with log scales so that nothing
- * overflows. Attention is built on this. */
+/* Features of a few rows inside a task: on the calling thread, in scratch memory from the caller, with log scales that
+ * prevent overflow. Attention uses these functions. */
 #ifndef BO_FEATURES_BLOCK_H
 #define BO_FEATURES_BLOCK_H
 
 #include <bochner/features.h>
 
-/* A function of γ x·y that attention may have in place of exp(s q·k), so that γ is its scale: SOFTMAX, LINEAR, POLYNOMIAL,
- * TAYLOR. */
+/* True if the kernel is a function of γ x·y that attention can use instead of exp(s q·k), with γ as its scale: SOFTMAX,
+ * LINEAR, POLYNOMIAL, TAYLOR. */
 bool bo_kernel_of_products(bo_kernel kernel);
-/* Log scales may differ from 0: φ of the kernels SOFTMAX and COSH. */
+/* True if log scales may differ from 0: features of the kernels SOFTMAX and COSH. */
 bool bo_features_scaled(const bo_features *features);
-/* φ(x)·φ(y) is never negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU, SELFTENSOR, EXPONENTIAL, HEDGEHOG, RECTIFIER. */
+/* True if φ(x)·φ(y) is never negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU, SELFTENSOR, EXPONENTIAL, HEDGEHOG,
+ * RECTIFIER. */
 bool bo_features_nonnegative(const bo_features *features);
-/* φ(x)·φ(y) is the kernel itself, a short function of γ x·y: POLYNOMIAL, TAYLOR, IDENTITY. */
+/* True if φ(x)·φ(y) equals the kernel, a short function of γ x·y: POLYNOMIAL, TAYLOR, IDENTITY. */
 bool bo_features_closed(const bo_features *features);
-/* bo_features_block_backward may be called: false for CUSTOM without custom_backward. */
+/* True if bo_features_block_backward may be called. False: CUSTOM without custom_backward. */
 bool bo_features_differentiable(const bo_features *features);
-/* The function takes u = B w·t: OPRF's B, else 1. */
+/* Returns the factor s of u = s w·t: B for OPRF, else 1. */
 double bo_features_argument_scale(const bo_features *features);
 
-/* Bytes of scratch for either function below on up to `rows` rows, a multiple of 64. */
+/* Returns the bytes of scratch memory for either function below on up to `rows` rows, a multiple of 64. */
 size_t bo_features_block_bytes(const bo_features *features, size_t rows);
-/* φ(x_r) = exp(log_scale[r]) z_r, the largest |z_ri| near 1/√features for scaled maps; log_scale[r] = 0 for the others.
- * A row's result depends on that row alone, not on `rows`. */
+/* Computes φ(x_r) = exp(log_scale[r]) z_r. For scaled maps the largest |z_ri| is near 1/√features; for others
+ * log_scale[r] = 0. The result of a row depends only on that row, not on `rows`. */
 void bo_features_block(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                        float *log_scale, void *scratch);
-/* dx (overwritten) from dz = dL/dz with the log scales held fixed, z as the forward call left it. */
+/* Computes dx (overwritten) from dz = dL/dz with the log scales held fixed; z is the output of the forward call. */
 void bo_features_block_backward(const bo_features *features, size_t rows, const float *x, size_t ldx, const float *z,
                                 size_t ldz, const float *dz, size_t lddz, float *dx, size_t lddx, void *scratch);
 
-/* φ itself, which overflows where log scales would be large: log_scale is NULL. Else as bo_features_block; for maps that are
- * not scaled it must be NULL. bo_features_block_backward serves either. */
+/* Computes φ without log scales if log_scale is NULL; it overflows if log scales would be large. Otherwise like
+ * bo_features_block. log_scale must be NULL for maps that are not scaled. bo_features_block_backward serves both. */
 void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                          float *log_scale, void *scratch);
-/* Bytes of scratch for that alone. */
+/* Returns the bytes of scratch memory for bo_features_forward only. */
 size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
 
 #endif

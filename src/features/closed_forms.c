@@ -1,5 +1,5 @@
-/* The kernels in closed form, pair by pair and in float64. Inner-product kernels see t = √γ x, so that γ does
- * not show. */
+/* The kernels in closed form, for one pair, in float64. Inner-product kernels receive t = √γ x, so that γ does not
+ * appear. */
 #include <math.h>
 #include "internal.h"
 
@@ -47,8 +47,8 @@ double bo_value_softmax(const bo_features_desc *desc, const bo_pair *pair)
     return exp(pair->dot);
 }
 
-/* As a function of c = cos θ its derivative is (π - θ)/2π: rounding of c near 1 does no harm, but c must not
- * leave [-1, 1]. */
+/* The derivative with respect to c = cos θ is (π - θ)/2π: rounding of c near 1 is harmless, but c must stay in [-1,
+ * 1]. */
 double bo_value_arccos(const bo_features_desc *desc, const bo_pair *pair)
 {
     double norms = sqrt(pair->norm_x * pair->norm_y), pi = 3.14159265358979323846;

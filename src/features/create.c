@@ -1,4 +1,4 @@
-/* Making and unmaking feature maps. */
+/* Creation and destruction of feature maps. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -38,7 +38,7 @@ void bo_features_destroy(bo_features *features)
     bo_free(features);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static bo_status keep_length_scales(bo_context *context, bo_features *features)
 {
@@ -55,7 +55,7 @@ static bo_status keep_length_scales(bo_context *context, bo_features *features)
     return BO_OK;
 }
 
-/* After derive: OPRF's u_scale is part of them. */
+/* Call after derive: u_scale of OPRF is included. */
 static bo_status keep_slopes(bo_context *context, bo_features *features)
 {
     size_t dim = features->desc.dim;
@@ -123,7 +123,7 @@ bo_status bo_features_dense_f64(bo_context *context, const bo_features *features
     return BO_OK;
 }
 
-/* The projection as one product with the raw input: w ∘ factor, times the function's own factor. */
+/* Packs the projection as one product with the raw input: w ∘ factor, times the function's factor. */
 static bo_status pack(bo_context *context, bo_features *features)
 {
     size_t m = features->frequencies, dim = features->desc.dim;
@@ -150,8 +150,8 @@ static bo_status log_weights(bo_context *context, const bo_features *features, c
     return BO_OK;
 }
 
-/* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. What is there
- * changes only when nothing can fail any more. */
+/* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. Existing
+ * arrays are replaced only after the last step that can fail. */
 static bo_status pack_with_offsets(bo_context *context, bo_features *features)
 {
     size_t m = features->frequencies, dim = features->desc.dim;
@@ -168,7 +168,7 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
         for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
         features->offset[i] = features->oprf_a * norm + log_weight[i];
         features->offset_f32[i] = (float)features->offset[i];
-        /* a proposal's, as a float can tell it: a file must find it positive */
+        /* the weight of a proposal, rounded to float and kept positive so that a file with it can be loaded */
         if (features->proposal) features->weights[i] = fminf(fmaxf((float)exp(log_weight[i]), FLT_MIN), FLT_MAX);
     }
     bo_free(w);
@@ -176,7 +176,7 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
     return status;
 }
 
-/* Those above struct bo_features. */
+/* Checks the invariants listed above struct bo_features. */
 static void check_invariants(const bo_features *features)
 {
     assert(!features->w == (!features->frequencies || features->hadamard.padded));
@@ -198,7 +198,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
     return BO_OK;
 }
 
-/* ---- create ---------------------------------------------------------------------------------------------------- */
+/* ---- create ------------------------------------------------------------------------------------------------------ */
 
 static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
 {
@@ -235,7 +235,7 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
         bo_features_destroy(features);
         return status;
     }
-    features->desc.sample = NULL; /* it was the caller's */
+    features->desc.sample = NULL; /* the sample belongs to the caller */
     features->desc.sample_rows = features->desc.sample_stride = 0;
     *out = features;
     return BO_OK;
@@ -251,7 +251,7 @@ bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc
     while (padded < dim) padded *= 2;
     if (m && bo_draw_find(resolved.draw)->structured)
         total += ((m + padded - 1) / padded * 3 * padded + m) * sizeof(float);
-    else if (m) /* w, and w packed: whole slivers of frequencies */
+    else if (m) /* w, and w packed in whole slivers of frequencies */
         total += m * dim * sizeof(float) + bo_round_up(m, 64) * dim * sizeof(float);
     if (resolved.function == BO_FUNCTION_COSBIAS) total += m * sizeof(float);
     bool chosen = needs_selection(&resolved), exponential = bo_function_find(resolved.function)->exponential;
@@ -266,7 +266,7 @@ bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc
     return BO_OK;
 }
 
-/* ---- what was made --------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 const bo_features_desc *bo_features_describe(const bo_features *features)
 {

@@ -1,4 +1,4 @@
-/* A feature map in a file: the descriptor as JSON, arrays as tensors. Everything read is checked as if hostile. */
+/* Feature maps in files: the descriptor as JSON, arrays as tensors. Everything that is read is treated as untrusted. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,14 +9,14 @@
 
 enum { FORMAT = 1 };
 
-/* ---- out ------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static char *descriptor_to_json(bo_context *context, const bo_features_desc *desc)
 {
     enum { SIZE = 1024 };
     char *json = bo_alloc(context, SIZE, 1, "the descriptor of features as JSON");
     if (!json) return NULL;
-    /* the seed as text: JSON numbers keep 53 bits */
+    /* the seed is text: JSON numbers have 53 bits */
     snprintf(
         json, SIZE,
         "{\"format\": %d, \"kernel\": \"%s\", \"function\": \"%s\", \"draw\": \"%s\", \"sampling\": \"%s\", "
@@ -72,7 +72,7 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_file_te
     return BO_OK;
 }
 
-/* Writes and ends the output. */
+/* Writes the map and closes the output. */
 static bo_status save(bo_context *context, const bo_features *features, bo_output *output)
 {
     bo_file_tensor tensors[BO_FEATURES_TENSORS];
@@ -101,13 +101,13 @@ bo_status bo_features_save_memory(bo_context *context, const bo_features *featur
     return save(context, features, output);
 }
 
-/* ---- in: the descriptor ------------------------------------------------------------------------------------------ */
+/* ---- reading the descriptor -------------------------------------------------------------------------------------- */
 
 typedef struct json_reader {
     bo_context *context;
     const char *path;
     const cJSON *root;
-    bo_status status; /* of the first thing that was wrong */
+    bo_status status; /* the first error */
 } json_reader;
 
 static void complain(json_reader *r, const char *name, const char *expected)
@@ -120,7 +120,7 @@ static double read_number(json_reader *r, const char *name, double low, double h
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
     if (cJSON_IsNumber(item) && isfinite(item->valuedouble) && item->valuedouble >= low && item->valuedouble <= high)
-        return item->valuedouble; /* 1e999 is infinite, which could not be written again */
+        return item->valuedouble; /* 1e999 reads as infinity, which could not be written again */
     complain(r, name, "a number in its range");
     return low;
 }
@@ -177,9 +177,9 @@ static bo_status descriptor_from_json(bo_context *context, const char *path, con
     return r.status;
 }
 
-/* ---- in: the arrays ---------------------------------------------------------------------------------------------- */
+/* ---- reading the arrays ------------------------------------------------------------------------------------------ */
 
-/* The shape of the signs of HADAMARD. */
+/* Returns the shape of the signs of HADAMARD. */
 static void hadamard_shape(const bo_features_desc *desc, size_t *blocks, size_t *padded)
 {
     *padded = 1;
@@ -187,8 +187,8 @@ static void hadamard_shape(const bo_features_desc *desc, size_t *blocks, size_t 
     *blocks = (bo_frequencies_of(desc) + *padded - 1) / *padded;
 }
 
-/* A few hundred bytes of JSON may claim any size. Before memory is spent on a claim, the file must hold the arrays that
- * go with it; maps without arrays are bounded by BO_EXACT_MOST. */
+/* A few hundred bytes of JSON may claim any size. Before memory is allocated, this function checks that the file
+ * contains the arrays of the claimed sizes; maps without arrays are limited by BO_EXACT_MOST. */
 static bo_status check_claims(bo_context *context, const bo_tensors *file, const bo_features_desc *desc)
 {
     size_t m = bo_frequencies_of(desc), blocks, padded;
@@ -212,7 +212,7 @@ static bo_status check_claims(bo_context *context, const bo_tensors *file, const
     return m ? bo_tensors_require(context, file, "features.w", BO_F32, 2, shape, &unused) : BO_OK;
 }
 
-/* A copy of the tensor; *out stays NULL when it is optional and absent. */
+/* Copies the tensor. *out stays NULL if the tensor is optional and absent. */
 static bo_status read_array(bo_context *context, const bo_tensors *file, const char *name, bo_dtype type, size_t rows,
                             size_t columns, bool optional, void *out)
 {
@@ -303,8 +303,8 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
     return f->desc.function == BO_FUNCTION_TENSORSKETCH ? read_sketch(context, file, f) : BO_OK;
 }
 
-/* A map that was resampled is loaded, not resampled again: the sample is gone. What would be the caller's mistake in a
- * descriptor is the file's here. */
+/* Resolves a loaded descriptor. A resampled map is loaded without resampling, since the sample is not stored. An
+ * invalid descriptor is reported as an error of the file. */
 static bo_status resolve_loaded(bo_context *context, const char *path, const bo_features_desc *read,
                                 bo_features_desc *resolved)
 {
@@ -329,7 +329,7 @@ static bo_status unpack_into(bo_context *context, const bo_tensors *file, bo_fea
     if (status == BO_OK) status = bo_features_begin(context, &resolved, &f);
     if (status == BO_OK) status = read_arrays(context, file, f);
     if (status == BO_OK) status = bo_features_finish(context, f);
-    if (status == BO_NUMERIC) /* a proposal's factor */
+    if (status == BO_NUMERIC) /* the factor of a proposal */
         status = bo_fail(context, BO_FORMAT, "%s: its features make no sense: %s", bo_tensors_path(file),
                          bo_context_error(context));
     bo_free(length_scales);
@@ -349,7 +349,7 @@ bo_status bo_features_unpack(bo_context *context, const bo_tensors *file, const 
     return unpack_into(context, file, &desc, out);
 }
 
-/* Reads and closes the file. */
+/* Reads the map and closes the file. */
 static bo_status load(bo_context *context, bo_tensors *file, bo_features **out)
 {
     const char *json = bo_tensors_meta(file, "bochner.features");

@@ -1,4 +1,4 @@
-/* FNV-1a over the numbers of a map. */
+/* FNV-1a hash of the numbers of a map. */
 #include "fingerprint.h"
 #include "internal.h"
 

@@ -1,10 +1,11 @@
-/* A number that tells maps apart: of everything applying one depends on. */
+/* A hash that distinguishes maps, computed from everything that the features depend on. */
 #ifndef BO_FEATURES_FINGERPRINT_H
 #define BO_FEATURES_FINGERPRINT_H
 
 #include <bochner/features.h>
 
-/* Equal for equal maps, on every machine of one byte order; of a CUSTOM map only the descriptor counts. */
+/* Returns the hash. It is equal for equal maps on all hosts of one byte order. For a CUSTOM map only the descriptor is
+ * hashed. */
 uint64_t bo_features_fingerprint(const bo_features *features);
 
 #endif

@@ -1,35 +1,35 @@
-/* k(x_i, y_j) for whole matrices: tiles of inner products by GEMM in float64, then the closed form element by
- * element; kernels of coordinate-wise distances by direct loops. Memory is bounded by the tile. */
+/* k(x_i, y_j) for whole matrices: tiles of inner products by GEMM in float64, then the closed form for each element.
+ * Kernels of coordinate-wise distances use direct loops. The tile size limits the memory. */
 #include <math.h>
 #include "internal.h"
 
 enum { TILE = BO_SIZE(512, 4) };
 
 typedef struct facts {
-    double norm, sum; /* bo_pair's, of one row */
+    double norm, sum; /* the members of bo_pair that depend on one row */
 } facts;
 
 typedef struct side {
     size_t rows, stride;
     const float *x;
     double *t;   /* TILE x columns: scaled and lifted rows of the current tile */
-    facts *fact; /* TILE, of these */
+    facts *fact; /* TILE entries, one per row of t */
 } side;
 
 typedef struct matrix_job {
     const bo_features_desc *desc;
     const bo_kernel_definition *kernel;
     const double *factor, *center;
-    size_t columns; /* of a lifted row */
+    size_t columns; /* columns of a lifted row */
     side *left, *right, *filling;
     size_t first_left, first_right, count_right;
-    double *k; /* of the whole matrix */
+    double *k; /* the whole matrix */
     size_t ldk;
 } matrix_job;
 
-/* ---- kernels of inner products and distances ------------------------------------------------------------------- */
+/* ---- kernels of inner products and distances --------------------------------------------------------------------- */
 
-/* Distances do not change when both sides are centered, and then lose fewer digits. */
+/* Distances do not change if both sides are centered, and centering reduces cancellation. */
 static void scale_task(void *arg, size_t row, int worker)
 {
     const matrix_job *job = arg;
@@ -71,7 +71,7 @@ static void value_task(void *arg, size_t row, int worker)
         const facts y = job->right->fact[j];
         bo_pair pair = {.dot = k[j], .norm_x = x.norm, .norm_y = y.norm, .sum_x = x.sum, .sum_y = y.sum};
         if (job->kernel->form == BO_FORM_DISTANCE) {
-            /* close pairs again, term by term: exactly 0 for equal rows, and no cancellation */
+            /* close pairs are recomputed term by term: exactly 0 for equal rows, without cancellation */
             pair.distance2 = pair.norm_x + pair.norm_y - 2 * pair.dot;
             if (pair.distance2 < 1e-6 * (pair.norm_x + pair.norm_y))
                 pair.distance2 = direct_distance2(t, job->right->t + j * dim, dim);
@@ -100,12 +100,12 @@ static bo_status gram_tiles(bo_context *context, matrix_job *job)
     return BO_OK;
 }
 
-/* ---- kernels of coordinates ------------------------------------------------------------------------------------ */
+/* ---- kernels of coordinates -------------------------------------------------------------------------------------- */
 
 enum { LANES = 8 };
 
-/* Σ |x - y| factor. A difference of floats is exact to its own last digit, so float is enough for the terms;
- * sums of 64 of them go to double. */
+/* Returns Σ |x - y| factor. A difference of floats is exact to its last digit, so float is enough for the terms; sums
+ * of 64 terms are added in double. */
 static double distance1(const float *x, const float *y, const float *factor, size_t dim)
 {
     double total = 0;
@@ -136,7 +136,7 @@ static double product(const float *x, const float *y, const double *factor, doub
     return lanes[0] * lanes[1] * lanes[2] * lanes[3];
 }
 
-/* Not by features, whose exponents may be out of range where their sum is not. */
+/* Does not use features: their exponents may be out of range when the sum is not. */
 static double cosh_sum(const float *x, const float *y, const double *factor, size_t dim)
 {
     double sum = 0;
@@ -180,7 +180,7 @@ static bo_status direct_rows(bo_context *context, matrix_job *job)
     return BO_OK;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------- */
+/* ---- all kernels ------------------------------------------------------------------------------------------------- */
 
 static void find_center(const matrix_job *job, double *center)
 {

@@ -1,11 +1,11 @@
-/* Second moments of the estimate that one frequency makes of the kernel, over data on either side: what decides how
+/* Second moments of the estimate that one frequency gives of the kernel, over data on both sides. They determine how
  * many frequencies are needed (Sernau, Bonacina, Saurous 2024, arXiv 2406.18802). */
 #include <math.h>
 #include "internal.h"
 
-/* ---- over all pairs of two samples ----------------------------------------------------------------------------- */
+/* ---- over all pairs of two samples ------------------------------------------------------------------------------- */
 
-/* Rows t = factor ∘ x, turned by A (dim x dim, NULL: I): a = A t; own = 2|a|² - |t|². */
+/* Rows t = factor ∘ x multiplied by A (dim x dim, NULL: I): a = A t; own = 2|a|² - |t|². */
 typedef struct turned {
     size_t count;
     double *a, *own;
@@ -47,7 +47,7 @@ static double log_mean(size_t count, const double *x)
     return top + log(sum / (double)count);
 }
 
-/* log of the mean over pairs of exp(times a·b), and with `own` of exp(own_a + own_b + times a·b) */
+/* Computes the log of the mean over pairs of exp(times a·b), or with `own` of exp(own_a + own_b + times a·b). */
 static bo_status log_mean_pairs(bo_context *context, size_t dim, const turned *x, const turned *y, double times,
                                 bool own, double *out)
 {
@@ -61,7 +61,7 @@ static bo_status log_mean_pairs(bo_context *context, size_t dim, const turned *x
     return status;
 }
 
-/* The second moment of a pair is exp(spread + 2|A(t + t')|² - |t|² - |t'|²): propose.c, with A = I for N(0, I). */
+/* The second moment of a pair is exp(spread + 2|A(t + t')|² - |t|² - |t'|²): see propose.c, with A = I for N(0, I). */
 bo_status bo_features_log_second(bo_context *context, const bo_features *f, bool proposed, const bo_feature_sample *q,
                                  const bo_feature_sample *k, double *log_second)
 {
@@ -106,10 +106,10 @@ bo_status bo_features_log_square(bo_context *context, const bo_features *f, cons
     return status;
 }
 
-/* ---- of one pair, for resampled frequencies --------------------------------------------------------------------- */
+/* ---- of one pair, for resampled frequencies ---------------------------------------------------------------------- */
 
-/* Each of the m frequencies kept gives an estimate g_i of its own, m times its part of φ(x)·φ(y): their mean has the
- * variance Σ (g_i - mean)² / (m (m - 1)). */
+/* Each of the m kept frequencies gives one estimate g_i, m times its part of φ(x)·φ(y). Their mean has the variance Σ
+ * (g_i - mean)² / (m (m - 1)). */
 double bo_features_choice_variance(const bo_features *f, const float *zx, const float *zy)
 {
     size_t m = f->frequencies, length = f->desc.features;
@@ -124,7 +124,7 @@ double bo_features_choice_variance(const bo_features *f, const float *zx, const 
     return fmax(0, squares - sum * sum / (double)m) * (double)m / (double)(m - 1);
 }
 
-/* The kernel that the candidates themselves estimate is off by the variance of as many frequencies as drawn. */
+/* The candidates themselves estimate the kernel with the variance of as many frequencies as were drawn. */
 double bo_features_candidate_variance(const bo_features *f, const float *x, const float *y)
 {
     if (!f->function->variance) return NAN;

@@ -1,17 +1,17 @@
-/* Frequencies in place of others. With w = R w₀, w₀ ~ N(0, I), the density of w is q = N(0, Σ), Σ = R Rᵀ, and a
- * feature is multiplied by the root of p/q, p = N(0, I), since it appears twice in φ(x)·φ(y) = ∫ q (p/q) f(x) f(y):
+/* Replaces the frequencies of a map. With w = R w₀, w₀ ~ N(0, I), the density of w is q = N(0, Σ), Σ = R Rᵀ. A feature
+ * is multiplied by the square root of p/q, p = N(0, I), since it appears twice in φ(x)·φ(y) = ∫ q (p/q) f(x) f(y):
  *   log √(p/q)(w) = ½ log |det R| + ¼ (wᵀ Σ⁻¹ w - |w|²).
- * For q, k ~ N(0, Λ) the variance is least for Σ = (I + 2Λ)(I - 2Λ)⁻¹. Exponents may leave the range of float (w of
- * 64 coordinates at ten times the variance have weights of 1e-47): the weights that the map computes with are their
- * logarithms, made again from R and w whenever these change. */
+ * For q, k ~ N(0, Λ) the variance is smallest for Σ = (I + 2Λ)(I - 2Λ)⁻¹. Exponents may leave the range of float
+ * (weights of w with 64 coordinates at ten times the variance are about 1e-47). The map therefore computes with the
+ * logarithms of the weights, which are recomputed from R and w when these change. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 #include "propose.h"
 
-/* ---- weights and variance -------------------------------------------------------------------------------------- */
+/* ---- weights and variance ---------------------------------------------------------------------------------------- */
 
-/* L (dim x dim) with L Lᵀ = R Rᵀ. */
+/* Computes L (dim x dim) with L Lᵀ = R Rᵀ. */
 static bo_status factorize(bo_context *context, const bo_features *f, double *l)
 {
     size_t dim = f->desc.dim;
@@ -46,9 +46,10 @@ bo_status bo_proposal_weights(bo_context *context, const bo_features *features, 
     return status;
 }
 
-/* Over w ~ N(0, Σ) and with s = t + t', a frequency's squared estimate has mean
- *   |Σ|^½ |2I - Σ⁻¹|^-½ exp(2 sᵀ(2I - Σ⁻¹)⁻¹ s - |t|² - |t'|²) where 2Σ > I, else infinite.
- * With K Kᵀ = 2LᵀL - I and A = K⁻¹Lᵀ the form is |A s|² and the factor |L|² / |K|. */
+/* Over w ~ N(0, Σ) and with s = t + t', the squared estimate of one frequency has the mean
+ *   |Σ|^½ |2I - Σ⁻¹|^-½ exp(2 sᵀ(2I - Σ⁻¹)⁻¹ s - |t|² - |t'|²)
+ * if 2Σ > I, and is infinite otherwise. With K Kᵀ = 2LᵀL - I and A = K⁻¹Lᵀ the quadratic form is |A s|² and the factor
+ * is |L|² / |K|. */
 static bo_status fill_spread(bo_context *context, size_t dim, const double *l, double *k, double *a, double *log_spread)
 {
     for (size_t i = 0; i < dim; i++)
@@ -95,9 +96,9 @@ double bo_proposal_variance(const bo_features *features, const bo_pair *pair, co
     return exp(2 * pair->dot) * fmax(0, expm1(excess)) / (double)features->frequencies;
 }
 
-/* ---- a map like another ---------------------------------------------------------------------------------------- */
+/* ---- maps derived from other maps -------------------------------------------------------------------------------- */
 
-/* w = R w₀ for all frequencies. */
+/* Computes w = R w₀ for all frequencies. */
 static bo_status stretch(bo_context *context, bo_features *f)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
@@ -133,7 +134,7 @@ bo_status bo_proposal_draw(bo_context *context, bo_features *features, const flo
     return stretch(context, features);
 }
 
-/* As `origin` says, but for the factor. */
+/* Creates the map described by `origin`, without applying the factor. */
 static bo_status make_like(bo_context *context, const bo_features *features, const bo_frequency_origin *origin,
                            const float *proposal, bo_features **out)
 {
@@ -223,7 +224,7 @@ bo_status bo_features_like(bo_context *context, const bo_features *features, con
     return status;
 }
 
-/* ---- in place -------------------------------------------------------------------------------------------------- */
+/* ---- changes in place -------------------------------------------------------------------------------------------- */
 
 void bo_features_exchange(bo_features *a, bo_features *b)
 {
@@ -271,7 +272,7 @@ bo_status bo_features_propose(bo_context *context, bo_features *features, const 
     return BO_OK;
 }
 
-/* ---- what a map is ---------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 const float *bo_features_proposal(const bo_features *features)
 {

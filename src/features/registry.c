@@ -57,7 +57,7 @@ static const char *const samplings[BO_SAMPLING_COUNT] = {
     [BO_SAMPLING_LEVERAGE] = "leverage",
 };
 
-/* ---- look-up --------------------------------------------------------------------------------------------------- */
+/* ---- lookup ------------------------------------------------------------------------------------------------------ */
 
 const bo_kernel_definition *bo_kernel_find(bo_kernel kernel)
 {
@@ -110,7 +110,7 @@ bool bo_features_needs_length(const bo_features_desc *desc)
     return function && !function->count;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 const char *bo_kernel_name(bo_kernel kernel)
 {
@@ -137,7 +137,7 @@ const char *bo_sampling_name(bo_sampling sampling)
     return (unsigned)sampling < BO_SAMPLING_COUNT ? samplings[sampling] : NULL;
 }
 
-/* The index whose name is `name`, or -1. */
+/* Returns the index of the entry with this name, or -1. */
 static int find_name(const char *name, int count, const char *(*name_of)(int))
 {
     for (int i = 0; i < count; i++)

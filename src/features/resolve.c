@@ -1,10 +1,10 @@
-/* A descriptor is checked once, here: every refusal says what was asked, what would fit, and why. */
+/* Checks of descriptors. Every error gives the value found, the values allowed, and the reason. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "internal.h"
 
-/* ---- what a kernel needs --------------------------------------------------------------------------------------- */
+/* ---- parameters of kernels --------------------------------------------------------------------------------------- */
 
 static bo_status resolve_positive(bo_context *context, const char *name, double *value, double standard)
 {
@@ -41,9 +41,9 @@ bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, b
     return check_length_scales(context, desc);
 }
 
-/* ---- function -------------------------------------------------------------------------------------------------- */
+/* ---- function ---------------------------------------------------------------------------------------------------- */
 
-/* "sincos, cosbias" for the message of a mismatch. */
+/* Writes a list such as "sincos, cosbias" for the message of a mismatch. */
 static void fitting_functions(bo_kernel kernel, char *text, size_t size)
 {
     size_t used = 0;
@@ -68,7 +68,7 @@ static bo_status resolve_function(bo_context *context, bo_features_desc *desc)
                    bo_kernel_name(desc->kernel), fitting);
 }
 
-/* ---- how many features ----------------------------------------------------------------------------------------- */
+/* ---- number of features ------------------------------------------------------------------------------------------ */
 
 static size_t features_per_frequency(const bo_features_desc *desc)
 {
@@ -120,7 +120,7 @@ static bo_status resolve_count(bo_context *context, bo_features_desc *desc)
     return BO_OK;
 }
 
-/* ---- draw ------------------------------------------------------------------------------------------------------ */
+/* ---- draw -------------------------------------------------------------------------------------------------------- */
 
 static bo_status resolve_no_draw(bo_context *context, bo_features_desc *desc)
 {
@@ -154,7 +154,7 @@ static bo_status resolve_draw(bo_context *context, bo_features_desc *desc)
     return draw->check ? draw->check(context, &request) : BO_OK;
 }
 
-/* ---- sampling -------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
 static bo_status check_sample(bo_context *context, bo_features_desc *desc)
 {
@@ -196,7 +196,7 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
                        "chosen one by one; use orthogonal",
                        bo_sampling_name(desc->sampling));
     if (desc->sampling == BO_SAMPLING_OPTIMAL && function->flat)
-        return BO_OK; /* as drawn is optimal: no sample needed */
+        return BO_OK; /* frequencies as drawn are optimal: no sample is needed */
     if (!desc->sample)
         return bo_fail(context, BO_INVALID, "sampling %s needs a sample of the data, found none",
                        bo_sampling_name(desc->sampling));
@@ -207,7 +207,7 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
     return BO_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- the whole descriptor ---------------------------------------------------------------------------------------- */
 
 bo_status bo_features_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved)
 {

@@ -1,33 +1,32 @@
-/* Data-aware sampling: many candidates are drawn as asked, scored on a sample of the data, and resampled with
- * probability q_i; a kept frequency's features are multiplied by √(1 / (M q_i)) with M candidates, which leaves
- * E[φ(x)·φ(y)] what it was.
+/* Data-aware sampling: many candidates are drawn, scored on a sample of the data, and resampled with probability q_i.
+ * The features of a kept frequency are multiplied by √(1 / (M q_i)) with M candidates, which preserves E[φ(x)·φ(y)].
  *
- *   optimal   q_i ~ sqrt(E|f_i(x)|² E|f_i(y)|²) over the data on either side of the kernel (Sernau, Bonacina, Saurous
- *             2024, arXiv 2406.18802): minimizes the mean squared error of the kernel over pairs of the data; computed
- *             in logarithms, since positive features span many decades. Candidates that come from a proposal bring its
- *             weights along: f_i has them
+ *   optimal   q_i ~ sqrt(E|f_i(x)|² E|f_i(y)|²) over the data on both sides of the kernel (Sernau, Bonacina, Saurous
+ *             2024, arXiv 2406.18802): minimizes the mean squared error of the kernel over pairs of the data. Computed
+ *             in logarithms, since positive features span many orders of magnitude. For candidates from a proposal, f_i
+ *             includes the importance weights
  *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
  *
- * A twentieth of the probability is spread evenly, so that no weight exceeds √20 and no frequency that the sample does
- * not excite is lost for other inputs. Choice is systematic: counts are m q_i rounded up or down. */
+ * One twentieth of the probability is uniform, so that no weight exceeds √20 and no frequency with low energy on the
+ * sample is lost for other inputs. The choice is systematic: counts are m q_i rounded up or down. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 
 static const double even_share = 0.05;
 
-/* ---- scores -------------------------------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
 
-enum { ROWS = BO_SIZE(64, 4) }; /* taken at a time */
+enum { ROWS = BO_SIZE(64, 4) }; /* rows processed at a time */
 
 typedef struct energy_job {
     const bo_features *candidates;
-    const double *u, *half_norms; /* rows x candidates, rows */
+    const double *u, *half_norms; /* rows x candidates; one number per row */
     size_t rows;
     double *log_sum; /* running log of the sum over rows */
 } energy_job;
 
-/* A NaN stays, an infinity too. */
+/* NaN and infinity are preserved. */
 static void energy_task(void *arg, size_t i, int worker)
 {
     const energy_job *job = arg;
@@ -47,7 +46,7 @@ static void energy_task(void *arg, size_t i, int worker)
     job->log_sum[i] = top + log(exp(before - top) + (double)f->kernels->exp_sum(job->rows, below, 0, below));
 }
 
-/* Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */
+/* Adds the energies of all rows. Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */
 static bo_status add_energies(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *w,
                               double *t, double *log_sum)
 {
@@ -101,7 +100,7 @@ bo_status bo_features_log_scores(bo_context *context, const bo_features *f, cons
     return status;
 }
 
-/* score[i] ~ sqrt(Σ_q |f_i|² Σ_k |f_i|²), scaled so that the largest is 1 */
+/* Computes score[i] ~ sqrt(Σ_q |f_i|² Σ_k |f_i|²), scaled so that the largest is 1. */
 static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_feature_sample *q,
                                 const bo_feature_sample *k, double *score)
 {
@@ -112,7 +111,7 @@ static bo_status optimal_scores(bo_context *context, const bo_features *f, const
     return BO_OK;
 }
 
-/* z_iᵀ (ZZᵀ + λI)⁻¹ z_i = |L⁻¹ z_i|²: the form for few rows. z: rows x columns, overwritten. */
+/* Computes z_iᵀ (ZZᵀ + λI)⁻¹ z_i = |L⁻¹ z_i|², the form for few rows. z: rows x columns, overwritten. */
 static bo_status scores_by_rows(bo_context *context, size_t rows, size_t columns, double lambda, double *z,
                                 double *score)
 {
@@ -130,7 +129,7 @@ static bo_status scores_by_rows(bo_context *context, size_t rows, size_t columns
     return status;
 }
 
-/* 1 - λ [(ZᵀZ + λI)⁻¹]_ii, the inverse's diagonal from the columns of L⁻¹: the form for many rows. */
+/* Computes 1 - λ [(ZᵀZ + λI)⁻¹]_ii with the diagonal of the inverse from the columns of L⁻¹, the form for many rows. */
 static bo_status scores_by_columns(bo_context *context, size_t rows, size_t columns, double lambda, const double *z,
                                    double *score)
 {
@@ -155,7 +154,7 @@ static bo_status scores_by_columns(bo_context *context, size_t rows, size_t colu
     return status;
 }
 
-/* A frequency's score is the sum of its features'. */
+/* The score of a frequency is the sum of the scores of its features. */
 static bo_status leverage_scores(bo_context *context, const bo_features *f, const bo_feature_sample *sample,
                                  double *score)
 {
@@ -181,7 +180,7 @@ static bo_status leverage_scores(bo_context *context, const bo_features *f, cons
     return status;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------------ */
+/* ---- choice ------------------------------------------------------------------------------------------------------ */
 
 static bo_status to_probabilities(bo_context *context, size_t count, double *score)
 {
@@ -196,7 +195,7 @@ static bo_status to_probabilities(bo_context *context, size_t count, double *sco
     return BO_OK;
 }
 
-/* Systematic resampling: one uniform offset, a tooth every 1/kept. */
+/* Systematic resampling: points at distance 1/kept, shifted by one uniform offset. */
 static void choose(bo_features *features, const bo_features *candidates, const double *probability)
 {
     size_t dim = features->desc.dim, kept = features->frequencies, count = candidates->frequencies, i = 0;
@@ -219,10 +218,11 @@ static bo_status make_candidates(bo_context *context, const bo_features *feature
     desc.features = desc.candidates * (features->desc.features / features->frequencies);
     BO_TRY(bo_features_begin(context, &desc, out));
     BO_TRY(bo_proposal_draw(context, *out, proposal));
-    return features->function->exponential ? bo_features_finish(context, *out) : BO_OK; /* for its offsets */
+    /* exponential functions have offsets to compute */
+    return features->function->exponential ? bo_features_finish(context, *out) : BO_OK;
 }
 
-/* Room for what is kept. */
+/* Allocates the arrays of the kept frequencies. */
 static bo_status prepare(bo_context *context, bo_features *features, const float *proposal)
 {
     size_t kept = features->frequencies;

@@ -1,20 +1,20 @@
-/* The spectra: by Bochner's theorem the law of w whose characteristic function is the kernel.
+/* The spectra: by Bochner's theorem, the distribution of w whose characteristic function is the kernel.
  *
  *   RBF                exp(-γ|D|²)          w = √(2γ) g
- *   Matérn ν           γ = 1/length         w = γ √V g, V = 2ν / χ²_{2ν}: the multivariate Student-t
+ *   Matérn ν           γ = 1/length         w = γ √V g, V = 2ν / χ²_{2ν}: the multivariate Student-t distribution
  *   rational quadratic (1 + γ|D|²/α)^-α     w = √(2γ) √V g, V ~ Gamma(α) / α, since the kernel is E exp(-γ|D|² V)
  *   Laplacian          exp(-γ|D|₁)          coordinates Cauchy(γ)
  *   Cauchy             Π 1/(1 + γ² D_j²)    coordinates Laplace(γ) */
 #include <math.h>
 #include "internal.h"
 
-/* ---- the Gamma distribution's quantile ------------------------------------------------------------------------- */
+/* ---- quantiles of the Gamma distribution ------------------------------------------------------------------------- */
 
-/* Regularized lower incomplete gamma function P(a, x): the series below a + 1, Lentz's continued fraction
- * above. */
+/* Returns the regularized lower incomplete gamma function P(a, x): the series for x < a + 1, else Lentz's continued
+ * fraction. */
 static double gamma_probability(double a, double x)
 {
-    int sign; /* lgamma would keep it in a global, which threads share */
+    int sign; /* lgamma would write the sign to a global variable, which threads share */
     if (x <= 0) return 0;
     double front = exp(a * log(x) - x - lgamma_r(a, &sign));
     if (x < a + 1) {
@@ -38,7 +38,8 @@ static double gamma_probability(double a, double x)
     return 1 - front * h;
 }
 
-/* x with P(a, x) = p, by bisection in log x: sure for every shape, and it is only used while drawing. */
+/* Returns x with P(a, x) = p by bisection in log x. This is reliable for every shape, and it is used only while
+ * drawing. */
 static double gamma_quantile(double a, double p)
 {
     double low = -745, high = log(a + 1) + 8;
@@ -52,7 +53,7 @@ static double gamma_quantile(double a, double p)
     return exp(0.5 * (low + high));
 }
 
-/* ---- radial ---------------------------------------------------------------------------------------------------- */
+/* ---- radial ------------------------------------------------------------------------------------------------------ */
 
 static double scale_gaussian(const bo_features_desc *desc)
 {
@@ -100,7 +101,7 @@ static double mixing_quantile_gamma(const bo_features_desc *desc, double p)
 
 const bo_spectrum bo_spectrum_gaussian = {.radial = true, .finite_variance = true, .scale = scale_gaussian};
 const bo_spectrum bo_spectrum_unit = {.radial = true, .finite_variance = true, .scale = scale_unit};
-/* A Student-t with k degrees of freedom has a variance for k > 2 only. */
+/* A Student-t distribution with k degrees of freedom has a variance only for k > 2. */
 const bo_spectrum bo_spectrum_student1 = {.radial = true,
                                           .finite_variance = false,
                                           .scale = scale_student,
@@ -122,11 +123,11 @@ const bo_spectrum bo_spectrum_gamma_mixture = {.radial = true,
                                                .mixing = mixing_gamma,
                                                .mixing_quantile = mixing_quantile_gamma};
 
-/* ---- product --------------------------------------------------------------------------------------------------- */
+/* ---- product ----------------------------------------------------------------------------------------------------- */
 
 static double quantile_cauchy(const bo_features_desc *desc, double p)
 {
-    /* tan(π(p - 1/2)), from the nearer end so that the tails keep their digits */
+    /* tan(π(p - 1/2)), from the nearer end so that the tails keep their accuracy */
     const double pi = 3.14159265358979323846;
     double value = p < 0.25 ? -1 / tan(pi * p) : p > 0.75 ? 1 / tan(pi * (1 - p)) : tan(pi * (p - 0.5));
     return desc->gamma * value;

@@ -1,9 +1,9 @@
-/* Structured frequencies (SORF, Yu et al. 2016): W = norms ∘ H D₁ H D₂ H D₃ with Walsh-Hadamard H and random
- * signs D, dim padded to a power of two P. O(P log P) to apply, O(P) to store. Rows have the norms of a
- * radial spectrum in P dimensions; only their directions are not exactly uniform. For constant norms the bias
- * of trigonometric features at distance z is at most 6z/√P (Yu et al., Theorem 3). Averaging over norms of
- * the law χ(P) keeps that bound but for E e^{-z²χ²/2P} - e^{-z²/2} <= 0.55/P; what is measured is far
- * smaller, since the signs give the directions the fourth moments of the sphere. */
+/* Structured frequencies (SORF, Yu et al. 2016): W = norms ∘ H D₁ H D₂ H D₃ with Walsh-Hadamard matrix H and random
+ * signs D; dim is padded to a power of two P. Applying W takes O(P log P) time, storing it O(P) memory. Rows have the
+ * norms of a radial spectrum in P dimensions; only their directions are not exactly uniform. For constant norms the
+ * bias of trigonometric features at distance z is at most 6z/√P (Yu et al., Theorem 3). Averaging over norms
+ * distributed as χ(P) changes that bound by E e^{-z²χ²/2P} - e^{-z²/2} <= 0.55/P. The measured bias is far smaller,
+ * since the signs give the directions the fourth moments of the sphere. */
 #include <math.h>
 #include "../internal.h"
 
@@ -22,7 +22,7 @@ bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *reques
         uint64_t bits = bo_rng_bits(&rng);
         for (int b = 0; b < 64 && i < signs; b++, i++) hadamard->signs[i] = bits >> b & 1 ? 1.0f : -1.0f;
     }
-    /* three unnormalized transforms stretch by P^{3/2} */
+    /* three unnormalized transforms scale by P^{3/2} */
     double size = pow((double)padded, -1.5);
     for (size_t i = 0; i < request->count; i++) {
         bo_rng own = bo_rng_make(request->seed, bo_rng_stream("features.norms", i));
@@ -79,7 +79,7 @@ void bo_hadamard_project_back(const bo_features *features, size_t rows, const fl
         }
 }
 
-/* In-place, unnormalized, in double: for checking and for gradients. */
+/* Transforms in place, without normalization, in double; for tests and gradients. */
 static void hadamard_f64(size_t n, double *x)
 {
     for (size_t half = 1; half < n; half *= 2)

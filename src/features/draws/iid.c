@@ -1,9 +1,9 @@
-/* Independent frequencies. Row r has a stream of its own: the first rows of a longer draw are those of a
- * shorter. */
+/* Independent frequencies. Each row has its own random stream: the first rows of a longer draw equal those of a shorter
+ * one. */
 #include <math.h>
 #include "../internal.h"
 
-/* Rows between two questions to the caller: a fraction of a second. */
+/* Rows between two progress callbacks: a fraction of a second. */
 enum { SLICE = BO_SIZE(1 << 16, 128) };
 
 typedef struct normal_job {

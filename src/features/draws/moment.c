@@ -1,11 +1,10 @@
-/* Moment matching: the standard normal factors g of a radial spectrum (or the coordinates of a product
- * spectrum) are centered and multiplied by the inverse Cholesky factor of their covariance, so that the sample
- * has exactly the mean and covariance of its law; the mixing variable stays independent.
+/* Moment matching: the standard normal factors g of a radial spectrum (or the coordinates of a product spectrum) are
+ * centered and multiplied by the inverse Cholesky factor of their covariance, so that the sample has exactly the mean
+ * and covariance of its distribution. The mixing variable stays independent.
  *
- * This is not free of bias. A whitened coordinate of m normals is √(m-1) times a coordinate of a uniform
- * point of the sphere in m - 1 dimensions, whose fourth moment is 3(m-1)/(m+1) instead of 3: for
- * trigonometric features at distance z the mean is low by z⁴ e^{-z²/2} / (4(m+1)) to first order, at most
- * 0.55/m. */
+ * The result is biased. A whitened coordinate of m normals is √(m-1) times a coordinate of a uniform point of the
+ * sphere in m - 1 dimensions, whose fourth moment is 3(m-1)/(m+1) instead of 3. For trigonometric features at distance
+ * z the mean is too low by z⁴ e^{-z²/2} / (4(m+1)) to first order, at most 0.55/m. */
 #include <math.h>
 #include "../internal.h"
 
@@ -23,7 +22,7 @@ static bo_status check_moment(bo_context *context, const bo_draw_request *reques
     return BO_OK;
 }
 
-/* Laplace(γ) has variance 2γ²: whitening is of unit variance. */
+/* Laplace(γ) has variance 2γ²; whitening gives unit variance. */
 static double product_variance(const bo_draw_request *request)
 {
     return 2 * request->desc->gamma * request->desc->gamma;
@@ -38,7 +37,8 @@ static void center(size_t rows, size_t columns, double *g)
     }
 }
 
-/* Columns of g become orthonormal over √rows: g := g L⁻ᵀ with L Lᵀ = gᵀg / rows. `transposed` is room for g. */
+/* Makes the columns of g orthonormal, up to the factor √rows: g := g L⁻ᵀ with L Lᵀ = gᵀg / rows. `transposed` is work
+ * memory of the size of g. */
 static bo_status whiten(bo_context *context, size_t rows, size_t columns, double *g, double *transposed,
                         double *covariance)
 {

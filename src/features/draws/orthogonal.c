@@ -1,6 +1,6 @@
-/* Orthogonal random features (Yu et al. 2016): per block of dim rows a Haar orthogonal matrix, each row
- * stretched to an independent norm of the spectrum, so that every single row has exactly the law of an
- * independent one (unbiased) and the rows of a block never point the same way. The last block is cut short. */
+/* Orthogonal random features (Yu et al. 2016): each block of dim rows is a Haar-distributed orthogonal matrix whose
+ * rows are scaled to independent norms of the spectrum. Every single row has exactly the distribution of an independent
+ * one (unbiased), and the rows of a block are orthogonal. The last block is truncated. */
 #include "../internal.h"
 
 static bo_status draw_orthogonal(bo_context *context, const bo_draw_request *request, float *w)

@@ -1,10 +1,10 @@
-/* Simplex random features (Reid et al. 2023): the rows of a block stand at equal obtuse angles, W = diag(norms) S R with R
- * Haar and S the unit vectors of a regular simplex,
+/* Simplex random features (Reid et al. 2023): the rows of a block have equal obtuse angles, W = diag(norms) S R with R
+ * Haar-distributed and S the unit vectors of a regular simplex,
  *
  *   s_i = √(d/(d-1)) e_i - (√d + 1)/(d-1)^{3/2} (1, …, 1, 0)  for i < d,    s_d = (1, …, 1, 0) / √(d-1),
  *
- * pairwise inner product -1/(d-1). Each row alone is uniform in direction, hence unbiased. S has rank d - 1 and so simple a
- * form that S R costs O(d²). */
+ * with pairwise inner products -1/(d-1). The direction of each single row is uniform, hence the features are unbiased.
+ * S has rank d - 1, and its simple form makes S R cost O(d²). */
 #include <math.h>
 #include "../internal.h"
 
@@ -35,7 +35,7 @@ static bo_status draw_simplex(bo_context *context, const bo_draw_request *reques
     size_t dim = request->dim;
     double *r = bo_alloc_raw(context, dim + 1, dim * sizeof *r, "a simplex block of frequencies");
     if (!r) return BO_MEMORY;
-    double *sum = r + dim * dim; /* of the first d - 1 rows of R */
+    double *sum = r + dim * dim; /* sum of the first d - 1 rows of R */
     bo_status status = BO_OK;
     size_t asked = 0;
     for (size_t first = 0; status == BO_OK && first < request->count; first += dim) {

@@ -1,6 +1,6 @@
-/* Quasi-Monte-Carlo frequencies (Yang et al. 2014): scrambled Sobol points through the inverse distribution function of
- * each coordinate; the mixing variable of a radial spectrum takes a coordinate of its own. Each point is uniform on the
- * cube, hence unbiased. */
+/* Quasi-Monte-Carlo frequencies (Yang et al. 2014): scrambled Sobol points, mapped by the inverse distribution function
+ * of each coordinate. The mixing variable of a radial spectrum uses an additional coordinate. Each point is uniform on
+ * the cube, hence the features are unbiased. */
 #include <math.h>
 #include "../internal.h"
 #include "../../math/sobol.h"

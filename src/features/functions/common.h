@@ -1,10 +1,10 @@
-/* What several functions share. */
+/* Helpers that several functions share. */
 #ifndef BO_FEATURES_FUNCTIONS_COMMON_H
 #define BO_FEATURES_FUNCTIONS_COMMON_H
 
 #include "../internal.h"
 
-/* |t|²/2 of a row that is scaled already, and of a raw one. */
+/* Returns |t|²/2 of a scaled row; the last variant takes a raw row. */
 static inline double bo_half_norm_f32(const float *t, size_t dim)
 {
     double sum = 0;
@@ -36,13 +36,13 @@ static inline double bo_weight(const bo_features *features, size_t i)
     return features->weights ? (double)features->weights[i] : 1;
 }
 
-/* Multiplies the features of each frequency by its weight: the rare path of resampled frequencies. */
+/* Multiplies the features of each frequency by its weight; only resampled frequencies have weights here. */
 static inline void bo_apply_weights(const bo_features *features, float *z)
 {
     for (size_t i = 0; features->weights && i < features->frequencies; i++) z[i] *= features->weights[i];
 }
 
-/* t of a raw row. */
+/* Computes t of a raw row. */
 static inline void bo_scale_row(const bo_features *features, const float *x, float *t)
 {
     size_t dim = features->desc.dim;
@@ -52,7 +52,7 @@ static inline void bo_scale_row(const bo_features *features, const float *x, flo
         for (size_t j = 0; j < dim; j++) t[j] = features->slope[j] * x[j];
 }
 
-/* out = [t, -t] of a raw row; returns max |t|. */
+/* Computes out = [t, -t] of a raw row. Returns max |t|. */
 static inline float bo_both_signs(const bo_features *features, const float *x, float *out)
 {
     size_t dim = features->desc.dim;
@@ -61,7 +61,7 @@ static inline float bo_both_signs(const bo_features *features, const float *x, f
     return features->kernels->max(2 * dim, out);
 }
 
-/* Maps of each column by itself: `per` features per column. */
+/* Counts features of maps that treat each column separately: `per` features per column. */
 static inline bo_status bo_count_columns(bo_context *context, const bo_features_desc *desc, size_t per,
                                          size_t *features)
 {
@@ -82,14 +82,14 @@ static inline bo_status bo_count_twice(bo_context *context, const bo_features_de
     return bo_count_columns(context, desc, 2, features);
 }
 
-/* The code of a definition whose functions have the usual names. */
+/* The function pointers of a definition whose functions have the usual names. */
 #define BO_FUNCTION_CODE                                                                                               \
     .fast = fast, .fast_backward = fast_backward, .forward_f32 = forward_f32, .forward_f64 = forward_f64,              \
     .backward_f32 = backward_f32, .backward_f64 = backward_f64
 
-/* Where φ = exp(v + common + constant) and `top` is the largest v of a row: what to add to v. With a log scale that
- * is what keeps the features at most exp(constant): it takes top + common, and what a float cannot hold of them
- * (|t|²/2 may be 1e6) stays with the features. */
+/* Returns the number to add to v, where φ = exp(v + common + constant) and `top` is the largest v of a row. With a log
+ * scale the features are at most exp(constant): the log scale receives top + common, and the rounding error of that in
+ * float (|t|²/2 may be 1e6) stays in the features. */
 static inline float bo_row_shift(double common, double constant, float top, float *log_scale)
 {
     if (!log_scale) return (float)(common + constant);
@@ -97,7 +97,7 @@ static inline float bo_row_shift(double common, double constant, float top, floa
     return (float)(common - (double)*log_scale + constant);
 }
 
-/* out = a ∘ b; returns the sum, in an order of n alone. out overlaps neither. */
+/* Computes out = a ∘ b and returns the sum, in an order that depends only on n. out overlaps neither input. */
 static inline float bo_product(size_t n, const float *restrict a, const float *restrict b, float *restrict out)
 {
     enum { LANES = 16 };
@@ -121,7 +121,7 @@ static inline double bo_offset(const bo_features *features, size_t i)
     return features->offset ? features->offset[i] : 0;
 }
 
-/* The exponential functions: positive.c. */
+/* The exponential functions, defined in positive.c. */
 void bo_exponential_fast(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                          float *log_scale);
 void bo_exponential_fast_backward(const bo_features *features, size_t rows, const float *z, size_t ldz, const float *dz,

@@ -1,6 +1,6 @@
-/* φ = √(2/m) cos(u + b), b uniform on [0, 2π) (Rahimi and Recht 2007, their second form). One feature a
- * frequency, but the phase adds a variance of its own: sin/cos with half the frequencies is better wherever
- * k(2D) < 2 k(D)², always so for the RBF kernel. */
+/* φ = √(2/m) cos(u + b), b uniform on [0, 2π) (Rahimi and Recht 2007, their second form). One feature per frequency,
+ * but the random phase adds variance: sin/cos with half the frequencies is better if k(2D) < 2 k(D)², which always
+ * holds for the RBF kernel. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -51,7 +51,7 @@ static bo_status prepare(bo_context *context, bo_features *f)
     return BO_OK;
 }
 
-/* 2 cos(a + b) cos(c + b) = cos(a - c) + cos(a + c + 2b): the variance of cos(w·D) and 1/2 for the phase. */
+/* 2 cos(a + b) cos(c + b) = cos(a - c) + cos(a + c + 2b): the variance of cos(w·D), plus 1/2 for the phase. */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
     double k = bo_kernel_value(&f->desc, pair), k2 = bo_kernel_value_doubled(&f->desc, pair);

@@ -1,4 +1,4 @@
-/* The caller's own function of u and t, through callbacks in float. */
+/* A user-defined function of u and t, by callbacks in float. */
 #include "common.h"
 
 static bo_status check(bo_context *context, bo_features_desc *desc)
@@ -42,7 +42,7 @@ static size_t scratch(const bo_features *f)
 const bo_function_definition bo_function_custom = {
     .name = "custom",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_CUSTOM),
-    .per_frequency = 1, /* or what the descriptor says */
+    .per_frequency = 1, /* or the value in the descriptor */
     .check = check,
     .scratch = scratch,
     .forward_f32 = forward,

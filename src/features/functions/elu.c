@@ -31,7 +31,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #define BO_TEMPLATE "functions/elu.c"
 #include "../both_precisions.h"
 
-/* max(t, 0) + exp(min(t, 0)): u is not there, z is written once */
+/* Computes max(t, 0) + exp(min(t, 0)). There is no u; z is written once. */
 static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {
     size_t dim = f->desc.dim;
@@ -46,12 +46,12 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
         f->kernels->exp_shift(dim, out, 0, out);
         for (size_t j = 0; j < dim; j++) {
             float t = f->slope[j] * in[j];
-            out[j] += t < 0 ? 0 : t; /* and NaN stays NaN */
+            out[j] += t < 0 ? 0 : t; /* NaN stays NaN */
         }
     }
 }
 
-/* φ' = 1 where φ = t + 1 > 1, else φ */
+/* φ' = 1 if φ = t + 1 > 1, else φ */
 static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
                           float *dt, size_t lddt, float *push)
 {

@@ -1,5 +1,5 @@
-/* φ = [e^t, e^-t]: φ(x)·φ(y) = Σ_j 2 cosh(t_j + t'_j), features = 2 dim. With a learned projection before it this is
- * Hedgehog's map without its softmax (Zhang et al. 2024). */
+/* φ = [e^t, e^-t]: φ(x)·φ(y) = Σ_j 2 cosh(t_j + t'_j), features = 2 dim. After a learned projection this is the map of
+ * Hedgehog without its softmax (Zhang et al. 2024). */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -31,7 +31,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #define BO_TEMPLATE "functions/exponential.c"
 #include "../both_precisions.h"
 
-/* The log scale is max |t| and ½ log(features), so that the largest feature is 1/√features. */
+/* The log scale is max |t| + ½ log(features), so that the largest feature is 1/√features. */
 static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {
     size_t width = 2 * f->desc.dim;

@@ -1,5 +1,5 @@
-/* φ = softmax([t, -t]) (Zhang et al. 2024, arXiv 2402.04347), after a learned projection if the caller has one:
- * features = 2 dim, finite for every t, and their sum is 1. */
+/* φ = softmax([t, -t]) (Zhang et al. 2024, arXiv 2402.04347), after a learned projection if the caller has one.
+ * features = 2 dim; they are finite for every t, and their sum is 1. */
 #ifdef REAL
 
 /* z = softmax([t, -t]); the largest exponent is max |t| */

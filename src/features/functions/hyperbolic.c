@@ -1,4 +1,4 @@
-/* φ = exp(-|t|²/2) [exp u, exp -u] / √(2m) (Choromanski et al. 2021): each frequency and its opposite. */
+/* φ = exp(-|t|²/2) [exp u, exp -u] / √(2m) (Choromanski et al. 2021): each frequency and its negative. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -76,7 +76,7 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
-/* ½ (1 - e^{-|x+y|²}) times that of positive features with as many frequencies (the same Lemma 2) */
+/* ½ (1 - e^{-|x+y|²}) times the variance of positive features with the same number of frequencies (the same Lemma 2) */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
     double positive = exp(2 * pair->dot) * expm1(pair->plus2) / (double)f->frequencies;

@@ -1,4 +1,4 @@
-/* φ = t: γ x·y exactly, features = dim. Linear attention of queries and keys as they are. */
+/* φ = t: γ x·y without error, features = dim. Gives linear attention on unchanged queries and keys. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,

@@ -1,12 +1,11 @@
-/* Optimal positive features (FAVOR++, Likhosherstov et al. 2022): φ = D exp(A|w|² + B u - |t|²/2) / √m with
- * B = √(1 - 4A), D = (1 - 4A)^{d/4}, unbiased for exp(x·y) for every A < 1/8. The A that minimizes the
- * variance at z² = |x + y|² is A = (1 - 1/ρ)/8 with ρ = 2d / (√((2z² + d)² + 8 d z²) + 2z² + d), never
- * positive: features are bounded. z² is the mean over pairs, `pair_norm`. The code is positive.c's with A|w|²
- * as offset. */
+/* Optimal positive features (FAVOR++, Likhosherstov et al. 2022): φ = D exp(A|w|² + B u - |t|²/2) / √m with B = √(1 -
+ * 4A), D = (1 - 4A)^{d/4}, unbiased for exp(x·y) for every A < 1/8. The A that minimizes the variance at z² = |x + y|²
+ * is A = (1 - 1/ρ)/8 with ρ = 2d / (√((2z² + d)² + 8 d z²) + 2z² + d). It is never positive, so the features are
+ * bounded. z² is the mean over pairs, `pair_norm`. The code is that of positive.c with A|w|² as offset. */
 #include "common.h"
 #include <math.h>
 
-/* mean of |t + t'|² over independent rows: 2 mean|t|² + 2 |mean t|² */
+/* Returns the mean of |t + t'|² over independent rows: 2 mean|t|² + 2 |mean t|². */
 static double sample_pair_norm(const bo_features_desc *desc)
 {
     double norms = 0, means = 0, n = (double)desc->sample_rows;
@@ -32,7 +31,7 @@ static bo_status check(bo_context *context, bo_features_desc *desc)
         return bo_fail(context, BO_INVALID,
                        "function oprf needs pair_norm (the mean of |x + y|² over pairs) or a sample to take it from");
     if (desc->pair_norm == 0) desc->pair_norm = sample_pair_norm(desc);
-    /* all zeros: the smallest positive number says the same, and 0 would mean "not given" when loaded */
+    /* the sample is all zeros: a tiny positive number has the same effect, and 0 would mean "not given" when loaded */
     if (desc->pair_norm == 0) desc->pair_norm = 1e-300;
     if (!isfinite(desc->pair_norm))
         return bo_fail(context, BO_NUMERIC, "the sample's mean of |x + y|² is not finite: it holds NaN or infinity");
@@ -50,7 +49,7 @@ static bo_status derive(bo_context *context, bo_features *f)
     return BO_OK;
 }
 
-/* E[φφ²] = (1-4A)^d (1-8A)^{-d/2} exp(2(1-4A)|x+y|²/(1-8A) - |x|² - |y|²), less K² */
+/* E[φφ²] = (1-4A)^d (1-8A)^{-d/2} exp(2(1-4A)|x+y|²/(1-8A) - |x|² - |y|²), minus K² */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
     double d = (double)f->desc.dim, a = f->oprf_a;

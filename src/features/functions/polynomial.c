@@ -1,14 +1,15 @@
-/* Every monomial of degree <= p with the root of its multinomial coefficient: φ(x)·φ(y) = (1 + t·t')^p
- * exactly, since (1 + s)^p = Σ p!/(k₀! k₁! … k_d!) Π (t_j t'_j)^{k_j} over k₀ + k₁ + … + k_d = p. C(d + p, p)
+/* Every monomial of degree <= p, times the square root of its multinomial coefficient: φ(x)·φ(y) = (1 + t·t')^p without
+ * error, since (1 + s)^p = Σ p!/(k₀! k₁! … k_d!) Π (t_j t'_j)^{k_j} over k₀ + k₁ + … + k_d = p. There are C(d + p, p)
  * features.
  *
- * Degree by degree, variables in ascending order: a feature is one of a degree less, its parent, times the last of its
- * variables. The squared coefficient of multiplying by a variable for the n-th time at total degree k is (p - k + 1) / n.
- * The children v·t_j, v·t_{j+1}, … of one feature v stand together, and so do their children: a run is these products
- * of two times n numbers without repeats, and there is one for each monomial of degree <= p - 2. */
+ * Features are ordered by degree, with variables in ascending order: a feature is its parent, a feature of one degree
+ * less, times the last of its variables. The squared coefficient of multiplying by a variable for the n-th time at
+ * total degree k is (p - k + 1) / n. The children v·t_j, v·t_{j+1}, … of one feature v are adjacent, and so are their
+ * children: a run consists of these products of two times n numbers without repeats. There is one run for each monomial
+ * of degree <= p - 2. */
 #ifdef REAL
 
-/* Features up to those of run `end` from those of degree 0 and 1. */
+/* Computes the features up to those of run `end` from those of degree 0 and 1. */
 static void R(monomials)(const bo_features *f, size_t end, const REAL *t, REAL *z)
 {
     const REAL root = (REAL)sqrt((double)f->desc.degree);
@@ -29,8 +30,8 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
     for (size_t r = 0; r < rows; r++) R(monomials)(f, runs, t + r * f->desc.dim, z + r * ldz);
 }
 
-/* Backwards through the products: a parent's gradient is complete when its children, which all come later, are. Those of
- * the highest degree have none. */
+/* Propagates gradients backward through the products. The gradient of a parent is complete when those of its children,
+ * which all come later, are complete. Features of the highest degree have no children. */
 static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
                         REAL *du, REAL *dt, void *scratch)
 {
@@ -58,7 +59,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include "common.h"
 #include "products.h"
 
-/* C(dim + degree, degree), a whole number as long as it is of use here; 0 for a negative degree. */
+/* Returns C(dim + degree, degree), exact for all values that are used here; 0 for a negative degree. */
 static double monomials_up_to(size_t dim, int degree)
 {
     double total = degree < 0 ? 0 : 1;
@@ -71,13 +72,14 @@ size_t bo_polynomial_runs(const bo_features_desc *desc)
     return (size_t)monomials_up_to(desc->dim, desc->degree - 2);
 }
 
-/* Runs whose children have children. */
+/* Returns the number of runs whose children have children. */
 static size_t inner_runs(const bo_features_desc *desc)
 {
     return (size_t)monomials_up_to(desc->dim, desc->degree - 3);
 }
 
-/* Features of less than the highest degree, and those of degree 1, which R(monomials) writes in any case. */
+/* Returns the number of features below the highest degree, including those of degree 1, which R(monomials) always
+ * writes. */
 static size_t parents(const bo_features_desc *desc)
 {
     return (size_t)monomials_up_to(desc->dim, desc->degree > 1 ? desc->degree - 1 : 1);
@@ -104,7 +106,7 @@ static bo_status count(bo_context *context, const bo_features_desc *desc, size_t
     return BO_OK;
 }
 
-/* Of the monomials that runs begin with: the last variable, how often it occurs, the degree. */
+/* The first monomial of a run: its last variable, the exponent of that variable, the degree. */
 typedef struct monomial {
     uint32_t variable, repeats, degree;
 } monomial;
@@ -115,7 +117,8 @@ static void fill_runs(const bo_features *f, size_t runs, monomial *of)
     of[0] = (monomial){0};
     for (size_t q = 0; q < runs; q++) {
         size_t n = dim - of[q].variable;
-        double left = (double)f->desc.degree - of[q].degree - 1; /* p - k + 1, k the grandchildren's degree */
+        /* p - k + 1, where k is the degree of the grandchildren */
+        double left = (double)f->desc.degree - of[q].degree - 1;
         bo_factors factors = {sqrt(left / (of[q].repeats + 2)), sqrt(left / 2), sqrt(left)};
         f->runs[q] = (bo_polynomial_run){(uint32_t)child, (uint32_t)grandchild, of[q].variable, factors};
         for (size_t j = 0; j < n && child + j < runs; j++)

@@ -1,6 +1,5 @@
-/* φ = exp(u - |t|²/2) / √m (Choromanski et al. 2021): positive features of exp(x·y). The same code with an
- * offset for each frequency and a factor serves OPRF and resampled frequencies: φ_i = exp(u_i + offset_i +
- * log D - |t|²/2) / √m. */
+/* φ = exp(u - |t|²/2) / √m (Choromanski et al. 2021): positive features of exp(x·y). OPRF and resampled frequencies use
+ * the same code with an offset per frequency and a factor: φ_i = exp(u_i + offset_i + log D - |t|²/2) / √m. */
 #ifdef REAL
 
 void R(bo_exponential_forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -14,7 +13,7 @@ void R(bo_exponential_forward)(const bo_features *f, size_t rows, const REAL *u,
     }
 }
 
-/* φ' = φ in u, -t φ in t */
+/* φ' = φ with respect to u, -t φ with respect to t */
 void R(bo_exponential_backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
                                 size_t lddz, REAL *du, REAL *dt, void *scratch)
 {

@@ -1,5 +1,5 @@
-/* Products without repeats (bo_kernels.triangle) in both precisions: what the exact polynomials and the self-tensored
- * sketch are made of. Gradients are added to. */
+/* Products without repeats (bo_kernels.triangle) in both precisions, for the closed-form polynomials and the
+ * self-tensored sketch. Gradients are accumulated. */
 #ifndef BO_FEATURES_FUNCTIONS_PRODUCTS_H
 #define BO_FEATURES_FUNCTIONS_PRODUCTS_H
 

@@ -1,5 +1,4 @@
-/* φ = max(t, 0): no projection, features = dim (the T2R map of Kasai et al. 2021 where a learned projection stands
- * before it). */
+/* φ = max(t, 0): no projection, features = dim. After a learned projection this is the T2R map of Kasai et al. 2021. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,

@@ -1,4 +1,4 @@
-/* φ = max(u, 0) / √m: E[relu(w·x) relu(w·y)] is the arc-cosine kernel of order 1 over 2 (Cho and Saul 2009). */
+/* φ = max(u, 0) / √m: E[relu(w·x) relu(w·y)] is half the arc-cosine kernel of order 1 (Cho and Saul 2009). */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -41,7 +41,7 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
     }
 }
 
-/* u > 0 exactly where z > 0, but for what is too small for a float */
+/* u > 0 if and only if z > 0, except for values that underflow */
 static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
                           float *du, size_t lddu, float *push)
 {
@@ -58,8 +58,8 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
-/* (k₂ - k₁²) / m with k₂ = E[relu² relu²] = |x|²|y|² (3 sin θ cos θ + (π - θ)(1 + 2 cos² θ)) / 2π, Cho and
- * Saul's order 2 over 2 */
+/* (k₂ - k₁²) / m with k₂ = E[relu² relu²] = |x|²|y|² (3 sin θ cos θ + (π - θ)(1 + 2 cos² θ)) / 2π, half of Cho and
+ * Saul's kernel of order 2 */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
     double norms = pair->norm_x * pair->norm_y;

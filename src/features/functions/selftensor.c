@@ -1,15 +1,16 @@
-/* φ = y ⊗ y without repeats, y a random sketch of degree h = p/2 of [1, t] into r numbers (Kacham, Mirrokni, Zhong 2023,
- * PolySketchFormer, arXiv 2310.01655): φ(x)·φ(y) = (y·y')² is never negative and near (1 + t·t')^p.
+/* φ = y ⊗ y without repeats, where y is a random sketch of degree h = p/2 of [1, t] into r numbers (Kacham, Mirrokni,
+ * Zhong 2023, PolySketchFormer, arXiv 2310.01655): φ(x)·φ(y) = (y·y')² is never negative and approximates (1 + t·t')^p.
  *
- * The sketch is a tournament of items of r numbers each. With independent standard Gaussian matrices G,
+ * The sketch is a binary tree of items of r numbers each. With independent standard Gaussian matrices G,
  *   item k = [1, t] G_k for k < h,   item h + n = (item 2n ∘ item 2n+1) G'_n / √r,
- * and the last, item 2h - 2, is y, without a G'. (h = 1: y = item 0 / √r.) Since E[G Gᵀ] = r I and all are independent,
- * E[y·y'] = (1 + t·t')^h. The square of that is not unbiased: E[(y·y')²] exceeds (1 + t·t')^p by the variance of y·y',
- * which falls like 1/r. Its exact value C: with C = s², N = |a|²|b|² for a = [1, t], b = [1, t'], s = a·b of a leaf,
- *   (C, N) of two factors' product = (2C₁ + N₁)(2C₂ + N₂)/r + (1 - 1/r) (C₁C₂, N₁N₂). */
+ * and the last item, 2h - 2, is y, without a G'. (h = 1: y = item 0 / √r.) Since E[G Gᵀ] = r I and all matrices are
+ * independent, E[y·y'] = (1 + t·t')^h. The square is biased: E[(y·y')²] exceeds (1 + t·t')^p by the variance of y·y',
+ * which decreases like 1/r. Its value C follows from C = s², N = |a|²|b|² for a = [1, t], b = [1, t'], s = a·b at a
+ * leaf, and
+ *   (C, N) of the product of two factors = (2C₁ + N₁)(2C₂ + N₂)/r + (1 - 1/r) (C₁C₂, N₁N₂). */
 #ifdef REAL
 
-/* items (rows x (2h-1) r) of the tournament; `product` holds rows x r. */
+/* Computes the items (rows x (2h-1) r) of the tree; `product` holds rows x r. */
 static void R(sketch)(const bo_features *f, size_t rows, const REAL *t, REAL *items, REAL *product)
 {
     const bo_selftensor *s = f->selftensor;
@@ -32,7 +33,7 @@ static void R(sketch)(const bo_features *f, size_t rows, const REAL *t, REAL *it
         for (size_t j = 0; j < r; j++) items[i * line + j] *= root;
 }
 
-/* From the gradient of y, in the last item's place of `grad`, those of all items. */
+/* Computes the gradients of all items from the gradient of y, which is stored at the last item of `grad`. */
 static void R(sketch_back)(const bo_features *f, size_t rows, const REAL *items, REAL *grad, REAL *product)
 {
     const bo_selftensor *s = f->selftensor;
@@ -101,22 +102,22 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 /* (y·y')² = Σ_i (y_i y'_i)² + 2 Σ_{i<j} y_i y_j y'_i y'_j */
 static const bo_factors square = {1, 1, 1.41421356237309504880};
 
-enum { GROUP = BO_SIZE(16, 2) }; /* rows at a time: their items stay in the nearest cache */
+enum { GROUP = BO_SIZE(16, 2) }; /* rows per group: their items stay in the first-level cache */
 
-/* g: the leaves' matrices side by side, (dim + 1) x h r, then the h - 2 others, r x r each. turned: the same transposed
- * for gradients, the leaves without their row of 1: h r x dim, then r x r each. */
+/* g: the matrices of the leaves side by side, (dim + 1) x h r, then the h - 2 others, r x r each. turned: their
+ * transposes for gradients, the leaves without the row for 1: h r x dim, then r x r each. */
 struct bo_selftensor {
     size_t r, half;
     float *g, *turned;
 };
 
-/* G'_n in g (whose leaves have dim + 1 rows) or turned (dim). */
+/* Returns G'_n in g (whose leaves have dim + 1 rows) or in turned (dim rows). */
 static const float *joint(const bo_selftensor *s, const float *from, size_t rows, size_t n)
 {
     return from + rows * s->half * s->r + n * s->r * s->r;
 }
 
-/* C = A B or C += A B; B is contiguous. */
+/* Computes C = A B or C += A B; B is contiguous. */
 static void times_f32(const bo_features *f, size_t rows, size_t n, size_t k, const float *a, size_t lda, const float *b,
                       bool add, float *c, size_t ldc)
 {
@@ -137,9 +138,9 @@ static void times_f64(const bo_features *f, size_t rows, size_t n, size_t k, con
 #define BO_TEMPLATE "functions/selftensor.c"
 #include "../both_precisions.h"
 
-/* ---- sizes ----------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* The largest r with r (r + 1) / 2 <= features. */
+/* Returns the largest r with r (r + 1) / 2 <= features. */
 static size_t side_of(size_t features)
 {
     size_t r = (size_t)((sqrt(8 * (double)features + 1) - 1) / 2);
@@ -180,7 +181,7 @@ static size_t scratch(const bo_features *f)
     return GROUP * (2 * line + r) * sizeof(double);
 }
 
-/* ---- its matrices ---------------------------------------------------------------------------------------------- */
+/* ---- matrices ---------------------------------------------------------------------------------------------------- */
 
 void bo_selftensor_destroy(bo_selftensor *s)
 {

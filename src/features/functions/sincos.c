@@ -1,6 +1,5 @@
-/* φ = [cos u, sin u] / √m (Rahimi and Recht 2007): φ(x)·φ(y) = mean of cos(w·(x - y)), exactly 1 at x = y.
- * Times exp(|t|²/2) it estimates the softmax kernel, since exp(x·y) = exp(|x|²/2) exp(|y|²/2) exp(-|x -
- * y|²/2). */
+/* φ = [cos u, sin u] / √m (Rahimi and Recht 2007): φ(x)·φ(y) = mean of cos(w·(x - y)), exactly 1 at x = y. Multiplied
+ * by exp(|t|²/2) it estimates the softmax kernel, since exp(x·y) = exp(|x|²/2) exp(|y|²/2) exp(-|x - y|²/2). */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -25,7 +24,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
     (void)scratch;
     for (size_t r = 0; r < rows; r++) {
         double scale = row_scale(f, R(bo_half_norm)(t + r * dim, dim));
-        REAL energy = 0; /* Σ dz z: what d exp(|t|²/2) = t exp(|t|²/2) multiplies */
+        REAL energy = 0; /* Σ dz z, the factor of t in the gradient of exp(|t|²/2) */
         for (size_t i = 0; i < m; i++) {
             REAL a = (REAL)(scale * bo_weight(f, i)), angle = u[r * m + i];
             REAL c = a * cos(angle), s = a * sin(angle);
@@ -60,7 +59,7 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
         double half_norm = softmax ? bo_half_norm_raw(f, x + r * ldx) : 0;
         if (log_scale) {
             log_scale[r] = (float)half_norm;
-            half_norm -= (double)log_scale[r]; /* what a float cannot hold of it stays with the features */
+            half_norm -= (double)log_scale[r]; /* the rounding error of the float log scale stays in the features */
         }
         f->kernels->sincos(m, (float)row_scale(f, half_norm), row, row + m, row);
         bo_apply_weights(f, row);

@@ -1,4 +1,5 @@
-/* φ = [1, t, t_j²/√2, t_i t_j (i < j)]: φ(x)·φ(y) = 1 + s + s²/2 with s = t·t', exactly, without repeats. */
+/* φ = [1, t, t_j²/√2, t_i t_j (i < j)]: φ(x)·φ(y) = 1 + s + s²/2 with s = t·t', without error and without repeated
+ * products. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,

@@ -39,7 +39,7 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
     }
 }
 
-/* The gradient of a convolution with respect to one factor is the correlation with the others. */
+/* The gradient of a convolution with respect to one factor is the correlation with the other factors. */
 static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
                         REAL *du, REAL *dt, void *scratch)
 {
@@ -71,7 +71,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include "../../math/fft.h"
 
 struct bo_sketch {
-    int32_t *hashes; /* degree x (dim + 1): which feature a coordinate goes to */
+    int32_t *hashes; /* degree x (dim + 1): the feature that a coordinate is added to */
     float *signs;
     bo_fft_plan *plan;
 };
@@ -145,11 +145,11 @@ static size_t scratch(const bo_features *f)
     return (room + f->desc.features + ((size_t)f->desc.degree + 2) * 2 * bins) * sizeof(double);
 }
 
-/* Exact for independent hashes. In each of the p factors the four indices (a, b; c, e) of the squared estimate must
- * pair up for the signs not to vanish: a = b, c = e with weight s² (s = a·b); a = c ≠ b = e with weight
- * v = |a|²|b|² - q; a = e ≠ b = c with weight x = s² - q, where q = Σ a_j² b_j². Both differences of hashes vanish
- * surely if all factors are of the first kind, with probability 1/m if the rest are of one kind, and gcd(2, m)/m² if
- * both others occur. */
+/* Returns the exact variance for independent hashes. In each of the p factors the four indices (a, b; c, e) of the
+ * squared estimate must pair up for the signs not to vanish: a = b, c = e with weight s² (s = a·b); a = c ≠ b = e with
+ * weight v = |a|²|b|² - q; a = e ≠ b = c with weight x = s² - q, where q = Σ a_j² b_j². Both differences of hashes
+ * vanish with probability 1 if all factors are of the first kind, with probability 1/m if the rest are of one kind, and
+ * gcd(2, m)/m² if both other kinds occur. */
 static double variance(const bo_features *f, const bo_pair *pair)
 {
     double m = (double)f->desc.features, p = f->desc.degree, s2 = (1 + pair->dot) * (1 + pair->dot);
