@@ -1,4 +1,5 @@
-/* Adapters of a model: into its weights' place comes a set that has them, or one into which they are merged. */
+/* Adapters of a model. They replace the weights of the model by a set with adapters, or by a set into which the
+ * adapters are merged. */
 #include <math.h>
 #include <stdlib.h>
 #include "../nn/lora.h"
@@ -7,7 +8,7 @@
 
 enum { SEQUENCES = 32 };
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 void bo_adapter_destroy(bo_adapter *adapter)
 {
@@ -20,7 +21,8 @@ void bo_adapter_destroy(bo_adapter *adapter)
     bo_free(adapter);
 }
 
-/* What says labels is small, and where the model was made of another it is new: nobody trained it. */
+/* Returns the layers that are trained in full by default. A classification head is small, and it is freshly initialized
+ * if the model was made from another model. */
 static const char *usual_whole(bo_model_task task)
 {
     return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
@@ -30,7 +32,8 @@ static bo_status create(bo_context *context, const bo_model *model, const bo_lor
 {
     bo_adapter *adapter = *out = bo_alloc(context, 1, sizeof *adapter, "an adapter");
     if (!adapter) return BO_MEMORY;
-    char *whole = desc->base ? realpath(desc->base, NULL) : NULL; /* from any folder it may be loaded */
+    /* absolute, so that the adapter can be loaded from any folder */
+    char *whole = desc->base ? realpath(desc->base, NULL) : NULL;
     const char *base = whole ? whole : desc->base, *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
     adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init};
     adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
@@ -69,7 +72,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lora
     return BO_OK;
 }
 
-/* ---- gradients ---------------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 /* Tokens, targets and positions of one window. */
 typedef struct window {
@@ -100,7 +103,7 @@ static bo_status run_windows(bo_context *context, bo_model *model, const window 
     return status;
 }
 
-/* Of the mean loss over some windows of the text, into the weights' gradients. */
+/* Computes the gradients of the mean loss over some windows of the text. */
 static bo_status take_gradients(bo_context *context, bo_model *model, const bo_lora_desc *desc)
 {
     const size_t rows = model->desc.context;
@@ -121,9 +124,9 @@ static bo_status take_gradients(bo_context *context, bo_model *model, const bo_l
     return status;
 }
 
-/* ---- in and out --------------------------------------------------------------------------------------------------- */
+/* ---- adding and merging ------------------------------------------------------------------------------------------ */
 
-/* The weights of the model's layers once more, with these adapters or (NULL) without, in memory. */
+/* Makes a second set of weights of the model's layers in memory, with these adapters or (lora NULL) without. */
 static bo_status make_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
 {
     bo_weights *own = model->weights;
@@ -141,7 +144,7 @@ static bo_status make_weights(bo_context *context, bo_model *model, const bo_lor
     return status;
 }
 
-/* Layers that are trained themselves, before they are. */
+/* Copies the weights of the layers that are trained in full, before training. */
 static bo_status keep_whole(bo_context *context, bo_weights *weights, float **out)
 {
     const size_t numbers = bo_adapter_whole_numbers(weights);

@@ -1,38 +1,39 @@
-/* Adapters as PEFT keeps them: adapter_config.json and adapter_model.safetensors. */
+/* Adapters in the file format of PEFT: adapter_config.json and adapter_model.safetensors. */
 #ifndef BO_MODEL_ADAPTER_H
 #define BO_MODEL_ADAPTER_H
 
 #include "internal.h"
 
-/* What the files of an adapter say: of a layer (α / rank) B A, with these, and what those of ours know beside it. */
+/* The contents of adapter_config.json: a layer is changed by (α / rank) B A. init, known and digest are stored only in
+ * files that Bochner writes. */
 typedef struct bo_adapter_config {
     size_t rank;
     double alpha;
-    char *targets, *whole, *base; /* base NULL: not named; whole: none */
+    char *targets, *whole, *base; /* base NULL: unknown; whole: layers trained in full (NULL: none) */
     bo_lora_init init;
     bool known;
-    uint64_t digest; /* of the base's weights, where it is known */
+    uint64_t digest; /* digest of the weights of the base, if known */
 } bo_adapter_config;
 
 bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, const char *path);
-/* `where` starts the message of a failure. */
+/* Parses the text of adapter_config.json. Error messages start with `where`. */
 bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
                                   bo_adapter_config *out);
 void bo_adapter_config_free(bo_adapter_config *config);
 
-/* Of the layers in it that are trained themselves. */
+/* Returns the total number of values of the layers that are trained in full. */
 size_t bo_adapter_whole_numbers(bo_weights *weights);
-/* How often the rank of training stands in the files. */
+/* Returns the rank in the files divided by the rank in training. */
 static inline size_t bo_adapter_ranks(const bo_lora *lora)
 {
     return lora->init == BO_LORA_INIT_ZERO ? 1 : 2;
 }
 
-/* adapter_model.safetensors: the values of the adapters, which a model to be read into has already, and of layers that are
- * trained themselves. */
+/* adapter_model.safetensors: the values of the adapters and of the layers that are trained in full. The model that
+ * reads them has these adapters already. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
-/* base.safetensors: the weights of these layers as they were. */
+/* base.safetensors: the original weights of these layers. */
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Adapters as PEFT keeps them: adapter_config.json and adapter_model.safetensors, and the folder of both. */
+/* Adapters in the file format of PEFT: adapter_config.json, adapter_model.safetensors, and the folder with both. */
 #include <bochner/data.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 #include "adapter.h"
 #include "files.h"
 
-/* The set that has the adapters: the model's, or the one that lies aside. */
+/* Returns the weights with the adapters: those of the model, or the separate set if the adapters are merged. */
 static bo_weights *adapter_weights(const bo_model *model)
 {
     return model->adapter->aside ? model->adapter->aside : model->weights;
 }
 
 /* ====================================================================================================================
- * adapter_config.json: the members that PEFT reads, and a refusal of those that mean another computation. */
+ * adapter_config.json: the members that PEFT reads. Members that mean a different computation are refused. */
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* As PEFT calls them. */
+/* Returns PEFT's name of the task. */
 static const char *task_type(bo_model_task task)
 {
     return task == BO_MODEL_TASK_LANGUAGE ? "CAUSAL_LM" : task == BO_MODEL_TASK_TRANSLATE ? "SEQ_2_SEQ_LM" : "SEQ_CLS";
@@ -46,7 +46,8 @@ static void add_names(bo_json_text *text, const char *names)
     bo_json_raw(text, "]");
 }
 
-/* As they were given; patterns, which mean other things to others, as the layers they fit. */
+/* Writes the targets as they were given. A pattern is written as the layers that it matches, since other programs
+ * interpret patterns differently. */
 static void add_targets(bo_json_text *text, bo_weights *weights)
 {
     const char *targets = bo_weights_lora(weights)->targets;
@@ -95,7 +96,7 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, co
     return status;
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool is_empty(const cJSON *item)
 {
@@ -119,7 +120,7 @@ static bo_status refuse_others(bo_context *context, const char *path, const cJSO
     return BO_OK;
 }
 
-/* A list of names joined by commas. */
+/* Reads a list of names and joins them with commas. */
 static bo_status read_names(bo_context *context, const char *path, const cJSON *item, const char *what,
                             const char *expected, char **out)
 {
@@ -196,10 +197,10 @@ void bo_adapter_config_free(bo_adapter_config *config)
 }
 
 /* ====================================================================================================================
- * adapter_model.safetensors, and what a merged model keeps of its base.
+ * adapter_model.safetensors, and the original weights that a merged model keeps.
  *
- * To others an adapter is (α / r) B A. One that did not begin at zero is written with twice the rank and α: [B, -B0] [A; A0],
- * with "bochner.init" in the metadata, by which it is taken apart again. */
+ * PEFT computes an adapter as (α / r) B A. An adapter that did not start at zero is written as [B, -B0] [A; A0] with
+ * twice the rank and α. "bochner.init" in the metadata marks it, so that reading separates the two parts again. */
 
 enum { NAME = 320 };
 
@@ -245,9 +246,9 @@ static void name_of_whole(const bo_weight *weight, char out[NAME])
     snprintf(out, NAME, "base_model.model.%s", weight->name);
 }
 
-/* ---- one layer ---------------------------------------------------------------------------------------------------- */
+/* ---- one layer --------------------------------------------------------------------------------------------------- */
 
-/* [A; A0], rows below rows. */
+/* Reads [A; A0], the rows of A0 below those of A. */
 static bo_status read_a(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *out)
 {
     BO_TRY(backend->read(context, out, site->a->data, numbers(site->a) * sizeof *out));
@@ -255,7 +256,7 @@ static bo_status read_a(bo_context *context, const bo_backend *backend, const bo
     return backend->read(context, out + numbers(site->a), site->a0->data, numbers(site->a0) * sizeof *out);
 }
 
-/* One half of [B, -B0], between numbers side by side and their place in rows of `stride`. */
+/* Copies one half of [B, -B0] from contiguous memory into rows of length `stride`. */
 static void spread(const float *from, size_t rows, size_t rank, size_t stride, float sign, float *to)
 {
     for (size_t i = 0; i < rows; i++)
@@ -280,9 +281,9 @@ static bo_status read_b(bo_context *context, const bo_backend *backend, const bo
     return BO_OK;
 }
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Tensors on their way into a file; `room` is for one B. */
+/* Tensors to be written into a file; `room` has space for one B. */
 typedef struct package {
     bo_file_tensor *tensors;
     char (*names)[NAME];
@@ -382,7 +383,7 @@ bo_status bo_adapter_write(bo_context *context, const bo_model *model, const cha
     return status;
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status find(bo_context *context, const bo_tensors *file, const bo_weight *weight, const char *letter,
                       size_t rows, size_t columns, const float **out)
@@ -478,7 +479,7 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
     return BO_OK;
 }
 
-/* What the file knows beside its tensors; the config's rank and α become those of training. */
+/* Reads the metadata of the file. rank and α of the configuration become those of training. */
 static bo_status read_metadata(bo_context *context, const char *path, bo_adapter_config *config)
 {
     bo_tensors *file;
@@ -488,9 +489,9 @@ static bo_status read_metadata(bo_context *context, const char *path, bo_adapter
     return status;
 }
 
-/* ---- the base of a merged model ------------------------------------------------------------------------------------ */
+/* ---- original weights of a merged model -------------------------------------------------------------------------- */
 
-/* Weights that adapters are around, and those that are trained themselves as they were before. */
+/* Collects the weights that have adapters, and the original weights of the layers that are trained in full. */
 static bo_status fill_base(bo_context *context, const bo_adapter *adapter, bo_weights *weights, package *p)
 {
     const float *whole = adapter->whole;
@@ -554,7 +555,7 @@ static bo_status read_base(bo_context *context, bo_model *model, const char *pat
 }
 
 /* ====================================================================================================================
- * Folders of adapters: loaded with the base they name, and out of merged models. */
+ * Folders of adapters: loading an adapter with the base that it names, and extracting it from a merged model. */
 
 static bo_status no_base(bo_context *context, const char *folder, const char *base)
 {
@@ -577,7 +578,8 @@ static bo_status check_base(bo_context *context, const char *folder, const bo_mo
                    config->base, (unsigned long long)config->digest, (unsigned long long)digest);
 }
 
-/* What would be the caller's mistake in a descriptor is the file's here. */
+/* Adds the adapters. An error that would be the caller's mistake in a descriptor is reported as an error in the
+ * file. */
 static bo_status put_adapters(bo_context *context, const char *folder, bo_model *model, const bo_adapter_config *config)
 {
     const bo_lora_desc desc = {.rank = config->rank,

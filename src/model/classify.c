@@ -1,4 +1,4 @@
-/* Labels of texts, of any length. */
+/* Classification of texts of any length. */
 #include <assert.h>
 #include <bochner/tasks.h>
 #include <math.h>
@@ -9,23 +9,25 @@
 #include "session.h"
 
 /* ====================================================================================================================
- * A text of any length read in pieces, in constant memory: layers go on from a state, and what is pooled is carried along. */
+ * Reading a text of any length in pieces, in constant memory: layers continue from their states, and the pooled
+ * vector is accumulated over the pieces. */
 
-enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* of a piece */
+enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* rows per piece */
 
-/* A graph over a fixed number of rows reads a piece of the text. Where the last piece is shorter, the rest are rows that nobody
- * looks at. Text and rest each have a state. Invariants: states[2 i + s] is layer i's of the text (s = 0) and of the rest (1). */
+/* A graph over a fixed number of rows that reads one piece of the text at a time. If the last piece is shorter, the
+ * remaining rows are padding whose output is ignored. The text and the padding have separate states. Invariants:
+ * states[2 i + s] is the state of layer i for the text (s = 0) and for the padding (s = 1). */
 typedef struct piece_reader {
     const bo_model *model;
-    bo_model_graph graph; /* SOURCE */
+    bo_model_graph graph; /* half BO_HALF_SOURCE */
     char *memory;
     void **states;
-    int32_t *tokens, *positions; /* of a piece */
-    float *pooled;               /* of a piece */
-    double *sums;                /* of the text so far */
+    int32_t *tokens, *positions; /* of one piece */
+    float *pooled;               /* pooled vector of one piece */
+    double *sums;                /* pooled vector of the text so far */
 } piece_reader;
 
-/* Do texts of this model stream? Only where every layer reads forwards and keeps a state of fixed size. */
+/* True if texts can be read in pieces: every layer must be causal and have a state of fixed size. */
 static bool pieces_fit(const bo_model *model)
 {
     return model->desc.forward && !bo_session_has_capacity(model);
@@ -43,7 +45,7 @@ size_t bo_model_state_bytes(const bo_model *model)
     return pieces_fit(model) ? state_bytes(model) : 0;
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static void place_states(piece_reader *p)
 {
@@ -99,7 +101,7 @@ static bo_status pieces_create(bo_context *context, const bo_model *model, piece
     return status;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status begin(bo_context *context, piece_reader *p)
 {
@@ -110,7 +112,7 @@ static bo_status begin(bo_context *context, piece_reader *p)
     return BO_OK;
 }
 
-/* All rows of the piece, or the last. */
+/* Selects the rows to pool: all rows of the piece, or the last one. */
 static bo_status write_pooling(bo_context *context, const piece_reader *p, size_t count, int32_t *scratch)
 {
     const bo_model_graph *g = &p->graph;
@@ -136,7 +138,7 @@ static bo_status run(bo_context *context, piece_reader *p, const int32_t *ids, s
     return bo_graph_read(context, g->graph, g->summary, p->pooled);
 }
 
-/* What the pieces of a text are pooled to becomes what the text is. */
+/* Adds the pooled vector of a piece to that of the text. */
 static void carry(piece_reader *p, size_t count, size_t all)
 {
     const bo_model_desc *d = &p->model->desc;
@@ -149,7 +151,7 @@ static void carry(piece_reader *p, size_t count, size_t all)
     }
 }
 
-/* The pooled vector (width) of a text. */
+/* Computes the pooled vector (width) of a text. */
 static bo_status pieces_read(bo_context *context, piece_reader *p, bo_text_view text, float *pooled)
 {
     BO_TRY(begin(context, p));
@@ -164,36 +166,36 @@ static bo_status pieces_read(bo_context *context, piece_reader *p, bo_text_view 
 }
 
 /* ====================================================================================================================
- * Labels of texts: packs of short ones, long ones by themselves or in pieces. */
+ * Classification: short texts in packs, long texts alone or in pieces. */
 
 enum {
     ROWS = 4096,
     LEAST_ROWS = 64,
     LEAST_TOKENS = 16,
     BLOCK = 1024
-}; /* of a pack; of an example on average; examples */
+}; /* tokens per pack; assumed minimum of the average tokens per example; examples per block */
 
 /* A graph over packs of one size. */
 typedef struct packer {
-    size_t rows, most; /* tokens and examples; no rows: it is not there yet */
+    size_t rows, most; /* maximum tokens and examples; rows 0: not created yet */
     bo_model_graph graph;
     bo_text_pack *pack;
 } packer;
 
-/* What labels examples of one set of texts. Long examples do not fit usual packs. */
+/* Computes the logits of the examples of one set of texts. Long examples do not fit into packs of the usual size. */
 typedef struct labeler {
     const bo_model *model;
     const bo_texts *texts;
     packer usual, whole;
-    piece_reader *pieces; /* where long texts stream … */
-    bo_model_graph head;  /* … and what labels them */
+    piece_reader *pieces; /* reader of long texts, if they are read in pieces */
+    bo_model_graph head;  /* classification head for their pooled vectors */
     size_t *chosen;       /* examples of the next pack */
-    float *logits;        /* of a pack */
-    float *pooled;        /* of the texts of an example */
-    size_t done, all;     /* examples */
+    float *logits;        /* logits of one pack */
+    float *pooled;        /* pooled vectors of the texts of one example */
+    size_t done, all;     /* number of examples */
 } labeler;
 
-/* ---- which texts ---------------------------------------------------------------------------------------------------- */
+/* ---- selection of texts ------------------------------------------------------------------------------------------ */
 
 void bo_model_preset_texts(const bo_model *model, bool alone, bo_texts_desc *desc)
 {
@@ -231,7 +233,7 @@ static size_t tokens_of(const bo_texts *texts, size_t example)
     return tokens;
 }
 
-/* Ids and positions that the tables of the model have: texts may be of another tokenizer. */
+/* Checks that token ids and positions are within the tables of the model: texts may come from another tokenizer. */
 static bo_status check_example(bo_context *context, const labeler *l, size_t example)
 {
     const size_t most = bo_model_most_tokens(&l->model->desc), vocab = l->model->desc.vocab;
@@ -254,7 +256,7 @@ static bo_status check_example(bo_context *context, const labeler *l, size_t exa
     return BO_OK;
 }
 
-/* ---- packs ------------------------------------------------------------------------------------------------------------ */
+/* ---- packs ------------------------------------------------------------------------------------------------------- */
 
 static void packer_free(packer *p)
 {
@@ -276,7 +278,7 @@ static bo_status packer_make(bo_context *context, const labeler *l, size_t rows,
     return BO_OK;
 }
 
-/* Logits of examples l->chosen[0 … count - 1]. */
+/* Computes the logits of examples l->chosen[0 … count - 1]. */
 static bo_status run_pack(bo_context *context, labeler *l, const packer *p, size_t count, float *out)
 {
     bo_graph_pass pass = {0};
@@ -288,9 +290,9 @@ static bo_status run_pack(bo_context *context, labeler *l, const packer *p, size
     return BO_OK;
 }
 
-/* ---- long examples ------------------------------------------------------------------------------------------------------ */
+/* ---- long examples ----------------------------------------------------------------------------------------------- */
 
-/* A graph of about its size: one that is there may be a quarter too long. */
+/* Reads an example in a graph of about its size. An existing graph is reused if it is at most a quarter too long. */
 static bo_status read_whole(bo_context *context, labeler *l, size_t example, float *out)
 {
     const size_t tokens = tokens_of(l->texts, example), step = tokens / 8 + 1;
@@ -321,7 +323,7 @@ static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example,
     return bo_graph_read(context, l->head.graph, l->head.logits, out);
 }
 
-/* ---- all -------------------------------------------------------------------------------------------------------------- */
+/* ---- all examples ------------------------------------------------------------------------------------------------ */
 
 static void labeler_free(labeler *l)
 {
@@ -334,7 +336,7 @@ static void labeler_free(labeler *l)
     bo_free(l->pooled);
 }
 
-/* Packs for `count` examples from `first` on: no larger than they need. */
+/* Makes a labeler with packs for `count` examples, starting at `first`, no larger than needed. */
 static bo_status labeler_make(bo_context *context, labeler *l, size_t first, size_t count)
 {
     static const char what[] = "labels of texts";
@@ -350,7 +352,7 @@ static bo_status labeler_make(bo_context *context, labeler *l, size_t first, siz
     return packer_make(context, l, rows, most, &l->usual);
 }
 
-/* As many of `count` examples as go into a pack; 0: not even the first does. */
+/* Returns how many of `count` examples fit into the next pack; 0: the first does not fit. */
 static size_t choose(const labeler *l, size_t first, size_t count)
 {
     size_t open = 0, filled = 0;
@@ -363,7 +365,7 @@ static size_t choose(const labeler *l, size_t first, size_t count)
     return open;
 }
 
-/* Logits of examples, in the order of the texts. */
+/* Computes the logits of examples in the order of the texts. */
 static bo_status label_some(bo_context *context, labeler *l, size_t first, size_t count, float *logits)
 {
     const size_t classes = l->model->desc.classes;
@@ -413,9 +415,9 @@ bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo
     return status;
 }
 
-/* ---- how well --------------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Labels are those of the model, in its order. */
+/* Checks that the labels of the texts are those of the model, in the same order. */
 static bo_status check_labels(bo_context *context, const bo_model_desc *d, const bo_texts *texts)
 {
     const char *const *names = bo_texts_class_names(texts);

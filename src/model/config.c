@@ -1,4 +1,5 @@
-/* config.json: the model under Hugging Face's names, attention in an object of its own; configurations of Llama and GPT-2. */
+/* config.json: the model under the member names of Hugging Face, with attention in a separate object; also
+ * configurations of Llama and GPT-2. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +7,9 @@
 #include "config.h"
 
 /* ====================================================================================================================
- * How tables of fields of a bo_model_desc are written down. */
+ * Tables of the fields of bo_model_desc. */
 
-/* name and parse of an enum as functions of a plain number. */
+/* Defines the name and parse functions of an enum with plain integers. */
 #define NAMED(type, word)                                                                                              \
     static const char *word##_text(unsigned value)                                                                     \
     {                                                                                                                  \
@@ -46,7 +47,7 @@ static const cJSON *get(const cJSON *json, const char *name)
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-/* Where it is there it must be this. */
+/* Checks that a member, if present, has this value. */
 static bo_status expect_text(bo_context *context, const char *where, const cJSON *json, const char *name,
                              const char *expected)
 {
@@ -64,7 +65,7 @@ static bo_status expect_off(bo_context *context, const char *where, const cJSON 
     return bo_fail(context, BO_UNSUPPORTED, "%s: \"%s\" should be false", where, name);
 }
 
-/* ---- Llama -------------------------------------------------------------------------------------------------------- */
+/* ---- Llama ------------------------------------------------------------------------------------------------------- */
 
 static const bo_config_field llama_fields[] = {
     NEEDED("vocab_size", vocab),
@@ -78,7 +79,8 @@ static const bo_config_field llama_fields[] = {
     {.name = "tie_word_embeddings", .type = BO_CONFIG_NOT, .offset = offsetof(bo_model_desc, untied)},
 };
 
-/* The base lies at the top, or since 2025 in "rope_parameters". */
+/* Reads the base of the rotary position encoding. It is a member of the configuration or, since 2025, of
+ * "rope_parameters". */
 static bo_status read_rope(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
     static const bo_config_field theta[] = {PLAIN("rope_theta", BO_CONFIG_REAL, rope_base)};
@@ -94,7 +96,7 @@ static bo_status read_llama(bo_context *context, const char *where, const cJSON 
 {
     static const bo_config_field dim[] = {PLAIN("head_dim", BO_CONFIG_SIZE, head_dim)};
     const cJSON *bias = get(json, "attention_bias"), *mlp_bias = get(json, "mlp_bias");
-    out->untied = true; /* as transformers has it where nothing is said */
+    out->untied = true; /* the default of transformers */
     BO_TRY(bo_config_fields_read(context, where, llama_fields, COUNT(llama_fields), false, NULL, json, out));
     if (get(json, "head_dim")) BO_TRY(bo_config_fields_read(context, where, dim, COUNT(dim), false, NULL, json, out));
     BO_TRY(expect_text(context, where, json, "hidden_act", "silu"));
@@ -106,7 +108,7 @@ static bo_status read_llama(bo_context *context, const char *where, const cJSON 
     return read_rope(context, where, json, out);
 }
 
-/* ---- GPT-2 -------------------------------------------------------------------------------------------------------- */
+/* ---- GPT-2 ------------------------------------------------------------------------------------------------------- */
 
 static const bo_config_field gpt2_fields[] = {
     NEEDED("vocab_size", vocab),
@@ -139,7 +141,7 @@ static bo_status read_gpt2(bo_context *context, const char *where, const cJSON *
 }
 
 /* ====================================================================================================================
- * What a model is for, in config.json. Classes stand there as Hugging Face has them, in "id2label" and "label2id". */
+ * The task in config.json. Classes are stored as in Hugging Face's files, in "id2label" and "label2id". */
 
 NAMED(bo_model_task, model_task)
 NAMED(bo_pooling, pooling)
@@ -173,9 +175,9 @@ void bo_config_free(bo_config *config)
     config->desc.custom_mlp.name = NULL;
 }
 
-/* ---- a task, out ----------------------------------------------------------------------------------------------------- */
+/* ---- writing a task ---------------------------------------------------------------------------------------------- */
 
-/* A member "key": value of an object; one of both is the label, the other its number. */
+/* Writes a member "key": value; one of the two is the label, the other its number. */
 static void write_class(bo_json_text *text, size_t index, const char *label, bool by_label)
 {
     char number[24];
@@ -204,7 +206,7 @@ static void write_fields(bo_json_text *text, const bo_config_field *fields, size
     bo_config_fields_write(text, fields, count, desc, "  ");
 }
 
-/* Nothing for a language model. */
+/* Writes the task; nothing for a language model. */
 static void write_task(bo_json_text *text, const bo_model_desc *desc)
 {
     if (desc->task == BO_MODEL_TASK_LANGUAGE) return;
@@ -215,9 +217,9 @@ static void write_task(bo_json_text *text, const bo_model_desc *desc)
     write_labels(text, desc);
 }
 
-/* ---- a task, in ------------------------------------------------------------------------------------------------------ */
+/* ---- reading a task ---------------------------------------------------------------------------------------------- */
 
-/* The members of "id2label" in any order, each number once. */
+/* Reads one member of "id2label". Members may be in any order, each number once. */
 static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_config *out)
 {
     const char *label = cJSON_GetStringValue(item), *key = item->string;
@@ -233,7 +235,7 @@ static bo_status read_label(bo_context *context, const char *where, const cJSON 
     return BO_OK;
 }
 
-/* The same the other way round, where it is there. */
+/* Checks that "label2id", if present, is the inverse of "id2label". */
 static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_config *out)
 {
     if (!numbers) return BO_OK;
@@ -274,11 +276,11 @@ static bo_status read_task(bo_context *context, const char *where, const cJSON *
 }
 
 /* ====================================================================================================================
- * config.json of our own models: the model under Hugging Face's names, attention in an object of its own. */
+ * config.json of Bochner's models: the model under the member names of Hugging Face, attention in a separate object. */
 
 enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 24 };
 
-/* ---- names -------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 NAMED(bo_attention_kind, attention_kind)
 NAMED(bo_gate, gate)
@@ -296,7 +298,7 @@ static const char *positions_text(unsigned value)
 static bool positions_parse(const char *text, unsigned *out)
 {
     bo_positions value;
-    bool former = strcmp(text, "rope-neighbours") == 0; /* as earlier versions wrote it */
+    bool former = strcmp(text, "rope-neighbours") == 0; /* the name that earlier versions wrote */
     bool found = bo_positions_parse(former ? bo_positions_name(BO_POSITIONS_ROPE_NEIGHBORS) : text, &value);
     if (found) *out = (unsigned)value;
     return found;
@@ -306,7 +308,7 @@ NAMED(bo_ssm, ssm)
 NAMED(bo_parametrization, parametrization)
 NAMED(bo_storage, storage)
 
-/* One of a list of names. */
+/* Finds a text in a list of names. */
 static bool find(const char *text, const char *const *names, int count, unsigned *out)
 {
     int found = bo_find_name(text, names, count);
@@ -314,7 +316,7 @@ static bool find(const char *text, const char *const *names, int count, unsigned
     return found >= 0;
 }
 
-/* Hugging Face's names of the function in an MLP; with silu it is gated. */
+/* Hugging Face's names of the activation of an MLP; silu means a gated MLP. */
 static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",     "none",     "gelu_new",
                                                "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
                                                "quadratic"};
@@ -346,7 +348,7 @@ static bool normalizer_parse(const char *text, unsigned *out)
     return find(text, normalizers, BO_NORMALIZER_COUNT, out);
 }
 
-/* ---- fields ------------------------------------------------------------------------------------------------------- */
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 static const bo_config_field model_fields[] = {
     NEEDED("vocab_size", vocab),
@@ -373,12 +375,12 @@ static const bo_config_field model_fields[] = {
     PLAIN("seed", BO_CONFIG_SEED, seed),
 };
 
-/* Where they are not as usual. */
+/* Written only if they differ from the defaults. */
 static const bo_config_field parametrization_fields[] = {ENUM("parametrization", parametrization, parametrization),
                                                          PLAIN("base_width", BO_CONFIG_SIZE, base_width)};
 static const bo_config_field storage_fields[] = {ENUM("storage", storage, storage)};
 
-/* Of another mixer than attention, those that matter to it. */
+/* The fields of mixers other than attention. */
 static const bo_config_field mixer_fields[] = {ENUM("mixer", mixer, mixer)};
 static const bo_config_field ssm_fields[] = {ENUM("ssm", ssm, ssm), PLAIN("state_size", BO_CONFIG_SIZE, state_size),
                                              PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
@@ -439,7 +441,7 @@ static const bo_config_field mlp_fields[] = {
     PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
 };
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_more(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
 {
@@ -475,7 +477,7 @@ static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
     bo_json_raw(text, "\n  }");
 }
 
-/* Fields of attention lie in cross_attention as they do in `attention`, so far behind. */
+/* Returns the offset from the fields of `attention` to those of the part's attention in bo_model_desc. */
 static size_t shift_of(bo_model_part part)
 {
     return part == BO_MODEL_PART_CROSS ? offsetof(bo_model_desc, cross_attention) - offsetof(bo_model_desc, attention)
@@ -534,7 +536,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     return text.failed ? BO_MEMORY : BO_OK;
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status read_mixer(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
@@ -581,7 +583,8 @@ static bo_status read_attention(bo_context *context, const char *where, const cJ
     snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(part));
     BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
                                  desc));
-    if (part == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads; /* it is given, also where it is exact */
+    /* marks cross attention as given, also if it is softmax attention */
+    if (part == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads;
     if (!features) return BO_OK;
     snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(part));
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);

@@ -7,7 +7,7 @@
 
 enum { NAMES = 512 };
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_value(bo_json_text *text, const bo_config_field *field, const void *at)
 {
@@ -53,7 +53,7 @@ void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, s
     }
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool read_seed(const cJSON *item, uint64_t *out)
 {
@@ -68,7 +68,7 @@ static bool read_seed(const cJSON *item, uint64_t *out)
     return true;
 }
 
-/* "one of mean, max, first, last" */
+/* Returns, for example, "one of mean, max, first, last". */
 static const char *list_names(const bo_config_field *field, char out[NAMES])
 {
     size_t length = (size_t)snprintf(out, NAMES, "one of ");
@@ -78,7 +78,7 @@ static const char *list_names(const bo_config_field *field, char out[NAMES])
     return out;
 }
 
-/* NULL: it is fine; else what was expected. */
+/* Reads a value. Returns NULL if it is valid, otherwise what was expected. */
 static const char *read_value(const bo_config_field *field, const cJSON *item, void *at, char names[NAMES])
 {
     const char *text = cJSON_GetStringValue(item);

@@ -1,4 +1,4 @@
-/* A model's descriptor: refusals, and defaults filled in; what belongs to which task and to which place. */
+/* Model descriptors: checks and defaults, and the options that belong to each task and each part. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 #include "../text/unicode.h"
 #include "internal.h"
 
-/* Sizes beyond these are a mistake, and their products stay far from overflow. */
+/* Larger sizes are treated as mistakes. Their products cannot overflow. */
 #define MOST_CONTEXT ((size_t)1 << 31) /* positions are int32 */
 enum { MOST_LAYERS = 1 << 12, MOST_WIDTH = 1 << 20, MOST_HEADS = 1 << 16, MOST_VOCAB = 1 << 28, MOST_STATE = 1 << 16 };
-enum { MOST_CLASSES = 1 << 14, MOST_LABEL = 255 }; /* a list of labels is read by people */
+enum { MOST_CLASSES = 1 << 14, MOST_LABEL = 255 }; /* a list of labels is meant to be read by people */
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
 /* ====================================================================================================================
- * Descriptors of models that label or translate texts: what belongs to which task, classes, and cross attention. */
+ * Descriptors of models that classify or translate texts: the options of each task, classes, and cross attention. */
 
 static bool labels(bo_model_task task)
 {
@@ -33,9 +33,9 @@ bo_status bo_model_require_language(bo_context *context, const bo_model *model, 
                    uses[model->desc.task]);
 }
 
-/* ---- which way ------------------------------------------------------------------------------------------------------ */
+/* ---- direction --------------------------------------------------------------------------------------------------- */
 
-/* It is causal and nothing else. */
+/* True if the attention can only be causal. */
 static bool looks_back(const bo_attention_desc *a)
 {
     return a->gate != BO_GATE_NONE || a->window || bo_attention_has(a, BO_TRAIT_CAUSAL);
@@ -48,14 +48,14 @@ bool bo_model_is_causal(const bo_model_desc *d, bo_model_part part)
     return !encodes || (labels(d->task) && d->forward) || looks_back(&d->attention);
 }
 
-/* A summary is the last token's output, which knows all of the source only where every layer reads forwards. */
+/* A summary is the output of the last token, which depends on the whole source only if every layer reads forward. */
 bool bo_model_alternates(const bo_model_desc *d)
 {
     if (d->task == BO_MODEL_TASK_LANGUAGE || d->cross == BO_CROSS_SUMMARY || d->forward) return false;
     return !bo_nn_mixer_attends(d->mixer) || looks_back(&d->attention);
 }
 
-/* ---- classes -------------------------------------------------------------------------------------------------------- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -118,7 +118,7 @@ void bo_labels_free(char **copies, size_t classes)
     bo_free(copies);
 }
 
-/* ---- what belongs to which task --------------------------------------------------------------------------------------- */
+/* ---- options of each task ---------------------------------------------------------------------------------------- */
 
 static bo_status resolve_task(bo_context *context, bo_model_desc *d)
 {
@@ -145,7 +145,7 @@ static bo_status resolve_task(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
-/* ---- cross attention --------------------------------------------------------------------------------------------------- */
+/* ---- cross attention --------------------------------------------------------------------------------------------- */
 
 static bool is_given(const bo_attention_desc *a)
 {
@@ -173,7 +173,7 @@ static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
     return bo_model_resolve_attention(context, d, BO_MODEL_PART_CROSS, a);
 }
 
-/* ---- of a place -------------------------------------------------------------------------------------------------------- */
+/* ---- attention of a part ----------------------------------------------------------------------------------------- */
 
 bool bo_model_attends(const bo_model_desc *d, bo_model_part part)
 {
@@ -195,9 +195,9 @@ bo_attention_desc bo_model_attention_of(const bo_model_desc *d, bo_model_part pa
 }
 
 /* ====================================================================================================================
- * Descriptors of models: presets, defaults, and what makes no sense. */
+ * Descriptors of models: presets, defaults and checks. */
 
-/* ---- presets ------------------------------------------------------------------------------------------------------ */
+/* ---- presets ----------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -223,7 +223,7 @@ bool bo_model_preset(const char *name, bo_model_desc *desc)
     return false;
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static bo_status check_size(bo_context *context, const char *name, size_t value, size_t most)
 {
@@ -237,7 +237,7 @@ static bool turns(bo_positions positions)
     return positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS;
 }
 
-/* A text and its end. */
+/* A text and its end token. */
 size_t bo_model_positions(const bo_model_desc *d)
 {
     return d->context + (d->task == BO_MODEL_TASK_TRANSLATE);
@@ -263,7 +263,7 @@ static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
-/* Translations end, also where the tokenizer has nothing that says so. */
+/* Returns the number of token ids. Translations need an end token, also if the tokenizer has none. */
 static size_t count_ids(const bo_tokenizer *tokenizer, bo_model_task task)
 {
     return bo_tokenizer_vocab(tokenizer) + (task == BO_MODEL_TASK_TRANSLATE && bo_tokenizer_end(tokenizer) < 0);
@@ -285,7 +285,7 @@ static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenize
     return bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d);
 }
 
-/* ---- numbers and choices ------------------------------------------------------------------------------------------ */
+/* ---- numbers and choices ----------------------------------------------------------------------------------------- */
 
 static bo_status check_real(bo_context *context, const char *name, double value)
 {
@@ -299,12 +299,13 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
     BO_TRY(check_real(context, "norm_epsilon", d->norm_epsilon));
     BO_TRY(check_real(context, "sigma", d->sigma));
     if (!(d->dropout >= 0 && d->dropout < 1)) REFUSE("dropout must be in [0, 1), found %g", d->dropout);
-    if (!(fabs(d->gate_first) <= 100 && fabs(d->gate_last) <= 100)) /* σ is 0 or 1 long before */
+    /* the sigmoid is 0 or 1 in single precision far below this */
+    if (!(fabs(d->gate_first) <= 100 && fabs(d->gate_last) <= 100))
         REFUSE("gates must begin at numbers from -100 to 100, found %g and %g", d->gate_first, d->gate_last);
     if (d->rope_base == 0) d->rope_base = 10000;
     if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
-    if (d->sigma == 0)
-        d->sigma = bo_attention_has(&d->attention, BO_TRAIT_MIX) ? 3 : 1; /* a window wants to be sharp */
+    if (d->sigma == 0) /* the window of HYBRID needs sharper weights */
+        d->sigma = bo_attention_has(&d->attention, BO_TRAIT_MIX) ? 3 : 1;
     if (d->gate_first == 0 && d->gate_last == 0) {
         d->gate_first = 1;
         d->gate_last = 5;
@@ -312,7 +313,8 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
-/* A table that is both an embedding and the output's can follow one of unit scale's two rules only: there it is two. */
+/* An embedding table that is also the output matrix can follow only one of the two rules of unit scaling, so under unit
+ * scaling the tables are separate. */
 static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
 {
     if (!bo_parametrization_name(d->parametrization))
@@ -326,7 +328,8 @@ static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
     return check_size(context, "base_width", d->base_width, MOST_WIDTH);
 }
 
-/* A mixer of a degree is one attention and no other. Its queries and keys are as they are projected; heads are normalized. */
+/* A mixer of a given degree is one specific attention. Its queries and keys are not normalized; its outputs are
+ * normalized per head. */
 static void resolve_degree(bo_model_desc *d)
 {
     const size_t capacity = d->attention.capacity, chunk = d->attention.chunk;
@@ -337,7 +340,7 @@ static void resolve_degree(bo_model_desc *d)
     if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = BO_CHOICE_YES;
 }
 
-/* What belongs to another mixer stays 0; positions that turn queries and keys have none to turn. */
+/* Options of other mixers stay 0. Rotary positions are turned off if the mixer has no queries and keys. */
 static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
 {
     const bool ssm = d->mixer == BO_MIXER_SSM, convolves = ssm || d->mixer == BO_MIXER_CONV;
@@ -370,7 +373,7 @@ static bo_status check_choices(bo_context *context, const bo_model_desc *d)
     return BO_OK;
 }
 
-/* ---- attention ---------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
 {

@@ -1,4 +1,4 @@
-/* How good a model is: windows over a corpus, and translations beside references. */
+/* Evaluation of models: loss over the windows of a corpus, and translations against references. */
 #include <bochner/data.h>
 #include <math.h>
 #include "../base/trace.h"
@@ -7,17 +7,17 @@
 #include "translate.h"
 
 /* ====================================================================================================================
- * Evaluation: windows over a corpus, several at once where they are short, in pieces with a state where they are long. */
+ * Evaluation over the windows of a corpus. Short windows are run several at once, long ones in pieces with a state. */
 
-enum { ROWS = 2048, PIECE = 512 }; /* tokens of a graph with whole windows, and of a piece of a longer window */
+enum { ROWS = 2048, PIECE = 512 }; /* tokens per graph of whole windows, and per piece of a longer window */
 
 typedef struct evaluator {
     const bo_model *model;
     const bo_corpus *corpus;
-    size_t window;          /* tokens that are read */
-    uint64_t scored;        /* tokens in all to be scored: 1 … scored of the corpus */
-    double nats, bytes;     /* so far */
-    int32_t *ids, *targets; /* of one call, targets a token later than ids */
+    size_t window;          /* tokens per window */
+    uint64_t scored;        /* number of tokens to score: 1 … scored of the corpus */
+    double nats, bytes;     /* totals so far */
+    int32_t *ids, *targets; /* of one run; targets are shifted by one token */
     int32_t *positions;
     float *losses;
 } evaluator;
@@ -26,7 +26,7 @@ static double bytes_of(const evaluator *e, int32_t id)
 {
     const bo_tokenizer *tokenizer = e->model->tokenizer;
     size_t bytes = 1;
-    if (id == bo_tokenizer_end(tokenizer)) return 0; /* stands between texts */
+    if (id == bo_tokenizer_end(tokenizer)) return 0; /* the token that separates texts */
     bo_tokenizer_piece(tokenizer, id, &bytes);
     return (double)bytes;
 }
@@ -45,9 +45,9 @@ static bo_status note_progress(bo_context *context, const evaluator *e, uint64_t
     return bo_progress(context, "evaluating", (double)done, (double)e->scored);
 }
 
-/* ---- short windows: whole ones side by side ------------------------------------------------------------------------- */
+/* ---- short windows: several per run ------------------------------------------------------------------------------ */
 
-/* From token `first` on; behind the last token to be scored there are targets that do not count. */
+/* Fills the inputs, starting at token `first`. Targets after the last token to score are ignored. */
 static bo_status fill(bo_context *context, evaluator *e, uint64_t first, size_t rows)
 {
     uint64_t left = e->scored - first;
@@ -89,7 +89,7 @@ static bo_status evaluate_windows(bo_context *context, evaluator *e, size_t rows
     return status;
 }
 
-/* ---- long windows: one after the other, in pieces -------------------------------------------------------------------- */
+/* ---- long windows: one at a time, in pieces ---------------------------------------------------------------------- */
 
 static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *session)
 {
@@ -109,7 +109,7 @@ static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *sessi
     return BO_OK;
 }
 
-/* What attention with a cache of keys must hold: a window, or all there is. */
+/* Returns the number of keys that a key cache must hold: one window, or all tokens. */
 static size_t most_kept(const evaluator *e)
 {
     return e->window < e->scored ? e->window : (size_t)e->scored;
@@ -125,7 +125,7 @@ static bo_status evaluate_pieces(bo_context *context, evaluator *e)
     return status;
 }
 
-/* ---- the call ----------------------------------------------------------------------------------------------------- */
+/* ---- entry point ------------------------------------------------------------------------------------------------- */
 
 static bo_status check(bo_context *context, const evaluator *e)
 {
@@ -184,16 +184,16 @@ bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo
 }
 
 /* ====================================================================================================================
- * How well a model translates: the loss of the targets as they stand, pack by pack, and BLEU of what it says itself. */
+ * Evaluation of translations: the loss of the reference targets, pack by pack, and BLEU of the model's translations. */
 
-enum { PACK_ROWS = 1024, EXAMPLES = 64, SOME = 1024 }; /* of a pack; examples decoded at a time */
+enum { PACK_ROWS = 1024, EXAMPLES = 64, SOME = 1024 }; /* rows per pack; examples decoded at a time */
 
-/* ---- loss --------------------------------------------------------------------------------------------------------------- */
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
 
 typedef struct scoring {
     const bo_model *model;
     const bo_texts *texts;
-    uint64_t most; /* examples, the first ones */
+    uint64_t most; /* number of examples to score, from the first */
     bo_packs *packs;
     bo_text_pack *packed;
     bo_model_graph graph;
@@ -226,7 +226,7 @@ static void close_scoring(scoring *s)
     bo_free(s->losses);
 }
 
-/* Packs are laid in order, but an example may overtake another into an earlier pack: those past the last are left out. */
+/* Scores a pack. An example may be moved into an earlier pack, so examples past the last one to score are skipped. */
 static bo_status score_pack(bo_context *context, scoring *s, size_t *examples, size_t count)
 {
     bo_graph_pass pass = {0};
@@ -269,7 +269,7 @@ static bo_status score(bo_context *context, const bo_model *model, const bo_text
     return status;
 }
 
-/* ---- BLEU --------------------------------------------------------------------------------------------------------------- */
+/* ---- BLEU -------------------------------------------------------------------------------------------------------- */
 
 static bo_status compare(bo_context *context, const bo_model *model, const bo_texts *texts, size_t example,
                          const bo_ids *ids, bool tokenize, bo_bleu_counts *counts)
@@ -310,7 +310,7 @@ static bo_status decode(bo_context *context, const bo_model *model, const bo_tex
     return BO_OK;
 }
 
-/* ---- both --------------------------------------------------------------------------------------------------------------- */
+/* ---- loss and BLEU ----------------------------------------------------------------------------------------------- */
 
 bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *model, const bo_texts *texts,
                                         uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode_too,

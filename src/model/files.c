@@ -1,4 +1,4 @@
-/* A model as a folder or as one file, and its random features in it. */
+/* A model as a folder or as one file, including its random features. */
 #include <bochner/data.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "../text/tokenizer.h"
 
 /* ====================================================================================================================
- * Random features in a model's file. */
+ * Random features in a model file. */
 
 enum { PREFIX = 64 };
 
@@ -27,7 +27,7 @@ static size_t count_maps(const bo_model *model)
     return count;
 }
 
-/* Where the weights of a place have their names. */
+/* Writes the name prefix of the weights of a place. */
 static void prefix_of(const bo_model_desc *d, size_t place, bool mlp, char out[PREFIX])
 {
     static const char *const stacks[] = {"model", "model", "model.encoder"};
@@ -38,8 +38,8 @@ static void prefix_of(const bo_model_desc *d, size_t place, bool mlp, char out[P
                                            : "self_attn");
 }
 
-/* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w", …; room for
- * the tensors of each and as many metadata as there are maps (count_maps). */
+/* Adds the feature maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w",
+ * …. The arrays must have space for the tensors of each map and for one metadata entry per map (count_maps). */
 static bo_status pack_maps(bo_context *context, const bo_model *model, bo_package *package)
 {
     const bo_model_desc *d = &model->desc;
@@ -68,7 +68,7 @@ bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *f
     return BO_OK;
 }
 
-/* ---- from another model ------------------------------------------------------------------------------------------- */
+/* ---- from another model ------------------------------------------------------------------------------------------ */
 
 static bo_status copy_map(bo_context *context, const bo_features *from, bo_features **out)
 {
@@ -92,7 +92,7 @@ static bool alike(const bo_attention_desc *a, const bo_attention_desc *b)
            a->proposal == b->proposal && bo_maps_alike(&a->features, &b->features);
 }
 
-/* The same layer of the same part, or that model's END. */
+/* Returns the place of the same layer of the same part in the other model, or that model's END. */
 static size_t counterpart(const bo_model *model, size_t place, const bo_model *from)
 {
     const bo_model_part part = bo_model_part_of(&model->desc, place);
@@ -136,10 +136,10 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
 }
 
 /* ====================================================================================================================
- * A model as a folder: config.json, model.safetensors, tokenizer.json; or as one image, which has the texts of the other two
- * among its metadata. */
+ * A model as a folder: config.json, model.safetensors, tokenizer.json; or as one file (image), with the texts of the
+ * other two in its metadata. */
 
-/* Files of a folder, and metadata of one file. */
+/* Files of a folder, and metadata keys of a single file. */
 static const char CONFIG[] = "config.json", TOKENIZER[] = "tokenizer.json";
 
 char *bo_model_path(bo_context *context, const char *folder, const char *name)
@@ -150,9 +150,9 @@ char *bo_model_path(bo_context *context, const char *folder, const char *name)
     return path;
 }
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* The texts of the folder's other files, as metadata. */
+/* Adds the texts of the folder's other files as metadata. */
 static bo_status note_texts(bo_context *context, const bo_model *model, bo_package *package)
 {
     char *config;
@@ -168,7 +168,7 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     return status;
 }
 
-/* image: with the texts of the other files. */
+/* Writes the tensors. image: includes the texts of the other files. */
 static bo_status write_tensors(bo_context *context, const bo_model *model, bool image, bo_output *output)
 {
     bo_package package = {0};
@@ -203,7 +203,7 @@ static bo_status write_tokenizer(bo_context *context, const bo_model *model, con
     return model->tokenizer ? bo_tokenizer_save(context, model->tokenizer, path) : BO_OK;
 }
 
-/* A file of a folder, and what writes it. */
+/* A file of a folder, and the function that writes it. */
 typedef struct piece {
     const char *name;
     bo_status (*write)(bo_context *, const bo_model *, const char *);
@@ -228,7 +228,7 @@ static bo_status make_folder(bo_context *context, const char *folder)
     return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
 }
 
-/* Of a merged model: the adapter, and what it was put into. */
+/* Writes the adapter of a merged model and the original weights that it changed. */
 static bo_status write_apart(bo_context *context, const bo_model *model, const char *folder, const piece *files,
                              size_t count)
 {
@@ -248,13 +248,12 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
                                     {"adapter_config.json", bo_adapter_config_write},
                                     {"adapter_model.safetensors", bo_adapter_write}};
     const bool adapted = model->adapter, merged = adapted && model->adapter->aside;
-    if (adapted && !merged)
-        return write_pieces(context, model, folder, adapter + 1, 3); /* the base stays where it is */
+    if (adapted && !merged) return write_pieces(context, model, folder, adapter + 1, 3); /* the base is not copied */
     BO_TRY(write_pieces(context, model, folder, whole, 3));
     return merged ? write_apart(context, model, folder, adapter, 4) : BO_OK;
 }
 
-/* Weights that an adapter is around are in its base, which an image would lack. */
+/* An unmerged adapter cannot be written into a single file: the weights that it belongs to are in its base. */
 static bo_status check_image(bo_context *context, const bo_model *model)
 {
     if (!model) return bo_fail(context, BO_INVALID, "model: the model is NULL");
@@ -303,9 +302,9 @@ bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void 
     return bo_output_finish(context, output, write_tensors(context, model, true, output));
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* The largest weights of an MLP. */
+/* Returns the number of values of the largest weights of an MLP. */
 static double least_mlp(const bo_model_desc *d)
 {
     double matrix = (double)d->hidden * (double)d->width;
@@ -314,7 +313,7 @@ static double least_mlp(const bo_model_desc *d)
     return d->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
 }
 
-/* Of an attention's frequencies. */
+/* Returns the number of values of the frequencies of an attention. */
 static double least_maps(const bo_attention_desc *a, size_t key_heads)
 {
     const bo_features_desc *f = &a->features;
@@ -323,8 +322,8 @@ static double least_maps(const bo_attention_desc *a, size_t key_heads)
     return drawn ? (a->one_draw ? 1 : (double)key_heads) * (double)f->features / 2 : 0;
 }
 
-/* A configuration may claim any size in a few bytes. Before memory is spent on it, the tensors must be as large as the
- * largest weights that go with it (in 16 bits). */
+/* A small configuration can specify any size. Before memory is allocated, this checks that the tensors are at least as
+ * large as the largest weights of the configuration (in 16 bits). */
 static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, double bytes)
 {
     double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
@@ -340,12 +339,12 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
                    numbers, bytes);
 }
 
-/* Where a model comes from: a folder, or one file that holds all of it. */
+/* The origin of a model: a folder, or one file that contains all of it. */
 typedef struct origin {
-    const char *name;                       /* of the folder or file; … */
-    const char *config_path, *weights_path; /* … files of the folder */
+    const char *name;                       /* path of the folder or file */
+    const char *config_path, *weights_path; /* files of the folder */
     const bo_tensors *image;                /* NULL: a folder */
-    const bo_custom_layer *custom;          /* layers of the caller's own */
+    const bo_custom_layer *custom;          /* custom layers of the caller */
     size_t custom_count;
 } origin;
 
@@ -375,7 +374,8 @@ static bo_status has_tokenizer(bo_context *context, const origin *from, bool *ou
     return BO_OK;
 }
 
-/* NULL where there is none and none is needed: models of ours that were made without, others of any vocabulary. */
+/* Loads the tokenizer. *out is NULL if there is none and none is needed: models of Bochner that were made without a
+ * tokenizer, other models of any vocabulary. */
 static bo_status load_tokenizer(bo_context *context, const origin *from, const bo_config *config, bo_tokenizer **out)
 {
     bool there;
@@ -396,14 +396,14 @@ static bo_status load_tokenizer(bo_context *context, const origin *from, const b
     return BO_OK;
 }
 
-/* What would be the caller's mistake in a descriptor is the file's here. */
+/* Reports an error that would be the caller's mistake in a descriptor as an error in the file. */
 static bo_status blame_file(bo_context *context, bo_status status, const char *where)
 {
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
     return bo_fail(context, BO_FORMAT, "%s: %s", where, bo_context_error(context));
 }
 
-/* Of the tensors, before they are read. */
+/* Returns the number of bytes of the tensors before they are read. */
 static bo_status count_bytes(bo_context *context, const origin *from, double *out)
 {
     struct stat about;
@@ -417,7 +417,7 @@ static bo_status count_bytes(bo_context *context, const origin *from, double *ou
     return BO_OK;
 }
 
-/* A model without its weights yet. */
+/* Builds a model whose weights have not been read yet. */
 static bo_status build(bo_context *context, const origin *from, const bo_config *config, const bo_tokenizer *tokenizer,
                        bo_model **out)
 {
@@ -438,7 +438,7 @@ static bo_status read_tensors(bo_context *context, bo_model *model, bo_family fa
     return status;
 }
 
-/* The function that config.json can only name. */
+/* Finds the function of a custom layer, of which config.json contains only the name. */
 static bo_status find_custom(bo_context *context, const origin *from, bo_custom_layer *out)
 {
     const char *name = out->name;
@@ -477,7 +477,7 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     return BO_OK;
 }
 
-/* One file, or its bytes. */
+/* Loads a single file, or its bytes. */
 static bo_status load_image(bo_context *context, const bo_tensors *image, origin from, bo_model **out)
 {
     from.image = image;
@@ -534,7 +534,7 @@ bool bo_model_exists(bo_context *context, const char *path)
     return bo_model_is_whole(context, path) || holds(path, "adapter_config.json");
 }
 
-/* The base with the adapter in it, as a model like any other. */
+/* Loads the base with the adapter merged into it. */
 static bo_status load_merged(bo_context *context, const char *folder, bo_model **out)
 {
     bo_model *model;

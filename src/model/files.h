@@ -1,23 +1,24 @@
-/* Models as folders and files; weights and maps in model.safetensors. */
+/* Models as folders and files: weights and feature maps in model.safetensors. */
 #ifndef BO_MODEL_FILES_H
 #define BO_MODEL_FILES_H
 
 #include "../nn/weight_files.h"
 #include "config.h"
 
-/* "folder/name", freed with bo_free. */
+/* Returns "folder/name", freed with bo_free. */
 char *bo_model_path(bo_context *context, const char *folder, const char *name);
-/* A folder with a config.json, or one file with it: no adapter. */
+/* True if the path is a folder with a config.json or a file that contains one, and not an adapter. */
 bool bo_model_is_whole(bo_context *context, const char *path);
 
-/* Puts the maps of a file in place. `used`: marks its tensors. */
+/* Reads the feature maps of a file into the model. `used` marks the tensors that were read. */
 bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used);
-/* The maps of another model whose attention is made alike; false: it is not. */
+/* Copies the feature maps of another model if its attention has the same form. False: it has not. */
 bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
-/* Likewise of its MLP; graphs are to be recorded after it. */
+/* Likewise for the feature map of the MLP. Graphs must be recorded afterwards. */
 bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
 
-/* All weights of a file into the model's memory, which is there by now or is made once everything fits. */
+/* Reads all weights of a file into the model. The memory of the weights is allocated, if necessary, after all checks
+ * passed. */
 bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file);
 
 #endif

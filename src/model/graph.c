@@ -1,4 +1,5 @@
-/* A model as a graph: a stack of layers, a norm, and logits or their loss; of each task, and packs of texts written into it. */
+/* A model as a graph: a stack of layers, a norm, and logits or their loss, for each task; and writing packs of texts
+ * into the graph. */
 #include <math.h>
 #include "stack.h"
 
@@ -15,7 +16,7 @@ static bo_value choose(bo_graph *graph, bo_value which, bo_value x)
 /* ====================================================================================================================
  * Language models. */
 
-/* `prefix`.weight (rows x width): how well a vector fits each of `rows` things. */
+/* Declares `prefix`.weight (rows x width), whose products with a vector are `rows` logits. */
 static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 {
     const bo_model_desc *d = &s->model->desc;
@@ -29,7 +30,7 @@ static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
     return bo_graph_weight(s->graph, &own);
 }
 
-/* The matrix of the output projection: the embedding's, or its own. */
+/* Returns the matrix of the output projection: the embedding, or a separate matrix. */
 static bo_value head(const bo_stack *s)
 {
     const bo_model_desc *d = &s->model->desc;
@@ -41,8 +42,8 @@ static bo_value head(const bo_stack *s)
     return d->untied ? head_weight(s, "lm_head", d->vocab) : bo_graph_weight(s->graph, &tied);
 }
 
-/* Of the logits. A table that is an embedding too follows that rule (its steps do not shrink with the width), so what a head
- * of its own would have in front of it stands here. */
+/* Returns the scale of the logits. A table that is also the embedding follows the rule of embeddings (its steps do not
+ * shrink with the width), so the factor of a separate output matrix is applied here. */
 static double logit_scale(const bo_stack *s, bo_value matrix)
 {
     const bo_weight *w = bo_graph_weight_of(s->graph, matrix);
@@ -82,11 +83,12 @@ static void record_language(const bo_model *model, const bo_model_graph_desc *de
 }
 
 /* ====================================================================================================================
- * Labels of texts as a graph: an encoder, the last norm, each text pooled to one vector, and a matrix that says how well the
- * vector fits each class; of two texts, what both vectors have to do with each other first.
+ * Classification as a graph: an encoder, the final norm, each text pooled to one vector, and a matrix that computes
+ * one logit per class. For pairs of texts, the two vectors are combined first.
  *
- *     model.…             as a language model's                score.weight           classes x width
- *     match.weight, .bias of [u, v, u ∘ v, u - v] (MATCH) */
+ *     model.…              as in a language model
+ *     score.weight         classes x width
+ *     match.weight, .bias  applied to [u, v, u ∘ v, u - v] (MATCH) */
 
 typedef struct labeling {
     bo_stack stack;
@@ -100,7 +102,7 @@ static size_t texts_of(const labeling *r)
     return r->desc->examples * (pairs ? 2 : 1);
 }
 
-/* A norm sees rows by themselves: those that nobody chooses need none. */
+/* Norms act on single rows, so only the rows that are pooled are normalized. */
 static bo_value pool(const labeling *r, bo_value x)
 {
     const bo_pooling pooling = r->stack.model->desc.pooling;
@@ -125,7 +127,7 @@ static bo_value encode_texts(labeling *r)
     return pool(r, bo_stack_record(&r->stack, bo_stack_embed(&r->stack, r->out->tokens)));
 }
 
-/* ---- labels ----------------------------------------------------------------------------------------------------------- */
+/* ---- labels ------------------------------------------------------------------------------------------------------ */
 
 static bo_value compare(const labeling *r, bo_value pooled)
 {
@@ -168,13 +170,13 @@ static void record_labels(const bo_model *model, const bo_model_graph_desc *desc
 }
 
 /* ====================================================================================================================
- * A translator as a graph: an encoder of the source, and a decoder of the target that asks it in every layer, between mixer and
- * MLP, or that sees of it one summary alone.
+ * A translator as a graph: an encoder of the source, and a decoder of the target. The decoder attends to the source
+ * in every layer, between mixer and MLP, or it receives a single summary vector.
  *
- *     model.embed_tokens                     of source and target, and, tied, of the output
+ *     model.embed_tokens                     of source and target; if tied, also of the output
  *     model.encoder.layers.i, .norm          the encoder
  *     model.layers.i.encoder_attn, .encoder_attn_layer_norm      cross attention
- *     model.summary                          what brings the summary to the target's embedding */
+ *     model.summary                          adds the summary to the embedding of the target */
 
 typedef struct translating {
     const bo_model *model;
@@ -183,7 +185,7 @@ typedef struct translating {
     bo_attention *const *attentions; /* by place */
 } translating;
 
-/* ---- the encoder -------------------------------------------------------------------------------------------------- */
+/* ---- encoder ----------------------------------------------------------------------------------------------------- */
 
 static bo_value encode_source(const translating *r)
 {
@@ -211,11 +213,11 @@ static bo_value encode_source(const translating *r)
     return bo_stack_norm(&stack, "model.encoder.norm", x);
 }
 
-/* ---- what the decoder sees of it ----------------------------------------------------------------------------------- */
+/* ---- input of the decoder from the encoder ----------------------------------------------------------------------- */
 
 typedef struct asked {
     const translating *r;
-    bo_value encoded; /* 0: states have read it */
+    bo_value encoded; /* 0: the states contain the source */
 } asked;
 
 static bo_attention_layer cross_layer(const translating *r, size_t layer)
@@ -238,7 +240,7 @@ static bo_value ask(const bo_stack *stack, size_t layer, const char *prefix, bo_
     return bo_nn_cross(stack->graph, bo_nn_join(prefix, ".encoder_attn").text, normed, source->encoded, x, &desc);
 }
 
-/* Sources into states, layer by layer. */
+/* Reads sources into the states of cross attention, layer by layer. */
 static void read_source(const translating *r, bo_value encoded)
 {
     const bo_model_desc *d = &r->model->desc;
@@ -266,9 +268,9 @@ static bo_value add_summary(const translating *r, bo_value summary, bo_value x)
     return bo_nn_linear(r->out->graph, "model.summary", summary, &desc);
 }
 
-/* ---- the decoder --------------------------------------------------------------------------------------------------- */
+/* ---- decoder ----------------------------------------------------------------------------------------------------- */
 
-/* encoded 0: what was read before is asked. */
+/* encoded 0: the decoder attends to sources that were read before. */
 static void decode(const translating *r, bo_value encoded)
 {
     const bo_model_desc *d = &r->model->desc;
@@ -301,14 +303,14 @@ static void record_translation(const bo_model *model, const bo_model_graph_desc 
 }
 
 /* ====================================================================================================================
- * Packs into graphs. */
+ * Writing packs into graphs. */
 
 static bo_status write_if(bo_context *context, const bo_model_graph *graph, bo_value input, const int32_t *values)
 {
     return input ? bo_graph_write(context, graph->graph, input, values) : BO_OK;
 }
 
-/* Where each of `count` texts begins, and where the last ends; those that are not there are empty, at the end. */
+/* Finds where each of `count` texts starts, and where the last ends. Missing texts are empty and start at the end. */
 static void find_texts(const bo_text_pack *packed, size_t count, int32_t *first)
 {
     size_t at = 0;
@@ -319,7 +321,7 @@ static void find_texts(const bo_text_pack *packed, size_t count, int32_t *first)
     first[count] = (int32_t)at;
 }
 
-/* Rows of the first or the last tokens of texts; any of what is not there. */
+/* Finds the rows of the first or last tokens of texts; for missing texts any row. */
 static void find_ends(bool last, size_t rows, size_t count, const int32_t *first, int32_t *places)
 {
     for (size_t i = 0; i < count; i++) {
@@ -328,7 +330,7 @@ static void find_ends(bool last, size_t rows, size_t count, const int32_t *first
     }
 }
 
-/* ---- labels ----------------------------------------------------------------------------------------------------------- */
+/* ---- classification ---------------------------------------------------------------------------------------------- */
 
 static bo_status write_pooling(bo_context *context, const bo_model *model, const bo_model_graph *graph,
                                const bo_text_pack *packed)
@@ -363,9 +365,9 @@ bo_status bo_graph_write_sides(bo_context *context, const bo_model_graph *graph,
     return status;
 }
 
-/* ---- translations ------------------------------------------------------------------------------------------------------- */
+/* ---- translation ------------------------------------------------------------------------------------------------- */
 
-/* Rows of sources that are not there ask any. */
+/* Writes the rows of the sources. Rows of missing sources may refer to any row. */
 static bo_status write_sources(bo_context *context, const bo_model_graph *graph, const bo_text_pack *packed)
 {
     if (!graph->sources) return BO_OK;
@@ -408,7 +410,7 @@ bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const 
     return BO_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out)

@@ -1,15 +1,15 @@
-/* Lanes: many timelines at once, of which those of a translator read sources. */
+/* Lanes: many sequences decoded at once. The lanes of a translator also read sources. */
 #include <assert.h>
 #include <string.h>
 #include "../attention/attention.h"
 #include "lanes.h"
 
 /* ====================================================================================================================
- * Lanes: their life, a step of many at once, and lanes that take the place of others. */
+ * Lanes: creation and destruction, one step of many lanes at once, and replacing lanes by others. */
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Bits below the three that count. */
+/* Returns the number of bits below the three most significant ones. */
 static unsigned small_bits(size_t rows)
 {
     unsigned bits = 0;
@@ -35,7 +35,7 @@ size_t bo_lanes_size_number(size_t size)
     return 4 * bits + (size >> bits) - 1;
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static size_t cross_place(const bo_lanes *lanes, size_t layer)
 {
@@ -65,7 +65,7 @@ static bo_status place_states(bo_context *context, const bo_lanes *lanes,
     return BO_OK;
 }
 
-/* Memory for `count` blocks instead of what is there. */
+/* Replaces the memory by memory for `count` blocks. */
 static bo_status allocate_blocks(bo_context *context, size_t count, bo_lane_blocks *blocks)
 {
     bo_free(blocks->memory);
@@ -85,7 +85,7 @@ static bo_status begin_lane(bo_context *context, bo_lanes *lanes, size_t lane)
     return BO_OK;
 }
 
-/* Is `blocks` a permutation of all there are? `taken` is free between calls. */
+/* True if `blocks` is a permutation of all blocks. Uses `taken` as scratch memory. */
 static bool has_every_block(const bo_lanes *lanes)
 {
     const bo_lane_blocks *all = &lanes->lane;
@@ -112,7 +112,7 @@ size_t bo_lanes_state_bytes(const bo_lanes *lanes)
     return lanes->lane.bytes + lanes->source.bytes;
 }
 
-/* ---- attentions ---------------------------------------------------------------------------------------------------- */
+/* ---- attentions -------------------------------------------------------------------------------------------------- */
 
 static bool keeps_every_key(const bo_attention *attention)
 {
@@ -145,7 +145,7 @@ static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
     return BO_OK;
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_lanes_desc *desc)
 {
@@ -182,7 +182,7 @@ static bo_status allocate(bo_context *context, bo_lanes *lanes)
     return BO_OK;
 }
 
-/* Attentions and the places of states, but no states. */
+/* Creates attentions and computes the offsets of the states, without memory for states. */
 static bo_status plan(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes *lanes)
 {
     const bo_model_desc *d = &model->desc;
@@ -251,7 +251,7 @@ void bo_lanes_destroy(bo_lanes *lanes)
     bo_free(lanes);
 }
 
-/* The graph of this descriptor, made with memory where it is not there yet. */
+/* Returns the graph of this descriptor, and creates and allocates it if necessary. */
 static bo_status make_graph(bo_context *context, const bo_lanes *lanes, bo_model_graph_desc *desc,
                             bo_model_graph *graph)
 {
@@ -263,7 +263,7 @@ static bo_status make_graph(bo_context *context, const bo_lanes *lanes, bo_model
     return status;
 }
 
-/* ---- a step ------------------------------------------------------------------------------------------------------- */
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t lane, int32_t id)
 {
@@ -340,7 +340,7 @@ bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, con
     return BO_OK;
 }
 
-/* ---- lanes that become others ---------------------------------------------------------------------------------------- */
+/* ---- replacing lanes --------------------------------------------------------------------------------------------- */
 
 static void choose_numbers(bo_lanes *lanes, int32_t *numbers, size_t active, const size_t *from)
 {
@@ -348,8 +348,8 @@ static void choose_numbers(bo_lanes *lanes, int32_t *numbers, size_t active, con
     memcpy(numbers, lanes->room, active * sizeof *numbers);
 }
 
-/* The first who takes a lane takes its block; the others copy it into blocks that nobody took, and what is left of these goes
- * to the lanes behind. */
+/* The first lane that continues an old lane takes its block. Further ones copy it into unused blocks. The remaining
+ * blocks go to the inactive lanes. */
 static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
 {
     size_t count = lanes->desc.count, vacant = 0;
@@ -385,39 +385,40 @@ bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, c
 }
 
 /* ====================================================================================================================
- * Sources into states: packed one after the other, as many at a time as fit some hundred rows, through the encoder and into
- * what the decoder's layers ask. What is left of the rows of a graph is filler, read into states that nobody asks. */
+ * Reading sources into states. Sources are packed one after the other, as many at a time as fit into a few hundred
+ * rows, and pass through the encoder into the states of the decoder's cross attention. The remaining rows of a graph
+ * are filler, which is read into separate states. */
 
-enum { ROWS = 512, LEAST_ROWS = 16 }; /* of a graph; a longer source has its own */
+enum { ROWS = 512, LEAST_ROWS = 16 }; /* rows per graph; a longer source has a graph of its size */
 
-/* A run: sources first … first + count - 1. Invariants: lengths of both streams, of the sources and then of the filler, sum up to
- * the graph's rows. */
+/* One run, over sources first … first + count - 1. Invariants: the lengths of each stream (the sources, then the
+ * filler) sum to the graph's rows. */
 typedef struct reading {
     bo_lanes *lanes;
     const bo_text_view *sources;
     size_t first, count;
-    size_t rows, queries; /* of the graph's two streams */
-    size_t sequences;     /* count, and the filler's */
-    size_t *lengths[2];   /* of queries and sources */
+    size_t rows, queries; /* rows of the two streams of the graph */
+    size_t sequences;     /* count plus the number of filler sequences */
+    size_t *lengths[2];   /* of queries, of sources */
     int32_t *indices;
     void **table;
-    float *zeros; /* of queries; room for summaries, too */
+    float *zeros; /* input of the queries; also space for summaries */
 } reading;
 
-/* Filler is cut as if it were sources: longer ones no layer need take. */
+/* Returns the number of filler sequences. Filler is split into sequences that are no longer than a source can be. */
 static size_t pieces(const bo_lanes *lanes, size_t filler)
 {
     size_t found = (filler + lanes->desc.source - 1) / lanes->desc.source;
     return found ? found : 1;
 }
 
-/* Sizes of graphs are at most a quarter apart. */
+/* Consecutive graph sizes differ by at most a quarter. */
 static size_t most_pieces(const bo_lanes *lanes, size_t rows)
 {
     return pieces(lanes, rows / 4 + LEAST_ROWS);
 }
 
-/* Rows of queries of a graph: sources have at least a row each. */
+/* Returns the maximum number of query rows of a graph: each source has at least one row. */
 static size_t most_queries(const bo_lanes *lanes, size_t rows)
 {
     size_t sources = rows < lanes->desc.count ? rows : lanes->desc.count;
@@ -429,7 +430,7 @@ static size_t most_rows(const bo_lanes *lanes)
     return bo_lanes_size_above(lanes->desc.source > ROWS ? lanes->desc.source : ROWS);
 }
 
-/* ---- which sources, in how many rows ------------------------------------------------------------------------------- */
+/* ---- selection of sources and graph size ------------------------------------------------------------------------- */
 
 static size_t sum(const size_t *lengths, size_t count)
 {
@@ -461,9 +462,9 @@ static void take_sources(reading *r, size_t count)
     assert(sum(r->lengths[0], r->sequences) == r->queries && sum(r->lengths[1], r->sequences) == r->rows);
 }
 
-/* ---- what goes into the graph ---------------------------------------------------------------------------------------- */
+/* ---- inputs of the graph ----------------------------------------------------------------------------------------- */
 
-/* What `of` says of every row of the sources; filler is 0. */
+/* Writes of(row) for every row of the sources; 0 for filler. */
 static bo_status write_rows(bo_context *context, const reading *r, const bo_model_graph *g, bo_value value,
                             int32_t (*of)(const bo_text_view *source, size_t begin, size_t place))
 {
@@ -495,7 +496,7 @@ static int32_t reversed(const bo_text_view *source, size_t begin, size_t place)
     return (int32_t)(begin + source->count - 1 - place);
 }
 
-/* The last row of each source. */
+/* Writes the last row of each source. */
 static bo_status write_ends(bo_context *context, const reading *r, const bo_model_graph *g)
 {
     int32_t end = -1;
@@ -525,7 +526,7 @@ static bo_status begin_states(bo_context *context, const reading *r)
     return BO_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status fill(bo_context *context, const reading *r, const bo_model_graph *g)
 {
@@ -536,7 +537,7 @@ static bo_status fill(bo_context *context, const reading *r, const bo_model_grap
     return g->sources ? write_ends(context, r, g) : BO_OK;
 }
 
-/* Summaries come through `zeros`: there are no queries then. */
+/* Summaries are read through `zeros`, since there are no queries in this case. */
 static bo_status keep_summaries(bo_context *context, const reading *r, const bo_model_graph *g)
 {
     size_t width = r->lanes->model->desc.width;
@@ -582,7 +583,7 @@ static bo_status check_sources(bo_context *context, const bo_lanes *lanes, const
     return BO_OK;
 }
 
-/* Room for the largest graph. */
+/* Allocates memory for the largest graph. */
 static bo_status prepare(bo_context *context, bo_lanes *lanes, size_t count, reading *r)
 {
     const bo_model_desc *d = &lanes->model->desc;

@@ -1,4 +1,4 @@
-/* What stands between the mixers: sizes of every kind, and the maps of random features, one per layer. */
+/* The MLP between mixers: sizes for every kind, and the maps of random features, one per layer. */
 #include <string.h>
 #include "../base/rng.h"
 #include "../nn/nn.h"
@@ -7,7 +7,7 @@
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static bool has_degree(bo_mlp mlp)
 {
@@ -19,7 +19,8 @@ static size_t rounded(size_t size, size_t to)
     return (size + to - 1) / to * to;
 }
 
-/* As many trained numbers as an MLP of 4 widths, 8 width²; random features, which train the readout alone, half of them. */
+/* The default gives as many trained parameters as an MLP of 4 widths: 8 width². Random features, of which only the
+ * readout is trained, have half as many. */
 static size_t default_hidden(const bo_model_desc *d)
 {
     size_t root = 1;
@@ -32,7 +33,7 @@ static size_t default_hidden(const bo_model_desc *d)
         return 2 * d->width;
     case BO_MLP_DEGREE_4:
         return rounded(8 * d->width / 5, 32);
-    case BO_MLP_QUADRATIC: /* width hidden² */
+    case BO_MLP_QUADRATIC: /* parameters: width hidden² */
         while ((root + 1) * (root + 1) <= 8 * d->width) root++;
         return root < d->width ? root : d->width;
     default:
@@ -53,14 +54,14 @@ static bo_status resolve_features(bo_context *context, size_t most, bo_model_des
     if (!d->hidden) d->hidden = f->features;
     if (!d->hidden && bo_features_needs_length(f)) d->hidden = default_hidden(d);
     if (d->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, d->hidden);
-    f->features = d->hidden; /* 0: the function says */
+    f->features = d->hidden; /* 0: determined by the feature map */
     f->dim = d->width;
     if (f->gamma == 0) f->gamma = bo_nn_unit_gamma(f->kernel, d->width);
     if (!f->seed) f->seed = d->seed;
     return BO_OK;
 }
 
-/* Its name stands in a file and in messages. */
+/* Checks the name, which is written to files and messages. */
 static bo_status check_custom(bo_context *context, const bo_custom_layer *layer)
 {
     enum { MOST_NAME = 63 };
@@ -93,7 +94,7 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d)
     return BO_OK;
 }
 
-/* ---- maps --------------------------------------------------------------------------------------------------------- */
+/* ---- feature maps ------------------------------------------------------------------------------------------------ */
 
 void bo_mlp_maps_destroy(bo_features **maps, const bo_model_desc *desc)
 {

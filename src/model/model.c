@@ -1,11 +1,11 @@
-/* A model's life, and its weights by name. */
+/* Creation of models, and access to their weights by name. */
 #include <assert.h>
 #include <string.h>
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "internal.h"
 
-/* ---- names ---------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static const char *const task_names[BO_MODEL_TASK_COUNT] = {"language", "classify", "match", "translate"};
 static const char *const pooling_names[BO_POOLING_COUNT] = {"mean", "max", "first", "last"};
@@ -15,7 +15,7 @@ BO_NAMED(model_task, bo_model_task, task_names)
 BO_NAMED(pooling, bo_pooling, pooling_names)
 BO_NAMED(cross, bo_cross, cross_names)
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
 {
@@ -24,7 +24,7 @@ void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
     bo_free(attentions);
 }
 
-/* Room for all that is to be kept; 0: as described. */
+/* Creates an attention with the given capacity; 0: that of the descriptor. */
 static bo_status create_attention(bo_context *context, const bo_model_desc *desc, size_t place, size_t capacity,
                                   bo_attention **out)
 {
@@ -56,7 +56,7 @@ bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, s
     return BO_OK;
 }
 
-/* What attention filled in becomes the descriptor's, in a form that bo_attention_create takes. */
+/* Copies the defaults that the attention filled in to the descriptor, in a form that bo_attention_create accepts. */
 static void describe_attention(const bo_attention *made, bo_attention_desc *desc)
 {
     uint64_t seed = desc->features.seed;
@@ -64,7 +64,7 @@ static void describe_attention(const bo_attention *made, bo_attention_desc *desc
     *desc = *bo_attention_describe(made);
     desc->features.seed = seed;
     desc->features.length_scales = NULL;
-    if (bo_attention_has(desc, BO_TRAIT_TEMPERATURE)) desc->features.gamma = 0; /* it follows from that */
+    if (bo_attention_has(desc, BO_TRAIT_TEMPERATURE)) desc->features.gamma = 0; /* determined by the temperature */
 }
 
 static void describe_attentions(bo_model *model)
@@ -90,7 +90,7 @@ bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *
     return BO_OK;
 }
 
-/* No zero is left where zero meant a default, and every place has the attention that it should have. */
+/* True if no zero that means a default is left, and if exactly the places with attention have one. */
 static bool model_holds(const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
@@ -107,7 +107,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     model->tokenizer = tokenizer;
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
     if (status == BO_OK) status = bo_labels_copy(context, &model->desc, &model->labels);
-    model->desc.labels = (const char *const *)model->labels; /* the caller's no more */
+    model->desc.labels = (const char *const *)model->labels; /* replaces the caller's pointer */
     if (status == BO_OK && model->desc.custom_mlp.name) {
         model->custom = bo_strdup(context, model->desc.custom_mlp.name);
         status = model->custom ? BO_OK : BO_MEMORY;
@@ -158,7 +158,7 @@ void bo_model_destroy(bo_model *model)
     bo_free(model);
 }
 
-/* ---- what it is --------------------------------------------------------------------------------------------------- */
+/* ---- properties -------------------------------------------------------------------------------------------------- */
 
 const bo_model_desc *bo_model_describe(const bo_model *model)
 {
@@ -198,7 +198,7 @@ static uint64_t hash_mixer(uint64_t hash, const bo_model_desc *d)
     return d->mixer == BO_MIXER_ATTENTION ? hash : hash_bytes(hash, words, sizeof words);
 }
 
-/* Others keep their old number. */
+/* Leaves the hash of language models unchanged, so that existing files stay valid. */
 static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
 {
     const bo_attention_desc *a = &d->cross_attention;
@@ -227,7 +227,7 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     hash = hash_mixer(hash_bytes(hash, numbers, sizeof numbers), d);
     const uint64_t rules[] = {d->parametrization, d->base_width, d->storage};
     if (d->parametrization || d->storage)
-        hash = hash_bytes(hash, rules, sizeof rules); /* others keep their old number */
+        hash = hash_bytes(hash, rules, sizeof rules); /* the hash of other models stays unchanged */
     hash = hash_task(hash, d);
     if (model->custom) hash = hash_bytes(hash, model->custom, strlen(model->custom) + 1);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
@@ -248,7 +248,7 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     return hash;
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------------ */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 size_t bo_model_weights(const bo_model *model)
 {

@@ -1,10 +1,10 @@
-/* A model's parametrization: the same model at the base width says which extents of its weights grow. */
+/* The parametrization of a model. The same model at the base width determines which dimensions of the weights grow. */
 #include <math.h>
 #include "internal.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
-/* As many queries share a key as before, or, where that leaves less than one, there are as many keys. */
+/* Keeps the number of queries per key or, if that is not possible, the number of keys. */
 static size_t widen_key_heads(const bo_model_desc *d, size_t heads)
 {
     if (!d->key_heads || d->key_heads > d->heads) return d->key_heads;
@@ -13,7 +13,8 @@ static size_t widen_key_heads(const bo_model_desc *d, size_t heads)
     return heads % d->key_heads == 0 ? d->key_heads : heads;
 }
 
-/* As defaults scale: with the width; of quadratic forms, whose fan in is its square, with the width's root. */
+/* Scales the hidden size as its default does: with the width; for quadratic forms, whose fan-in is its square, with the
+ * square root of the width. */
 static size_t widen_hidden(const bo_model_desc *d, double share)
 {
     double groups = d->degree_heads ? (double)d->degree_heads : 1;
@@ -38,13 +39,13 @@ bo_status bo_model_widen(bo_context *context, const bo_model_desc *d, size_t wid
     wide.key_heads = widen_key_heads(d, wide.heads);
     wide.hidden = widen_hidden(d, (double)width / (double)d->width);
     wide.attention.heads = wide.attention.key_heads = wide.cross_attention.key_heads = 0;
-    if (d->cross_attention.heads) wide.cross_attention.heads = wide.heads; /* what says that it is given */
+    if (d->cross_attention.heads) wide.cross_attention.heads = wide.heads; /* marks cross attention as given */
     wide.mlp_features.dim = wide.mlp_features.features = 0;
     *out = wide;
     return BO_OK;
 }
 
-/* Its weights, declared; the rest of it is gone. */
+/* Declares the weights of the model at the base width. */
 static bo_status base_weights(bo_context *context, const bo_model_desc *d, bo_weights **out)
 {
     bo_model_desc desc;
@@ -58,8 +59,8 @@ static bo_status base_weights(bo_context *context, const bo_model_desc *d, bo_we
     return BO_OK;
 }
 
-/* A gradient that comes to the last layer with numbers of size about 1: the mean over some thousand tokens and the head's
- * 1/width are taken out of it. A power of two, so that nothing is rounded. */
+/* Returns the gradient scale that makes gradients at the last layer about 1: it removes the mean over several thousand
+ * tokens and the head's 1/width. It is a power of two, so that scaling does not round. */
 static double unit_gradients(const bo_model_desc *d)
 {
     enum { LOG_TOKENS = 12 };

@@ -1,12 +1,12 @@
-/* What a model computes on the way: sizes of activations, and of weights as matrices. */
+/* Measurements inside a model: sizes of activations, and norms of weight matrices. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "internal.h"
 
-/* ---- activations -------------------------------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
-/* The stream begins with the embedding; every layer's mixer and MLP add to it. */
+/* The residual stream starts with the embedding; the mixer and the MLP of every layer add to it. */
 static size_t stream_length(const bo_model *model)
 {
     return 1 + 2 * model->desc.layers;
@@ -36,7 +36,7 @@ const char *bo_model_activation(const bo_model *model, size_t index)
     return index < bo_model_activations(model) ? model->activations[index] : NULL;
 }
 
-/* Mean |x - y|; y NULL: of x. */
+/* Computes the mean of |x - y|, or of |x| if y is NULL. */
 static double mean_size(size_t count, const float *x, const float *y)
 {
     double sum = 0;
@@ -49,7 +49,7 @@ typedef struct probing {
     bo_model_graph graph;
     bo_value *stream;
     int32_t *places;     /* 0, 1, … */
-    float *now, *before; /* of the stream; `now` has room for the logits too */
+    float *now, *before; /* values of the stream; `now` has space for the logits too */
     size_t tokens;
 } probing;
 
@@ -115,7 +115,7 @@ bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32
     return status;
 }
 
-/* ---- norms of weights --------------------------------------------------------------------------------------------- */
+/* ---- norms of weights -------------------------------------------------------------------------------------------- */
 
 /* y = W x, or Wᵀ x. */
 static void multiply(size_t rows, size_t columns, const float *w, bool transposed, const double *x, double *y)
@@ -137,12 +137,14 @@ static double normalize(size_t count, double *x)
     return norm;
 }
 
-/* Power iteration on WᵀW; each step comes closer from below, and a tenth of a percent is enough to compare sizes. */
+/* Power iteration on WᵀW. Each step approaches the value from below; an accuracy of 0.1 % is sufficient to compare
+ * sizes. */
 static double largest_singular_value(size_t rows, size_t columns, const float *w, double *x, double *y)
 {
     enum { MOST_STEPS = 60 };
     double norm = 0;
-    for (size_t i = 0; i < columns; i++) x[i] = 1 + 0.5 * sin(1 + 7.3 * (double)i); /* at right angles to nothing */
+    /* unlikely to be orthogonal to the singular vector */
+    for (size_t i = 0; i < columns; i++) x[i] = 1 + 0.5 * sin(1 + 7.3 * (double)i);
     normalize(columns, x);
     for (size_t step = 0; step < MOST_STEPS; step++) {
         double last = norm;

@@ -1,14 +1,14 @@
-/* One step of a model of any task on tokens that are drawn, measured operation by operation. */
+/* One step of a model of any task on random tokens, measured per operation. */
 #include <stdio.h>
 #include "../base/rng.h"
 #include "internal.h"
 
 enum { USUAL_TOKENS = 256, USUAL_REPEATS = 5 };
 
-/* Texts of the same length, one after the other, as a pack that owns its numbers. */
+/* Texts of equal length, one after the other, as a pack that owns its arrays. */
 typedef struct drawn {
     bo_text_pack pack;
-    size_t texts, tokens; /* of a stream, and of each text */
+    size_t texts, tokens; /* texts per stream, tokens per text */
     int32_t *numbers;
     size_t *lengths;
 } drawn;
@@ -24,10 +24,10 @@ static void draw_stream(bo_rng *rng, const bo_model_desc *d, const drawn *data, 
         out->positions[i] = (int32_t)at;
         out->reversal[i] = (int32_t)(i - at + (tokens - 1 - at));
     }
-    for (size_t i = 0; i < data->texts; i++) lengths[i] = tokens; /* what may be behind them has none */
+    for (size_t i = 0; i < data->texts; i++) lengths[i] = tokens; /* the rest after the texts has no sequence */
 }
 
-/* Language models have a target per token and no rest behind the texts; others as in packs.h. */
+/* Language models have one target per token and no rest after the texts; for other tasks see packs.h. */
 static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo_profile_desc *asked, drawn *data)
 {
     const bool language = d->task == BO_MODEL_TASK_LANGUAGE, translates = d->task == BO_MODEL_TASK_TRANSLATE;

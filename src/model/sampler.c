@@ -1,5 +1,5 @@
-/* The next token: penalty, temperature, the k most likely, the most likely that make up p, a draw. In place and without
- * memory: what is dropped becomes -INFINITY. */
+/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, and the random draw. All in place, without
+ * additional memory: excluded tokens get -INFINITY. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -7,16 +7,16 @@
 
 enum { WINDOW = 64 };
 
-/* Invariants: `desc` has no zero left where zero meant a default; `recent` is a ring of the latest desc.window tokens, of which
- * `remembered` were ever put into it. */
+/* Invariants: `desc` has no zero left that means a default; `recent` is a ring buffer of the latest desc.window tokens;
+ * `remembered` tokens were put into it in total. */
 struct bo_sampler {
     bo_sampler_desc desc;
-    uint64_t drawn; /* random numbers */
+    uint64_t drawn; /* number of random numbers drawn */
     uint64_t remembered;
     int32_t *recent;
 };
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static bo_status resolve(bo_context *context, const bo_sampler_desc *desc, bo_sampler_desc *out)
 {
@@ -77,9 +77,9 @@ void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn)
     sampler->drawn = drawn;
 }
 
-/* ---- logits ------------------------------------------------------------------------------------------------------- */
+/* ---- logits ------------------------------------------------------------------------------------------------------ */
 
-/* Each recent token once (1909.05858). */
+/* Penalizes each recent token once (1909.05858). */
 static void penalize(const bo_sampler *sampler, float *logits, size_t vocab)
 {
     const float penalty = (float)sampler->desc.repetition_penalty;
@@ -93,7 +93,7 @@ static void penalize(const bo_sampler *sampler, float *logits, size_t vocab)
     }
 }
 
-/* What is no number is no choice. The largest; vocab: there is none. */
+/* Replaces NaN by -INFINITY. Returns the index of the largest logit; vocab: there is none. */
 static size_t find_largest(float *logits, size_t vocab)
 {
     size_t best = vocab;
@@ -104,9 +104,9 @@ static size_t find_largest(float *logits, size_t vocab)
     return best;
 }
 
-/* ---- the most likely ones ------------------------------------------------------------------------------------------ */
+/* ---- top-k and top-p --------------------------------------------------------------------------------------------- */
 
-/* A number that grows with the float. */
+/* Maps floats to integers in the same order. */
 static uint32_t rank_of(float value)
 {
     uint32_t bits;
@@ -114,18 +114,18 @@ static uint32_t rank_of(float value)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* What a token counts for: 1, or its weight beside the largest, whose logit is 0 by now. */
+/* Returns the contribution of a token: 1, or its weight relative to the largest logit, which is 0 here. */
 static double worth(float logit, bool by_weight)
 {
     return by_weight ? exp((double)logit) : 1;
 }
 
-/* Keeps the largest logits until what they count for reaches `target`, equal ones in the order of their ids: the rank of
+/* Keeps the largest logits until their contributions reach `target`; equal ones in the order of their ids. The rank of
  * the last one kept is found eight bits at a time. */
 static void keep_largest(float *logits, size_t vocab, bool by_weight, double target)
 {
     uint32_t prefix = 0;
-    double above = 0; /* of ranks that are larger than any that begins with prefix */
+    double above = 0; /* sum over ranks larger than all those that start with prefix */
     for (int shift = 24; shift >= 0; shift -= 8) {
         double bins[256] = {0};
         for (size_t i = 0; i < vocab; i++) {
@@ -155,7 +155,7 @@ static double total_weight(const float *logits, size_t vocab)
     return total;
 }
 
-/* ---- the draw ----------------------------------------------------------------------------------------------------- */
+/* ---- random draw ------------------------------------------------------------------------------------------------- */
 
 static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_t best)
 {

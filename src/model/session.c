@@ -1,4 +1,4 @@
-/* Sessions: reading with a state, and states in files. */
+/* Sessions: reading tokens with a state, and states in files. */
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "session.h"
 
 /* ====================================================================================================================
- * What layers remember of a sequence, for all who read with a state. */
+ * States of layers, for sessions, lanes and classification. */
 
 size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, const bo_attention *attention)
 {
@@ -35,9 +35,9 @@ bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *d, size
 }
 
 /* ====================================================================================================================
- * Sessions: reading with a state. */
+ * Sessions: reading tokens with a state. */
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 bool bo_session_has_capacity(const bo_model *model)
 {
@@ -56,7 +56,7 @@ static size_t padded_bytes(const bo_session *session, size_t layer)
     return bo_layer_state_room(&session->model->desc, layer, session->attentions[layer]);
 }
 
-/* states[i] for memory that holds the states of all layers. */
+/* Sets states[i] to the state of layer i in memory that holds the states of all layers. */
 static void place_states(const bo_session *session, char *memory, void **states)
 {
     char *at = memory;
@@ -90,7 +90,7 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
     return BO_OK;
 }
 
-/* Planned, not allocated. */
+/* Plans a graph without allocating it. */
 static bo_status plan_graph(bo_context *context, const bo_session *session, size_t rows, bool score,
                             bo_model_graph *out)
 {
@@ -119,7 +119,7 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
     return status;
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_session_reset(bo_context *context, bo_session *session)
 {
@@ -187,7 +187,7 @@ uint64_t bo_session_room(const bo_session *session)
     return most > session->tokens ? most - session->tokens : 0;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status check_room(bo_context *context, const bo_session *session, size_t count)
 {
@@ -232,7 +232,7 @@ static bo_status check_call(bo_context *context, const bo_session *session, cons
     return targets ? check_ids(context, session, targets, count, true) : BO_OK;
 }
 
-/* The graph of this size, made where it is not there yet. */
+/* Returns the graph of this size, and creates it if necessary. */
 static bo_status graph_for(bo_context *context, bo_session *session, size_t size, bool score, bo_model_graph **out)
 {
     bo_model_graph *graph = score ? &session->score[size] : &session->feed[size];
@@ -310,11 +310,12 @@ bo_status bo_session_score(bo_context *context, bo_session *session, const int32
 }
 
 /* ====================================================================================================================
- * A session's state as a safetensors file: bytes of each layer, and the logits after the last token. */
+ * The state of a session as a safetensors file: the bytes of each layer's state, and the logits after the last
+ * token. */
 
 enum { FORMAT_VERSION = 1, NAME = 32 };
 static const char format_name[] = "bochner.session";
-static const uint64_t MOST_TOKENS = UINT64_C(1) << 56; /* more can be counted on top of them */
+static const uint64_t MOST_TOKENS = UINT64_C(1) << 56; /* leaves room to count further tokens */
 
 typedef char layer_name[NAME];
 
@@ -323,7 +324,7 @@ static void name_layer(size_t layer, layer_name out)
     snprintf(out, NAME, "states.%zu", layer);
 }
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static size_t list_tensors(const bo_session *session, layer_name *names, bo_file_tensor *tensors)
 {
@@ -393,13 +394,13 @@ bo_status bo_session_save_memory(bo_context *context, const bo_session *session,
     return bo_output_finish(context, output, write_state(context, session, output));
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
     uint64_t fingerprint, weights, tokens, capacity;
 } header;
 
-/* A whole number of the metadata. */
+/* Reads an integer of the metadata. */
 static bo_status read_number(bo_context *context, const bo_tensors *file, const char *key, int base, uint64_t *out)
 {
     const char *text = bo_tensors_meta(file, key);
@@ -444,7 +445,7 @@ static bo_status check_model(bo_context *context, const bo_tensors *file, const 
                    bo_tensors_path(file));
 }
 
-/* What is wrong with the bytes of a state is the file's fault. */
+/* Reports invalid bytes of a state as an error in the file. */
 static bo_status blame(bo_context *context, bo_status status, const bo_tensors *file, size_t layer)
 {
     if (status != BO_INVALID && status != BO_VERSION) return status;
@@ -471,7 +472,7 @@ static bo_status read_layer(bo_context *context, const bo_tensors *file, size_t 
     return blame(context, status, file, layer);
 }
 
-/* Of a mixer without attention: numbers, which are finite. */
+/* Reads the state of a mixer without attention: finite numbers. */
 static bo_status read_numbers(bo_context *context, const bo_tensors *file, const bo_session *session, size_t layer,
                               void *state)
 {
@@ -509,7 +510,7 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
     return status;
 }
 
-/* The session changes only when everything has been read. */
+/* Loads a state. The session changes only after everything has been read. */
 static bo_status load(bo_context *context, const bo_tensors *file, bo_session *session, char *memory, void **states)
 {
     header head = {0};
@@ -546,7 +547,7 @@ static bo_status load_from(bo_context *context, bo_session *session, const bo_te
     return status;
 }
 
-/* A file, or (path NULL) its bytes. */
+/* Opens a file, or (path NULL) its bytes. */
 static bo_status open_state(bo_context *context, const char *path, const void *bytes, size_t size, bo_tensors **out)
 {
     if (path) return bo_tensors_open(context, path, out);

@@ -1,32 +1,32 @@
-/* A session's inside. */
+/* Internals of a session. */
 #ifndef BO_MODEL_SESSION_H
 #define BO_MODEL_SESSION_H
 
 #include "internal.h"
 
-enum { BO_SESSION_SIZES = 17, BO_SESSION_CHUNK = 1 << 16 }; /* most tokens at a time */
+enum { BO_SESSION_SIZES = 17, BO_SESSION_CHUNK = 1 << 16 }; /* maximum tokens at a time */
 
-/* Tokens are taken in blocks of sizes[0] = chunk and of the powers of two below it, so that any number of them goes
- * through few graphs. A graph is made when it is first needed. Invariants: states[i] is layer i's and has absorbed `tokens`
- * tokens, unless `broken`: a run ended half-way, and only a new start helps. */
+/* Tokens are read in blocks of sizes[0] = chunk and of the powers of two below it, so that any number of tokens needs
+ * few graphs. A graph is made when it is first needed. Invariants: states[i] is the state of layer i and has read
+ * `tokens` tokens. This does not hold if `broken`: a run was interrupted, and the session must be reset. */
 struct bo_session {
     const bo_model *model;
     bo_session_desc desc;
-    bo_attention **own;              /* where the model's attentions have another capacity, else NULL */
-    bo_attention *const *attentions; /* own, or the model's */
-    char *memory;                    /* of the states, one after the other, each aligned to 64 bytes */
+    bo_attention **own;              /* if the model's attentions have another capacity, else NULL */
+    bo_attention *const *attentions; /* own, or those of the model */
+    char *memory;                    /* memory of the states, one after the other, each aligned to 64 bytes */
     void **states;
     size_t state_bytes;
     size_t sizes[BO_SESSION_SIZES], size_count;
     bo_model_graph feed[BO_SESSION_SIZES], score[BO_SESSION_SIZES];
-    int32_t *positions; /* chunk of them */
-    float *logits;      /* after the last token, where it was fed */
+    int32_t *positions; /* `chunk` entries */
+    float *logits;      /* after the last token, if tokens were fed */
     bool has_logits;
     uint64_t tokens;
     bool broken;
 };
 
-/* The model keeps all keys, up to a capacity. */
+/* True if the model keeps all keys, up to a capacity. */
 bool bo_session_has_capacity(const bo_model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* Layers one after the other. */
+/* A stack of layers. */
 #include "stack.h"
 #include <stdio.h>
 
@@ -55,10 +55,11 @@ static void watch(const bo_stack *s, size_t part, bo_value x)
     bo_graph_keep(s->graph, x);
 }
 
-/* ---- the embedding ------------------------------------------------------------------------------------------------ */
+/* ---- embedding --------------------------------------------------------------------------------------------------- */
 
-/* Layers of a degree are steep: where the stream begins as small as the table, what norms make of small changes in it grows
- * from layer to layer. Where there are many it begins at size 1; few learn faster from a small one. */
+/* Layers of a given degree are steep: if the stream starts as small as the embedding table, the effect of norms on
+ * small changes grows from layer to layer. Deep stacks therefore start at size 1. Shallow ones learn faster from a
+ * small start. */
 enum { FEW = 8 };
 static bool is_steep(const bo_model_desc *d)
 {
@@ -81,7 +82,7 @@ bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
     return x;
 }
 
-/* ---- layers --------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, const bo_attention *attention)
 {
@@ -145,7 +146,7 @@ static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_va
     return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, normed, x, s->positions, &desc);
 }
 
-/* A layer of the caller's own, and whether it is one. */
+/* Records a custom layer, and checks its result. */
 static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_value normed, bo_value x)
 {
     const bo_custom_layer *desc = &s->model->desc.custom_mlp;
@@ -156,11 +157,11 @@ static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_v
                              .residual = x,
                              .stream = bo_nn_stream(s->number + layer, 1),
                              .model = &s->model->desc};
-    if (!x) return 0; /* something went wrong before */
+    if (!x) return 0; /* an earlier operation failed */
     const size_t before = bo_graph_recorded(s->graph);
     const bo_value y = desc->record(s->graph, &place);
     const char *mixing = bo_graph_mixes(s->graph, before);
-    if (mixing) /* it would need a memory where tokens come one by one */
+    if (mixing) /* it would need a state when tokens are read one at a time */
         return bo_graph_fail(s->graph, "custom layer '%s' records %s: between the mixers each row stands by itself",
                              desc->name, mixing);
     const size_t rows = bo_graph_rows(s->graph, y), columns = bo_graph_columns(s->graph, y);
@@ -187,8 +188,8 @@ static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, bo_valu
     return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, x, &desc);
 }
 
-/* The rows of each sequence the other way round; twice is as before. What stands between mixers sees rows by themselves, so
- * that they need not be turned back until the next one. */
+/* Reverses the rows of each sequence; applied twice, it restores the order. Layers between mixers act on single rows,
+ * so the order is restored only before the next mixer. */
 static bo_value turned(const bo_stack *s, bo_value x)
 {
     return bo_graph_one(s->graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){s->reversal, x});

@@ -1,4 +1,4 @@
-/* Translations: searching for what a model would say of a source, and texts out of what was found. */
+/* Translation: search for the best target of a source, and conversion of the result to text. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,26 +9,27 @@
 #include "translate.h"
 
 /* ====================================================================================================================
- * Beam search. All hypotheses of all sources step together; those of a source lie in lanes side by side, best first. */
+ * Beam search. The hypotheses of all sources step together. Those of one source are in consecutive lanes, best
+ * first. */
 
 typedef struct candidate {
-    double log_p; /* of the whole text with it */
+    double log_p; /* of the whole text including the token */
     int32_t token;
-    size_t lane; /* it continues */
+    size_t lane; /* lane that it continues */
 } candidate;
 
-/* Where a hypothesis came from: a token of a lane, after the token of lane `parent` before it. */
+/* The origin of a hypothesis: a token, after the token of lane `parent` in the step before. */
 typedef struct link {
     int32_t token;
     uint32_t parent;
 } link;
 
-/* The best that has ended: `token` after what lane `lane` of its last step had said. */
+/* The best hypothesis that has ended: `token` after the tokens of lane `lane` of its last step. */
 typedef struct ending {
     double score, log_p; /* score -INFINITY: none yet */
-    size_t length;       /* tokens, the end too */
+    size_t length;       /* number of tokens including the end */
     size_t lane;
-    int32_t token; /* the end; or another, where it was cut */
+    int32_t token; /* the end token, or another one if the text was truncated */
 } ending;
 
 typedef struct hypothesis {
@@ -36,20 +37,20 @@ typedef struct hypothesis {
     size_t source;
 } hypothesis;
 
-/* Invariants: lanes 0 … active - 1 are alive, and `alive` says what they are; links[t * lanes + i] says how lane i came to be in
- * step t; width[s] of source s's hypotheses have not ended. */
+/* Invariants: lanes 0 … active - 1 are active and described by `alive`; links[t * lanes + i] is the origin of lane i in
+ * step t; width[s] hypotheses of source s have not ended. */
 typedef struct searching {
     bo_lanes *lanes;
     const bo_search *search;
-    size_t count, vocab, most; /* sources; the largest most */
+    size_t count, vocab, most; /* sources; token ids; maximum tokens over all sources */
     size_t active, next_active, step;
     hypothesis *alive, *next;
     size_t *from;
     int32_t *ids;
     float *logits;
-    candidate *candidates; /* `kept` of each lane, best first; -INFINITY behind them */
+    candidate *candidates; /* `kept` per lane, best first; unused ones have -INFINITY */
     size_t kept;
-    size_t *heads; /* of each lane: candidates that were taken */
+    size_t *heads; /* per lane: number of candidates taken */
     link *links;
     size_t *width;
     ending *endings;
@@ -61,9 +62,9 @@ double bo_search_score(const bo_search *search, double log_p, size_t length)
     return log_p / pow((5 + (double)length) / 6, search->penalty);
 }
 
-/* ---- candidates of a lane --------------------------------------------------------------------------------------------- */
+/* ---- candidates of a lane ---------------------------------------------------------------------------------------- */
 
-/* The likeliest tokens, best first; of equals the first. */
+/* Finds the most likely tokens, best first; among equal ones the first. */
 static void find_likeliest(const float *logits, size_t vocab, size_t kept, candidate *out)
 {
     for (size_t i = 0; i < kept; i++) out[i] = (candidate){.log_p = -INFINITY};
@@ -92,9 +93,9 @@ static void weigh_lane(void *arg, size_t lane, int worker)
     s->heads[lane] = 0;
 }
 
-/* ---- hypotheses of a source ------------------------------------------------------------------------------------------- */
+/* ---- hypotheses of a source -------------------------------------------------------------------------------------- */
 
-/* The best of the candidates of these lanes that is not taken yet; NULL: there is none. */
+/* Returns the best candidate of these lanes that has not been taken yet; NULL: there is none. */
 static const candidate *take_best(searching *s, size_t first, size_t end)
 {
     const candidate *best = NULL;
@@ -125,13 +126,14 @@ static void go_on_with(searching *s, size_t source, const candidate *c)
     s->links[s->step * s->lanes->desc.count + lane] = (link){.token = c->token, .parent = (uint32_t)c->lane};
 }
 
-/* log p only falls, and the penalty at most grows to that of the longest text: nothing alive can be better. */
+/* True if no active hypothesis can be better than the best ending: log p only decreases, and the penalty grows at most
+ * to that of the longest text. */
 static bool is_settled(const searching *s, size_t source, double log_p)
 {
     return s->endings[source].score >= bo_search_score(s->search, log_p, s->search->most[source]);
 }
 
-/* The source's hypotheses of the next step, from those in lanes first … end - 1. */
+/* Makes the hypotheses of a source for the next step, from those in lanes first … end - 1. */
 static void extend_source(searching *s, size_t first, size_t end)
 {
     size_t source = s->alive[first].source, begin = s->next_active;
@@ -145,9 +147,9 @@ static void extend_source(searching *s, size_t first, size_t end)
     if (s->next_active > begin && is_settled(s, source, s->next[begin].log_p)) s->next_active = begin;
 }
 
-/* ---- all sources ------------------------------------------------------------------------------------------------------ */
+/* ---- all sources ------------------------------------------------------------------------------------------------- */
 
-/* Hypotheses that are alive lie source after source, of each at most as many as have not ended. */
+/* True if active hypotheses are grouped by source, with at most width[s] for source s. */
 static bool alive_hold(const searching *s)
 {
     size_t of_source = 0;
@@ -176,7 +178,7 @@ static void extend_all(searching *s)
 
 static bo_status begin(bo_context *context, searching *s, const bo_text_view *sources)
 {
-    size_t lanes = s->lanes->desc.count / s->count; /* of a source */
+    size_t lanes = s->lanes->desc.count / s->count; /* lanes per source */
     BO_TRY(bo_lanes_read(context, s->lanes, sources, s->count));
     for (size_t i = 0; i < s->count; i++) {
         s->from[i] = i * lanes;
@@ -206,7 +208,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
     return BO_OK;
 }
 
-/* From its last token back to its first. */
+/* Follows the links from the last token to the first. */
 static bo_status tell(bo_context *context, const searching *s, const ending *best, bo_ids *out)
 {
     size_t count = best->length - (best->token == s->search->end), lane = best->lane;
@@ -267,12 +269,12 @@ bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_vi
 }
 
 /* ====================================================================================================================
- * Translations of texts: sources of about the same length together, so that they end at about the same time. */
+ * Translation of texts. Sources of similar length are translated together, so that they end at about the same time. */
 
-/* MOST_BEAM: the work of a step grows with its square, and a stop is heard between steps. */
+/* MOST_BEAM: the work of a step grows with the square of the beam, and cancellation is checked between steps. */
 enum { TOGETHER = 64, MORE = 50, MOST_BEAM = 1024 };
 
-/* ---- what is wanted --------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const bo_texts *texts,
                                const bo_translate_desc *desc, bo_translate_desc *out)
@@ -324,28 +326,28 @@ bo_status bo_translate_check(bo_context *context, const bo_model *model, const b
     return BO_OK;
 }
 
-/* Tokens of the translation of a source. */
+/* Returns the maximum number of tokens of the translation of a source. */
 static size_t most_tokens(const bo_model *model, const bo_translate_desc *desc, size_t source)
 {
     size_t wanted = desc->most ? desc->most : 2 * source + MORE, context = model->desc.context;
     return wanted < context ? wanted : context;
 }
 
-/* ---- batches ---------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 typedef struct entry {
-    size_t example; /* counted from the first that is asked for */
+    size_t example; /* index relative to the first requested example */
     bo_text_view source;
 } entry;
 
-/* One batch after the other; of equal lengths the first come first. */
+/* Batches of examples in order of length; equal lengths keep their order. */
 typedef struct batch {
     const bo_model *model;
     const bo_translate_desc *desc;
     bo_search search;
     bo_lanes *lanes;
     entry *entries;
-    bo_text_view *sources; /* `together` of each: */
+    bo_text_view *sources; /* `together` entries each: */
     size_t *most;
     bo_ids *ids;
     double *scores;
@@ -377,7 +379,7 @@ static void release_batch(batch *b)
     bo_lanes_destroy(b->lanes);
 }
 
-/* Lanes for the longest of all sources and translations. */
+/* Makes lanes for the longest source and the longest translation. */
 static bo_status make_lanes(bo_context *context, batch *b, size_t count)
 {
     size_t together = count < b->desc->together ? count : b->desc->together, most = 0;

@@ -1,4 +1,4 @@
-/* A model's weights: by name, in fewer bits, digested to a number, and taken over from another model. */
+/* Weights of a model: reading by name, storage in fewer bits, a digest, and copying from another model. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +9,18 @@
 #include "internal.h"
 
 /* ====================================================================================================================
- * Weights out of a file: ours and Llama's under their own names, GPT-2's from where it keeps them. */
+ * Reading weights from a file: those of Bochner and Llama by their names, those of GPT-2 from its layout. */
 
-/* Where a weight lies in a file: the whole of a tensor, or one of several parts side by side, perhaps transposed. */
+/* The location of a weight in a file: a whole tensor, or one of several adjacent parts, possibly transposed. */
 typedef struct place {
     char tensor[256];
     bool transposed; /* in x out instead of out x in */
     size_t part, parts;
 } place;
 
-/* ---- names -------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* GPT-2's Conv1D keeps matrices transposed, and q, k, v in one. */
+/* The Conv1D of GPT-2 stores matrices transposed, and q, k and v in one matrix. */
 static const struct {
     const char *ours, *theirs;
     size_t part, parts;
@@ -57,12 +57,13 @@ static place place_of(const bo_weight *weight, bo_family family, const bo_tensor
 {
     place out = {.parts = 1};
     snprintf(out.tensor, sizeof out.tensor, "%s", weight->name);
-    if (family == BO_FAMILY_GPT2) /* files of before 2020 have no root */
+    if (family == BO_FAMILY_GPT2) /* files written before 2020 have no root */
         place_in_gpt2(weight, bo_tensors_find(file, "transformer.wte.weight") ? "transformer." : "", &out);
     return out;
 }
 
-/* What others store beside weights: masks, and what follows from the configuration. */
+/* True for tensors that other programs store beside the weights: masks, and values that follow from the
+ * configuration. */
 static bool needless(const char *name, bo_family family, bool untied)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
@@ -73,7 +74,7 @@ static bool needless(const char *name, bo_family family, bool untied)
     return !untied && strcmp(name, "lm_head.weight") == 0;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static float number_at(const bo_file_tensor *tensor, size_t index)
 {
@@ -135,10 +136,10 @@ static bo_status read_weight(bo_context *context, const bo_tensors *file, const 
     return status;
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------- */
+/* ---- all weights ------------------------------------------------------------------------------------------------- */
 
-/* Every weight is there with its shape, and nothing is there that is none: a configuration that promises less than the
- * file holds lies too. */
+/* Checks that every weight is present with its shape, and that the file has no other tensors: a configuration smaller
+ * than the file is wrong, too. */
 static bo_status check_weights(bo_context *context, const bo_model *model, bo_family family, const bo_tensors *file,
                                bool *used)
 {
@@ -178,9 +179,9 @@ bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, 
 }
 
 /* ====================================================================================================================
- * A model's matrices in fewer bits. */
+ * Storage of a model's matrices in fewer bits. */
 
-/* What is read by products and look-ups alone; vectors are few. */
+/* Selects the matrices that are read only by products and look-ups. Vectors are small and stay as they are. */
 static bo_status find_storable(bo_context *context, const bo_model *model, bool *which)
 {
     bo_model_graph probe;
@@ -221,9 +222,9 @@ bo_storage bo_model_storage(const bo_model *model)
 }
 
 /* ====================================================================================================================
- * One number that tells weights apart, as a saved state must: two models of one shape are not one model. */
+ * A digest of the weights. A saved state needs it, since different models can have the same shapes. */
 
-enum { BLOCK_FLOATS = 1 << 16, BLOCKS = 16, LANES = 4 }; /* of 256 KiB; so many are read and hashed at a time */
+enum { BLOCK_FLOATS = 1 << 16, BLOCKS = 16, LANES = 4 }; /* 256 KiB per block; blocks read and hashed at a time */
 
 typedef struct round_of_blocks {
     const float *floats;
@@ -231,14 +232,14 @@ typedef struct round_of_blocks {
     uint64_t hashes[BLOCKS];
 } round_of_blocks;
 
-/* One to one in `hash` and in `word`, so that a single change is never lost. */
+/* A bijection in `hash` and in `word`, so that a single changed word always changes the result. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash << 29 | hash >> 35;
 }
 
-/* Lanes do not wait for each other's products. */
+/* Several lanes make the multiplications independent. */
 static void hash_block(void *arg, size_t index, int worker)
 {
     round_of_blocks *round = arg;
@@ -263,7 +264,8 @@ static void hash_block(void *arg, size_t index, int worker)
 bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *out)
 {
     const bo_backend *backend = bo_weights_backend(model->weights);
-    const char *data = bo_weights_memory(model->weights); /* as it is kept: in fewer bits it is another model */
+    /* in its stored form: with fewer bits it is a different model */
+    const char *data = bo_weights_memory(model->weights);
     const size_t all = bo_weights_bytes(model->weights) / sizeof(float);
     float *floats = bo_alloc_raw(context, (size_t)BLOCKS * BLOCK_FLOATS, sizeof *floats, "weights to be compared");
     bo_status status = floats ? BO_OK : BO_MEMORY;
@@ -282,14 +284,15 @@ bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *
 }
 
 /* ====================================================================================================================
- * What one model takes over from another: weights of the same name and shape, and the maps of attention made alike. */
+ * Copying from another model: weights of the same name and shape, and the feature maps of attentions of the same
+ * form. */
 
 static bool same_shape(const bo_weight *a, const bo_weight *b)
 {
     return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-/* Rows of an embedding and of a head are tokens: those of another tokenizer mean other things. */
+/* True if the tokenizers differ. The rows of an embedding and of an output matrix belong to tokens. */
 static bool speaks_otherwise(const bo_model *model, const bo_model *from)
 {
     return model->tokenizer && from->tokenizer &&
