@@ -1,7 +1,7 @@
-/* Before the schedule: which tensors have gradients, which nodes run when. */
+/* Analysis before scheduling: which tensors have gradients, and when nodes run. */
 #include "internal.h"
 
-/* ---- gradients ----------------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 static bool has_trained_input(const bo_graph *graph, const bo_node *node)
 {
@@ -10,7 +10,7 @@ static bool has_trained_input(const bo_graph *graph, const bo_node *node)
     return false;
 }
 
-/* Forward over the nodes: does a change of a trained weight, or of a value whose gradient is kept, reach this tensor? */
+/* Forward over the nodes: marks tensors that depend on a trained weight, or on a value whose gradient is kept. */
 static void mark_trained(bo_graph *graph)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
@@ -28,7 +28,7 @@ static void mark_trained(bo_graph *graph)
     }
 }
 
-/* What is kept in fewer bits is only read. */
+/* Weights stored in fewer bits have no gradients. */
 static bo_status check_elements(bo_context *context, const bo_graph *graph)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
@@ -40,7 +40,7 @@ static bo_status check_elements(bo_context *context, const bo_graph *graph)
     return BO_OK;
 }
 
-/* A gradient is written for each input by itself, so that none may be there twice. */
+/* Gradients are written per input, so a tensor may not be an input twice. */
 static bo_status check_distinct(bo_context *context, const bo_graph *graph, const bo_node *node)
 {
     for (size_t i = 0; i < node->inputs; i++)
@@ -52,7 +52,7 @@ static bo_status check_distinct(bo_context *context, const bo_graph *graph, cons
     return BO_OK;
 }
 
-/* Backward from the loss: who has a gradient, which nodes pass it on. */
+/* Backward from the loss: marks tensors that have a gradient, and nodes that have a backward. */
 static bo_status mark_graded(bo_context *context, bo_graph *graph)
 {
     bo_graph_tensor_at(graph, graph->desc.loss)->graded = true;
@@ -75,7 +75,7 @@ static bo_status mark_graded(bo_context *context, bo_graph *graph)
     return BO_OK;
 }
 
-/* ---- what happens late --------------------------------------------------------------------------------------------- */
+/* ---- nodes computed in the backward pass ------------------------------------------------------------------------- */
 
 static void mark_late(bo_graph *graph)
 {
@@ -90,9 +90,10 @@ static void mark_late(bo_graph *graph)
     }
 }
 
-/* ---- segments ------------------------------------------------------------------------------------------------------ */
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
 
-/* The last segment that has a backward is at once computed and taken back: to forget it would gain nothing. */
+/* Returns the last segment with a backward. Its backward follows its forward directly, so recomputing it would save
+ * nothing. */
 static uint32_t last_segment(const bo_graph *graph)
 {
     for (size_t n = graph->nodes.count; n-- > 0;) {
@@ -102,7 +103,7 @@ static uint32_t last_segment(const bo_graph *graph)
     return 0;
 }
 
-/* Tensors that are read beyond their segment, or kept. */
+/* Marks tensors that are read outside their segment or kept. */
 static void mark_outside(bo_graph *graph)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++)
@@ -124,7 +125,7 @@ static void want_inputs(const bo_graph *graph, const bo_node *node, unsigned whi
         if (which >> i & 1) bo_graph_tensor_at(graph, node->in[i])->wanted = true;
 }
 
-/* Is forward to leave something for backward? */
+/* Sets *out to true if forward saves data for backward. */
 static bo_status leaves_something(bo_context *context, const bo_graph *graph, const bo_node *node, bool *out)
 {
     size_t saved = 0, scratch = 0;
@@ -135,7 +136,8 @@ static bo_status leaves_something(bo_context *context, const bo_graph *graph, co
     return status == BO_OK ? BO_OK : bo_scope_fail(context, graph, node, status);
 }
 
-/* In reverse, so that all who want a node's outputs are known when it is asked whether it is computed again. */
+/* Marks nodes to recompute. Goes in reverse order, so that all readers of a node's outputs are known before the
+ * node. */
 static bo_status mark_again(bo_context *context, bo_graph *graph)
 {
     uint32_t last = last_segment(graph);

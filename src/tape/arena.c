@@ -1,5 +1,6 @@
-/* Places in one arena for pieces of memory whose lifetimes are known: one after the other, each into the smallest gap that
- * is free for the whole of its life. Which order is best depends on the graph, so that a few are tried. */
+/* Memory planning: offsets in one arena for pieces of memory with known lifetimes. Pieces are placed one after the
+ * other, each into the smallest gap that is free during its lifetime. The best order depends on the graph, so several
+ * orders are tried. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static bool meet(const bo_arena_piece *a, const bo_arena_piece *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* ---- orders -------------------------------------------------------------------------------------------------------- */
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
 
 static int by_size(const bo_arena_piece *a, const bo_arena_piece *b)
 {
@@ -25,7 +26,7 @@ static int by_life(const bo_arena_piece *a, const bo_arena_piece *b)
     return (right > left) - (right < left);
 }
 
-/* Equal ones as they come up, whatever sorts them. */
+/* Equal pieces keep their order of creation, so that the result does not depend on the sorting algorithm. */
 static int by_place(const bo_arena_piece *a, const bo_arena_piece *b)
 {
     return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a > b) - (a < b);
@@ -60,9 +61,9 @@ static int as_they_come(const void *left, const void *right)
     return by_place(a, b);
 }
 
-/* ---- one order ----------------------------------------------------------------------------------------------------- */
+/* ---- placing in one order ---------------------------------------------------------------------------------------- */
 
-/* The best offset among `count` pieces in order of their offsets. */
+/* Returns the best offset for a piece. The `count` pieces in `placed` are sorted by offset. */
 static size_t best_offset(size_t count, bo_arena_piece *const *placed, const bo_arena_piece *piece)
 {
     size_t best = SIZE_MAX, smallest = SIZE_MAX, end = 0;
@@ -86,7 +87,7 @@ static void insert(size_t count, bo_arena_piece **placed, bo_arena_piece *piece)
     placed[at] = piece;
 }
 
-/* Bytes in all. */
+/* Places all pieces. Returns the size of the arena in bytes. */
 static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **placed)
 {
     size_t bytes = 0;
@@ -98,7 +99,7 @@ static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **p
     return bytes;
 }
 
-/* No two pieces of the arena that are in use at the same step overlap: a look at every pair, for the tiny build. */
+/* True if no two pieces that are in use at the same step overlap. Compares every pair; used in the tiny build. */
 static bool are_apart(size_t count, bo_arena_piece *const *placed)
 {
     for (size_t i = 0; i < count; i++)
@@ -109,7 +110,7 @@ static bool are_apart(size_t count, bo_arena_piece *const *placed)
     return true;
 }
 
-/* ---- all orders ---------------------------------------------------------------------------------------------------- */
+/* ---- trying all orders ------------------------------------------------------------------------------------------- */
 
 bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *pieces, size_t *bytes)
 {

@@ -1,4 +1,4 @@
-/* Compiling: from what was recorded to steps with places in the arena. */
+/* Compilation of a recorded graph into steps with offsets in the arena. */
 #include "internal.h"
 
 static void forget_plan(bo_graph *graph)
@@ -35,7 +35,7 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
     return BO_OK;
 }
 
-/* Forward once and, where there is a backward, twice as much again. */
+/* Counts the operations of forward, plus twice as many for nodes with a backward. */
 static void count_operations(bo_context *context, bo_graph *graph)
 {
     graph->operations = 0;
@@ -75,7 +75,7 @@ double bo_graph_flops(const bo_graph *graph)
     return graph->planned ? graph->operations : 0;
 }
 
-/* Where a piece is, now that there is memory. */
+/* Sets the address of a piece after memory has been allocated. */
 static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_piece *piece)
 {
     if (piece->home == BO_HOME_ARENA) {

@@ -1,15 +1,16 @@
-/* Operations from outside the library: a bo_op that calls the functions of a bo_operation_desc on plain memory. */
+/* Custom operations: a bo_op that calls the functions of a bo_operation_desc on host memory. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 
-static const size_t most_bytes = (size_t)1 << 48; /* of what is saved or scratch, as of a tensor */
+static const size_t most_bytes = (size_t)1 << 48; /* maximum bytes of saved or scratch memory, as for a tensor */
 
-/* A node's attributes: the operation, its descriptor and name, and behind them what was recorded with it. One block. */
+/* The attributes of a node: the operation, its descriptor and name, followed by the recorded attributes, in one
+ * block. */
 typedef struct custom {
     bo_op op;
     bo_operation_desc desc;
-    size_t bytes; /* of the recorded attributes; 0: none */
+    size_t bytes; /* bytes of the recorded attributes; 0: none */
 } custom;
 
 static size_t attributes_offset(void)
@@ -22,9 +23,9 @@ static const custom *custom_of(const bo_op_call *call)
     return call->attributes;
 }
 
-/* ---- the caller's side --------------------------------------------------------------------------------------------- */
+/* ---- calls of the user's functions ------------------------------------------------------------------------------- */
 
-/* A call as its author sees it; the arrays are its memory. */
+/* A call in the form that the user's functions receive; the arrays are its memory. */
 typedef struct custom_call {
     bo_operation_call call;
     float *din[BO_OP_INPUTS];
@@ -51,7 +52,7 @@ static const bo_operation_call *open_call(const bo_op_call *call, bool backward,
     return &out->call;
 }
 
-/* A function that fails without a word still gets a sentence. */
+/* Makes an error message also if the function failed without one. */
 static bo_status judge(bo_context *context, const custom *c, bo_status status)
 {
     if (status == BO_OK) return BO_OK;
@@ -59,7 +60,7 @@ static bo_status judge(bo_context *context, const custom *c, bo_status status)
     return bo_fail(context, status, "%s: %s", c->op.name, *said ? said : bo_status_string(status));
 }
 
-/* ---- bo_op --------------------------------------------------------------------------------------------------------- */
+/* ---- bo_op ------------------------------------------------------------------------------------------------------- */
 
 static bo_status custom_shape(bo_context *context, bo_op_call *call)
 {
@@ -110,7 +111,7 @@ static bo_status custom_forward(bo_context *context, const bo_op_call *call)
     return judge(context, c, c->desc.forward(context, open_call(call, false, &room)));
 }
 
-/* Authors only ever add: what nobody has written yet begins at zero. */
+/* The user's function only adds to gradients, so gradients that are not yet written are set to zero. */
 static bo_status custom_backward(bo_context *context, const bo_op_call *call)
 {
     const custom *c = custom_of(call);
@@ -131,7 +132,7 @@ static double custom_operations(bo_context *context, const bo_op_call *call)
     return isfinite(count) && count > 0 ? count : 0;
 }
 
-/* ---- recording ----------------------------------------------------------------------------------------------------- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static const char *complaint(const bo_graph *graph, const bo_operation_desc *desc, const void *attributes, size_t bytes,
                              size_t count)

@@ -1,10 +1,11 @@
-/* A profile as a picture, in the language of Graphviz. Labels are tables in Graphviz's HTML, in which any name is text. */
+/* A profile as a picture in the Graphviz language. Labels are Graphviz HTML tables, in which any name can be written as
+ * text. */
 #include <string.h>
 #include "internal.h"
 
-/* ---- text ------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Any bytes as text of HTML; what is no character, or one that controls, becomes U+FFFD. */
+/* Writes any bytes as HTML text. Invalid and control characters become U+FFFD. */
 static void put_text(FILE *out, const char *text)
 {
     for (size_t length = strlen(text), i = 0; i < length;) {
@@ -42,7 +43,7 @@ static void put_seconds(FILE *out, double seconds)
                               : "µs");
 }
 
-/* The last two parts of a name: "q_proj.weight" of "model.layers.0.self_attn.q_proj.weight". */
+/* Returns the last two parts of a name: "q_proj.weight" of "model.layers.0.self_attn.q_proj.weight". */
 static const char *short_name(const char *name)
 {
     const char *at = name + strlen(name);
@@ -51,10 +52,10 @@ static const char *short_name(const char *name)
     return at;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------ */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* How many operations read each value. An input of many is a line in each of them, as weights are: edges would cross the
- * whole picture. */
+/* Counts the operations that read each value. An input with many readers is drawn as a line in each of them, as weights
+ * are: edges would cross the whole picture. */
 static bo_status count_readers(bo_context *context, const bo_profile *profile, size_t **out)
 {
     *out = bo_alloc(context, bo_profile_values(profile), sizeof **out, "readers of values");
@@ -82,7 +83,7 @@ static void put_input(FILE *out, size_t number, const bo_value_info *value)
     fputs("</FONT>>];\n", out);
 }
 
-/* A weight (green, frozen: gray) or an input (blue) as a line of an operation. */
+/* Writes a weight (green; frozen: gray) or an input (blue) as a line of an operation. */
 static void put_line(FILE *out, const bo_value_info *value)
 {
     const bool weight = value->origin == BO_VALUE_ORIGIN_WEIGHT;
@@ -98,14 +99,14 @@ static void put_line(FILE *out, const bo_value_info *value)
     fputs("</FONT></TD></TR>", out);
 }
 
-/* ---- operations --------------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static double seconds_of(const bo_operation_info *operation)
 {
     return operation->forward + operation->backward + operation->again;
 }
 
-/* From white to orange as the share goes from 0 to `most`. */
+/* Returns a color from white to orange for a share from 0 to `most`. */
 static unsigned shade(double share, double most)
 {
     static const unsigned full = 0xf5a04c;
@@ -175,7 +176,7 @@ static void put_edges(FILE *out, const bo_profile *profile, size_t number, const
     }
 }
 
-/* ---- the picture --------------------------------------------------------------------------------------------------------- */
+/* ---- picture ----------------------------------------------------------------------------------------------------- */
 
 static void put_title(FILE *out, const bo_profile_totals *totals)
 {
@@ -201,7 +202,7 @@ static void put_title(FILE *out, const bo_profile_totals *totals)
         out);
 }
 
-/* A frame around neighbors of the same scope. */
+/* Writes the operations, with a frame around adjacent ones of the same scope. */
 static void put_operations(FILE *out, const bo_profile *profile, const size_t *readers, double all, double most)
 {
     const char *scope = NULL;

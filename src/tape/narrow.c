@@ -1,33 +1,33 @@
-/* Activations kept as bfloat16. A schedule in float32 says who names a piece when. Where the values of forward wait for a
- * backward (or for being computed from again) behind other steps, they wait in half the bytes: a step rounds them after
- * the last who names them before, another widens them into a piece of their own just ahead of the next. Forward itself
- * reads what was never rounded. */
+/* Activations stored as bfloat16. The float32 schedule determines when each piece is used. Values of forward that are
+ * next used by backward (or by a recomputation) after other steps are stored in half the bytes in between: one step
+ * rounds them after their last use before the wait, another widens them into a new piece before the next use. Forward
+ * never reads rounded values. */
 #include "internal.h"
 
-/* Steps to the next who names it from which on values wait: behind forward, and between two of backward, where only the
- * float32 copy is given up. */
+/* Minimum number of steps between two uses for values to be rounded: after forward, and between two uses in backward,
+ * where only the float32 copy is released. */
 enum { WAIT = 2, WAIT_WITHIN = 8 };
 
-/* What becomes of a piece of the schedule in float32. */
+/* State of a piece of the float32 schedule. */
 typedef struct wait {
-    uint32_t last;   /* step of the old schedule that named it last; BO_NEVER: none yet */
-    uint32_t after;  /* the first wait begins after this step; BO_NEVER: it never waits */
-    uint32_t packed; /* new piece: the rounded values; 0: not yet */
-    uint32_t now;    /* where the values are in float32: the piece itself, or the latest that they were widened into */
+    uint32_t last;   /* last step of the old schedule that used it; BO_NEVER: none yet */
+    uint32_t after;  /* step after which the first wait starts; BO_NEVER: it never waits */
+    uint32_t packed; /* new piece with the rounded values; 0: not yet */
+    uint32_t now;    /* piece with the values in float32: the original, or the latest one they were widened into */
 } wait;
 
 typedef struct narrowing {
     bo_graph *graph;
-    bo_list old; /* bo_step: the schedule in float32 */
-    wait *waits; /* of the pieces that it has */
+    bo_list old; /* bo_step: the float32 schedule */
+    wait *waits; /* one per piece of the float32 schedule */
     size_t pieces;
 } narrowing;
 
-/* ---- who names what ------------------------------------------------------------------------------------------------ */
+/* ---- uses of pieces ---------------------------------------------------------------------------------------------- */
 
 enum { VALUES = BO_OP_INPUTS + BO_OP_OUTPUTS };
 
-/* The places where a step names what may wait: tensors. What forward saved is not floats alone. */
+/* Lists the tensors of a step, which may be rounded. Saved data may not: they are not only floats. */
 static void values_of(bo_step *step, uint32_t *values[VALUES])
 {
     for (size_t i = 0; i < BO_OP_INPUTS; i++) *values++ = &step->in[i];
@@ -39,14 +39,14 @@ static bool may_wait(const narrowing *n, uint32_t piece)
     return bo_arena_piece_at(n->graph, piece)->floats > 0;
 }
 
-/* Reads what forward made when forward is over: may see it rounded. */
+/* True if the step runs after forward, so that it may read rounded values. */
 static bool is_behind(const narrowing *n, uint32_t step)
 {
     const bo_step *s = (bo_step *)n->old.at + step;
     return s->again || (s->backward && !bo_node_at(n->graph, s->node)->late);
 }
 
-/* Does it wait between the two who name it? */
+/* True if the values are rounded between two uses. */
 static bool waits(const narrowing *n, uint32_t from, uint32_t to)
 {
     if (from == BO_NEVER || !is_behind(n, to)) return false;
@@ -67,7 +67,7 @@ static void find_waits(narrowing *n)
     }
 }
 
-/* ---- the new schedule ---------------------------------------------------------------------------------------------- */
+/* ---- new schedule ------------------------------------------------------------------------------------------------ */
 
 static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
@@ -88,18 +88,18 @@ static bo_status add_move(bo_context *context, narrowing *n, bo_move move, uint3
     return BO_OK;
 }
 
-/* Ahead of step `index`: what it names and has waited for is widened. */
+/* Before step `index`: widens the rounded values that it uses. */
 static bo_status widen_for(bo_context *context, narrowing *n, uint32_t index, uint32_t piece)
 {
     wait *w = &n->waits[piece];
     if (!may_wait(n, piece) || !w->packed || !waits(n, w->last, index)) return BO_OK;
     size_t floats = bo_arena_piece_at(n->graph, piece)->floats;
     if (!(w->now = add_piece(context, n->graph, floats * sizeof(float)))) return BO_MEMORY;
-    w->last = index; /* it may be named twice */
+    w->last = index; /* a step may use it twice */
     return add_move(context, n, BO_MOVE_WIDEN, w->packed, w->now, floats);
 }
 
-/* Behind it: what begins to wait is rounded. A second wait is for the same numbers. */
+/* After step `index`: rounds the values whose wait starts. A second wait uses the same rounded values. */
 static bo_status round_after(bo_context *context, narrowing *n, uint32_t index, uint32_t piece)
 {
     wait *w = &n->waits[piece];
@@ -127,17 +127,17 @@ static bo_status copy_step(bo_context *context, narrowing *n, uint32_t index)
     return BO_OK;
 }
 
-/* ---- lifetimes ----------------------------------------------------------------------------------------------------- */
+/* ---- lifetimes --------------------------------------------------------------------------------------------------- */
 
 static void name_piece(bo_graph *graph, uint32_t step, uint32_t piece)
 {
     bo_arena_piece *named = bo_arena_piece_at(graph, piece);
-    if (!piece || (named->first == 0 && named->last == BO_NEVER)) return; /* there from the beginning and always */
+    if (!piece || (named->first == 0 && named->last == BO_NEVER)) return; /* in use during the whole run */
     if (named->first > step) named->first = step;
     if (named->last < step) named->last = step;
 }
 
-/* Steps have other numbers now. */
+/* Recomputes the lifetimes for the new step numbers. */
 static void renew_lifetimes(bo_graph *graph)
 {
     for (uint32_t p = 1; p < graph->pieces.count; p++) {

@@ -1,4 +1,4 @@
-/* The most common operations as functions, and the names of all. */
+/* The most common operations as functions, and the names of all operations. */
 #include "internal.h"
 
 const char *bo_operation_name(bo_operation operation)

@@ -1,9 +1,10 @@
-/* Parametrizations: how the first deviation of a weight, the factor in front of it and the rates of optimizers follow from
- * its shape. docs/guides/parametrization.md derives the table.
+/* Parametrizations: the initial standard deviation of a weight, its scale and its learning rate as functions of its
+ * shape. docs/guides/parametrization.md derives the table.
  *
- * In the maximal-update parametrization (2203.03466, Table 3) the weight is compared with that of the same name in the base
- * model. Its columns are the fan in, its rows the fan out; a vector has a fan out alone, and so has a table of embeddings,
- * whose rows are chosen, not summed. Extents that differ from the base model's are those that grow with the width. */
+ * In the maximal-update parametrization (2203.03466, Table 3) a weight is compared with the weight of the same name in
+ * the base model. Its columns are the fan-in, its rows the fan-out. A vector has only a fan-out, and so has an
+ * embedding table, whose rows are selected and not summed. Dimensions that differ from those of the base model are
+ * those that grow with the width. */
 #include <math.h>
 #include "weights.h"
 
@@ -12,7 +13,7 @@ static double or_one(double x)
     return x != 0 ? x : 1;
 }
 
-/* Fans of w as multiples of those of b. */
+/* Sets in and out of w to the ratios of its fans to those of b. */
 static void compare(bo_weight *w, const bo_weight *b)
 {
     double rows = (double)w->rows / (double)b->rows, columns = (double)w->columns / (double)b->columns;
@@ -21,9 +22,9 @@ static void compare(bo_weight *w, const bo_weight *b)
     w->out = vector ? rows * columns : w->role == BO_WEIGHT_ROLE_EMBEDDING ? columns : rows;
 }
 
-/* Deviation σ, factor s in front of the weight and step η of each number with s σ ∝ 1/√in (1/in where the fan out does not
- * grow) and s η ∝ 1/in. Of the head, s ∝ 1/in: its own numbers and their steps are those of the base, and its gradient has
- * no part that grows in the norm of all. */
+/* The standard deviation σ, the scale s and the step η per entry satisfy s σ ∝ 1/√in (1/in if the fan-out does not
+ * grow) and s η ∝ 1/in. For the head, s ∝ 1/in: its entries and steps equal those of the base, and its share of the
+ * gradient norm does not grow. */
 static void follow_base(bo_weight *w, const bo_weight *b)
 {
     compare(w, b);
@@ -33,8 +34,9 @@ static void follow_base(bo_weight *w, const bo_weight *b)
     w->rate = 1 / (w->in * share);
 }
 
-/* Every product gives numbers of size 1, and so does a step of it times η base_width (2407.17465, Table 2; its η is ours times
- * base_width, so that rates mean the same as in the standard parametrization at that width). */
+/* Every product has entries of size 1, and so has a step of it times η base_width (2407.17465, Table 2). The η of that
+ * paper is ours times base_width, so that learning rates mean the same as in the standard parametrization at that
+ * width. */
 static void unit_rate(const bo_rules *rules, bo_weight *w)
 {
     double base = or_one((double)rules->base_width), columns = (double)w->columns;

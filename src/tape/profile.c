@@ -1,16 +1,16 @@
-/* A profile: a copy of what was recorded, with the times of its steps. */
+/* Profiles: a copy of the recorded graph with the times of its steps. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
 
-/* Invariants: numbers of values and operations in here are below `values` and `operations`; strings are in `words`. */
+/* Invariants: indices of values and operations are below `values` and `operations`; strings are in `words`. */
 struct bo_profile {
     bo_profile_totals totals;
     size_t operations, values;
     bo_operation_info *operation;
     bo_value_info *value;
-    size_t *numbers; /* of inputs and outputs */
+    size_t *numbers; /* indices of inputs and outputs */
     char *words;
 };
 
@@ -24,9 +24,9 @@ void bo_profile_destroy(bo_profile *profile)
     bo_free(profile);
 }
 
-/* ---- what was recorded ------------------------------------------------------------------------------------------------- */
+/* ---- copying the graph ------------------------------------------------------------------------------------------- */
 
-/* NULL: it has none. */
+/* Returns the name of a tensor; NULL: it has none. */
 static const char *name_of(const bo_graph *graph, const bo_graph_tensor *t)
 {
     return t->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, t->weight)->name : t->name;
@@ -36,7 +36,7 @@ static bo_status make_room(bo_context *context, const bo_graph *graph, const cha
 {
     size_t words = strlen(subject) + 1, numbers = 0;
     p->operations = graph->nodes.count;
-    p->values = graph->tensors.count - 1; /* number 0 is nobody's */
+    p->values = graph->tensors.count - 1; /* index 0 is unused */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const char *name = name_of(graph, bo_graph_tensor_at(graph, v));
         words += name ? strlen(name) + 1 : 0;
@@ -120,7 +120,7 @@ static void copy_recorded(bo_context *context, const bo_graph *graph, const char
         copy_operation(context, graph, bo_node_at(graph, i), &words, &numbers, &p->operation[i]);
 }
 
-/* ---- times -------------------------------------------------------------------------------------------------------------- */
+/* ---- times ------------------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -128,7 +128,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of `count` numbers, `stride` apart. */
+/* Computes the median of `count` numbers that are `stride` apart. */
 static double median(size_t count, const double *at, size_t stride, double *room)
 {
     for (size_t i = 0; i < count; i++) room[i] = at[i * stride];
@@ -148,7 +148,7 @@ static void take_step(const bo_step *step, double seconds, bo_profile *p)
     *(step->backward ? &totals->backward : step->again ? &totals->again : &totals->forward) += seconds;
 }
 
-/* samples: a row of the steps' times per run, then those of the runs. */
+/* samples: one row of step times per run, then the times of the runs. */
 static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, size_t repeats,
                          double *samples, bo_profile *p)
 {
@@ -195,7 +195,7 @@ bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_
     return status;
 }
 
-/* ---- looking at it ------------------------------------------------------------------------------------------------------ */
+/* ---- access ------------------------------------------------------------------------------------------------------ */
 
 size_t bo_profile_operations(const bo_profile *profile)
 {

@@ -1,4 +1,4 @@
-/* Recording: tensors and the nodes that make them. */
+/* Recording of tensors and of the nodes that compute them. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,9 +6,9 @@
 #include "internal.h"
 
 enum { LONGEST_SCOPE = 128 };
-static const size_t most_bytes = (size_t)1 << 48; /* of a tensor: sums of sizes stay far from overflow */
+static const size_t most_bytes = (size_t)1 << 48; /* maximum bytes per tensor, so that sums of sizes do not overflow */
 
-/* ---- lists --------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what)
 {
@@ -25,7 +25,7 @@ void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *w
     return added;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **out)
 {
@@ -36,7 +36,7 @@ bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **o
     graph->weights = weights;
     graph->backend = bo_weights_backend(weights);
     graph->loss_scale = 1;
-    if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph")) { /* number 0 */
+    if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph")) { /* index 0 */
         bo_graph_destroy(graph);
         return BO_MEMORY;
     }
@@ -64,14 +64,14 @@ void bo_graph_destroy(bo_graph *graph)
     bo_free(graph);
 }
 
-/* ---- errors and scopes --------------------------------------------------------------------------------------------- */
+/* ---- errors and scopes ------------------------------------------------------------------------------------------- */
 
 static const char *scope_now(const bo_graph *graph)
 {
     return graph->scopes.count ? ((char **)graph->scopes.at)[graph->scopes.count - 1] : "graph";
 }
 
-/* Keeps the context's error as the graph's, unless there is one already. */
+/* Stores the context's error as the graph's, unless the graph already has one. */
 static bo_value remember(bo_graph *graph, bo_status status)
 {
     if (graph->status != BO_OK) return 0;
@@ -116,7 +116,7 @@ bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_nod
     return bo_fail(context, status, "%s: %s", bo_scope_of(graph, node), bo_context_error(context));
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
 {
@@ -129,7 +129,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
     bo_graph_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
-    assert(graph->tensors.count > 1); /* number 0 is nobody's */
+    assert(graph->tensors.count > 1); /* index 0 is unused */
     return (bo_value)(graph->tensors.count - 1);
 }
 
@@ -225,7 +225,7 @@ bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index)
     return index < node->outputs ? node->out[index] : 0;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static bo_tensor operand_of(const bo_graph *graph, bo_value value)
 {
@@ -240,7 +240,7 @@ void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call)
     for (size_t i = 0; i < node->outputs; i++) call->out[i] = operand_of(graph, node->out[i]);
 }
 
-/* Are the inputs values of this graph? */
+/* True if the inputs are values of this graph. */
 static bool accept(bo_graph *graph, const char *name, size_t count, const bo_value *inputs)
 {
     if (count > BO_OP_INPUTS) REFUSE("%s: %zu inputs, expected at most %d", name, count, BO_OP_INPUTS);
@@ -251,7 +251,7 @@ static bool accept(bo_graph *graph, const char *name, size_t count, const bo_val
     return graph->status == BO_OK;
 }
 
-/* Asks the operation for its outputs and gives them numbers; the first of them. */
+/* Computes the shapes of the outputs and adds them to the graph. Returns the first. */
 static bo_value make_outputs(bo_graph *graph, size_t index)
 {
     bo_op_call call;
@@ -279,7 +279,7 @@ bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, siz
                         : NULL;
     if (!node) {
         bo_free(attributes);
-        return remember(graph, BO_MEMORY); /* where nothing else was wrong */
+        return remember(graph, BO_MEMORY); /* if no other error occurred */
     }
     *node = (bo_node){.op = op,
                       .attributes = attributes,
@@ -290,7 +290,7 @@ bo_value bo_graph_record(bo_graph *graph, const bo_op *op, void *attributes, siz
     return make_outputs(graph, graph->nodes.count - 1);
 }
 
-/* NULL: the backend has none of that kind, and the graph says so. */
+/* NULL: the backend does not support the operation; the error is stored in the graph. */
 static const bo_op *find_op(bo_graph *graph, bo_operation operation)
 {
     const bo_op *op = (unsigned)operation < BO_OPERATION_COUNT ? graph->backend->ops[operation] : NULL;
@@ -299,7 +299,7 @@ static const bo_op *find_op(bo_graph *graph, bo_operation operation)
     return graph->status == BO_OK ? op : NULL;
 }
 
-/* Bytes that this library does not know must be zero. */
+/* True if all bytes are zero. Attributes that are unknown to this version must be. */
 static bool is_zero(const void *bytes, size_t count)
 {
     const char *at = bytes;
@@ -363,13 +363,13 @@ void bo_graph_storable(const bo_graph *graph, bool *which)
     }
 }
 
-/* ---- segments ------------------------------------------------------------------------------------------------------ */
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
 
 void bo_graph_segment_begin(bo_graph *graph)
 {
     if (graph->status != BO_OK) return;
     if (graph->segment) REFUSE("a segment begins within a segment");
-    /* its place among the segments, from 1 */
+    /* segments are numbered from 1 */
     else
         graph->segment = ++graph->segments;
 }

@@ -1,9 +1,9 @@
-/* Running a plan. Nothing is allocated. */
+/* Execution of a plan. Nothing is allocated. */
 #include <stdio.h>
 #include "../base/trace.h"
 #include "internal.h"
 
-/* ---- the host's side ----------------------------------------------------------------------------------------------- */
+/* ---- data transfer between host and graph ------------------------------------------------------------------------ */
 
 static bo_status find(bo_context *context, const bo_graph *graph, bo_value value, bo_graph_tensor **out)
 {
@@ -49,11 +49,11 @@ void bo_graph_set_loss_scale(bo_graph *graph, float scale)
     graph->loss_scale = scale;
 }
 
-/* ---- one step ------------------------------------------------------------------------------------------------------ */
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 static void *address(const bo_graph *graph, uint32_t piece)
 {
-    return bo_arena_piece_at(graph, piece)->address; /* number 0 is NULL */
+    return bo_arena_piece_at(graph, piece)->address; /* index 0 is NULL */
 }
 
 static void make_call(const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass, bo_op_call *call)
@@ -96,9 +96,10 @@ static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_s
     return status == BO_OK ? BO_OK : bo_scope_fail(context, graph, node, status);
 }
 
-/* ---- one step, watched ----------------------------------------------------------------------------------------------- */
+/* ---- one step with timing ---------------------------------------------------------------------------------------- */
 
-/* Where a run is on the trace: an operation is within its scope, and that within forward or backward. NULL: not yet. */
+/* The current position in the trace: an operation is within its scope, and the scope within forward or backward. NULL:
+ * not entered yet. */
 typedef struct place {
     const char *direction, *scope;
 } place;
@@ -110,7 +111,7 @@ static void leave(bo_context *context, place *at)
     *at = (place){0};
 }
 
-/* What is computed again for backward belongs to it. A move happens where the run is. */
+/* Recomputation belongs to backward. A move belongs to the current position. */
 static void enter(bo_context *context, const bo_graph *graph, const bo_step *step, place *at)
 {
     const bool backward = step->backward || step->again || (at->direction && *at->direction == 'b');
@@ -124,7 +125,7 @@ static void enter(bo_context *context, const bo_graph *graph, const bo_step *ste
     *at = (place){direction, scope};
 }
 
-/* "256x64, 64x64" */
+/* Writes, for example, "256x64, 64x64". */
 static void list_shapes(const bo_graph *graph, size_t count, const bo_value *values, char *out, size_t room)
 {
     size_t used = 0;
@@ -169,7 +170,7 @@ static void end_operation(bo_context *context, const bo_graph *graph, const bo_s
     bo_trace_end(context, &facts);
 }
 
-/* With the times of the steps, for the trace or a profile. */
+/* Runs with the times of the steps, for the trace or a profile. */
 static bo_status run_watched(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating)
 {
@@ -214,7 +215,7 @@ bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_grap
     return run(context, graph, pass, calibrating);
 }
 
-/* ---- blame --------------------------------------------------------------------------------------------------------- */
+/* ---- locating non-finite values ---------------------------------------------------------------------------------- */
 
 static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value value, bool *out)
 {
@@ -224,8 +225,9 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
     return graph->backend->finite(context, address(graph, t->piece), t->rows * t->columns, out);
 }
 
-/* Inputs of the graph by their names, weights by theirs; but for the frozen, which a run may have spoilt that went wrong
- * before it came to them (means that batch norm keeps): who reads them is looked at. */
+/* Checks inputs and weights, and reports the first non-finite one by name. Frozen weights are skipped: the failed run
+ * may have overwritten them (running means of batch norm) with non-finite values. The operations that read them are
+ * checked instead. */
 static bo_status blame_given(bo_context *context, const bo_graph *graph, const char **scope)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
@@ -240,7 +242,7 @@ static bo_status blame_given(bo_context *context, const bo_graph *graph, const c
     return BO_OK;
 }
 
-/* Forward of one step, and a look at what it made. */
+/* Runs the forward of one step and checks its outputs. */
 static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_graph_pass *pass,
                             const char **scope)
 {
@@ -248,7 +250,7 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
     make_call(graph, step, pass, &call);
-    call.again = !pass->states; /* the run has left its traces; those of states are not told apart from it */
+    call.again = !pass->states; /* buffers were already updated by the failed run; states may not be replayed */
     bo_status status = node->op->forward(context, &call);
     bool finite = status != BO_NUMERIC;
     if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);

@@ -1,10 +1,10 @@
-/* The schedule: forward of every node, then backward in reverse order, before it what a segment forgot. Pieces of memory
- * come up where somebody writes them and live until the last step that names them. */
+/* The schedule: forward of every node, then backward in reverse order, preceded by the recomputation of its segment. A
+ * piece of memory is created by the step that writes it first and lives until the last step that uses it. */
 #include "internal.h"
 
-/* ---- pieces -------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* 0: out of memory. */
+/* Adds a piece. 0: out of memory. */
 static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
     bo_arena_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
@@ -15,7 +15,7 @@ static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
     return (uint32_t)(graph->pieces.count - 1);
 }
 
-/* … named by the step being made. */
+/* Marks a piece as used by the current step. */
 static uint32_t use(bo_graph *graph, uint32_t piece)
 {
     bo_arena_piece *used = bo_arena_piece_at(graph, piece);
@@ -23,7 +23,7 @@ static uint32_t use(bo_graph *graph, uint32_t piece)
     return piece;
 }
 
-/* … in use from the beginning, and after the end. */
+/* Adds a piece that is in use during the whole run and after it. */
 static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, const bo_graph_tensor *tensor,
                             uint32_t *out)
 {
@@ -37,11 +37,11 @@ static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, 
     return BO_OK;
 }
 
-/* Inputs and weights are there before the first step; gradients of weights and of the loss too. */
+/* Adds inputs, weights, and the gradients of weights and of the loss, which exist before the first step. */
 static bo_status add_given(bo_context *context, bo_graph *graph)
 {
     if (!bo_list_add(context, &graph->pieces, sizeof(bo_arena_piece), "pieces of a plan"))
-        return BO_MEMORY; /* number 0 */
+        return BO_MEMORY; /* index 0 */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->origin == BO_ORIGIN_MADE) continue;
@@ -56,7 +56,7 @@ static bo_status add_given(bo_context *context, bo_graph *graph)
     return BO_OK;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static bo_status begin_step(bo_context *context, bo_graph *graph, size_t node, bool backward, bo_step **out)
 {
@@ -68,7 +68,7 @@ static bo_status begin_step(bo_context *context, bo_graph *graph, size_t node, b
     return BO_OK;
 }
 
-/* New places for what the node makes. */
+/* Adds pieces for the outputs of the node. */
 static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_node *node, bo_step *step)
 {
     for (size_t i = 0; i < node->outputs; i++) {
@@ -84,7 +84,7 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
     return BO_OK;
 }
 
-/* Which gradients there will be, for those who ask whether and not where. */
+/* Marks which gradients there will be, for functions that only need to know whether a gradient exists. */
 static void promise_gradients(const bo_node *node, const bo_step *step, bo_op_call *call)
 {
     for (size_t i = 0; i < node->inputs; i++) {
@@ -105,13 +105,15 @@ static bo_status ask_sizes(bo_context *context, const bo_graph *graph, const bo_
     return BO_OK;
 }
 
-/* Room for the time of the call and for what backward will find: made by forward, or late by backward itself. */
+/* Adds scratch memory for the call, and memory for the data saved for backward by forward, or by backward itself if
+ * forward runs within it. */
 static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, bo_step *step, bool gradients)
 {
     size_t saved = 0, scratch = 0;
     bo_op_call call;
     bo_node_call(graph, node, &call);
-    if (node->late) BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch)); /* blame's forward */
+    /* for bo_graph_blame, which runs forward */
+    if (node->late) BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch));
     promise_gradients(node, step, &call);
     BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch));
     if (scratch && !(step->scratch = add_piece(context, graph, scratch))) return BO_MEMORY;
@@ -120,7 +122,7 @@ static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, b
     return BO_OK;
 }
 
-/* `gradients`: a backward follows that takes what is saved now. */
+/* `gradients`: a backward follows and reads the data saved now. */
 static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index, bool gradients, bool again)
 {
     bo_step *step;
@@ -132,14 +134,14 @@ static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index,
     return add_room(context, graph, node, step, gradients);
 }
 
-/* … to be read after the run. */
+/* Keeps the gradient until after the run, if requested. */
 static void keep_gradient(bo_graph *graph, const bo_graph_tensor *tensor)
 {
     if (tensor->gradient_kept) bo_arena_piece_at(graph, tensor->gradient)->last = BO_NEVER;
 }
 
-/* A gradient that is dout itself takes its place over instead of a copy: nobody reads dout after this step. One input
- * at most, for others will add to it. */
+/* If the gradient of an input equals dout, it reuses the memory of dout instead of a copy: dout is not read after this
+ * step. At most one input may do so, since other steps may add to it. */
 static void pass_gradient(bo_graph *graph, const bo_node *node, const bo_step *step)
 {
     bo_op_call call;
@@ -155,7 +157,8 @@ static void pass_gradient(bo_graph *graph, const bo_node *node, const bo_step *s
     }
 }
 
-/* The first who writes a gradient need not add; to those of weights everybody adds. */
+/* The first step that writes a gradient overwrites it, further steps add to it. Gradients of weights are always added
+ * to. */
 static bo_status write_gradients(bo_context *context, bo_graph *graph, const bo_node *node, bo_step *step)
 {
     pass_gradient(graph, node, step);
@@ -190,7 +193,7 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
     return add_room(context, graph, node, step, true);
 }
 
-/* ---- the order ----------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 static bo_status recompute(bo_context *context, bo_graph *graph, uint32_t segment)
 {

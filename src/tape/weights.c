@@ -1,26 +1,26 @@
-/* The set of weights: names, shapes, and the two pieces of memory. */
+/* The set of weights: names, shapes, and the memory of values and gradients. */
 #include "weights.h"
 #include <assert.h>
 #include <fnmatch.h>
 #include <string.h>
 
-enum { GRAIN = 16 }; /* floats: every weight begins at a multiple */
+enum { GRAIN = 16 }; /* alignment of weights in floats */
 enum { MOST_RANK = 4 };
 
-/* A weight with its name and shape. */
+/* A weight with memory for its name and shape. */
 typedef struct owned_weight {
-    bo_weight weight; /* first: weights are freed by their address */
+    bo_weight weight; /* first, since weights are freed by their address */
     char *name;
     size_t shape[MOST_RANK];
 } owned_weight;
 
-/* Invariant: `floats` is the end of the last weight, rounded up to the grain. Weights are allocated one by one, so that
- * their addresses stay. */
+/* Invariant: `floats` is the end of the last weight, rounded up to a multiple of GRAIN. Weights are allocated one by
+ * one, so that their addresses do not change. */
 struct bo_weights {
     const bo_backend *backend;
     bo_weight **at;
     size_t count, room;
-    void *stored; /* what holds the values instead of `data`; NULL: nothing was stored */
+    void *stored; /* replaces `data` after bo_weights_store; NULL: not stored */
     size_t stored_bytes;
     size_t floats;
     void *data, *gradients;
@@ -82,9 +82,9 @@ void bo_weights_destroy(bo_weights *weights)
     bo_free(weights);
 }
 
-/* ---- declaring ----------------------------------------------------------------------------------------------------- */
+/* ---- declaration ------------------------------------------------------------------------------------------------- */
 
-/* The product of the extents. */
+/* Computes the product of the dimensions. */
 static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, size_t *out)
 {
     if (!desc->name || !*desc->name) return bo_fail(context, BO_INVALID, "a weight has no name");
@@ -99,7 +99,7 @@ static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, 
     return BO_OK;
 }
 
-/* Rows and columns from the shape where they are 0: the last extent is the columns. */
+/* Determines rows and columns from the shape if they are 0: the last dimension is the columns. */
 static bo_status settle(bo_context *context, const bo_weight_desc *desc, bo_weight *out)
 {
     size_t numbers = 0, given;
@@ -137,7 +137,7 @@ static bool alike(const bo_weight *a, const bo_weight *b)
            !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
 }
 
-/* False: no weight has this name. */
+/* Finds the index of a name. False: there is no such weight. */
 static bool find_index(const bo_weights *weights, const char *name, size_t *index)
 {
     for (*index = 0; *index < weights->count; ++*index)
@@ -196,10 +196,10 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
     if (weights->data || weights->stored)
         return bo_fail(context, BO_INVALID, "weight %s: the set has its memory and takes no more", settled.name);
     bo_weight_parametrize(&weights->rules, &settled);
-    return add(context, weights, &settled); /* at *index, behind the others */
+    return add(context, weights, &settled); /* at *index, after the others */
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------------------- */
+/* ---- access ------------------------------------------------------------------------------------------------------ */
 
 size_t bo_weights_count(const bo_weights *weights)
 {
@@ -245,14 +245,14 @@ const bo_backend *bo_weights_backend(const bo_weights *weights)
     return weights->backend;
 }
 
-/* ---- freezing ------------------------------------------------------------------------------------------------------ */
+/* ---- freezing ---------------------------------------------------------------------------------------------------- */
 
 void bo_weights_set_frozen(bo_weights *weights, size_t index, bool frozen)
 {
     weights->at[index]->frozen = frozen;
 }
 
-/* A beginning of the name; with a star, the whole of it as in file names. */
+/* Matches a prefix of the name, or with wildcards the whole name (fnmatch). */
 static bool fits(const char *pattern, const char *name)
 {
     if (strpbrk(pattern, "*?[")) return fnmatch(pattern, name, 0) == 0;
@@ -272,7 +272,7 @@ bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char
                    weights->count ? weights->at[0]->name : "none");
 }
 
-/* ---- values by name ------------------------------------------------------------------------------------------------ */
+/* ---- values by name ---------------------------------------------------------------------------------------------- */
 
 static bo_status find(bo_context *context, const bo_weights *weights, const char *name, const bo_weight **out)
 {
@@ -315,7 +315,7 @@ bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
     return weights->backend->zero(context, weights->gradients, weights->floats * sizeof(float));
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients)
 {
@@ -338,7 +338,7 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
     return BO_OK;
 }
 
-/* ---- in fewer bits ------------------------------------------------------------------------------------------------- */
+/* ---- storage in fewer bits --------------------------------------------------------------------------------------- */
 
 size_t bo_weights_bytes(const bo_weights *weights)
 {
@@ -350,7 +350,7 @@ const void *bo_weights_memory(const bo_weights *weights)
     return weights->stored ? weights->stored : weights->data;
 }
 
-/* To whole grains. */
+/* Returns the size, rounded up to a multiple of GRAIN. */
 static size_t stored_size(const bo_weight *weight, bool stored, bo_element element)
 {
     size_t grain = GRAIN * sizeof(float);

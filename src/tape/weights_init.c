@@ -1,20 +1,21 @@
-/* First values of weights: number i of a weight is a function of the seed, its name and i, whoever draws it. */
+/* Initial values of weights. Entry i of a weight is a function of the seed, the name and i, so it does not depend on
+ * the number of threads. */
 #include "weights.h"
 #include "../base/rng.h"
 
 enum {
-    TASK = 1 << 14,  /* numbers drawn by one task */
-    CHUNK = 1 << 20, /* numbers on the host at a time */
+    TASK = 1 << 14,  /* numbers per task */
+    CHUNK = 1 << 20, /* numbers per transfer to the device */
 };
 
 typedef struct drawing {
     const bo_weight *weight;
     bo_rng rng;
-    size_t start, count; /* the numbers of this chunk */
+    size_t start, count; /* range of this chunk */
     float *out;
 } drawing;
 
-/* Of a shape (…, n), columns are the last extent. */
+/* In a shape (…, n), columns are the last dimension. */
 static double number_at(const drawing *d, size_t i)
 {
     const bo_weight_init *init = &d->weight->init;
