@@ -355,6 +355,7 @@ const cli_usage bench_machines_usage = {
              "Parts whose data is not given are left out.",
     .examples = "  bochner bench machines --only stream --scratch . --rows 20000\n",
     .groups = {{rows, 0}},
+    .essential = {"only", "mnist", "fashion", "uci", "scratch", "rows", "features", "repeats", "json"},
 };
 
 int bench_machines(int argc, char **argv)
@@ -366,20 +367,41 @@ int bench_machines(int argc, char **argv)
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
+    const char *summary;
 } subjects[] = {
-    {"machines", bench_machines}, {"attention", bench_attention}, {"train", bench_train},
-    {"layers", bench_layers},     {"recall", bench_recall},       {"tasks", bench_tasks},
+    {"machines", bench_machines, "Kernel machines: speed, accuracy, streams"},
+    {"attention", bench_attention, "Attention: speed, memory, decoding, error"},
+    {"train", bench_train, "Training: speed of a step, memory, decoding"},
+    {"layers", bench_layers, "Layers: speed of each kind"},
+    {"recall", bench_recall, "Recall: how many pairs a state holds"},
+    {"tasks", bench_tasks, "Classification and translation: training and decoding"},
 };
+
+static void bench_overview(void)
+{
+    fputs("Usage: bochner bench SUBJECT [options]\n\n"
+          "Measures speed and quality, mostly as ratios of two measurements of one run.\n\n"
+          "Subjects\n",
+          stdout);
+    for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) printf("  %-12s%s\n", subjects[i].name, subjects[i].summary);
+    fputs("\nExample\n"
+          "  bochner bench tasks --quick\n\n"
+          "bochner bench SUBJECT --help shows the options of a subject.\n",
+          stdout);
+}
 
 int cli_bench(int argc, char **argv)
 {
     const char *subject = argc > 0 ? argv[0] : "nothing";
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++)
         if (strcmp(subject, subjects[i].name) == 0) return subjects[i].run(argc - 1, argv + 1);
-    if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
+    if (strcmp(subject, "--help") == 0 || strcmp(subject, "-h") == 0) {
+        bench_overview();
+        return CLI_DONE;
+    }
+    if (strcmp(subject, "--help-all") != 0)
         return cli_wrong_use("bench",
-                             "expected what to measure first: machines, attention, train, layers, recall or tasks; "
-                             "found %s",
+                             "expected a subject first: machines, attention, train, layers, recall or tasks; found %s",
                              subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');

@@ -233,6 +233,7 @@ const cli_usage bench_recall_usage = {
              "other pairs.",
     .examples = "  bochner bench recall --only softmax,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
     .groups = {{rows, 0}},
+    .essential = {"only", "sizes", "tokens", "lanes", "plot", "plot-distance", "seed", "json"},
 };
 
 int bench_recall(int argc, char **argv)

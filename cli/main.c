@@ -1,6 +1,7 @@
 /* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
 #include "common/cli.h"
 #include "common/json.h"
+#include "completion.h"
 #include "manual.h"
 #include "../bench/bench.h"
 #include <errno.h>
@@ -8,133 +9,195 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USAGES = 6 };
-typedef struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-    const cli_usage *usages[USAGES]; /* up to the first NULL */
-} command;
-
 static const cli_usage version_usage = {
     .command = "version",
     .synopsis = "",
-    .about = "Prints the version of the program and of its library, and the kernels chosen for this CPU.",
+    .about = "Prints the version of the program and of its library, and the instruction set chosen for this CPU.",
     .examples = "  bochner version\n",
 };
 
 static const cli_usage help_usage = {
     .command = "help",
-    .synopsis = "[COMMAND]",
-    .about = "Prints the list of commands, or the help of one.",
-    .examples = "  bochner help train\n",
+    .synopsis = "[COMMAND] [--all]",
+    .about =
+        "Prints the list of commands, or the most common options of a command with examples; with --all, all of its "
+        "options.",
+    .examples = "  bochner help train\n"
+                "  bochner help train --all\n",
+};
+
+static const cli_usage completion_usage = {
+    .command = "completion",
+    .synopsis = "bash|zsh|fish",
+    .about =
+        "Prints a script that makes a shell complete commands, options and their values. An installation puts these "
+        "scripts where the shells look for them. To try one: source <(bochner completion bash), in zsh the same with "
+        "zsh, in fish: bochner completion fish | source.",
+    .examples = "  bochner completion bash >bochner.bash\n"
+                "  bochner completion zsh >_bochner\n"
+                "  bochner completion fish >bochner.fish\n",
+    .verbs = {"bash", "zsh", "fish"},
 };
 
 static int version_command(int argc, char **argv);
 static int help_command(int argc, char **argv);
+static int completion_command(int argc, char **argv);
 
+typedef struct command {
+    cli_listed listed;
+    int (*run)(int argc, char **argv);
+} command;
+
+/* A title starts a group of the overview. */
+#define COMMAND(title, name, run, summary, ...)                                                                        \
+    {                                                                                                                  \
+        {title, name, summary, {__VA_ARGS__}}, run                                                                     \
+    }
 static const command commands[] = {
-    {"fit", cli_fit, "learn from a table: regression or classification, nothing to tune", {&cli_fit_usage}},
-    {"predict", cli_predict, "apply a model to a table; standard deviations, probabilities", {&cli_predict_usage}},
-    {"features",
-     cli_features,
-     "random features of a table, and how close they are to the kernel",
-     {&cli_features_usage}},
-    {"attention",
-     cli_attention,
-     "exact attention, or attention in linear time, and how far they are apart",
-     {&cli_attention_usage}},
-    {"train", cli_train, "a language model with any of these attentions, from text", {&cli_train_usage}},
-    {"eval", cli_eval, "how well a language model predicts a text", {&cli_eval_usage}},
-    {"generate", cli_generate, "text from a language model", {&cli_generate_usage}},
-    {"lora", cli_lora, "adapters of language models: merge them into the weights, and back", {&cli_lora_usage}},
-    {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode", {&cli_tokenizer_usage}},
-    {"data",
-     cli_data,
-     "made-up lines for sequence tasks: nested operations, pairs of documents, recall",
-     {&cli_data_usage}},
-    {"info", cli_info, "what a file written by bochner holds", {&cli_info_usage}},
-    {"plan", cli_plan, "the model to train in a given time, with this many tokens or parameters", {&cli_plan_usage}},
-    {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate", {&cli_mup_usage}},
-    {"lab", cli_lab, "the theory as experiments: claims, numbers, verdicts, a report", {&cli_lab_usage}},
-    {"bench",
-     cli_bench,
-     "speed and quality, as ratios measured in one run",
-     {&bench_machines_usage, &bench_attention_usage, &bench_train_usage, &bench_layers_usage, &bench_recall_usage,
-      &bench_tasks_usage}},
-    {"help", help_command, "this text, or the help of a command", {&help_usage}},
-    {"version", version_command, "version of the program and the kernels it uses", {&version_usage}},
+    COMMAND("Tables", "fit", cli_fit, "Fit a kernel machine to a table", &cli_fit_usage),
+    COMMAND(NULL, "predict", cli_predict, "Predict with a trained model", &cli_predict_usage),
+    COMMAND("Language models", "train", cli_train, "Train a language model, a text classifier or a network",
+            &cli_train_usage),
+    COMMAND(NULL, "eval", cli_eval, "Evaluate a trained model on data", &cli_eval_usage),
+    COMMAND(NULL, "generate", cli_generate, "Generate or translate text", &cli_generate_usage),
+    COMMAND(NULL, "tokenizer", cli_tokenizer, "Train a tokenizer; encode and decode text", &cli_tokenizer_usage),
+    COMMAND(NULL, "lora", cli_lora, "Merge an adapter into a model, or remove it again", &cli_lora_usage),
+    COMMAND(NULL, "plan", cli_plan, "Find the best model for a budget of time or tokens", &cli_plan_usage),
+    COMMAND(NULL, "mup", cli_mup, "Check that learning rates transfer across widths", &cli_mup_usage),
+    COMMAND("Attention and features", "attention", cli_attention, "Compute attention of arrays, linear-time or softmax",
+            &cli_attention_usage),
+    COMMAND(NULL, "features", cli_features, "Compute random features and their error", &cli_features_usage),
+    COMMAND("Tools", "info", cli_info, "Describe a model", &cli_info_usage),
+    COMMAND(NULL, "data", cli_data, "Generate synthetic data for sequence tasks", &cli_data_usage),
+    COMMAND(NULL, "lab", cli_lab, "Run experiments that test the theory", &cli_lab_usage),
+    COMMAND(NULL, "bench", cli_bench, "Measure speed and quality", &bench_machines_usage, &bench_attention_usage,
+            &bench_train_usage, &bench_layers_usage, &bench_recall_usage, &bench_tasks_usage),
+    COMMAND(NULL, "completion", completion_command, "Print a completion script for a shell", &completion_usage),
+    COMMAND(NULL, "help", help_command, "Show this page, or the help of a command", &help_usage),
+    COMMAND(NULL, "version", version_command, "Show the version", &version_usage),
 };
 
 static const command *find_command(const char *name)
 {
     for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
-        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+        if (strcmp(commands[i].listed.name, name) == 0) return &commands[i];
     return NULL;
 }
 
 static const char *command_name(const void *words, size_t index)
 {
-    return ((const command *)words)[index].name;
+    return ((const command *)words)[index].listed.name;
 }
 
 static int unknown_command(const char *name)
 {
     const char *near = cli_nearest(name, CLI_COUNT_OF(commands), command_name, commands);
-    fprintf(stderr, "bochner: there is no command '%s'", name);
+    fprintf(stderr, "bochner: unknown command '%s'", name);
     if (near) fprintf(stderr, "; did you mean %s?", near);
-    fputs(" (bochner --help lists them)\n", stderr);
+    fputs(" (bochner help lists all commands)\n", stderr);
     return CLI_WRONG_USE;
 }
 
 static void overview(FILE *out)
 {
-    fputs("bochner COMMAND [options] [files]\n\n"
-          "A kernel is an inner product of features. Learning with it is one linear system, in memory or in\n"
-          "one pass over a stream; attention with it takes linear time and remembers in a state of fixed size.\n"
-          "Fits machines to tables; trains language models, evaluates them, generates text.\n\n"
-          "Commands\n",
-          out);
-    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
-        fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
-    fputs("\nExample\n"
-          "  bochner fit train.csv --target price --holdout 0.2 --out price.model\n"
-          "  bochner predict price.model test.csv --std\n"
-          "  bochner train --data text.txt --out story --minutes 2\n"
-          "  bochner generate story --prompt 'In the beginning'\n\n"
-          "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C.\n"
-          "BOCHNER_TRACE=file.json in the environment makes any command write a trace for https://ui.perfetto.dev.\n",
-          out);
+    fputs("Usage: bochner COMMAND [options] [files]\n\n", out);
+    cli_print_wrapped(out, "Kernel machines for tables and linear-time transformers, from random features.", 0);
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++) {
+        const cli_listed *listed = &commands[i].listed;
+        if (listed->title) fprintf(out, "\n%s\n", listed->title);
+        fprintf(out, "  %-12s", listed->name);
+        cli_print_wrapped(out, listed->summary, 14);
+    }
+    static const char *const examples[] = {
+        "bochner fit train.csv --target price --holdout 0.2 --out price.model",
+        "bochner predict price.model test.csv --std",
+        "bochner train --data text.txt --out story --minutes 2",
+        "bochner generate story --prompt 'In the beginning'",
+    };
+    fputs("\nExamples\n", out);
+    for (size_t i = 0; i < CLI_COUNT_OF(examples); i++) {
+        fputs("  ", out);
+        cli_wrap_text(out, examples[i],
+                      (cli_wrap){.width = cli_columns(out), .column = 2, .indent = 6, .command = true, .join = " \\"});
+    }
+    fputs("\n", out);
+    cli_print_wrapped(out, "bochner help COMMAND shows examples and the most common options of a command.", 0);
+    cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted (Ctrl-C).", 0);
+    cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 
-/* Hidden, for the build and for `make docs`: standard input copied, with the options in it. */
+/* Hidden, for the build and for `make docs`: copies standard input and inserts the options. */
 static int write_manual(bool page)
 {
-    const cli_usage *usages[CLI_COUNT_OF(commands) * USAGES];
+    const cli_usage *usages[CLI_COUNT_OF(commands) * CLI_USAGES];
     cli_manual manual = {usages, 0};
     for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
-        for (size_t k = 0; k < USAGES && commands[i].usages[k]; k++) usages[manual.count++] = commands[i].usages[k];
+        for (size_t k = 0; k < CLI_USAGES && commands[i].listed.usages[k]; k++)
+            usages[manual.count++] = commands[i].listed.usages[k];
     if (!page) return cli_manual_lists(&manual, stdin, stdout) ? CLI_DONE : CLI_FAILED;
     cli_manual_page(&manual, stdin, stdout);
     return CLI_DONE;
+}
+
+/* The first word that is not an option, and whether --all or --help-all is among the options; false: another option is. */
+static bool read_help_words(int argc, char **argv, const char **name, bool *all)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--all") == 0 || strcmp(word, "--help-all") == 0) {
+            *all = true;
+        } else if (word[0] == '-' && strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0) {
+            cli_wrong_use("help", "unknown option %s; expected a command, or a command and --all", word);
+            return false;
+        } else if (word[0] != '-' && !*name) {
+            *name = word;
+        }
+    }
+    return true;
 }
 
 static int help_command(int argc, char **argv)
 {
     if (argc == 1 && strcmp(argv[0], "--man") == 0) return write_manual(true);
     if (argc == 1 && strcmp(argv[0], "--markdown") == 0) return write_manual(false);
-    const bool whole = argc == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0;
-    if (!whole && argv[0][0] == '-')
-        return cli_wrong_use("help", "there is no option %s; bochner help COMMAND shows the options of a command",
-                             argv[0]);
-    const command *found = whole ? find_command("help") : find_command(argv[0]);
-    if (!found) return unknown_command(argv[0]);
+    const char *name = NULL;
+    bool all = false;
+    if (!read_help_words(argc, argv, &name, &all)) return CLI_WRONG_USE;
+    const command *found = find_command(name ? name : "help");
+    if (!found) return unknown_command(name);
     if (found->run == help_command) {
         overview(stdout);
         return CLI_DONE;
     }
-    char flag[] = "--help", *words[] = {flag, NULL};
-    return found->run(1, words);
+    /* bochner help bench attention: the words after the command go to it, and its help looks for the option */
+    char flag[] = "--help", every[] = "--help-all", *words[] = {all ? every : flag, NULL, NULL};
+    for (int i = 0; i < argc && found->listed.usages[1]; i++)
+        if (argv[i][0] != '-' && argv[i] != name) {
+            words[1] = words[0];
+            words[0] = argv[i];
+            break;
+        }
+    return found->run(words[1] ? 2 : 1, words);
+}
+
+static int completion(void *unused, const cli_common *common, const cli_arguments *arguments)
+{
+    (void)unused;
+    (void)common;
+    const cli_listed *listed[CLI_COUNT_OF(commands)];
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++) listed[i] = &commands[i].listed;
+    const char *shell = arguments->count == 1 ? arguments->items[0] : "";
+    if (cli_completion(shell, listed, CLI_COUNT_OF(commands), stdout)) return CLI_DONE;
+    return cli_wrong_use("completion", "expected one of bash, zsh, fish; found %s%s%s", *shell ? "'" : "",
+                         *shell                 ? shell
+                         : arguments->count > 1 ? "several words"
+                                                : "nothing",
+                         *shell ? "'" : "");
+}
+
+static int completion_command(int argc, char **argv)
+{
+    return cli_command(&completion_usage, argc, argv, NULL, completion);
 }
 
 static int version(void *unused, const cli_common *common, const cli_arguments *arguments)

@@ -5,15 +5,20 @@
 
 typedef void (*row_fn)(FILE *out, const cli_usage *usage, const cli_option *row);
 
-/* Those that are listed with another command are left out. */
+/* The groups of a command that are not listed with another command. */
+static size_t own_groups(const cli_usage *usage)
+{
+    return usage->as_of ? usage->as_of_from : CLI_GROUPS;
+}
+
 static void each_row(FILE *out, const cli_usage *usage, row_fn print)
 {
-    const size_t end = usage->as_of ? usage->as_of_from : CLI_GROUPS;
+    const size_t end = own_groups(usage);
     for (size_t g = 0; g < end && usage->groups[g].rows; g++)
         for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) print(out, usage, row);
 }
 
-/* What is left out, "Model, Attention, Learning", and "--optim adamw" where defaults differ. */
+/* What is listed with another command, "Model, Attention, Learning", and defaults that differ there, "--optim adamw". */
 typedef struct left_out {
     char sections[256], defaults[256];
 } left_out;
@@ -36,12 +41,12 @@ static left_out find_left_out(const cli_usage *usage)
     return found;
 }
 
-/* Without its heading. */
+/* The common options, without their heading. */
 static const cli_usage common = {.command = "common", .groups = {{cli_common_rows + 1, 0}}};
 
 /* ---- the manual page ------------------------------------------------------------------------------------------------------------ */
 
-/* A character of `bytes` bytes by its number, \[u2026]: roff itself reads ASCII. */
+/* A character of `bytes` bytes as its code point, \[u2026]: roff reads ASCII. */
 static void put_roff_letter(FILE *out, const char *text, size_t bytes)
 {
     unsigned code = (unsigned char)text[0] & (0x7fu >> bytes);
@@ -49,7 +54,7 @@ static void put_roff_letter(FILE *out, const char *text, size_t bytes)
     fprintf(out, "\\[u%04X]", code);
 }
 
-/* Text as roff takes it: a dash is a minus sign, as people will paste it. */
+/* Escapes text for roff. A dash becomes a minus sign, so that options can be pasted. */
 static void put_roff(FILE *out, const char *text, size_t length)
 {
     if (length && (text[0] == '.' || text[0] == '\'')) fputs("\\&", out);
@@ -120,6 +125,17 @@ static void put_roff_row(FILE *out, const cli_usage *usage, const cli_option *ro
     free(words);
 }
 
+static void put_roff_kinds(FILE *out, const cli_usage *usage)
+{
+    cli_kind_options kinds;
+    for (size_t at = 0, first = 1; cli_next_kind_options(usage, own_groups(usage), &at, &kinds); first = 0) {
+        if (first) fputs(".PP\n.I " CLI_KINDS_TITLE "\n", out);
+        fputs(".TP\n.B ", out);
+        put_roff_line(out, kinds.kinds);
+        put_roff_line(out, kinds.options);
+    }
+}
+
 static void put_roff_left_out(FILE *out, const cli_usage *usage)
 {
     const left_out others = find_left_out(usage);
@@ -140,6 +156,7 @@ static void put_commands(FILE *out, const cli_manual *manual)
         put_roff_line(out, usage->about);
         put_examples(out, usage->examples);
         each_row(out, usage, put_roff_row);
+        put_roff_kinds(out, usage);
         put_roff_left_out(out, usage);
     }
     fputs(".SS Common options\n", out);
@@ -173,7 +190,7 @@ static void put_markdown(FILE *out, const char *text)
     }
 }
 
-/* Within backquotes a bar alone would end the cell. */
+/* A bar would end the cell of the table, even within backquotes. */
 static void put_code(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -198,6 +215,15 @@ static void put_markdown_row(FILE *out, const cli_usage *usage, const cli_option
     put_markdown(out, otherwise ? otherwise : "");
     fputs(" |\n", out);
     free(words);
+}
+
+static void put_markdown_kinds(FILE *out, const cli_usage *usage)
+{
+    cli_kind_options kinds;
+    for (size_t at = 0, first = 1; cli_next_kind_options(usage, own_groups(usage), &at, &kinds); first = 0) {
+        if (first) fputs("| **" CLI_KINDS_TITLE "** | | |\n", out);
+        fprintf(out, "| %s | `%s` | |\n", kinds.kinds, kinds.options);
+    }
 }
 
 static const cli_usage *find_usage(const cli_manual *manual, const char *name, size_t length)
@@ -228,6 +254,7 @@ bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
         if (!found) break;
         fputs("\n| option | meaning | default |\n|---|---|---|\n", out);
         each_row(out, usage, put_markdown_row);
+        put_markdown_kinds(out, usage);
         const left_out others = find_left_out(usage);
         if (usage->as_of)
             fprintf(out, "| **%s** | the options of [%s](#%s) | %s |\n", others.sections, usage->as_of, usage->as_of,
@@ -235,9 +262,9 @@ bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out)
         fputs("\n", out);
     }
     if (!found)
-        fprintf(stderr, "bochner help: there is no command of these options: %s\n", open);
+        fprintf(stderr, "bochner help: unknown command in \"<!-- options: %s -->\"\n", open);
     else if (open[0])
-        fprintf(stderr, "bochner help: the list has no end: %s\n", open);
+        fprintf(stderr, "bochner help: no \"<!-- end -->\" after \"<!-- options: %s -->\"\n", open);
     free(line);
     return found && !open[0];
 }

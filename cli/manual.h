@@ -1,4 +1,4 @@
-/* The manual page and the lists of options in docs/reference/commands.md, from the rows that --help is printed from. */
+/* The manual page and the lists of options in docs/reference/commands.md, made from the tables of options. */
 #ifndef CLI_MANUAL_H
 #define CLI_MANUAL_H
 
@@ -9,11 +9,11 @@ typedef struct cli_manual {
     size_t count;
 } cli_manual;
 
-/* Copies a template of the manual page (cmake/bochner.1.in): @VERSION@ becomes the version, and a line @COMMANDS@ all commands
- * with their options. */
+/* Copies a template of the manual page (cmake/bochner.1.in). @VERSION@ is replaced by the version, and a line @COMMANDS@ by all
+ * commands with their options. */
 void cli_manual_page(const cli_manual *manual, FILE *in, FILE *out);
-/* Copies a page of Markdown: what stands between lines "<!-- options: COMMAND -->" and "<!-- end -->" becomes the table of the
- * command's options ("common": those of all commands). False after naming a command that there is not, or a list without end. */
+/* Copies a page of Markdown. The lines between "<!-- options: COMMAND -->" and "<!-- end -->" are replaced by a table of the
+ * command's options ("common": those of all commands). Returns false, after a message, for an unknown command or a missing end. */
 bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 # What `make install` installs, in components (cmake --install build --component NAME):
 #   runtime      the shared library
 #   development  headers, static library, the link that -lbochner finds, pkg-config file, CMake package; needs runtime
-#   program      bochner and its man page; needs no other component
+#   program      bochner, its man page and the completion scripts of shells; needs no other component
 #   mpi          the plugin that bochner loads under mpirun, where MPI was found
 include(CMakePackageConfigHelpers)
 set(BOCHNER_COMPONENTS runtime development program mpi)
@@ -48,14 +48,26 @@ string(REPLACE ";" " " BOCHNER_PC_PRIVATE "${BOCHNER_PC_PRIVATE}")
 configure_file(cmake/bochner.pc.in bochner.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The manual page has its options from the program.
+# The program writes its manual page and the completion scripts of shells, from its tables of options.
 add_custom_command(OUTPUT bochner.1
                    COMMAND sh -c "\"$@\" help --man <\"$0\" >bochner.1" ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in
                            ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:bochner>
                    DEPENDS bochner cmake/bochner.1.in VERBATIM)
-add_custom_target(manual ALL DEPENDS bochner.1)
+foreach(shell bash zsh fish)
+  add_custom_command(OUTPUT bochner.${shell}
+                     COMMAND sh -c "\"$@\" completion $0 >bochner.$0" ${shell} ${CMAKE_CROSSCOMPILING_EMULATOR}
+                             $<TARGET_FILE:bochner>
+                     DEPENDS bochner VERBATIM)
+endforeach()
+add_custom_target(manual ALL DEPENDS bochner.1 bochner.bash bochner.zsh bochner.fish)
 add_dependencies(product manual)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/bochner.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME bochner COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/bochner.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
+        RENAME _bochner COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/bochner.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+        COMPONENT program)
 
 if(BOCHNER_ON_TOP)
   foreach(component ${BOCHNER_COMPONENTS})

@@ -69,7 +69,7 @@ static int measure(bench_run *run, void *given)
 static const cli_option rows[] = {
     SECTION("Measuring"),
     TEXT("only", "PARTS", attention_options, run.only,
-         "parts to measure, of forward,backward,softmax,peer,crossover,flat,memory,decode,family,gates,laws",
+         "parts to measure: forward, backward, softmax, peer, crossover, flat, memory, decode, family, gates, laws",
          .otherwise = "all"),
     TEXT("lengths", "LIST", attention_options, lengths_text, "tokens of a sequence",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
@@ -100,6 +100,7 @@ const cli_usage bench_attention_usage = {
              "family; what gates cost; the error that each law of the frequencies leaves.",
     .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
     .groups = {{rows, 0}},
+    .essential = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},
 };
 
 int bench_attention(int argc, char **argv)

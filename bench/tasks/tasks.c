@@ -100,6 +100,7 @@ const cli_usage bench_tasks_usage = {
              "sequence.",
     .examples = "  bochner bench tasks --quick\n",
     .groups = {{rows, 0}},
+    .essential = {"only", "quick", "lengths", "batches", "repeats", "plot", "json"},
 };
 
 int bench_tasks(int argc, char **argv)

@@ -116,6 +116,7 @@ const cli_usage bench_train_usage = {
              "by the length of what was read, and against memory's bandwidth.",
     .examples = "  bochner bench train --only step --repeats 3\n",
     .groups = {{rows, 0}},
+    .essential = {"only", "layers", "width", "heads", "context", "batch", "repeats", "peers", "python", "json"},
 };
 
 int bench_train(int argc, char **argv)

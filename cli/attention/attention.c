@@ -240,6 +240,8 @@ const cli_usage cli_attention_usage = {
                {cli_attention_kind_rows, 0},
                {cli_attention_layer_rows, 0},
                {cli_attention_result_rows, 0}},
+    .essential = {"q", "k", "v", "kind", "causal", "features", "map", "out", "compare", "advise", "window", "decay",
+                  "gate", "plan", "json"},
 };
 
 int cli_attention(int argc, char **argv)

@@ -151,13 +151,36 @@ static int columns_of(const char *text, size_t bytes)
     return count;
 }
 
+/* Bytes up to the next space or newline. Within a command: outside of quotes and brackets. */
+static size_t word_length(const char *text, bool command)
+{
+    size_t length = 0, depth = 0;
+    char quote = 0;
+    for (; text[length] && text[length] != '\n' && (quote || depth || text[length] != ' '); length++) {
+        const char c = text[length];
+        if (!command) continue;
+        if (c == '\'' || c == '"') quote = quote == c ? 0 : quote ? quote : c;
+        if (c == '[') depth++;
+        if (c == ']' && depth) depth--;
+    }
+    return length;
+}
+
+/* The same, but an option of a command and its value are one unit. */
+static size_t unit_length(const char *text, bool command)
+{
+    const size_t length = word_length(text, command);
+    const bool option = command && strncmp(text, "--", 2) == 0 && text[length] == ' ';
+    return option && !strchr("-[<>|", text[length + 1]) ? length + 1 + word_length(text + length + 1, command) : length;
+}
+
 void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap)
 {
     const int join = wrap.join ? (int)cli_letters(wrap.join) : 0;
     int column = wrap.column;
     bool first = true; /* of its line */
     while (*text) {
-        const size_t spaces = strspn(text, " "), length = strcspn(text + spaces, " \n");
+        const size_t spaces = strspn(text, " "), length = unit_length(text + spaces, wrap.command);
         const char *word = text + spaces;
         const int width = columns_of(word, length), end = column + (int)spaces + width + (word[length] ? join : 0);
         if (!first && length && end > wrap.width) {

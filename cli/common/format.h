@@ -2,6 +2,7 @@
 #ifndef CLI_COMMON_FORMAT_H
 #define CLI_COMMON_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ typedef struct cli_wrap {
     int width;        /* columns */
     int column;       /* where the cursor is */
     int indent;       /* of the lines after the first */
+    bool command;     /* quoted or bracketed text, and an option with its value, are not broken */
     const char *join; /* ends each line that continues on the next, such as " \\"; NULL: nothing */
 } cli_wrap;
 /* Writes the text and a newline. Lines break between words, at runs of spaces; other runs of spaces are kept. A word wider than

@@ -1,22 +1,23 @@
-/* The parser of options, and their help. */
+/* The parser of options. */
 #include "options.h"
 #include "format.h"
-#include <bochner/attention.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 const cli_option cli_common_rows[] = {
     SECTION("Common"),
     COUNT("threads", "N", cli_common, threads, "number of threads; results do not depend on it", .low = 1, .high = 4096,
           .otherwise = "all cores"),
     SEED("seed", "N", cli_common, seed, "seed of every random choice", .initial = "0"),
-    FLAG("json", cli_common, json, "print one JSON object, and nothing else, on standard output"),
-    FLAG("quiet", cli_common, quiet, "print no plan, progress or notes on standard error"),
-    FLAG("verbose", cli_common, verbose, "print more details on standard error, such as measured rates and timings"),
-    TEXT("isa", "NAME", cli_common, isa, "kernels to use: avx512, avx2, neon or ref",
+    FLAG("json", cli_common, json, "print one JSON object on standard output"),
+    FLAG("quiet", cli_common, quiet, "print only results, warnings and errors"),
+    FLAG("verbose", cli_common, verbose, "print more, such as measured rates and timings"),
+    TEXT("isa", "NAME", cli_common, isa, "instruction set to use: avx512, avx2, neon or ref",
          .otherwise = "the best for this CPU"),
     END_OF_OPTIONS,
 };
@@ -41,94 +42,31 @@ const cli_option *cli_next_given(const cli_option *rows, const void *options, co
     return NULL;
 }
 
-/* ---- help ---------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------- */
 
-enum { HELP_COLUMN = 30, HELP_WIDTH = 108 };
-
-/* Prints `text` wrapped; the cursor is at `column` and later lines start at `indent`. */
-static void wrap(const char *text, int column, int indent)
-{
-    bool first = true;
-    while (*text) {
-        size_t length = strcspn(text, " ");
-        if (!first && column + 1 + (int)length > HELP_WIDTH) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (!first) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", (int)length, text);
-        column += (int)length;
-        text += length + (text[length] == ' ');
-        first = false;
-    }
-    putchar('\n');
-}
-
-/* The name of a value that is offered; NULL: it is not. */
-static const char *choice_name(const cli_option *row, unsigned value)
+const char *cli_choice_name(const cli_option *row, unsigned value)
 {
     return value < 32 && row->without >> value & 1 ? NULL : row->names(value);
 }
 
-/* All are; what is left out at the end has names too. */
-static unsigned choice_count(const cli_option *row)
+unsigned cli_choice_count(const cli_option *row)
 {
     unsigned count = 0;
     while (row->names(count)) count++;
     return count;
 }
 
-/* The names that go by traits, or else all others. */
-static const char *kinds(unsigned traits, bool having, char *out, size_t room)
+const cli_option *cli_find_row(const cli_usage *usage, const char *name)
 {
-    size_t used = 0;
-    const char *name;
-    out[0] = 0;
-    for (size_t i = 0; (name = bo_attention_preset_name(i)) && used < room; i++) {
-        bo_attention_desc d = {0};
-        bo_attention_preset(name, &d);
-        if (bo_attention_may(d.kind, traits) == having)
-            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
+    for (size_t g = 0; g <= CLI_GROUPS; g++) {
+        const cli_option *row = g < CLI_GROUPS ? usage->groups[g].rows : cli_common_rows;
+        for (; row && row->type != CLI_END; row++)
+            if (row->type != CLI_SECTION && strcmp(row->name, name) == 0) return row;
     }
-    return out;
+    return NULL;
 }
 
-const char *cli_kinds_with(unsigned traits, char *out, size_t room)
-{
-    return kinds(traits, true, out, room);
-}
-
-/* "; kinds: softmax, power", or "; kinds: all but softmax, power" where that is shorter. */
-static void put_kinds(FILE *out, unsigned traits)
-{
-    char with[256], without[256];
-    kinds(traits, true, with, sizeof with);
-    kinds(traits, false, without, sizeof without);
-    const bool few = strlen(with) <= strlen(without);
-    if (*with && *without) fprintf(out, "; kinds: %s%s", few ? "" : "all but ", few ? with : without);
-}
-
-char *cli_help_words(const cli_option *row)
-{
-    char *words = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&words, &length);
-    if (!out) return cli_allocate(1, 1, "help");
-    fputs(row->help, out);
-    const char *between = ": ";
-    for (unsigned i = 0; row->names && i < choice_count(row); i++) {
-        if (!choice_name(row, i)) continue;
-        fprintf(out, "%s%s", between, choice_name(row, i));
-        between = ", ";
-    }
-    put_kinds(out, row->traits);
-    fclose(out);
-    return words;
-}
-
-/* What the command says in place of the row; NULL: nothing. */
+/* The command's own default in place of the row's; NULL: none. */
 static const cli_default *default_of(const cli_usage *usage, const cli_option *row)
 {
     for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++)
@@ -148,37 +86,6 @@ const char *cli_default_words(const cli_usage *usage, const cli_option *row)
     const char *initial = initial_of(usage, row);
     const cli_default *own = default_of(usage, row);
     return initial ? initial : own ? own->otherwise : row->otherwise;
-}
-
-static void help_option(const cli_usage *usage, const cli_option *row)
-{
-    if (row->type == CLI_SECTION) {
-        printf("\n%s\n", row->name);
-        return;
-    }
-    int column = printf("  --%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
-    if (column > HELP_COLUMN - 2) {
-        putchar('\n');
-        column = 0;
-    }
-    printf("%*s", HELP_COLUMN - column, "");
-    char text[2048], *words = cli_help_words(row);
-    const char *otherwise = cli_default_words(usage, row);
-    snprintf(text, sizeof text, "%s%s%s%s", words, otherwise ? " (default: " : "", otherwise ? otherwise : "",
-             otherwise ? ")" : "");
-    free(words);
-    wrap(text, HELP_COLUMN, HELP_COLUMN);
-}
-
-static void help(const cli_usage *usage)
-{
-    printf("bochner %s %s\n\n", usage->command, usage->synopsis);
-    wrap(usage->about, 0, 0);
-    printf("\nExample\n%s", usage->examples);
-    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
-        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) help_option(usage, row);
-    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++) help_option(usage, row);
-    printf("  --help\n");
 }
 
 /* ---- values -------------------------------------------------------------------------------------------- */
@@ -221,17 +128,17 @@ static bool parse_bytes(const char *text, size_t *out)
 
 static const char *choice_at(const void *row, size_t index)
 {
-    return choice_name(row, (unsigned)index);
+    return cli_choice_name(row, (unsigned)index);
 }
 
 static bool wrong_choice(const cli_usage *usage, const cli_option *row, const char *text)
 {
     fprintf(stderr, "bochner %s: --%s: expected one of", usage->command, row->name);
-    const unsigned count = choice_count(row);
+    const unsigned count = cli_choice_count(row);
     const char *between = " ", *near = cli_nearest(text, count, choice_at, row);
     for (unsigned i = 0; i < count; i++) {
-        if (!choice_name(row, i)) continue;
-        fprintf(stderr, "%s%s", between, choice_name(row, i));
+        if (!cli_choice_name(row, i)) continue;
+        fprintf(stderr, "%s%s", between, cli_choice_name(row, i));
         between = ", ";
     }
     fprintf(stderr, "; found '%s'", text);
@@ -252,7 +159,7 @@ static bool set_count(const cli_usage *usage, const cli_option *row, const char 
     if (row->high > 0)
         snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", row->low, row->high);
     else
-        snprintf(expected, sizeof expected, "a whole number, %.0f or more", row->low);
+        snprintf(expected, sizeof expected, "a whole number of at least %.0f", row->low);
     uint64_t value;
     const char *rest;
     if (!parse_count(text, &value, &rest) || *rest || (double)value < row->low ||
@@ -273,11 +180,23 @@ static bool set_real(const cli_usage *usage, const cli_option *row, const char *
     return true;
 }
 
+/* The name that an alias stands for, in any case; NULL: it is not an alias. */
+static const char *find_alias(const cli_option *row, const char *text)
+{
+    char lower[64];
+    size_t i = 0;
+    if (!row->find || strlen(text) >= sizeof lower) return NULL;
+    if (row->find(text)) return row->find(text);
+    for (; text[i]; i++) lower[i] = (char)tolower((unsigned char)text[i]);
+    lower[i] = 0;
+    return row->find(lower);
+}
+
 static bool set_choice(const cli_usage *usage, const cli_option *row, const char *text, unsigned *out)
 {
-    if (row->find && row->find(text)) text = row->find(text);
-    for (unsigned i = 0; i < choice_count(row); i++) {
-        if (!choice_name(row, i) || strcmp(choice_name(row, i), text) != 0) continue;
+    const char *alias = find_alias(row, text), *word = alias ? alias : text;
+    for (unsigned i = 0; i < cli_choice_count(row); i++) {
+        if (!cli_choice_name(row, i) || strcasecmp(cli_choice_name(row, i), word) != 0) continue;
         *out = i;
         return true;
     }
@@ -287,7 +206,7 @@ static bool set_choice(const cli_usage *usage, const cli_option *row, const char
 static bool add_to_list(const cli_usage *usage, const cli_option *row, const char *text, cli_list *list)
 {
     if (!*text || list->count == CLI_LIST_ROOM)
-        return wrong_value(usage, row, *text ? "at most 64 of them" : "a word", text);
+        return wrong_value(usage, row, *text ? "at most 64 values" : "a value", text);
     list->items[list->count++] = text;
     return true;
 }
@@ -297,7 +216,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
 {
     switch (row->type) {
     case CLI_TEXT:
-        if (!*text && !row->may_be_empty) return wrong_value(usage, row, "a word", text);
+        if (!*text && !row->may_be_empty) return wrong_value(usage, row, "a value", text);
         *(const char **)at = text;
         return true;
     case CLI_COUNT:
@@ -307,7 +226,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
     case CLI_REAL_OR_AUTO: {
         double value = 0;
         if (strcmp(text, "auto") != 0 && (!parse_real(text, &value) || value <= 0))
-            return wrong_value(usage, row, "a number above 0, or auto", text);
+            return wrong_value(usage, row, "a positive number or auto", text);
         *(double *)at = value;
         return true;
     }
@@ -319,7 +238,8 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
         return add_to_list(usage, row, text, at);
     case CLI_SEED: {
         const char *rest;
-        return (parse_count(text, at, &rest) && !*rest) || wrong_value(usage, row, "a whole number, 0 or more", text);
+        return (parse_count(text, at, &rest) && !*rest) ||
+               wrong_value(usage, row, "a whole number of at least 0", text);
     }
     default:
         return false;
@@ -373,10 +293,20 @@ static bool unknown_option(const parser *p, const char *argument, const char *na
     while (place_at(p, count).row) count++;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
     const char *near = cli_nearest(word, count, option_name_at, p);
-    fprintf(stderr, "bochner %s: there is no option %.*s", p->usage->command, (int)strcspn(argument, "="), argument);
+    fprintf(stderr, "bochner %s: unknown option %.*s", p->usage->command, (int)strcspn(argument, "="), argument);
     if (near) fprintf(stderr, "; did you mean --%s?", near);
-    fprintf(stderr, " (bochner %s --help lists them)\n", p->usage->command);
+    fprintf(stderr, " (bochner %s --help-all lists all options)\n", p->usage->command);
     return false;
+}
+
+/* One dash in place of two, or before the name of a file. */
+static void wrong_dash(const parser *p, const char *argument)
+{
+    fprintf(stderr, "bochner %s: '%s': options start with two dashes", p->usage->command, argument);
+    if (find_option(p, argument + 1, strcspn(argument + 1, "=")).row)
+        fprintf(stderr, "; did you mean -%s?\n", argument);
+    else
+        fprintf(stderr, "; a file whose name starts with a dash is written after --\n");
 }
 
 /* "auto" of a number, "auto" and "default" of a choice leave it to the command: as if the option was not given. */
@@ -413,15 +343,22 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
     if (name[length] == '=') return take(p, to, name + length + 1);
     if (*at + 1 >= argc || (strncmp(argv[*at + 1], "--", 2) == 0 && argv[*at + 1][2] != 0)) {
         fprintf(stderr, "bochner %s: --%s needs a value (%s), found %s\n", p->usage->command, to.row->name,
-                to.row->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the line");
+                to.row->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the command line");
         return false;
     }
     return take(p, to, argv[++*at]);
 }
 
-static bool is_help(const char *argument)
+/* True after the help was printed, if an option asks for it. */
+static bool show_help(const cli_usage *usage, int argc, char **argv)
 {
-    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+    bool help = false, all = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+        all |= strcmp(argv[i], "--help-all") == 0;
+    }
+    if (help || all) cli_help(stdout, usage, all);
+    return help || all;
 }
 
 void cli_set_initial(const cli_usage *usage, void *options)
@@ -434,7 +371,8 @@ void cli_set_initial(const cli_usage *usage, void *options)
     for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++) {
         const char *name = usage->defaults[i].option;
         if (find_option(&(parser){usage, options, NULL}, name, strlen(name)).options) continue;
-        fprintf(stderr, "bochner %s: a default for --%s, which is no option of the command\n", usage->command, name);
+        fprintf(stderr, "bochner %s: a default for --%s, which is not an option of the command\n", usage->command,
+                name);
         abort();
     }
 }
@@ -443,11 +381,7 @@ cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *o
                           cli_arguments *arguments)
 {
     const parser p = {usage, options, common};
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (!is_help(argv[i])) continue;
-        help(usage);
-        return CLI_HELP_SHOWN;
-    }
+    if (show_help(usage, argc, argv)) return CLI_HELP_SHOWN;
     arguments->items = cli_allocate((size_t)argc, sizeof(char *), "arguments");
     arguments->count = 0;
     bool ended = false;
@@ -457,10 +391,7 @@ cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *o
         } else if (strcmp(argv[i], "--") == 0) {
             ended = true;
         } else if (strncmp(argv[i], "--", 2) != 0) {
-            fprintf(stderr,
-                    "bochner %s: '%s': options begin with two dashes (a file whose name begins with a dash "
-                    "comes after --)\n",
-                    usage->command, argv[i]);
+            wrong_dash(&p, argv[i]);
             return CLI_WRONG;
         } else if (!parse_option(&p, argc, argv, &i)) {
             return CLI_WRONG;

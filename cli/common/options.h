@@ -139,7 +139,7 @@ typedef struct cli_default {
     const char *option, *initial, *otherwise;
 } cli_default;
 
-enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4, CLI_ESSENTIAL = 24 };
+enum { CLI_GROUPS = 12, CLI_DEFAULTS = 4, CLI_ESSENTIAL = 24, CLI_VERBS = 8 };
 typedef struct cli_usage {
     const char *command;                /* "fit" */
     const char *synopsis;               /* "TRAIN… --out MODEL" */
@@ -150,9 +150,10 @@ typedef struct cli_usage {
     /* Groups from this one on are those of another command: manuals list them there alone. NULL: there are none. */
     const char *as_of;
     size_t as_of_from;
-    /* Names of the options in the short help, --help, up to the first NULL; --help-all lists every option. None: the short help
-     * lists every option too. */
+    /* Names of the options in the short help, --help, the most important first, up to the first NULL; what does not fit on a
+     * screen is left out. --help-all lists every option. None: the short help does so too. */
     const char *essential[CLI_ESSENTIAL];
+    const char *verbs[CLI_VERBS]; /* words that the first argument is one of, up to the first NULL */
 } cli_usage;
 
 /* What every command understands. */
@@ -184,10 +185,32 @@ cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *o
 
 /* The initial value of a row, or what happens otherwise, for a reader; NULL: neither. */
 const char *cli_default_words(const cli_usage *usage, const cli_option *row);
-/* "exact, hybrid, power": the names of attention that may have one of these traits. */
+/* The row of the option of that name, common ones included; NULL: none. */
+const cli_option *cli_find_row(const cli_usage *usage, const char *name);
+/* The name of a value of a CHOICE; NULL: the value is not offered. Values are below cli_choice_count. */
+const char *cli_choice_name(const cli_option *row, unsigned value);
+unsigned cli_choice_count(const cli_option *row);
+
+/* ---- help -------------------------------------------------------------------------------------------------------------- */
+
+/* Prints the help of a command: all options in sections, or, unless everything fits on a screen, the essential ones. */
+void cli_help(FILE *out, const cli_usage *usage, bool all);
+/* "softmax, hybrid, power": the names of attention that may have one of these traits. */
 const char *cli_kinds_with(unsigned traits, char *out, size_t room);
-/* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the caller. */
+/* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the caller. A long list
+ * of kinds is replaced by "some kinds only": cli_next_kind_options has it. */
 char *cli_help_words(const cli_option *row);
+/* The help of a row up to the first semicolon; freed by the caller. */
+char *cli_help_summary(const cli_option *row);
+
+/* Kinds of attention that take the same options, and these options: "rfa, rfa-gate", "--map --features". Options that all kinds
+ * take are left out. */
+typedef struct cli_kind_options {
+    char kinds[256], options[1024];
+} cli_kind_options;
+#define CLI_KINDS_TITLE "Options of each kind of attention"
+/* The next of them among the first `groups` groups of the command; *at is 0 for the first. False: there are no more. */
+bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cli_kind_options *out);
 
 /* ---- options in files -------------------------------------------------------------------------------------------------------- */
 

@@ -1,14 +1,11 @@
-/* A progress bar on the terminal: what, how far, how fast, how long still. */
+/* A progress bar on the terminal: the work, the fraction done, the rate and the time left. */
 #include "cli.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { BAR = 28, SHORT_BAR = 12, LINE = 256 };
 
-/* A line that is put together and cut to the terminal: one that wraps would not be drawn over. */
 typedef struct line {
     char text[LINE];
     size_t length;
@@ -24,12 +21,6 @@ static void add(line *l, const char *format, ...)
     l->length = more < 0 || l->length + (size_t)more >= LINE ? LINE - 1 : l->length + (size_t)more;
 }
 
-static int columns(void)
-{
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : LINE;
-}
-
 /* Work is counted in rows, steps or bytes; large rates are easier to read with a letter. */
 static void add_rate(line *l, double rate)
 {
@@ -43,34 +34,85 @@ static void add_rate(line *l, double rate)
     add(l, rate < 10 ? "  %.1f%s/s" : "  %.0f%s/s", rate, letter);
 }
 
-static void add_share(line *l, const cli_progress *progress, double elapsed, double done, double total)
+/* What a line shows. On a narrow terminal it shows less. */
+typedef struct layout {
+    int bar, name; /* columns of the bar and, at least, of the name of the work */
+    bool rate;
+    size_t note; /* bytes of the note */
+} layout;
+
+static void add_share(line *l, const cli_progress *progress, layout shown, double done, double total)
 {
-    const bool noted = progress->note[0];
+    const double elapsed = progress->last - progress->start;
     const double share = done >= total ? 1 : done / total, rate = elapsed > 0 ? (done - progress->first) / elapsed : 0;
-    const int bar = noted ? SHORT_BAR : BAR;
-    add(l, " [");
-    for (int i = 0; i < bar; i++) add(l, "%c", i < (int)(share * bar) ? '#' : '.');
-    add(l, "] %3.0f%%", 100 * share);
-    if (total > 1 && elapsed > 0.2 && !noted) add_rate(l, rate); /* a total of 1 counts nothing: it is a share */
+    if (shown.bar) add(l, " [");
+    for (int i = 0; i < shown.bar; i++) add(l, "%c", i < (int)(share * shown.bar) ? '#' : '.');
+    add(l, shown.bar ? "] %3.0f%%" : " %3.0f%%", 100 * share);
+    if (total > 1 && elapsed > 0.2 && shown.rate) add_rate(l, rate); /* a total of 1 is a fraction, without a unit */
     if (elapsed > 1 && rate > 0 && share < 1) add(l, "  %s left", cli_seconds((total - done) / rate).s);
-    if (noted) add(l, "  %s", progress->note);
+    if (shown.note) add(l, "  %.*s", (int)shown.note, progress->note);
+}
+
+static line compose(const cli_progress *progress, layout shown, double done, double total)
+{
+    const double elapsed = progress->last - progress->start;
+    line l = {.length = 0};
+    add(&l, "%-*.18s", shown.name, progress->what);
+    if (total > 0) {
+        add_share(&l, progress, shown, done, total);
+        return l;
+    }
+    add(&l, " %s", cli_count((size_t)done).s);
+    if (elapsed > 0.2 && shown.rate) add_rate(&l, (done - progress->first) / elapsed);
+    return l;
+}
+
+/* The note without its last field; fields are separated by two spaces. */
+static size_t shorter_note(const char *note, size_t length)
+{
+    while (length > 1 && !(note[length - 1] == ' ' && note[length - 2] == ' ')) length--;
+    return length > 1 ? length - 2 : 0;
+}
+
+/* Takes away what matters least. False: nothing is left to take away. */
+static bool reduce(layout *shown, const char *note)
+{
+    if (shown->bar > SHORT_BAR)
+        shown->bar = SHORT_BAR;
+    else if (shown->name)
+        shown->name = 0;
+    else if (shown->rate)
+        shown->rate = false;
+    else if (shown->note)
+        shown->note = shorter_note(note, shown->note);
+    else if (shown->bar)
+        shown->bar = 0;
+    else
+        return false;
+    return true;
+}
+
+/* Removes fields from the end, and then words: a line that the terminal wraps could not be drawn over. */
+static void fit_words(line *l, size_t width)
+{
+    while (cli_letters(l->text) > width) {
+        const size_t field = shorter_note(l->text, strlen(l->text));
+        const char *space = strrchr(l->text, ' ');
+        l->text[field ? field : space ? (size_t)(space - l->text) : width] = 0;
+    }
 }
 
 static void draw(cli_progress *progress, double now, double done, double total)
 {
-    const double elapsed = now - progress->start;
-    line l = {.length = 0};
-    add(&l, progress->note[0] ? "%s" : "%-18.18s", progress->what);
-    if (total > 0) {
-        add_share(&l, progress, elapsed, done, total);
-    } else {
-        add(&l, " %s", cli_count((size_t)done).s);
-        if (elapsed > 0.2) add_rate(&l, (done - progress->first) / elapsed);
-    }
-    fprintf(stderr, "\r\033[K%.*s", columns() - 1, l.text);
+    const size_t width = (size_t)cli_columns(stderr) - 1, note = strlen(progress->note);
+    layout shown = {.bar = note ? SHORT_BAR : BAR, .name = note ? 0 : 18, .rate = !note, .note = note};
+    progress->last = now;
+    line l = compose(progress, shown, done, total);
+    while (cli_letters(l.text) > width && reduce(&shown, progress->note)) l = compose(progress, shown, done, total);
+    fit_words(&l, width);
+    fprintf(stderr, "\r\033[K%s", l.text);
     fflush(stderr);
     progress->drawn = true;
-    progress->last = now;
 }
 
 void cli_progress_report(cli_progress *progress, const char *what, double done, double total)

@@ -135,7 +135,8 @@ void cli_session_close(cli_session *session)
 static void put_lines(const char *text, int indent, const char *join)
 {
     if (isatty(STDERR_FILENO))
-        cli_wrap_text(stderr, text, (cli_wrap){.width = cli_columns(stderr), .indent = indent, .join = join});
+        cli_wrap_text(stderr, text,
+                      (cli_wrap){.width = cli_columns(stderr), .indent = indent, .command = join, .join = join});
     else
         fprintf(stderr, "%s\n", text);
 }

@@ -146,6 +146,8 @@ const cli_usage cli_lab_usage = {
                 "  bochner lab run scaled-dot --quick\n"
                 "  bochner lab report --page report.html\n",
     .groups = {{rows, 0}},
+    .essential = {"out", "quick", "seeds", "missing", "text", "images", "page", "markdown", "json"},
+    .verbs = {"list", "run", "report"},
 };
 
 int cli_lab(int argc, char **argv)

@@ -262,6 +262,8 @@ const cli_usage cli_data_usage = {
                 "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
                 "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
                 "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
+    .essential = {"count", "out", "seed", "least", "most", "length", "pairs", "distance", "format"},
+    .verbs = {"listops", "match", "recall"},
 };
 
 int cli_data(int argc, char **argv)

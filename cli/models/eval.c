@@ -419,6 +419,7 @@ const cli_usage cli_eval_usage = {
                {cli_network_part_rows, offsetof(eval_options, network)},
                {cli_network_column_rows, offsetof(eval_options, network)},
                {cli_network_graph_rows, offsetof(eval_options, network)}},
+    .essential = {"data", "last", "context", "tokens", "examples", "beam", "plot", "json"},
 };
 
 int cli_eval(int argc, char **argv)

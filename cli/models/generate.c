@@ -397,6 +397,8 @@ const cli_usage cli_generate_usage = {
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
                 "  bochner generate german --beam 4 <lines.txt\n",
     .groups = {{text_rows, 0}, {cli_translate_rows, offsetof(generate_options, translate)}, {model_rows, 0}},
+    .essential = {"prompt", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
+                  "load-state", "seed", "json"},
 };
 
 int cli_generate(int argc, char **argv)

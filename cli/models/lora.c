@@ -127,6 +127,7 @@ const cli_usage cli_lora_usage = {
                 "  bochner lora merge adapter --out merged\n"
                 "  bochner lora unmerge merged --out model-again\n",
     .groups = {{rows, 0}},
+    .verbs = {"merge", "unmerge"},
 };
 
 int cli_lora(int argc, char **argv)

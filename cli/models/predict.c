@@ -386,6 +386,7 @@ const cli_usage cli_predict_usage = {
     .groups = {{rows, 0},
                {cli_network_part_rows, offsetof(predict_options, network)},
                {cli_network_graph_rows, offsetof(predict_options, network)}},
+    .essential = {"out", "std", "proba", "plot", "labels", "labeled", "context", "json"},
 };
 
 int cli_predict(int argc, char **argv)

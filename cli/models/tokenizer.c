@@ -320,6 +320,8 @@ const cli_usage cli_tokenizer_usage = {
                 "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
                 "  bochner tokenizer encode tokenizer.json <book.txt | bochner tokenizer decode tokenizer.json\n",
     .groups = {{rows, 0}},
+    .essential = {"vocab", "out", "special", "no-special", "pattern", "threads"},
+    .verbs = {"train", "encode", "decode"},
 };
 
 int cli_tokenizer(int argc, char **argv)

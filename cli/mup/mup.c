@@ -149,6 +149,9 @@ const cli_usage cli_mup_usage = {
     .defaults = {{"optim", .initial = "adamw"}, {"features", .otherwise = "128"}},
     .as_of = "train",
     .as_of_from = 2,
+    .essential = {"widths", "rates", "data", "steps", "plot", "unit-mup", "optim", "lr", "context", "batch",
+                  "attention", "json"},
+    .verbs = {"check", "transfer"},
 };
 
 int cli_mup(int argc, char **argv)

@@ -130,6 +130,8 @@ const cli_usage cli_plan_usage = {
                 "  bochner plan --params 1e6 --calibration machine.json\n"
                 "  bochner plan --tokens 2e7 --memory 2G --calibration machine.json --json\n",
     .groups = {{rows, 0}},
+    .essential = {"minutes", "tokens", "params", "memory", "context", "attention", "calibration", "quick", "data",
+                  "out", "json"},
 };
 
 int cli_plan(int argc, char **argv)

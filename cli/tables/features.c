@@ -348,6 +348,7 @@ const cli_usage cli_features_usage = {
     .examples = "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
                 "  bochner features --error train.csv --kernel matern52 --features 512\n",
     .groups = {{rows, 0}},
+    .essential = {"kernel", "features", "gamma", "target", "categorical", "out", "save", "error", "seed", "json"},
 };
 
 int cli_features(int argc, char **argv)

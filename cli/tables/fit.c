@@ -374,6 +374,8 @@ const cli_usage cli_fit_usage = {
                 "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
                 "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n",
     .groups = {{rows, 0}},
+    .essential = {"target", "test", "holdout", "categorical", "impute", "kernel", "features", "gamma", "lambda",
+                  "stream", "out", "plot", "seed", "threads", "json"},
 };
 
 int cli_fit(int argc, char **argv)

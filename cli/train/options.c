@@ -217,6 +217,8 @@ const cli_usage cli_train_usage = {
                {cli_train_learning_rows, 0},
                {result_rows, 0}},
     .defaults = {{"features", .otherwise = "128"}},
+    .essential = {"data", "out", "minutes", "steps", "resume", "attention", "preset", "context", "valid", "lr", "batch",
+                  "task", "tokenizer", "plot", "seed", "optim"},
 };
 
 void cli_train_clear(cli_train_options *o)

@@ -48,7 +48,7 @@ arrays="--q Q.npy --k K.npy --v V.npy"
 grouped="--q Q4.npy --k K.npy --v V.npy"
 
 # ---- every kind of the help runs, plans and compares --------------------------------------------------------------------
-succeeds "$BOCHNER" attention --help
+succeeds "$BOCHNER" attention --help-all
 kinds=$(tr -s ' \n' '  ' <out | sed 's/.*--kind KIND kind of attention: //; s/ --causal .*//; s/,//g')
 [ "$(echo "$kinds" | wc -w)" -ge 20 ] || complain "kinds of the help: $kinds"
 for kind in $kinds; do

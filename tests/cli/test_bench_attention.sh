@@ -116,7 +116,7 @@ fails 2 "options only|now" "$BOCHNER" bench attention now
 fails 2 "machines, attention, train, layers|nothing" "$BOCHNER" bench
 succeeds "$BOCHNER" bench attention --help
 PATH=$(dirname "$BOCHNER"):$PATH
-awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
+awk '/^Example/ { on = 1; next } on && /^   / { print; next } on && /^  bochner / { print; next } on { exit }' out >examples
 sh examples >out 2>err || complain "the example fails: $(cat examples err)"
 grep -q "^softmax forward, N = 512" out || complain "the example measures something else: $(cat out)"
 finish

@@ -1,7 +1,7 @@
-# The defaults that `bochner train --help` names are those of the library: what a run without these options writes down.
+# The defaults that `bochner train --help-all` names are those of the library: what a run without these options writes down.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "the cat eats the dog." }' >text.txt
-"$BOCHNER" train --help >help
+"$BOCHNER" train --help-all >help
 
 # default OPTION [NAME]: of the option, or of NAME in a default such as "muon: 0.02, adamw: 0.003": its first number.
 default() {
@@ -53,7 +53,7 @@ same momentum momentum sign # "sgd and sign: 0.9"
 
 # bochner fit
 awk 'BEGIN { print "x,y"; for (i = 0; i < 30; i++) print i ","  i * i }' >table.csv
-"$BOCHNER" fit --help >help
+"$BOCHNER" fit --help-all >help
 succeeds "$BOCHNER" fit table.csv --target y --gamma 1 --lambda 1 --json --out fitted
 cp out settings
 same features features

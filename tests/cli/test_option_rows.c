@@ -201,7 +201,11 @@ static void help_has_names_and_defaults(void **state)
     cli_option most = inner_rows[2];
     most.traits = BO_TRAIT_SCALE;
     words = cli_help_words(&most);
-    assert_string_equal(words, "a scale; kinds: all but rfa, rfa-gate, hedgehog, t2r, ridge, gated-ridge");
+    assert_string_equal(words, "a scale; some kinds only");
+    free(words);
+    most.traits = BO_TRAIT_FEATURES | BO_TRAIT_MEMORY;
+    words = cli_help_words(&most);
+    assert_string_equal(words, "a scale; kinds: all but softmax, power");
     free(words);
     const cli_usage other = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"memory", .otherwise = "some"}}};
     assert_string_equal(cli_default_words(&other, &rows[2]), "some");
@@ -211,7 +215,46 @@ static void help_has_names_and_defaults(void **state)
     assert_null(cli_default_words(&usage, &rows[5]));
 }
 
-/* What was given, and nothing else, comes back from a file with the same values. */
+static void kinds_are_listed_once_with_their_options(void **state)
+{
+    (void)state;
+    cli_kind_options kinds;
+    size_t at = 0;
+    assert_true(cli_next_kind_options(&usage, CLI_GROUPS, &at, &kinds));
+    assert_string_equal(kinds.kinds, "softmax, hybrid, power"); /* those with a window */
+    assert_string_equal(kinds.options, "--scale");
+    assert_false(cli_next_kind_options(&usage, CLI_GROUPS, &at, &kinds)); /* the others take no such option */
+    at = 0;
+    assert_false(cli_next_kind_options(&usage, 1, &at, &kinds)); /* the first group has none */
+}
+
+/* Names of a choice and their aliases are accepted in any case. */
+static const char *find_kernel(const char *word)
+{
+    return strcmp(word, "gaussian") == 0 ? "rbf" : NULL;
+}
+
+static void choices_ignore_case(void **state)
+{
+    (void)state;
+    static cli_option with_alias[CLI_COUNT_OF(rows)];
+    memcpy(with_alias, rows, sizeof rows);
+    with_alias[3].find = find_kernel;
+    const cli_usage other = {.command = "test", .groups = {{with_alias, 0}}};
+    static const char *const words[] = {"rbf", "RBF", "gaussian", "Gaussian"};
+    for (size_t i = 0; i < CLI_COUNT_OF(words); i++) {
+        options o = {0};
+        cli_common common = {0};
+        cli_arguments arguments = {0};
+        char line[64], *argv[] = {line};
+        snprintf(line, sizeof line, "--kernel=%s", words[i]);
+        assert_int_equal(cli_parse(&other, 1, argv, &o, &common, &arguments), CLI_PARSED);
+        assert_int_equal(o.kernel, BO_KERNEL_RBF);
+        free(arguments.items);
+    }
+}
+
+/* The options that were given, and no others, are read back from a file with the same values. */
 static void given_options_survive_a_file(void **state)
 {
     (void)state;
@@ -251,6 +294,8 @@ int main(void)
         cmocka_unit_test(bytes_have_units),
         cmocka_unit_test(wrong_defaults_in_tables_abort),
         cmocka_unit_test(help_has_names_and_defaults),
+        cmocka_unit_test(kinds_are_listed_once_with_their_options),
+        cmocka_unit_test(choices_ignore_case),
         cmocka_unit_test(given_options_survive_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,26 +16,29 @@ trained translate german pairs.tsv --layers 1 --width 8 --steps 2
 
 # Every command has help on standard output, and every example in it works as it stands (what is long is cut short).
 succeeds "$BOCHNER" --help
-awk '/^Commands/ { on = 1; next } on && /^  [a-z]/ { print $1; next } on { exit }' out >commands
+awk '/^Example/ { exit } /^  [a-z]/ { print $1 }' out >commands
 [ "$(wc -l <commands)" -ge 7 ] || complain "bochner --help lists too few commands"
 PATH=$(dirname "$BOCHNER"):$PATH
-for command in $(cat commands); do
-    succeeds "$BOCHNER" "$command" --help
-    [ -s err ] && complain "$command --help writes to standard error"
-    awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
-    [ -s examples ] || complain "$command --help has no example"
+for command in $(grep -vx bench commands) 'bench machines' 'bench attention' 'bench train' 'bench layers' 'bench recall' 'bench tasks'; do
+    succeeds "$BOCHNER" $command --help-all
+    [ -s err ] && complain "$command --help-all writes to standard error"
+    # a line that ends with a backslash continues on the next
+    awk '/^Example/ { on = 1; next } on && /^  ./ { sub(/^ +/, continued ? "" : "  "); continued = sub(/\\$/, ""); printf "%s%s", $0, continued ? "" : "\n"; next }
+        on { exit }' out >examples
+    [ -s examples ] || complain "$command --help-all has no example"
     sed -i 's/--minutes 2/--minutes 0.02/; s/--steps 400/--steps 2/; s/--rows 20000/& --stream-features 32 --gemm 256/
         s/fit .* --stream /&--features 256 /' examples
     command -v dot >/dev/null || sed -i 's/--graph \([a-z]*\)\.svg/--graph \1.dot/' examples # an SVG needs Graphviz
     while read -r line; do
         sh -c "$line" >example.out 2>example.err </dev/null || complain "an example of $command fails: $line: $(cat example.err)"
     done <examples
-    succeeds "$BOCHNER" help "$command"
+    succeeds "$BOCHNER" help $command
 done
+succeeds "$BOCHNER" bench --help
 
 # Rows of options: each has a help, says its default in one way, and is in the list of its command.
 awk 'BEGIN { print "<!-- options: common -->"; print "<!-- end -->" }' >lists
-for command in $(grep -vx -e bench -e help -e version -e info commands) 'bench machines' 'bench attention' 'bench train' \
+for command in $(grep -vx -e bench -e help -e version -e info -e completion commands) 'bench machines' 'bench attention' 'bench train' \
     'bench layers' 'bench recall' 'bench tasks'; do
     printf '%s\n' "<!-- options: $command -->" '<!-- end -->'
 done >>lists
@@ -43,7 +46,7 @@ while IFS= read -r command; do
     case $command in '<!-- options: '*) ;; *) continue ;; esac
     name=${command#<!-- options: } name=${name% -->}
     [ "$name" = common ] && name=fit
-    "$BOCHNER" $name --help >help || complain "$name --help fails"
+    "$BOCHNER" $name --help-all >help || complain "$name --help-all fails"
     printf '%s\n' "$command" '<!-- end -->' | "$BOCHNER" help --markdown | grep '^| `--' >rows
     [ -s rows ] || complain "$name has no rows of options"
     sed 's/\\|//g' rows | awk -F ' *[|] *' '$3 == "" { print $2 }' >empty
@@ -56,9 +59,9 @@ while IFS= read -r command; do
     done >unsaid
     [ -s unsaid ] && complain "$name --help lacks defaults: $(cat unsaid)"
 done <lists
-"$BOCHNER" fit --help >help
+"$BOCHNER" fit --help-all >help
 grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not say the default of --seed"
-"$BOCHNER" mup --help | tr -s ' \n' '  ' | grep -q 'optimizer; [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
+"$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer; [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
 
 # Given is given, also where the value is the default: an option that has no place is refused.
 fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
@@ -87,14 +90,15 @@ grep -q '^bochner [0-9]' out || complain "no version: $(cat out)"
 succeeds "$BOCHNER" --version
 
 # Wrong use: exit status 2 and the nearest right word.
-fails 2 "no command 'fitt'|did you mean fit?" "$BOCHNER" fitt
-fails 2 "no command 'pre'|predict" "$BOCHNER" pre
-fails 2 "no command 'zzzzzz'" "$BOCHNER" zzzzzz
-fails 2 "no option --featurs|did you mean --features?" "$BOCHNER" fit train.csv --featurs 10
-fails 2 "no option --lamdba|--lambda" "$BOCHNER" fit train.csv --lamdba=1
-fails 2 "two dashes" "$BOCHNER" fit train.csv -x
+fails 2 "unknown command 'fitt'|did you mean fit?" "$BOCHNER" fitt
+fails 2 "unknown command 'pre'|predict" "$BOCHNER" pre
+fails 2 "unknown command 'zzzzzz'|bochner help" "$BOCHNER" zzzzzz
+fails 2 "unknown option --featurs|did you mean --features?|bochner fit --help-all" "$BOCHNER" fit train.csv --featurs 10
+fails 2 "unknown option --lamdba|--lambda" "$BOCHNER" fit train.csv --lamdba=1
+fails 2 "'-x'|two dashes|after --" "$BOCHNER" fit train.csv -x
+fails 2 "two dashes|did you mean --target?" "$BOCHNER" fit train.csv -target price
 fails 2 "--kernel|expected one of rbf|found 'rbff'|did you mean rbf?" "$BOCHNER" fit train.csv --kernel rbff
-fails 2 "--gamma|a number above 0, or auto|found 'wide'" "$BOCHNER" fit train.csv --gamma wide
+fails 2 "--gamma|a positive number or auto|found 'wide'" "$BOCHNER" fit train.csv --gamma wide
 fails 2 "--gamma|found '-1'" "$BOCHNER" fit train.csv --gamma -1
 fails 2 "--gamma|found 'nan'" "$BOCHNER" fit train.csv --gamma nan
 fails 2 "--features|whole number|found '12.5'" "$BOCHNER" fit train.csv --features 12.5
@@ -102,7 +106,7 @@ fails 2 "--features|found '99999999999999999999999'" "$BOCHNER" fit train.csv --
 fails 2 "--holdout|from 0 to 0.95|found '2'" "$BOCHNER" fit train.csv --holdout 2
 fails 2 "--memory|800M" "$BOCHNER" fit train.csv --memory lots
 fails 2 "--memory|found '0'" "$BOCHNER" fit train.csv --memory 0
-fails 2 "--target needs a value|the end of the line" "$BOCHNER" fit train.csv --target
+fails 2 "--target needs a value|the end of the command line" "$BOCHNER" fit train.csv --target
 fails 2 "--target needs a value|--out" "$BOCHNER" fit train.csv --target --out m
 fails 2 "--stream takes no value|yes" "$BOCHNER" fit train.csv --stream=yes
 fails 2 "no file to learn from" "$BOCHNER" fit --out m

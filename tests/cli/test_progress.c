@@ -1,4 +1,4 @@
-/* The progress bar, on a terminal of its own: what it shows, that it fits the line, and that it is gone afterwards. */
+/* The progress bar and notes on a pseudo-terminal: their content, that they fit its width, and that the bar is removed. */
 #include "testing.h"
 #include "cli/common/cli.h"
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static const char *seen(terminal *t)
     return t->seen;
 }
 
-/* The bar of work that was at `first` 10,000 seconds ago: long, so that a slow machine shows the same. */
+/* The bar of work that was at `first` 10,000 seconds ago: so long that the speed of the computer does not matter. */
 static const char *bar(terminal *t, cli_progress *progress, double first, double done, double total)
 {
     progress->what[0] = 0;
@@ -62,7 +62,7 @@ static void test_bars(void **state)
     assert_true(p.drawn);
     assert_string_equal(bar(t, &p, 0, 2e5, 2e5),
                         "\r\033[Kreading rows       [############################] 100%  20/s");
-    assert_string_equal(bar(t, &p, 5e4, 7.5e4, 1e5), /* resumed: the rate is of what was done since */
+    assert_string_equal(bar(t, &p, 5e4, 7.5e4, 1e5), /* resumed: the rate counts only this run */
                         "\r\033[Kreading rows       [#####################.......]  75%  2.5/s  2 h 47 min left");
     assert_string_equal(bar(t, &p, 0, 0.5, 1),
                         "\r\033[Kreading rows       [##############..............]  50%  2 h 47 min left");
@@ -70,27 +70,65 @@ static void test_bars(void **state)
     assert_non_null(strstr(bar(t, &p, 0, 5e11, 1e12), "  50M/s"));
     assert_non_null(strstr(bar(t, &p, 0, 5e13, 1e14), "  5.0G/s"));
     assert_string_equal(bar(t, &p, 0, 25e3, 0),
-                        "\r\033[Kreading rows       25,000  2.5/s"); /* nobody knows how many there are */
+                        "\r\033[Kreading rows       25,000  2.5/s"); /* the total is not known */
     snprintf(p.note, sizeof p.note, "loss 2.31");
     assert_string_equal(bar(t, &p, 0, 25e3, 1e5),
                         "\r\033[Kreading rows [###.........]  25%  8 h 20 min left  loss 2.31");
     cli_progress_clear(&p);
     assert_string_equal(seen(t), "\r\033[K");
     cli_progress_clear(&p);
-    assert_string_equal(seen(t), ""); /* there is none any more */
+    assert_string_equal(seen(t), ""); /* no bar is left */
 }
 
-/* A bar that wrapped would not be drawn over. */
+static void set_columns(const terminal *t, unsigned short columns)
+{
+    assert_int_equal(ioctl(t->master, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = columns}), 0);
+}
+
+/* A narrow terminal shows less, but whole words. */
 static void test_narrow(void **state)
 {
     terminal *t = *state;
     cli_progress p = {.show = true};
-    assert_int_equal(ioctl(t->master, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = 40}), 0);
-    assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows       [#######............");
-    assert_int_equal(strlen(t->seen) - strlen("\r\033[K"), 39);
+    set_columns(t, 60);
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows [###.........]  25%  2.5/s  8 h 20 min left");
+    set_columns(t, 40);
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows  25%  8 h 20 min left");
+    set_columns(t, 20);
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows  25%");
+    snprintf(p.note, sizeof p.note, "step 12 of 100  loss 2.3145  valid 2.4012  12,345 tokens/s");
+    set_columns(t, 120);
+    assert_non_null(strstr(bar(t, &p, 0, 25e3, 1e5), "12,345 tokens/s"));
+    set_columns(t, 80);
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5),
+                        "\r\033[Kreading rows [###.........]  25%  8 h 20 min left  step 12 of 100  loss 2.3145");
+    assert_true(cli_letters(t->seen) - strlen("\r\033[K") < 80);
+    set_columns(t, 60);
+    assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows [###.........]  25%  8 h 20 min left");
 }
 
-/* Nothing where it is not wanted, of short work, of other work, and too soon after the last one; the end is always shown. */
+/* Lines of notes end between words, and continue below their text. */
+static void test_notes(void **state)
+{
+    terminal *t = *state;
+    cli_session session = {.command = "test"};
+    set_columns(t, 40);
+    cli_say(&session, "%s", "Data        about 60,000 rows x 784 columns of train.csv: classification");
+    assert_string_equal(seen(t), "Data        about 60,000 rows x 784\r\n            columns of train.csv:\r\n"
+                                 "            classification\r\n");
+    cli_warn(&session, "%s", "the file has a header and ünïcödé words beside it");
+    assert_string_equal(seen(t), "bochner test: warning: the file has a\r\n    header and ünïcödé words beside it\r\n");
+    cli_say_next(&session, "bochner generate %s --prompt '%s'", "story", "In the beginning");
+    assert_string_equal(seen(t), "Next: bochner generate story \\\r\n      --prompt 'In the beginning'\r\n");
+    session.common.json = true;
+    cli_say_next(&session, "bochner");
+    session.common = (cli_common){.quiet = true};
+    cli_say_next(&session, "bochner");
+    cli_say(&session, "nothing");
+    assert_string_equal(seen(t), "");
+}
+
+/* No bar if it is off, for short work, for other work, or soon after the last one; the end is always shown. */
 static void test_silence(void **state)
 {
     terminal *t = *state;
@@ -112,6 +150,7 @@ static void test_silence(void **state)
 int main(void)
 {
 #define ON_TERMINAL(test) cmocka_unit_test_setup_teardown(test, open_terminal, close_terminal)
-    const struct CMUnitTest tests[] = {ON_TERMINAL(test_bars), ON_TERMINAL(test_narrow), ON_TERMINAL(test_silence)};
+    const struct CMUnitTest tests[] = {ON_TERMINAL(test_bars), ON_TERMINAL(test_narrow), ON_TERMINAL(test_notes),
+                                       ON_TERMINAL(test_silence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

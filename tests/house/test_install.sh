@@ -95,10 +95,11 @@ grep -v '/libbochner\.so\.[0-9.]*$' "$stage/runtime.list" && fail "the component
 for name in libbochner.so libbochner.a bochner.pc bochnerConfig.cmake bochner.h; do
     grep -q "/$name$" "$stage/development.list" || fail "the component development lacks $name"
 done
-printf '%s\n' bin/bochner share/man/man1/bochner.1 | while read -r name; do
+printf '%s\n' bin/bochner share/man/man1/bochner.1 share/bash-completion/completions/bochner share/zsh/site-functions/_bochner \
+    share/fish/vendor_completions.d/bochner.fish | while read -r name; do
     grep -q "/$name$" "$stage/program.list" || fail "the component program lacks $name"
 done
-[ "$(grep -c . "$stage/program.list")" = 2 ] || fail "the component program: $(cat "$stage/program.list")"
+[ "$(grep -c . "$stage/program.list")" = 5 ] || fail "the component program: $(cat "$stage/program.list")"
 LD_LIBRARY_PATH='' "$stage/program/opt/bochner/bin/bochner" --version | grep -q "$version" || fail "the component program does not run alone"
 for component in runtime development; do put "$stage/both" --component $component; done
 pc=$(find "$stage/both" -name bochner.pc)

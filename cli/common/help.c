@@ -1,0 +1,315 @@
+/* Help texts, made from the tables of options. */
+#include "options.h"
+#include "format.h"
+#include <bochner/attention.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SCREEN = 40,
+    WIDEST = 100,
+    TEXT_COLUMN = 26,
+    NARROW = 64,
+    NARROW_COLUMN = 8,
+    SHORT_NAMES = 6,
+    SHORT_EXAMPLES = 3,
+    FEW_KINDS = 5
+};
+
+/* ---- kinds of attention ------------------------------------------------------------------------------------------------- */
+
+/* Lists the kinds that may have one of the traits, or those that do not; returns their number. */
+static size_t list_kinds(unsigned traits, bool having, char *out, size_t room)
+{
+    size_t used = 0, count = 0;
+    const char *name;
+    out[0] = 0;
+    for (size_t i = 0; (name = bo_attention_preset_name(i)) && used < room; i++) {
+        bo_attention_desc d = {0};
+        bo_attention_preset(name, &d);
+        if (bo_attention_may(d.kind, traits) != having) continue;
+        used += (size_t)snprintf(out + used, room - used, "%s%s", count++ ? ", " : "", name);
+    }
+    return count;
+}
+
+const char *cli_kinds_with(unsigned traits, char *out, size_t room)
+{
+    list_kinds(traits, true, out, room);
+    return out;
+}
+
+static bool is_of_some_kinds(unsigned traits)
+{
+    char names[256];
+    return traits && list_kinds(traits, true, names, sizeof names) && list_kinds(traits, false, names, sizeof names);
+}
+
+/* "; kinds: softmax, power" or "; kinds: all but softmax, power" if that list is short. */
+static void put_kinds(FILE *out, unsigned traits)
+{
+    char with[256], without[256];
+    const size_t count = list_kinds(traits, true, with, sizeof with);
+    const size_t others = list_kinds(traits, false, without, sizeof without);
+    if (!count || !others) return;
+    if (count > FEW_KINDS && others > FEW_KINDS)
+        fputs("; some kinds only", out);
+    else
+        fprintf(out, "; kinds: %s%s", count <= others ? "" : "all but ", count <= others ? with : without);
+}
+
+/* Bit i is set if the kind takes the option of the i-th row that only some kinds take. */
+static uint64_t options_of_kind(const cli_usage *usage, size_t groups, const char *name)
+{
+    bo_attention_desc d = {0};
+    uint64_t found = 0, bit = 1;
+    bo_attention_preset(name, &d);
+    for (size_t g = 0; g < groups && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) {
+            if (row->type == CLI_SECTION || !is_of_some_kinds(row->traits)) continue;
+            if (bo_attention_may(d.kind, row->traits)) found |= bit;
+            bit <<= 1;
+        }
+    return found;
+}
+
+static void append_name(char *list, size_t room, const char *between, const char *before, const char *name)
+{
+    const size_t length = strlen(list);
+    snprintf(list + length, room - length, "%s%s%s", length ? between : "", before, name);
+}
+
+static void name_options(const cli_usage *usage, size_t groups, uint64_t which, cli_kind_options *out)
+{
+    for (size_t g = 0; g < groups && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) {
+            if (row->type == CLI_SECTION || !is_of_some_kinds(row->traits)) continue;
+            if (which & 1) append_name(out->options, sizeof out->options, " ", "--", row->name);
+            which >>= 1;
+        }
+}
+
+bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cli_kind_options *out)
+{
+    const char *name, *other;
+    for (; (name = bo_attention_preset_name(*at)); ++*at) {
+        const uint64_t which = options_of_kind(usage, groups, name);
+        bool listed = !which; /* as none of them takes an option, or with an earlier kind */
+        for (size_t i = 0; i < *at && !listed; i++)
+            listed = options_of_kind(usage, groups, bo_attention_preset_name(i)) == which;
+        if (listed) continue;
+        *out = (cli_kind_options){{0}, {0}};
+        for (size_t i = *at; (other = bo_attention_preset_name(i)); i++)
+            if (options_of_kind(usage, groups, other) == which)
+                append_name(out->kinds, sizeof out->kinds, ", ", "", other);
+        name_options(usage, groups, which, out);
+        ++*at;
+        return true;
+    }
+    return false;
+}
+
+/* ---- the text of an option ----------------------------------------------------------------------------------------------- */
+
+static void put_names(FILE *out, const cli_option *row, unsigned limit)
+{
+    const char *between = ": ";
+    unsigned shown = 0;
+    for (unsigned i = 0; row->names && i < cli_choice_count(row); i++) {
+        if (!cli_choice_name(row, i)) continue;
+        if (shown++ == limit) {
+            fputs(", …", out);
+            return;
+        }
+        fprintf(out, "%s%s", between, cli_choice_name(row, i));
+        between = ", ";
+    }
+}
+
+static char *option_text(const cli_option *row, bool all)
+{
+    char *words = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&words, &length);
+    if (!out) return cli_allocate(1, 1, "help");
+    fprintf(out, "%.*s", (int)(all ? strlen(row->help) : strcspn(row->help, ";")), row->help);
+    put_names(out, row, all ? ~0u : SHORT_NAMES);
+    if (all) put_kinds(out, row->traits);
+    fclose(out);
+    return words;
+}
+
+char *cli_help_words(const cli_option *row)
+{
+    return option_text(row, true);
+}
+
+char *cli_help_summary(const cli_option *row)
+{
+    char *words = cli_allocate(strlen(row->help) + 1, 1, "help");
+    memcpy(words, row->help, strcspn(row->help, ";"));
+    return words;
+}
+
+/* ---- a page of help ------------------------------------------------------------------------------------------------------ */
+
+typedef struct page {
+    FILE *out;
+    const cli_usage *usage;
+    int width;
+    bool all;
+} page;
+
+static void put_entry(const page *p, const char *name, const char *argument, const char *text)
+{
+    const int indent = p->width < NARROW ? NARROW_COLUMN : TEXT_COLUMN;
+    const int column = 2 + (int)cli_letters(name) + (*argument ? 1 + (int)cli_letters(argument) : 0);
+    fprintf(p->out, "  %s%s%s", name, *argument ? " " : "", argument);
+    if (*text && column > indent - 2)
+        fprintf(p->out, "\n%*s", indent, "");
+    else if (*text)
+        fprintf(p->out, "%*s", indent - column, "");
+    cli_wrap_text(p->out, text, (cli_wrap){.width = p->width, .column = indent, .indent = indent});
+}
+
+static void put_option(const page *p, const cli_option *row)
+{
+    if (row->type == CLI_SECTION) {
+        fprintf(p->out, "\n%s\n", row->name);
+        return;
+    }
+    char name[64], text[2048], *words = option_text(row, p->all);
+    const char *otherwise = cli_default_words(p->usage, row);
+    snprintf(name, sizeof name, "--%s", row->name);
+    if (otherwise)
+        snprintf(text, sizeof text, "%s (default: %.*s)", words,
+                 (int)(p->all ? strlen(otherwise) : strcspn(otherwise, ";")), otherwise);
+    else
+        snprintf(text, sizeof text, "%s", words);
+    free(words);
+    put_entry(p, name, row->argument ? row->argument : "", text);
+}
+
+/* A line for each way to call the command. */
+static void put_synopsis(const page *p)
+{
+    static const char start[] = "Usage: ", between[] = "   or   ";
+    for (const char *at = p->usage->synopsis; at;) {
+        const char *end = strstr(at, between);
+        char line[512];
+        snprintf(line, sizeof line, "bochner %s %.*s", p->usage->command, (int)(end ? (size_t)(end - at) : strlen(at)),
+                 at);
+        line[strlen(line) - (line[strlen(line) - 1] == ' ')] = 0;
+        fprintf(p->out, "%*s", (int)strlen(start), at == p->usage->synopsis ? start : "");
+        cli_wrap_text(
+            p->out, line,
+            (cli_wrap){
+                .width = p->width, .column = (int)strlen(start), .indent = (int)strlen(start) + 4, .command = true});
+        at = end ? end + strlen(between) : NULL;
+    }
+}
+
+/* Commands that are too wide continue after a backslash, so that they work when they are pasted. */
+static void put_examples(const page *p)
+{
+    const char *at = p->usage->examples;
+    fprintf(p->out, "\n%s\n", strchr(at, '\n')[1] ? "Examples" : "Example");
+    for (size_t i = 0; *at && (p->all || i < SHORT_EXAMPLES); i++) {
+        char line[512];
+        const size_t length = strcspn(at, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)length, at);
+        cli_wrap_text(p->out, line, (cli_wrap){.width = p->width, .indent = 6, .command = true, .join = " \\"});
+        at += length + (at[length] == '\n');
+    }
+}
+
+static size_t count_options(const cli_usage *usage)
+{
+    size_t count = 0;
+    for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
+        for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++)
+            count += row->type != CLI_SECTION;
+    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++) count += row->type != CLI_SECTION;
+    return count;
+}
+
+static void put_all_options(const page *p)
+{
+    cli_kind_options kinds;
+    for (size_t g = 0; g < CLI_GROUPS && p->usage->groups[g].rows; g++)
+        for (const cli_option *row = p->usage->groups[g].rows; row->type != CLI_END; row++) put_option(p, row);
+    for (size_t at = 0, first = 1; cli_next_kind_options(p->usage, CLI_GROUPS, &at, &kinds); first = 0) {
+        if (first) fprintf(p->out, "\n%s\n", CLI_KINDS_TITLE);
+        put_entry(p, kinds.kinds, "", kinds.options);
+    }
+    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++) put_option(p, row);
+    put_entry(p, "--help", "", "print the most common options");
+    put_entry(p, "--help-all", "", "print all options");
+}
+
+static const cli_option *essential_row(const cli_usage *usage, size_t index)
+{
+    const cli_option *row = cli_find_row(usage, usage->essential[index]);
+    if (row) return row;
+    fprintf(stderr, "bochner %s: --%s of the short help is not an option\n", usage->command, usage->essential[index]);
+    abort();
+}
+
+/* Prints with `put` into a text, which the caller frees; returns its lines. */
+typedef void (*put_fn)(const page *p, const cli_option *row);
+static size_t render(page p, put_fn put, const cli_option *row, char **text)
+{
+    size_t length = 0, lines = 0;
+    *text = NULL;
+    p.out = open_memstream(text, &length);
+    if (!p.out) return 0;
+    put(&p, row);
+    fclose(p.out);
+    for (size_t i = 0; i < length; i++) lines += (*text)[i] == '\n';
+    return lines;
+}
+
+static void put_head(const page *p, const cli_option *unused)
+{
+    (void)unused;
+    put_synopsis(p);
+    putc('\n', p->out);
+    cli_wrap_text(p->out, p->usage->about, (cli_wrap){.width = p->width});
+    put_examples(p);
+}
+
+static void put_whole(const page *p, const cli_option *unused)
+{
+    put_head(p, unused);
+    put_all_options(p);
+}
+
+/* As many of the essential options as fit on a screen. */
+static void put_short(const page *p)
+{
+    char *text;
+    size_t lines = render(*p, put_head, NULL, &text) + 4; /* with those before and after the options */
+    fprintf(p->out, "%s\nOptions\n", text ? text : "");
+    free(text);
+    for (size_t i = 0; i < CLI_ESSENTIAL && p->usage->essential[i]; i++) {
+        lines += render(*p, put_option, essential_row(p->usage, i), &text);
+        if (lines <= SCREEN && text) fputs(text, p->out);
+        free(text);
+    }
+    fprintf(p->out, "\nbochner %s --help-all lists all %zu options.\n", p->usage->command, count_options(p->usage));
+}
+
+void cli_help(FILE *out, const cli_usage *usage, bool all)
+{
+    const int columns = cli_columns(out);
+    const page whole = {out, usage, columns < WIDEST ? columns : WIDEST, true};
+    page shorter = whole;
+    char *text;
+    const size_t lines = render(whole, put_whole, NULL, &text);
+    shorter.all = false;
+    if (all || lines <= SCREEN || !usage->essential[0])
+        fputs(text ? text : "", out);
+    else
+        put_short(&shorter);
+    free(text);
+}
