@@ -91,22 +91,25 @@ static void name_options(const cli_usage *usage, size_t groups, uint64_t which, 
 
 bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cli_kind_options *out)
 {
-    const char *name, *other;
-    for (; (name = bo_attention_preset_name(*at)); ++*at) {
-        const uint64_t which = options_of_kind(usage, groups, name);
-        bool listed = !which; /* as none of them takes an option, or with an earlier kind */
-        for (size_t i = 0; i < *at && !listed; i++)
-            listed = options_of_kind(usage, groups, bo_attention_preset_name(i)) == which;
-        if (listed) continue;
-        *out = (cli_kind_options){{0}, {0}};
-        for (size_t i = *at; (other = bo_attention_preset_name(i)); i++)
-            if (options_of_kind(usage, groups, other) == which)
-                append_name(out->kinds, sizeof out->kinds, ", ", "", other);
-        name_options(usage, groups, which, out);
-        ++*at;
-        return true;
+    enum { KINDS = 64 };
+    uint64_t options[KINDS];
+    const char *name;
+    size_t count = 0, first = *at;
+    for (; count < KINDS && (name = bo_attention_preset_name(count)); count++)
+        options[count] = options_of_kind(usage, groups, name);
+    for (; first < count; first++) { /* the next kind with options that is not listed with an earlier one */
+        size_t same = 0;
+        while (options[same] != options[first]) same++;
+        if (options[first] && same == first) break;
     }
-    return false;
+    *at = first + 1;
+    if (first >= count) return false;
+    *out = (cli_kind_options){{0}, {0}};
+    for (size_t i = first; i < count; i++)
+        if (options[i] == options[first])
+            append_name(out->kinds, sizeof out->kinds, ", ", "", bo_attention_preset_name(i));
+    name_options(usage, groups, options[first], out);
+    return true;
 }
 
 /* ---- the text of an option ----------------------------------------------------------------------------------------------- */
@@ -236,6 +239,8 @@ static size_t count_options(const cli_usage *usage)
 static void put_all_options(const page *p)
 {
     cli_kind_options kinds;
+    const cli_option *start = p->usage->groups[0].rows;
+    if (start && start->type != CLI_SECTION) fputs("\nOptions\n", p->out);
     for (size_t g = 0; g < CLI_GROUPS && p->usage->groups[g].rows; g++)
         for (const cli_option *row = p->usage->groups[g].rows; row->type != CLI_END; row++) put_option(p, row);
     for (size_t at = 0, first = 1; cli_next_kind_options(p->usage, CLI_GROUPS, &at, &kinds); first = 0) {

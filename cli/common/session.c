@@ -131,19 +131,28 @@ void cli_session_close(cli_session *session)
     signal(SIGTERM, SIG_DFL);
 }
 
-/* Lines of a terminal end between words. Elsewhere a message is one line, which programs search. */
+/* On a terminal lines end between words. Elsewhere a message is one line, which programs can search. Either way it is written in
+ * one call: other ranks write too. */
 static void put_lines(const char *text, int indent, const char *join)
 {
-    if (isatty(STDERR_FILENO))
-        cli_wrap_text(stderr, text,
+    char *lines = NULL;
+    size_t length = 0;
+    FILE *out = isatty(STDERR_FILENO) ? open_memstream(&lines, &length) : NULL;
+    if (out) {
+        cli_wrap_text(out, text,
                       (cli_wrap){.width = cli_columns(stderr), .indent = indent, .command = join, .join = join});
+        fclose(out);
+    }
+    if (lines)
+        fputs(lines, stderr);
     else
         fprintf(stderr, "%s\n", text);
+    free(lines);
 }
 
 static void message(cli_session *session, const char *kind, const char *format, va_list arguments)
 {
-    char line[4096]; /* written in one call: other ranks write too */
+    char line[4096];
     size_t length = (size_t)snprintf(line, 256, "bochner %.32s: %.32s", session->command, kind);
     if (session->ranks.size > 1 && session->ranks.rank > 0)
         length += (size_t)snprintf(line + length, 32, "rank %d: ", session->ranks.rank);

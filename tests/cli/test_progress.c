@@ -2,6 +2,7 @@
 #include "testing.h"
 #include "cli/common/cli.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -36,9 +37,14 @@ static int close_terminal(void **state)
 
 static const char *seen(terminal *t)
 {
+    size_t length = 0;
     fflush(stderr);
-    const ssize_t length = read(t->master, t->seen, sizeof t->seen - 1);
-    t->seen[length > 0 ? length : 0] = 0;
+    while (poll(&(struct pollfd){.fd = t->master, .events = POLLIN}, 1, 20) > 0) {
+        const ssize_t more = read(t->master, t->seen + length, sizeof t->seen - 1 - length);
+        if (more <= 0) break;
+        length += (size_t)more;
+    }
+    t->seen[length] = 0;
     return t->seen;
 }
 

@@ -26,7 +26,7 @@ for command in $(cat "$work/commands"); do
 done | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >"$work/help"
 sed 's/\\-/-/g' "$page" | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >"$work/options"
 missing=$(comm -23 "$work/help" "$work/options" | tr '\n' ' ')
-extra=$(comm -13 "$work/help" "$work/options" | grep -vx -e --version -e --name | tr '\n' ' ')
+extra=$(comm -13 "$work/help" "$work/options" | grep -vx -e --version -e --name -e --all | tr '\n' ' ')
 [ -z "$missing" ] || complain "the manual page lacks $missing"
 [ -z "$extra" ] || complain "the manual page has options that no command knows: $extra"
 for option in $(grep -vx -e --help -e --help-all -e --all -e --version "$work/help"); do
