@@ -1,34 +1,34 @@
-/* Attention of every kind as a layer: projections, norms, positions, gates and parameters as the kind takes them.
+/* Attention of every kind as a layer: projections, norms, positions, gates and parameters as the kind requires.
  *
  *     q_proj, k_proj, v_proj, o_proj   projections             q_norm, k_norm   RMSNorm of each head of q and k
  *     g_proj                           scalar gates            o_norm           RMSNorm of each head's output
- *     gk_proj.0, gk_proj.1             GLA's gates             b_proj           β of DELTA and RIDGE
- *     sigma, m, mix, decay, lambda     as in bo_attention_inputs, before the functions below
+ *     gk_proj.0, gk_proj.1             gates of GLA            b_proj           β of DELTA and RIDGE
+ *     sigma, m, mix, decay, lambda     as in bo_attention_inputs, before the functions below are applied
  *     map_q, map_k                     W, b and W', b' of learned maps */
 #include <math.h>
 #include <string.h>
 #include "../attention/attention.h"
 #include "internal.h"
 
-enum { GATE_RANK = 16, GLA_TEMPERATURE = 16 }; /* GLA's own (2312.06635, section 4.4) */
+enum { GATE_RANK = 16, GLA_TEMPERATURE = 16 }; /* the values of GLA (2312.06635, section 4.4) */
 
 typedef struct recorder {
     bo_graph *graph;
     const char *prefix;
-    bo_value x;    /* what asks */
-    bo_value keys; /* what is asked: x itself, or a source (cross attention); 0: states that have read it */
+    bo_value x;    /* input of the queries */
+    bo_value keys; /* input of keys and values: x, or a source (cross attention); 0: states that have read it */
     const bo_attention_layer *layer;
     const bo_attention_desc *kind;
 } recorder;
 
-/* ---- what attention takes beside q, k, v: each returns no value where the kind does not take it --------------------- */
+/* ---- additional inputs of attention: each function returns 0 if the kind does not use the input ------------------ */
 
 static bo_value project(const recorder *r, const char *suffix, bo_value x, const bo_linear_layer *desc)
 {
     return bo_nn_linear(r->graph, bo_nn_join(r->prefix, suffix).text, x, desc);
 }
 
-/* log g = log σ(x wᵀ + b) a key head; GLA: (log σ of a projection of low rank) / 16 a channel. */
+/* log g = log σ(x wᵀ + b) per key head; GLA: (log σ of a low-rank projection) / 16 per channel. */
 static bo_value give_log_gate(const recorder *r)
 {
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
@@ -104,7 +104,8 @@ static bo_value give_beta(const recorder *r)
     return bo_nn_unary(r->graph, project(r, ".b_proj", r->keys, &desc), BO_UNARY_SIGMOID, 1, 0);
 }
 
-/* log σ of a parameter that begins where retention's decays are: σ(log(2^n - 1)) = 1 - 2^-n, n from 5 to at most 12. */
+/* log σ of a parameter whose initial values give the decays of retention: σ(log(2^n - 1)) = 1 - 2^-n, n from 5 to at
+ * most 12. */
 static bo_value give_log_decay(const recorder *r)
 {
     if (r->kind->gate != BO_GATE_FIXED) return 0;
@@ -114,7 +115,7 @@ static bo_value give_log_decay(const recorder *r)
     return bo_nn_unary(r->graph, decay, BO_UNARY_LOG_SIGMOID, 1, 0);
 }
 
-/* Λ = softplus(p) + 1/4, away from where systems are ill-conditioned (2506.05233); it begins at 1. */
+/* Λ = softplus(p) + 1/4, to avoid ill-conditioned systems (2506.05233); initially 1. */
 static bo_value give_lambda(const recorder *r)
 {
     const double least = 0.25;
@@ -142,10 +143,10 @@ static const struct {
     {BO_ATTENTION_GIVEN_BIAS_K, give_bias_k},
 };
 
-/* ---- q and k ------------------------------------------------------------------------------------------------------ */
+/* ---- q and k ----------------------------------------------------------------------------------------------------- */
 
-/* Where the gains of q_norm and k_norm begin. After RMSNorm |√s x| is √(s dim) times the gain; estimates of exp(s q·k) are
- * useful only where that is small. */
+/* Returns the initial gain of q_norm and k_norm. After RMSNorm, |√s x| is √(s dim) times the gain. Estimates of exp(s
+ * q·k) are useful only if that is small. */
 static double first_gain(const recorder *r)
 {
     const bo_attention_desc *d = r->kind;
@@ -167,7 +168,7 @@ static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_valu
     return bo_graph_one(r->graph, BO_OPERATION_ROPE, &rope, 2, (bo_value[]){x, positions});
 }
 
-/* k and v, and q with them where one x makes all three. */
+/* Projects k and v, and also q if all three have the same input. */
 static void project_qkv(const recorder *r, bo_value *qkv)
 {
     static const char *const suffixes[] = {".q_proj", ".k_proj", ".v_proj"};
@@ -184,7 +185,7 @@ static void project_qkv(const recorder *r, bo_value *qkv)
     if (r->keys) bo_nn_linears(r->graph, r->prefix, r->keys, 2, suffixes + 1, descs + 1, qkv + 1);
 }
 
-/* ---- the layer ---------------------------------------------------------------------------------------------------- */
+/* ---- layer ------------------------------------------------------------------------------------------------------- */
 
 bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc)
 {

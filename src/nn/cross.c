@@ -1,5 +1,5 @@
-/* Cross attention: a target asks its source. In training queries, keys and values are there together; in decoding a source is
- * read once into states, which every step then asks. */
+/* Cross attention: the target attends to its source. In training, queries, keys and values are in one graph. In
+ * decoding, a source is read once into states, which every step then uses. */
 #include "internal.h"
 
 static bo_attention_layer without_positions(const bo_attention_layer *desc)

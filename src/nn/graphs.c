@@ -1,4 +1,4 @@
-/* Layers on graphs, and those that move or disturb numbers. */
+/* Layers on graphs, and layers that reorder or perturb values. */
 #include "internal.h"
 
 bo_value bo_nn_noise(bo_graph *graph, bo_value x, bo_noise_kind kind, double amount, uint64_t stream)
@@ -16,7 +16,7 @@ bo_value bo_nn_aggregate(bo_graph *graph, bo_value x, const bo_edges *edges, con
                         (bo_value[]){nodes, edges->first, edges->neighbors});
 }
 
-/* tanh(W_2 s) is made once for every node and not once for every edge: it does not know for whom it is. */
+/* tanh(W_2 s) is computed per node and not per edge, since it does not depend on the receiver. */
 bo_value bo_nn_message(bo_graph *graph, const char *prefix, bo_value states, const bo_edges *edges, size_t hidden,
                        const bo_aggregate_layer *desc)
 {

@@ -3,7 +3,7 @@
 #include "internal.h"
 #include "../backend/shapes.h"
 
-/* ---- windows --------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 bo_windows bo_nn_windows(bo_image image, size_t kernel, size_t stride, size_t padding)
 {
@@ -43,9 +43,9 @@ bo_image bo_nn_image_after(const bo_windows *windows)
     return after.height && after.width ? after : (bo_image){0};
 }
 
-/* ---- layers ---------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* A kernel for each channel by itself is a vector to optimizers: there is no matrix in it. */
+/* A depthwise kernel counts as a vector for optimizers, since it contains no matrix. */
 static bo_value kernel(bo_graph *graph, const char *prefix, size_t in, const bo_convolution_layer *desc)
 {
     bo_grid windows = bo_grid_of(&desc->windows);
@@ -69,7 +69,8 @@ bo_value bo_nn_convolution(bo_graph *graph, const char *prefix, bo_value x, cons
     size_t groups = desc->groups ? desc->groups : 1, channels = bo_graph_columns(graph, x);
     bo_convolution_attributes attributes = {
         .windows = desc->windows, .groups = groups, .bias = desc->bias, .sequences = desc->sequences};
-    size_t in = channels / groups ? channels / groups : 1; /* what does not divide is the operation's to refuse */
+    /* the operation refuses channels that are not a multiple of groups */
+    size_t in = channels / groups ? channels / groups : 1;
     bo_value inputs[3] = {x, kernel(graph, prefix, in, desc)};
     const bo_weight *weight = bo_graph_weight_of(graph, inputs[1]);
     if (weight) attributes.scale = weight->scale;
@@ -83,7 +84,7 @@ bo_value bo_nn_pool(bo_graph *graph, bo_value x, bo_pool_kind kind, const bo_win
     return bo_graph_one(graph, BO_OPERATION_POOL, &attributes, 1, &x);
 }
 
-/* What training moves: a weight, so that files have it, that no gradient reaches. */
+/* Declares running statistics: a weight, so that it is saved in files, without a gradient. */
 static bo_value kept(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_law law)
 {
     bo_nn_name name = bo_nn_join(prefix, suffix);

@@ -1,4 +1,4 @@
-/* Linear layers, embeddings, norms, dropout, positions and pairs; the names of layers' kinds. */
+/* Linear layers, embeddings, norms, dropout, positions and pairs; names of the kinds of layers. */
 #include <bochner/layers.h>
 #include <math.h>
 #include "../base/base.h"
@@ -6,7 +6,7 @@
 #include "lora.h"
 
 /* ====================================================================================================================
- * The names of layers' kinds. */
+ * Names of the kinds of layers. */
 
 static const char *const mlp_names[BO_MLP_COUNT] = {"relu2",           "gelu",     "swiglu",   "none",     "gelu-tanh",
                                                     "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
@@ -21,7 +21,7 @@ static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"sta
 static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8"};
 static const char *const lora_init_names[BO_LORA_INIT_COUNT] = {"zero", "random", "weight", "gradient"};
 
-/* CUSTOM has a name and is not parsed: no text makes the function that it needs. */
+/* CUSTOM has a name but is not parsed: its function cannot be given as text. */
 const char *bo_mlp_name(bo_mlp kind)
 {
     if (kind == BO_MLP_CUSTOM) return "custom";
@@ -46,7 +46,7 @@ BO_NAMED(lora_init, bo_lora_init, lora_init_names)
 /* ====================================================================================================================
  * Linear layers, embeddings, norms, dropout and positions. */
 
-/* ---- weights ---------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
                          bo_weight_init init)
@@ -94,7 +94,7 @@ static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_
     return bo_graph_weight(graph, &w);
 }
 
-/* ---- linear ----------------------------------------------------------------------------------------------------- */
+/* ---- linear ------------------------------------------------------------------------------------------------------ */
 
 static bo_value rounded(bo_graph *graph, bo_value x, bo_small_float value, bo_small_float gradient)
 {
@@ -108,14 +108,15 @@ static bo_value add_residual(bo_graph *graph, bo_value y, bo_value residual, dou
     return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){residual, y});
 }
 
-/* What stands in front of a weight: the parametrization's and the layer's. */
+/* Returns the scale of a weight: that of the parametrization times that of the layer. */
 static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_layer *desc)
 {
     const bo_weight *w = bo_graph_weight_of(graph, weight);
     return (w ? w->scale : 1) * (desc->factor != 0 ? desc->factor : 1);
 }
 
-/* In float8 x and W are E4M3 and the gradient of what they make is E5M2; that of the residual is not, so it is added apart. */
+/* In float8, x and W are rounded to E4M3 and the gradient of their product to E5M2. The gradient of the residual is not
+ * rounded, so the residual is added separately. */
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
                    const bo_linear_layer *descs, bo_value *out)
 {
@@ -159,8 +160,9 @@ bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_
     return out;
 }
 
-/* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for the branch number l of N, so that x begins to count as
- * much as half of all branches (2407.17465, appendix F, with its ratios at 1). No branch begins at zero then. */
+/* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for branch l of N, so that the initial x counts as
+ * much as half of all branches (2407.17465, appendix F, with its ratios at 1). No branch starts at zero in this
+ * case. */
 static void balance(bo_graph *graph, bo_linear_layer *desc)
 {
     const bo_rules *rules = rules_of(graph);
@@ -207,7 +209,7 @@ double bo_nn_unit_factor(const bo_graph *graph, bo_unary function)
     }
 }
 
-/* ---- the others ------------------------------------------------------------------------------------------------- */
+/* ---- other layers ------------------------------------------------------------------------------------------------ */
 
 bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, size_t vocab, size_t width,
                          double deviation)
@@ -268,7 +270,7 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 }
 
 /* ====================================================================================================================
- * What two vectors have to do with each other. */
+ * Comparison of two vectors. */
 
 bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden)
 {

@@ -1,4 +1,4 @@
-/* Low-rank adapters: recorded with linear layers, merged into them. */
+/* Low-rank adapters: recording them with linear layers, and merging them into the weights. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "internal.h"
 #include "lora.h"
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -15,7 +15,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= last && strcmp(name + length - last, end) == 0;
 }
 
-/* The whole name, or all behind a point of it; with a star as in file names. */
+/* Matches the whole name, or the part of it after any period; with wildcards, the whole name (fnmatch). */
 static bool fits(const char *target, size_t length, const char *layer)
 {
     char pattern[256];
@@ -25,7 +25,7 @@ static bool fits(const char *target, size_t length, const char *layer)
     return strcmp(pattern + 1, layer) == 0 || ends_with(layer, pattern);
 }
 
-/* The next target and its length; NULL: that was the last. */
+/* Returns the next target and its length; NULL: there are no more. */
 static const char *next_target(const char *at, size_t *length)
 {
     at += strspn(at, ",");
@@ -41,7 +41,7 @@ static bool is_among(const char *targets, const char *layer)
     return false;
 }
 
-/* "all" are the hidden layers: neither the output nor the small matrices of gates. */
+/* "all" means the hidden layers: neither the output nor the small matrices of gates. */
 static bool is_target(const bo_lora *lora, const char *layer, bo_weight_role role)
 {
     if (lora->whole && is_among(lora->whole, layer)) return false;
@@ -82,7 +82,7 @@ bool bo_lora_site_at(bo_weights *weights, size_t index, bo_lora_site *out)
     return out->a && out->b;
 }
 
-/* ---- recording -------------------------------------------------------------------------------------------------- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static bo_value factor(bo_graph *graph, const char *prefix, const char *suffix, size_t rows, size_t columns,
                        double deviation)
@@ -91,7 +91,7 @@ static bo_value factor(bo_graph *graph, const char *prefix, const char *suffix, 
     return bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
                                                     .rank = 2,
                                                     .shape = (size_t[]){rows, columns},
-                                                    .role = BO_WEIGHT_ROLE_VECTOR, /* thin: AdamW's */
+                                                    .role = BO_WEIGHT_ROLE_VECTOR, /* a thin matrix, updated by AdamW */
                                                     .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = deviation}});
 }
 
@@ -120,7 +120,7 @@ bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role,
     return add(graph, x, a0, b0, -s, y);
 }
 
-/* ---- the whole set ---------------------------------------------------------------------------------------------- */
+/* ---- whole set --------------------------------------------------------------------------------------------------- */
 
 static bool any_fits(bo_weights *weights, const char *target, size_t length)
 {
@@ -142,7 +142,7 @@ static bo_status check_targets(bo_context *context, bo_weights *weights, const b
     return found ? BO_OK : bo_fail(context, BO_INVALID, "lora: no layer was named");
 }
 
-/* The gradient's first r singular vectors make A, the next r make B. */
+/* The first r singular vectors of the gradient give A, the next r give B. */
 static bo_status check_rank(bo_context *context, const bo_lora *lora, const bo_lora_site *site)
 {
     const size_t rows = site->weight->rows, columns = site->weight->columns, least = rows < columns ? rows : columns;
@@ -173,7 +173,7 @@ void bo_lora_freeze(bo_weights *weights)
     }
 }
 
-/* ---- merging ---------------------------------------------------------------------------------------------------- */
+/* ---- merging ----------------------------------------------------------------------------------------------------- */
 
 static size_t numbers(const bo_weight *weight)
 {
@@ -190,7 +190,7 @@ bo_status bo_lora_copy(bo_context *context, bo_weights *from, bo_weights *to)
     return BO_OK;
 }
 
-/* Numbers of the host, one behind the other: the adapter's and a row of W. */
+/* Arrays on the host, one after the other: those of the adapter, and a row of W. */
 typedef struct parts {
     float *a, *b, *a0, *b0, *w;
 } parts;
@@ -252,13 +252,13 @@ bo_status bo_lora_merge(bo_context *context, bo_weights *adapted, bo_weights *pl
 }
 
 /* ====================================================================================================================
- * Where adapters begin: random, or at singular vectors of the weight or of its gradient. */
+ * Initial values of adapters: random, or singular vectors of the weight or of its gradient. */
 
-/* U S Vᵀ of one matrix, out x in, and what becomes of it. */
+/* U S Vᵀ of one matrix (out x in), and scratch memory. */
 typedef struct vectors {
     size_t rows, columns, least;
     double *matrix, *u, *s, *vt;
-    float *host; /* the matrix, and then A and B */
+    float *host; /* the matrix, later A and B */
 } vectors;
 
 static bo_status make(bo_context *context, const bo_weight *weight, vectors *v)
@@ -291,9 +291,9 @@ static bo_status decompose(bo_context *context, const bo_backend *backend, const
     return bo_svd(context, v->rows, v->columns, v->matrix, v->u, v->s, v->vt);
 }
 
-/* What multiplies singular vector `index` in A and in B. The weight: s B A is its best approximation of this rank (PiSSA,
- * 2404.02948); where it has none of this rank left, A's is 1 and B's 0, from where both can move. The gradient:
- * out^(1/4) / √γ with γ = 16 (LoRA-GA, 2407.05000, 3.3). */
+/* Returns the factors of singular vector `index` in A and in B. WEIGHT: s B A is the best approximation of the weight
+ * of this rank (PiSSA, 2404.02948); if its rank is smaller, the factor of A is 1 and that of B is 0, so that both can
+ * be trained. GRADIENT: out^(1/4) / √γ with γ = 16 (LoRA-GA, 2407.05000, 3.3). */
 static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, double *a, double *b)
 {
     const double gamma = 16, least = 0x1p-24 * v->s[0];
@@ -306,7 +306,7 @@ static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, doub
 static bo_status place(bo_context *context, const bo_backend *backend, const bo_lora *lora, const bo_lora_site *site,
                        const vectors *v)
 {
-    const size_t r = lora->rank, first = lora->init == BO_LORA_INIT_GRADIENT ? r : 0; /* of B's vectors */
+    const size_t r = lora->rank, first = lora->init == BO_LORA_INIT_GRADIENT ? r : 0; /* first singular vector of B */
     float *a = v->host, *b = v->host + r * v->columns;
     for (size_t k = 0; k < r; k++) {
         double of_a, of_b;

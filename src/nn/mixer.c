@@ -1,17 +1,18 @@
-/* Mixers that are no attention, and the table of all kinds: which function records each, and what its memory takes. */
+/* Mixers other than attention, and the table of all kinds: the function that records each, and the size of its
+ * state. */
 #include <math.h>
 #include "../backend/shapes.h"
 #include "internal.h"
 
 /* ====================================================================================================================
- * Recurrent layers: one product projects all tokens, then the cell goes through time.
+ * Recurrent layers: one product projects all tokens, then the cell runs over time.
  *
  *     in_proj.weight      g h x in       recurrent.weight   U (g h x h)
  *     bias.0, bias.1, …   of each gate, in the order of bo_recurrent_attributes */
 
 enum { MOST_GATES = 4, FORGET = 1 };
 
-/* Forget gates begin open, or gradients vanish within some tokens (Jozefowicz 2015). */
+/* Forget gates start open, since otherwise gradients vanish within a few tokens (Jozefowicz 2015). */
 static bo_value biases(bo_graph *graph, const char *prefix, const bo_recurrent_layer *desc)
 {
     static const char *const suffixes[MOST_GATES] = {".bias.0", ".bias.1", ".bias.2", ".bias.3"};
@@ -49,13 +50,13 @@ bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const 
     return bo_graph_one(graph, BO_OPERATION_RECURRENT, &attributes, 3, inputs);
 }
 
-/* Of a sequence. */
+/* Returns the bytes of the state of one sequence. */
 static size_t recurrent_state_bytes(const bo_recurrent_layer *desc)
 {
     return bo_recurrent_state_bytes(desc->cell, desc->size);
 }
 
-/* ---- as a mixer ------------------------------------------------------------------------------------------------------ */
+/* ---- use as a mixer ---------------------------------------------------------------------------------------------- */
 
 static bo_recurrent_layer layer_of(const bo_mixer_layer *desc)
 {
@@ -87,14 +88,14 @@ static size_t recurrent_mixer_bytes(const bo_mixer_layer *desc)
 }
 
 /* ====================================================================================================================
- * Mixers whose weights do not depend on the tokens: an MLP along the tokens of a window, and a convolution. Both stand between
- * a projection and a gate: y = out_proj(mixed(x V) ∘ silu(x G)).
+ * Mixers whose weights do not depend on the tokens: an MLP along the tokens of a window, and a convolution. Both are
+ * between a projection and a gate: y = out_proj(mixed(x V) ∘ silu(x G)).
  *
  *     in_proj, gate_proj, out_proj      projections
  *     first, second                     heads · context x context: the matrices of the MLP
  *     kernel                            width x kernel */
 
-/* x V and x G. */
+/* Computes x V and x G. */
 static void project(bo_graph *graph, const char *prefix, bo_value x, const bo_mixer_layer *desc, bo_value out[2])
 {
     static const char *const suffixes[] = {".gate_proj", ".in_proj"};
@@ -121,15 +122,16 @@ static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
                           .source = desc->source};
 }
 
-/* ---- MLP along tokens (2105.01601), causal ----------------------------------------------------------------------------- */
+/* ---- MLP along the tokens (2105.01601), causal ------------------------------------------------------------------- */
 
-/* The memory of one of the two products, so padded that the other's may follow. */
+/* Returns the bytes of the state of one of the two products, padded so that the state of the other can follow. */
 static size_t product_bytes(const bo_mixer_layer *desc)
 {
     return bo_padded_bytes(bo_mix_state_bytes(desc->width, desc->context));
 }
 
-/* Heads begin as delays: head i takes the token i `apart` places before, so that the recent past is there to be weighed. */
+/* Heads start as delays: head i reads the token i · `apart` positions earlier, so that recent tokens are available
+ * initially. */
 static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *suffix, bo_value x,
                              const bo_mixer_layer *desc, double apart, size_t offset)
 {
@@ -157,9 +159,9 @@ static size_t mlp_mixer_bytes(const bo_mixer_layer *desc)
     return 2 * product_bytes(desc);
 }
 
-/* ---- convolution ------------------------------------------------------------------------------------------------------ */
+/* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-enum { DELAYS = 8 }; /* that channels begin with, one each */
+enum { DELAYS = 8 }; /* initial delays, one per channel */
 
 static bo_convolution_attributes convolution_of(const bo_mixer_layer *desc)
 {
@@ -182,7 +184,7 @@ static bo_value convolution_mixer(bo_graph *graph, const char *prefix, bo_value 
     return finish(graph, prefix, parts[0], mixed, residual, desc);
 }
 
-/* Mixers that do not attend, and what a memory takes; bo_nn_mixer chooses. */
+/* Returns the bytes of the state of one sequence. */
 static size_t convolution_mixer_bytes(const bo_mixer_layer *desc)
 {
     bo_convolution_attributes attributes = convolution_of(desc);
@@ -190,14 +192,14 @@ static size_t convolution_mixer_bytes(const bo_mixer_layer *desc)
 }
 
 /* ====================================================================================================================
- * Mixers whose output is a polynomial of the tokens X (rows) of a sequence, up to norms. The layer X Π (W_k Xᵀ) fits together
- * as written for some degrees only; what stands for it, all of it causal:
- *   2   (X W_1) ∘ (T X W_2)            T a decaying mean of each channel, learned, that does not look at X
+ * Mixers whose output is a polynomial of the tokens X (rows) of a sequence, up to norms. The layer X Π (W_k Xᵀ) has
+ * matching dimensions for some degrees only. These causal layers are used instead:
+ *   2   (X W_1) ∘ (T X W_2)            T: a learned, decaying mean per channel that does not depend on X
  *   3   (X W_q W_kᵀ Xᵀ) X W_v          linear attention without features and without a normalizer
  *   4   that, ∘ (X W_3)
  *   e   |X W_q W_kᵀ Xᵀ|^p X W_v        with 2p + 1 = e, weights divided by their sum
- * Heads have their own W; each head's output is normalized and all are projected and added to the residual. 3, 4 and e are
- * made of the attention that bo_nn_mixer_attention describes. */
+ * Each head has its own W. The output of each head is normalized; all are projected and added to the residual
+ * stream. 3, 4 and e use the attention that bo_nn_mixer_attention describes. */
 
 void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
 {
@@ -209,7 +211,7 @@ void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
         *out = (bo_attention_desc){.kind = BO_ATTENTION_POWER, .power = (BO_NN_E - 1) / 2, .causal = true};
 }
 
-enum { STATES = 4 }; /* decays that T of a channel mixes */
+enum { STATES = 4 }; /* number of decays that T mixes per channel */
 
 static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
 {
@@ -236,7 +238,7 @@ static bo_value degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, 
     bo_ssm_layer systems = systems_of(desc);
     const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
     bo_value parts[2] = {0};
-    (void)positions; /* T knows the distance of tokens */
+    (void)positions; /* T depends on the distance of tokens */
     bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_layer[]){inward, inward}, parts);
     parts[1] = bo_nn_systems(graph, prefix, parts[1], &systems);
     bo_value y = bo_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, parts);
@@ -247,7 +249,7 @@ static bo_value degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, 
         &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 0)});
 }
 
-/* Degrees 3, 4 and e. */
+/* Records degrees 3, 4 and e. */
 static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                              const bo_mixer_layer *desc)
 {
@@ -263,7 +265,7 @@ static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo
 }
 
 /* ====================================================================================================================
- * Mixers of any kind: which function records each, and what its memory takes. */
+ * Mixers of any kind: the function that records each, and the size of its state. */
 
 static bo_value attend(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                        const bo_mixer_layer *desc)
@@ -271,7 +273,7 @@ static bo_value attend(bo_graph *graph, const char *prefix, bo_value x, bo_value
     return bo_nn_attention(graph, prefix, x, residual, positions, &desc->attention);
 }
 
-/* `state_bytes` is NULL where the kind attends: the attention knows. */
+/* `state_bytes` is NULL for attention, which has its own function. */
 static const struct {
     bo_value (*record)(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                        const bo_mixer_layer *desc);

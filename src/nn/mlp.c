@@ -1,10 +1,11 @@
-/* The layer between attentions, of any kind: up, a function, down; random features; products of linear maps and quadratic forms. */
+/* The layer between attentions, of any kind: up projection, activation, down projection; random features; products of
+ * linear maps and quadratic forms. */
 #include <math.h>
 #include "internal.h"
 
 /* ====================================================================================================================
- * φ(s x) Wᵀ with frequencies that stay as drawn (Rahimi and Recht 2007): s, one number, and W are learned. In s the layer
- * learns the width of its kernel. */
+ * φ(s x) Wᵀ with frequencies that stay as sampled (Rahimi and Recht 2007). The scalar s and W are learned; s sets
+ * the bandwidth of the kernel. */
 
 double bo_nn_unit_gamma(bo_kernel kernel, size_t width)
 {
@@ -32,7 +33,7 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
     bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
     bo_value scaled = bo_graph_one(graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){x, s});
     bo_value z = bo_graph_one(graph, BO_OPERATION_FEATURES, &map, 1, &scaled);
-    double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1, whatever its length */
+    double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1 for any number of features */
     return bo_nn_output(
         graph, bo_nn_join(prefix, ".down_proj").text, z, residual,
         &(bo_output_layer){
@@ -40,18 +41,19 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
 }
 
 /* ====================================================================================================================
- * Layers that are polynomials of their input: products of d linear maps, and quadratic forms. What keeps many of them in a
- * row trainable is a norm of the product (its size is the d-th power of x's) and an output that begins at zero beside the
- * residual, so that twenty layers begin as the identity. The norm is a soft one (BO_NN_SOFT): a product that happens to be
- * small stays so, for to blow it up would blow up its gradient, layer after layer. */
+ * Layers that are polynomials of their input: products of d linear maps, and quadratic forms. Two measures keep deep
+ * stacks of them trainable: the product is normalized (its size is the d-th power of that of x), and the output
+ * starts at zero beside the residual stream, so that twenty layers start as the identity. The norm has a large ε
+ * (BO_NN_SOFT): a product that happens to be small stays small, since enlarging it would enlarge its gradient in
+ * every layer. */
 
 static bo_value norm(bo_graph *graph, const char *prefix, bo_value x, size_t width, double epsilon)
 {
     return bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, x, &(bo_norm_layer){.width = width, .epsilon = epsilon});
 }
 
-/* P_d(x) = Π_k (W_k x), k = 1 … d. A degree between 2 and 3 has a third factor of degree e - 2: softplus(W_3 x)^(e - 2), a
- * real power of a positive number. */
+/* P_d(x) = Π_k (W_k x), k = 1 … d. A degree between 2 and 3 has a third factor of degree e - 2: softplus(W_3 x)^(e -
+ * 2), a real power of a positive number. */
 bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1", ".factors.2", ".factors.3"};
@@ -77,8 +79,8 @@ static bo_value degree(bo_graph *graph, const char *prefix, bo_value x, bo_value
         &(bo_output_layer){.bias = desc->bias, .dropout = desc->dropout, .stream = bo_nn_stream(desc->layer, 1)});
 }
 
-/* y_o = zᵀ W_o z for every column o of the residual, with z of `hidden` columns: a projection of x, normalized, or, as wide
- * as x, x itself. */
+/* y_o = zᵀ W_o z for every column o of the residual stream. z has `hidden` columns: a normalized projection of x or, if
+ * it is as wide as x, x itself. */
 static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
     const size_t in = desc->hidden;
@@ -96,7 +98,7 @@ static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_va
 }
 
 /* ====================================================================================================================
- * The layer between attentions: up, a function, down. */
+ * The layer between attentions: up projection, activation, down projection. */
 
 static bo_unary function_of(bo_mlp kind)
 {

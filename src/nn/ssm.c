@@ -1,7 +1,7 @@
 /* State-space systems as a layer, alone and between two projections and a gate.
  *
- * They begin with time constants spread over the channels: steps from 0.001 to 0.1 evenly in their logarithm, modes at
- * -1/2 + iπn (S4D-Lin, 2206.11893), so that a system answers to the last 20 to 2000 tokens. */
+ * Initial time constants differ between the channels: steps from 0.001 to 0.1, evenly spaced in their logarithm, and
+ * modes at -1/2 + iπn (S4D-Lin, 2206.11893), so that a system responds to the last 20 to 2000 tokens. */
 #include <math.h>
 #include "internal.h"
 #include "../backend/shapes.h"
@@ -22,9 +22,9 @@ static bo_ssm_attributes attributes_of(const bo_ssm_layer *desc)
                                              .source = desc->source}};
 }
 
-/* ---- parameters ----------------------------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-/* `columns` numbers for each channel; 1: files have a vector. */
+/* Declares `columns` numbers per channel; 1: stored as a vector. */
 static bo_value parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t channels, size_t columns,
                           bo_weight_init init)
 {
@@ -49,7 +49,7 @@ static bo_value log_step(bo_graph *graph, const char *prefix, size_t channels)
     return parameter(graph, prefix, ".log_step", channels, 1, spread);
 }
 
-/* a, w; returns how many. */
+/* Declares a and w. Returns their number. */
 static size_t modes(bo_graph *graph, const char *prefix, size_t channels, size_t size, bo_value *out)
 {
     const double pi = 3.14159265358979323846;
@@ -84,9 +84,9 @@ bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo
     return bo_graph_one(graph, BO_OPERATION_SSM, &a, count, in);
 }
 
-/* ---- the layer -------------------------------------------------------------------------------------------------------- */
+/* ---- layer ------------------------------------------------------------------------------------------------------- */
 
-/* Its memory lies behind that of the systems. */
+/* The state of the convolution follows that of the systems. */
 static bo_convolution_layer convolution_of(const bo_ssm_layer *desc)
 {
     bo_ssm_attributes a = attributes_of(desc);
@@ -99,7 +99,7 @@ static bo_convolution_layer convolution_of(const bo_ssm_layer *desc)
     return layer;
 }
 
-/* What the systems see: u, or silu of its convolution (2312.00752). */
+/* Returns the input of the systems: u, or silu of its convolution (2312.00752). */
 static bo_value convolve(bo_graph *graph, const char *prefix, bo_value u, const bo_ssm_layer *desc)
 {
     if (!desc->kernel) return u;
@@ -132,7 +132,7 @@ size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc)
     return bytes + bo_convolution_state_bytes(&convolution, desc->channels);
 }
 
-/* ---- as a mixer ----------------------------------------------------------------------------------------------------- */
+/* ---- use as a mixer ---------------------------------------------------------------------------------------------- */
 
 static bo_ssm_layer layer_of(const bo_mixer_layer *desc)
 {

@@ -1,4 +1,5 @@
-/* Frequencies are stored also where a seed would draw them again: a model is then the same under any later drawing code. */
+/* Weights and feature maps in safetensors files. Frequencies are stored even if they could be sampled again from the
+ * seed, so that a model does not depend on the version of the sampling code. */
 #include "weight_files.h"
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +17,12 @@ static char *joined(bo_context *context, const char *prefix, const char *name)
     return out;
 }
 
-/* ---- out ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 void bo_package_free(bo_package *package)
 {
     for (size_t i = package->own; i < package->count; i++) bo_free((void *)(uintptr_t)package->tensors[i].name);
-    for (size_t i = 1; i < package->meta_count; i++) { /* the first is "format" */
+    for (size_t i = 1; i < package->meta_count; i++) { /* the first entry is "format" */
         bo_free((void *)(uintptr_t)package->metas[i].key);
         bo_free((void *)(uintptr_t)package->metas[i].value);
     }
@@ -33,7 +34,7 @@ void bo_package_free(bo_package *package)
     *package = (bo_package){0};
 }
 
-/* As it is kept, float32 or bfloat16. */
+/* Adds a weight as it is stored, float32 or bfloat16. */
 static bo_status add_weight(bo_context *context, const bo_backend *backend, const bo_weight *weight, bo_package *out)
 {
     if (weight->element == BO_ELEMENT_INT8)
@@ -59,7 +60,7 @@ bo_status bo_package_weights(bo_context *context, const bo_weights *weights, siz
     out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights on their way to a file");
     out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
     if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
-    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* what transformers asks for */
+    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
     for (size_t i = 0; i < count; i++)
         BO_TRY(add_weight(context, bo_weights_backend(weights), bo_weights_at(weights, i), out));
     return BO_OK;
@@ -135,9 +136,9 @@ bo_status bo_package_attention(bo_context *context, bo_package *package, const b
     return BO_OK;
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* A map whose features are exact has nothing to read. */
+/* Sets *out to true if the map has no tensors: its features are exact. */
 static bo_status stores_nothing(bo_context *context, const bo_features *map, bool *out)
 {
     bo_file_tensor tensors[BO_FEATURES_TENSORS];
@@ -151,7 +152,7 @@ static bo_status stores_nothing(bo_context *context, const bo_features *map, boo
     return BO_OK;
 }
 
-/* The tensors of the map under the names that bo_features_unpack knows. */
+/* Makes a view of the map's tensors with the names that bo_features_unpack expects. */
 bo_status bo_map_unpack(bo_context *context, const bo_tensors *file, const char *prefix, bool *used, bo_features **out)
 {
     bo_file_tensor tensors[BO_FEATURES_TENSORS];
@@ -166,7 +167,7 @@ bo_status bo_map_unpack(bo_context *context, const bo_tensors *file, const char 
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const bo_file_tensor *tensor = bo_tensors_at(file, i);
         if (strncmp(tensor->name, prefix, length) != 0 || count == BO_FEATURES_TENSORS) continue;
-        if (strncmp(tensor->name + length, "features.", 9) != 0) continue; /* weights of the same layer */
+        if (strncmp(tensor->name + length, "features.", 9) != 0) continue; /* other weights of the same layer */
         tensors[count] = *tensor;
         tensors[count++].name = tensor->name + length;
         used[i] = true;
@@ -238,7 +239,7 @@ bo_status bo_attention_unpack(bo_context *context, const bo_tensors *file, const
     return status;
 }
 
-/* ---- a set of weights alone ----------------------------------------------------------------------------------------- */
+/* ---- files with weights only ------------------------------------------------------------------------------------- */
 
 static bo_status write_weights(bo_context *context, const bo_weights *weights, bo_output *output)
 {
@@ -267,7 +268,7 @@ bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights,
     return bo_output_finish(context, output, write_weights(context, weights, output));
 }
 
-/* Everything is looked at before anything is changed. */
+/* Checks everything before it changes anything. */
 static bo_status take_weights(bo_context *context, bo_weights *weights, const bo_tensors *file)
 {
     const size_t count = bo_weights_count(weights);

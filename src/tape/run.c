@@ -250,7 +250,7 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
     make_call(graph, step, pass, &call);
-    call.again = !pass->states; /* buffers were already updated by the failed run; states may not be replayed */
+    call.again = !pass->states; /* the failed run had its side effects; which states it has updated is unknown */
     bo_status status = node->op->forward(context, &call);
     bool finite = status != BO_NUMERIC;
     if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);
