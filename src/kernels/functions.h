@@ -1,6 +1,6 @@
-/* Declares the kernels that every instruction set has, as ISA(name). An instruction set's header (avx2/avx2.h)
- * defines ISA, includes this and undefines it; kernels.h says what each function does. There is no include
- * guard: it is included once for each instruction set. */
+/* Declares the kernels that every instruction set has, as ISA(name). The header of an instruction set (such as
+ * avx2/avx2.h) defines ISA, includes this file and undefines ISA. kernels.h documents each function. There is no
+ * include guard: this file is included once per instruction set. */
 void ISA(gemm_f32)(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add);
 void ISA(gemm_f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 void ISA(gemm_f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);

@@ -1,7 +1,8 @@
-/* The kernels: every inner loop that is worth an instruction set. ref/ holds plain C for each; avx2/, avx512/
- * and neon/ override what they do faster; table.c picks at run time. Nothing outside this folder names an ISA.
+/* Compute kernels: the inner loops that profit from specific instruction sets. ref/ has each in plain C; avx2/, avx512/
+ * and neon/ have faster versions; table.c selects a table at run time. No code outside this folder refers to an
+ * instruction set.
  *
- * Vector functions accept n = 0, any alignment, and in-place use (out == in) unless said otherwise. */
+ * Vector functions accept n = 0, any alignment, and in-place use (out == in) unless documented otherwise. */
 #ifndef BO_KERNELS_H
 #define BO_KERNELS_H
 
@@ -23,11 +24,11 @@ typedef struct bo_micro {
     void (*f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 } bo_micro;
 
-/* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc +
- * j]), every sum an integer below 2^31, so that every instruction set gives the same bits. One instruction
- * takes `group` consecutive p of a line, `element` bytes each; what a sliver holds is the kernel's own
- * affair: its pack functions write it (`lines` columns of q, k rows of stride ldq, as slivers of bo_sliver_s8
- * bytes one after the other, the last filled up with zeros) and `multiply` reads it. k <= BO_S8_DEPTH. */
+/* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc + j]). Every
+ * sum is an integer below 2^31, so every instruction set gives the same bits. One instruction processes `group`
+ * consecutive p of a line, `element` bytes each. The layout of a sliver is private to the kernel: its pack functions
+ * write it (`lines` columns of q, k rows of stride ldq, as consecutive slivers of bo_sliver_s8 bytes, the last padded
+ * with zeros) and `multiply` reads it. k <= BO_S8_DEPTH. */
 typedef struct bo_micro_s8 {
     size_t mr, nr; /* mr <= 16 */
     size_t group, element;
@@ -37,43 +38,43 @@ typedef struct bo_micro_s8 {
 } bo_micro_s8;
 
 enum {
-    BO_S8_HEAD = 64,     /* bytes a sliver begins with: 16 integers for what the kernel knows of its lines */
+    BO_S8_HEAD = 64,     /* bytes of the head of a sliver: 16 integers that the kernel computes from its lines */
     BO_S8_DEPTH = 65536, /* 255 * 127 * depth < 2^31 */
 };
 
-/* Bytes of a sliver of `width` (mr or nr) lines, k deep. */
+/* Returns the bytes of a sliver of `width` (mr or nr) lines, k deep. */
 static inline size_t bo_sliver_s8(const bo_micro_s8 *micro, size_t width, size_t k)
 {
     size_t bytes = (k + micro->group - 1) / micro->group * micro->group * width * micro->element;
     return BO_S8_HEAD + (bytes + 63) / 64 * 64;
 }
 
-/* The numbers of a step of AdamW (1711.05101) with the corrections for its start drawn together: keep = 1 - decay, rate / (1
- * - β₁ᵗ), rest = 1 - β, correction = 1 / √(1 - β₂ᵗ). */
+/* The constants of an AdamW step (arXiv 1711.05101) with the bias corrections included: keep = 1 - decay, rate / (1 -
+ * β₁ᵗ), rest = 1 - β, correction = 1 / √(1 - β₂ᵗ). */
 typedef struct bo_adamw_step {
     float scale, keep, rate, beta1, rest1, beta2, rest2, correction, epsilon;
 } bo_adamw_step;
 
-/* A line of bytes with scales: n of them, filled up to a multiple of 4, then a float for each group of BO_S8_GROUP: number i
- * is q[i] times the scale of its group. */
+/* A line of bytes with scales: n bytes, padded to a multiple of 4, then one float per group of BO_S8_GROUP. Number i is
+ * q[i] times the scale of its group. */
 enum { BO_S8_GROUP = 64 };
 
-static inline size_t bo_s8_line(size_t n) /* its bytes */
+static inline size_t bo_s8_line(size_t n) /* bytes of such a line */
 {
     return (n + 3) / 4 * 4 + (n + BO_S8_GROUP - 1) / BO_S8_GROUP * sizeof(float);
 }
 
-static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines begin at multiples of 4 */
+static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines start at multiples of 4 bytes */
 {
     return (const float *)(const void *)(line + (n + 3) / 4 * 4);
 }
 
-/* Pieces along the depth of a product: how many, and floats from one to the next in A and B. */
+/* Pieces along the depth of a product: their number, and the distance between them in A and B, in floats. */
 typedef struct bo_runs {
     size_t count, a, b;
 } bo_runs;
 
-enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
+enum { BO_GATED_ROWS = 16 }; /* maximum rows of gated_gradients, which multiplies the gates of all pairs */
 
 typedef struct bo_micro_f64 {
     size_t mr, nr;
@@ -106,9 +107,9 @@ typedef struct bo_kernels {
     const bo_channels *channels;
     const bo_fft_kernels *fft;
 
-    /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x: the
-     * argument is reduced in double or by Payne-Hanek where float would lose it (heavy-tailed spectra give
-     * |x| of 1e8 and more). s and c may each equal x, not each other. */
+    /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x. The argument is
+     * reduced in double or by Payne-Hanek if float is not accurate enough (heavy-tailed spectra give |x| of 1e8 and
+     * more). s and c may each equal x, but not each other. */
     void (*sincos)(size_t n, float scale, const float *x, float *s, float *c);
     /* y[i] = scale * cos(x[i] + shift[i]) */
     void (*cos_shift)(size_t n, float scale, const float *x, const float *shift, float *y);
@@ -120,7 +121,7 @@ typedef struct bo_kernels {
     void (*axpy)(size_t n, float a, const float *x, float *y);
     /* sum of x[i] * y[i], float64 accumulation in a fixed order */
     double (*dot)(size_t n, const float *x, const float *y);
-    /* sum of x[i], alike */
+    /* sum of x[i], float64 accumulation in a fixed order */
     double (*sum)(size_t n, const float *x);
     /* y[i] = (x[i] - mean[i]) * factor[i]: standardization and length scales in one */
     void (*affine)(size_t n, const float *x, const float *mean, const float *factor, float *y);
@@ -129,109 +130,110 @@ typedef struct bo_kernels {
     /* In-place unnormalized Walsh-Hadamard transform of x, n a power of two. */
     void (*hadamard)(size_t n, float *x);
 
-    /* C (m x n) = A B, or C += A B where `add`, for operands in cache: nothing is packed. A(i, p) = a[i * row + p * column]:
-     * either stride may be 1, so that A or its transpose is taken as it lies. B is k rows of n (stride ldb). One sum an
-     * element over p = 0..k-1, beginning with C(i, j) where `add`, else with 0: its bits do not depend on m, n, i, j.
-     * k = 0 is fine. C overlaps neither A nor B. */
+    /* C (m x n) = A B, or C += A B if `add`, for operands in cache: nothing is packed. A(i, p) = a[i * row + p *
+     * column]: either stride may be 1, so that A or its transpose is used in place. B is k rows of n (stride ldb). Each
+     * element is one sum over p = 0..k-1, starting with C(i, j) if `add`, else with 0; its bits do not depend on m, n,
+     * i, j. k may be 0. C overlaps neither A nor B. */
     void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
                      size_t ldb, bool add, float *c, size_t ldc);
-    /* multiply over runs.count runs of k: element r k + p of a row of A lies at a[i * row + r * runs.a + p * column], row
-     * r k + p of B at b + r * runs.b + p * ldb. Still one sum an element, with the bits that multiply gives where the runs
-     * are brought together: patches of an image need not be. */
+    /* multiply over runs.count runs of length k: element r k + p of a row of A is at a[i * row + r * runs.a + p *
+     * column], row r k + p of B is at b + r * runs.b + p * ldb. Each element is one sum with the same bits as multiply
+     * on contiguous copies, so that patches of an image need not be copied. */
     void (*multiply_runs)(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
                           const float *b, size_t ldb, bool add, float *c, size_t ldc);
-    /* C = keep C + A B: each sum begins with keep * C(i, j), else as multiply. */
+    /* C = keep C + A B: each sum starts with keep * C(i, j), otherwise like multiply. */
     void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                   float keep, float *c, size_t ldc);
     /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
-    /* Products without repeats: row i of `out` (n - i numbers, the rows one after the other) is a_i [c t_i, other t_{i+1},
-     * other t_{i+2}, …] with c = diagonal, but head in row 0. out overlaps neither a nor t. */
+    /* Products without repeats: row i of `out` (n - i numbers; rows are consecutive) is a_i [c t_i, other t_{i+1},
+     * other t_{i+2}, …] with c = diagonal, except c = head in row 0. out overlaps neither a nor t. */
     void (*triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out);
-    /* From g = dL/dout: da_i += Σ_j g_ij c_ij t_j, dt_j += Σ_i g_ij c_ij a_i. da and dt may be the same array; they overlap
-     * nothing else. */
+    /* With g = dL/dout: da_i += Σ_j g_ij c_ij t_j, dt_j += Σ_i g_ij c_ij a_i. da and dt may be the same array; they
+     * overlap nothing else. */
     void (*triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float other,
                           const float *g, float *da, float *dt);
-    /* The largest x[i]; -INFINITY for n = 0. NaN among them: any of them, or NaN. */
+    /* Returns the largest x[i]; -INFINITY for n = 0. If some x[i] are NaN, the result is NaN or any x[i]. */
     float (*max)(size_t n, const float *x);
     /* y[i] = a * x[i] */
     void (*scale)(size_t n, float a, const float *x, float *y);
     /* y_r = a[r] x_r for rows of n floats: x_r = x + r * ldx, y_r = y + r * ldy */
     void (*scale_rows)(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy);
-    /* sum of x[i] * y[i] in float32, in an order that depends on n alone */
+    /* sum of x[i] * y[i] in float32, in an order that depends only on n */
     float (*dot_f32)(size_t n, const float *x, const float *y);
-    /* out_r[j] = Σ_i w_j[i] x_r[i] in float32 for `lines` lines w_j = w + j * ldw and `rows` rows x_r = x + r * ldx, out_r =
-     * out + r * ldo: few rows against a matrix that is read once. A sum's order depends on n alone. */
+    /* out_r[j] = Σ_i w_j[i] x_r[i] in float32 for `lines` lines w_j = w + j * ldw and `rows` rows x_r = x + r * ldx,
+     * out_r = out + r * ldo: few rows times a matrix that is read once. The order of a sum depends only on n. */
     void (*dots)(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx,
                  float *out, size_t ldo);
-    /* y[i] = x[i] rounded to bfloat16, the upper half of a float: to the nearest, ties to even; NaN stays NaN */
+    /* y[i] = x[i] rounded to bfloat16, the upper half of a float, to nearest with ties to even; NaN stays NaN */
     void (*round_bf16)(size_t n, const float *x, uint16_t *y);
     void (*widen_bf16)(size_t n, const uint16_t *x, float *y);
     /* y[i] = scale * q[i] */
     void (*widen_s8)(size_t n, float scale, const int8_t *q, float *y);
     /* q[i] = x[i] * scale rounded to the nearest integer, clamped to [-32767, 32767]; 0 for NaN */
     void (*quantize_s16)(size_t n, float scale, const float *x, int16_t *q);
-    /* dots with w in bfloat16; ldw counts its numbers */
+    /* dots with w in bfloat16; ldw in numbers */
     void (*dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                       float *out, size_t ldo);
-    /* dots with lines of bytes and their scales (BO_S8_GROUP; ldw in bytes) and rows x_r of integers in [-32767, 32767],
-     * times scale[r]: sums within a group are exact. x_r is followed by zeros to a whole group. */
+    /* dots with lines of bytes and their scales (BO_S8_GROUP; ldw in bytes) and rows x_r of integers in [-32767,
+     * 32767], times scale[r]. Sums within a group are exact. x_r is padded with zeros to a whole group. */
     void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
                     const float *scale, float *out, size_t ldo);
-    /* y[i] = exp(x[i] + shift) for what is at most 0 (a little more does no harm): |error| <= 2e-7, 0 below -87.3 and for
-     * -INFINITY. Faster than exp_shift, whose error is relative; what counts here is compared with exp(0). */
+    /* y[i] = exp(x[i] + shift) for x[i] + shift <= 0 (slightly positive values are harmless): |error| <= 2e-7, 0 below
+     * -87.3 and for -INFINITY. Faster than exp_shift because the error bound is absolute, not relative. */
     void (*exp_below)(size_t n, const float *x, float shift, float *y);
-    /* exp_below that also returns the sum of y in float32, in an order that depends on n alone. */
+    /* exp_below that also returns the sum of y in float32, in an order that depends only on n. */
     float (*exp_sum)(size_t n, const float *x, float shift, float *y);
-    /* y[i] *= exp(x[i] + shift), as exp_below; returns the sum of y, in an order that depends on n alone. */
+    /* y[i] *= exp(x[i] + shift), like exp_below. Returns the sum of y, in an order that depends only on n. */
     float (*exp_weigh)(size_t n, const float *x, float shift, float *y);
-    /* The same with exponents that may cancel: x[i] + shift is rounded to float once. x has room for a multiple of 16
-     * numbers, which are read but for nothing. */
+    /* The same with exponents that may cancel: x[i] + shift is rounded to float once. The array x must extend to a
+     * multiple of 16 numbers; the extra numbers are read but not used. */
     float (*exp_weigh_wide)(size_t n, const double *x, double shift, float *y);
-    /* y[i] = a log|x[i]|, |error| <= |a| 3e-7 (1 + |log|x||); -INFINITY where |x| < FLT_MIN (a > 0), INFINITY where x is
-     * not finite. */
+    /* y[i] = a log|x[i]|, |error| <= |a| 3e-7 (1 + |log|x||); -INFINITY if |x| < FLT_MIN (a > 0), INFINITY if x is not
+     * finite. */
     void (*log_size)(size_t n, float a, const float *x, float *y);
-    /* No NaN and no infinity among x. */
+    /* True if no x[i] is NaN or infinite. */
     bool (*finite)(size_t n, const float *x);
-    bool (*finite_rows)(size_t rows, size_t n, const float *x, size_t ldx); /* the same of short rows */
-    /* A token of linear attention: S (rows x n, contiguous) = decay S + f vᵀ, and for each of `queries` queries g:
-     * out_g (n floats) = Σ_i q_g[i] S_i with the new S. q_g = q + g * ldq, out_g = out + g * ldo. One pass over S. update
-     * false: S is only read, decay, f and v are ignored. */
+    bool (*finite_rows)(size_t rows, size_t n, const float *x, size_t ldx); /* the same for short rows */
+    /* One token of linear attention: S (rows x n, contiguous) = decay S + f vᵀ, and for each of `queries` queries g:
+     * out_g (n floats) = Σ_i q_g[i] S_i with the updated S. q_g = q + g * ldq, out_g = out + g * ldo. One pass over S.
+     * update false: S is only read; decay, f and v are ignored. */
     void (*state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
                        size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
-    /* The same with a decay for each row of S. */
+    /* The same with one decay per row of S. */
     void (*state_step_gated)(size_t rows, size_t n, bool update, const float *decay, const float *f, const float *v,
                              float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
-    /* z[i] = x[i] y[i], or z[i] += x[i] y[i] where `add` */
+    /* z[i] = x[i] y[i], or z[i] += x[i] y[i] if `add` */
     void (*product)(size_t n, const float *x, const float *y, bool add, float *z);
-    /* Scores under a gate for each channel: out(i, j) = Σ_c q_i[c] g_{j+1}[c] … g_i[c] k_j[c] for j <= i < rows, nothing
-     * else is written; rows of q, k, g and out have their strides. Row i has the same bits whatever comes after it. */
+    /* Scores with one gate per channel: out(i, j) = Σ_c q_i[c] g_{j+1}[c] … g_i[c] k_j[c] for j <= i < rows; other
+     * elements are not written. q, k, g and out have row strides. The bits of row i do not depend on later rows. */
     void (*gated_scores)(size_t rows, size_t n, const float *q, size_t ldq, const float *k, size_t ldk, const float *g,
                          size_t ldg, float *out, size_t ldo);
-    /* Gradients of Σ_{j<=i} w(i, j) score(i, j), added to dq and dk and, for d log g_t, to dlog: every term of the last
-     * has g_t as a factor. q, g, dq, dk, dlog are rows x n; rows <= BO_GATED_ROWS; w(i, j) for j > i is not read. */
+    /* Gradients of Σ_{j<=i} w(i, j) score(i, j), added to dq and dk and, with respect to log g_t, to dlog; every term
+     * of dlog has g_t as a factor. q, g, dq, dk, dlog are rows x n; rows <= BO_GATED_ROWS; w(i, j) for j > i is not
+     * read. */
     void (*gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
                             size_t ldk, const float *g, float *dq, float *dk, float *dlog);
-    /* `count` rows y are rotated into one row of doubles, one after the other, t = 0, 1, …: (row, y_t) becomes (c_t row + s_t
-     * y_t, c_t y_t - s_t row), and then w -= z row for each of the `asked` rows w of that y (w and z: count x asked). n is a
+    /* Rotates `count` rows y into one row of doubles, in the order t = 0, 1, …: (row, y_t) becomes (c_t row + s_t y_t,
+     * c_t y_t - s_t row); then w -= z row for each of the `asked` rows w of that y (w and z: count x asked). n is a
      * multiple of 8; ldy and ldw are strides. */
     void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t asked, const double *z, double *w, size_t ldw);
-    /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). Nothing
-     * overlaps. */
+    /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). The
+     * arrays must not overlap. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
-    /* Random words: groups of BO_RANDOM_GROUP from group `first` on. Word j of group g is word j / 16 of block 16 g + j % 16 of
-     * base/rng.h's generator. */
+    /* Random words: groups of BO_RANDOM_GROUP, starting at group `first`. Word j of group g is word j / 16 of block 16
+     * g + j % 16 of the generator in base/rng.h. */
     void (*random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
     void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
 } bo_kernels;
 
-/* The table for `isa` ("avx512", "avx2", "neon", "ref"), or the best this CPU runs when isa is NULL; NULL when the
- * CPU lacks it or the name is unknown. Does not read the environment. */
+/* Returns the table for `isa` ("avx512", "avx2", "neon", "ref"), or the fastest that this CPU supports if isa is NULL.
+ * NULL: the CPU does not support it, or the name is unknown. Does not read environment variables. */
 const bo_kernels *bo_kernels_find(const char *isa);
-/* The table's name, for layers below that hold only the pointer. */
+/* Returns the name of the table, for modules that know only the pointer type. */
 const char *bo_kernels_isa(const bo_kernels *kernels);
 
 #endif

@@ -1,4 +1,4 @@
-/* Picks a table of kernels for this CPU. */
+/* Selects a table of kernels for this CPU. */
 #include <string.h>
 #include "kernels.h"
 #include "tables.h"
@@ -26,7 +26,7 @@ static bool always(void)
     return true;
 }
 
-/* Best first. */
+/* The fastest is first. */
 static const struct {
     const bo_kernels *table;
     bool (*runs_here)(void);

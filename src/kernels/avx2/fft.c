@@ -1,4 +1,4 @@
-/* The Fourier transforms of src/kernels/simd/ in this instruction set. */
+/* The Fourier transforms of src/kernels/simd/ for this instruction set. */
 #if defined(__x86_64__)
 #define LANE_BYTES 32
 #include "../simd/fft_twice.h"

@@ -70,7 +70,7 @@ static inline __m256d high_half(__m256 x)
     return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
 }
 
-/* row[0..4) = value, or += value */
+/* Writes row[0..4) = value, or += value. */
 static inline void put_f64(double *row, __m256d value, bool add)
 {
     _mm256_storeu_pd(row, add ? _mm256_add_pd(_mm256_loadu_pd(row), value) : value);

@@ -1,5 +1,5 @@
-/* Exact products of signed bytes: widened to shorts when packed, two products an instruction (vpmaddwd),
- * summed in 32-bit integers. A tile of 6 rows by two vectors stays in registers over the whole depth. */
+/* Exact products of signed bytes. Bytes are widened to shorts when packed; one instruction (vpmaddwd) computes two
+ * products, summed in 32-bit integers. A tile of 6 rows by two vectors stays in registers over the whole depth. */
 #if defined(__x86_64__)
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { MR = BO_AVX2_MR, NR = BO_AVX2_NR, EIGHT = 8 };
 
 #define EACH_ROW _Pragma("GCC unroll 6") for (size_t i = 0; i < MR; i++)
 
-/* Up to eight bytes; the others are zero. The two usual numbers go through registers alone. */
+/* Loads up to eight bytes; the others are zero. The two usual counts use registers only. */
 static inline __m128i load_bytes(const int8_t *q, size_t n)
 {
     uint64_t bytes = 0;
@@ -29,7 +29,7 @@ static inline __m128i load_bytes(const int8_t *q, size_t n)
     return _mm_cvtsi64_si128((long long)bytes);
 }
 
-/* Two rows of q, of which `rows` exist, and up to eight lines: pairs of shorts. */
+/* Loads two rows of q, of which `rows` exist, and up to eight lines, as pairs of shorts. */
 static inline __m256i pair(size_t rows, size_t lines, const int8_t *q, size_t ldq)
 {
     __m128i first = load_bytes(q, lines), second = rows > 1 ? load_bytes(q + ldq, lines) : _mm_setzero_si128();
@@ -64,13 +64,13 @@ void bo_avx2_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t 
     }
 }
 
-/* row[0..4) += scale sums, rounded once */
+/* Computes row[0..4) += scale sums, rounded once. */
 static inline void add_s32(double *row, __m256d scale, __m128i sums)
 {
     _mm256_storeu_pd(row, _mm256_fmadd_pd(scale, _mm256_cvtepi32_pd(sums), _mm256_loadu_pd(row)));
 }
 
-/* Kept out of line so that the loop over the depth has all registers. */
+/* Not inlined, so that the loop over the depth can use all registers. */
 static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n,
                                                const __m256i *sums)
 {

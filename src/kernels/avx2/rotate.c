@@ -1,4 +1,4 @@
-/* The rotations of src/kernels/simd/ in this instruction set. */
+/* The rotations of src/kernels/simd/ for this instruction set. */
 #if defined(__x86_64__)
 #include "avx2.h"
 #define ISA(name) bo_avx2_##name

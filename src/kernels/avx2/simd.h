@@ -1,4 +1,4 @@
-/* The vector vocabulary of src/kernels/simd/ in AVX2 with FMA: v is 8 floats, d is 4 doubles. */
+/* The vector operations of src/kernels/simd/ in AVX2 with FMA: v is 8 floats, d is 4 doubles. */
 #ifndef BO_KERNELS_AVX2_SIMD_H
 #define BO_KERNELS_AVX2_SIMD_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <stdbool.h>
 #include <immintrin.h>
-#include "avx2.h" /* before ISA is defined: it defines and undefines it */
+#include "avx2.h" /* must precede the definition of ISA: it defines and undefines it */
 
 enum { LANES = 8 };
 typedef __m256 v;
@@ -15,7 +15,7 @@ typedef __m256d d;
 typedef __m256i vi;
 
 #define ISA(name)  bo_avx2_##name
-#define V_REGISTER "v" /* an operand of inline assembly that holds a v */
+#define V_REGISTER "v" /* constraint of an inline assembly operand of type v */
 
 static inline v v_load(const float *p)
 {
@@ -27,13 +27,13 @@ static inline void v_store(float *p, v x)
     _mm256_storeu_ps(p, x);
 }
 
-/* All ones in the first n lanes. */
+/* Returns a mask with all bits set in the first n lanes. */
 static inline vi part(size_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* The first n < 8 lanes; the others are read as zero. */
+/* Loads the first n < 8 lanes; the others are zero. */
 static inline v v_load_part(const float *p, size_t n)
 {
     return _mm256_maskload_ps(p, part(n));
@@ -44,7 +44,7 @@ static inline void v_store_part(float *p, size_t n, v x)
     _mm256_maskstore_ps(p, part(n), x);
 }
 
-/* The first n < 8 lanes of x, the others of other. */
+/* Returns the first n < 8 lanes of x and the remaining lanes of other. */
 static inline v v_part(size_t n, v x, v other)
 {
     return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(part(n)));
@@ -96,7 +96,7 @@ static inline v v_max(v a, v b)
     return _mm256_max_ps(a, b);
 }
 
-/* As v_max: b where either is NaN. */
+/* Returns b if either is NaN, like v_max. */
 static inline v v_min(v a, v b)
 {
     return _mm256_min_ps(a, b);
@@ -107,7 +107,7 @@ static inline v v_size(v x)
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
 }
 
-/* Lane by lane: the sign of x (of zeros too) ? negative : other */
+/* Per lane: sign bit of x set (also for zeros) ? negative : other */
 static inline v v_choose_negative(v x, v other, v negative)
 {
     return _mm256_blendv_ps(other, negative, x);
@@ -124,8 +124,8 @@ static inline vi v_to_int(v x)
     return _mm256_cvtps_epi32(x);
 }
 
-/* The nearest integers, clamped to [-127, 127], as the low 8 bytes; 0 for NaN. Clamping first changes
- * nothing, since the ends are integers. */
+/* Returns the nearest integers, clamped to [-127, 127], as the low 8 bytes; 0 for NaN. Clamping first does not change
+ * the result, since the limits are integers. */
 static inline __m128i v_to_bytes(v x)
 {
     v clamped = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-127.0f)), _mm256_set1_ps(127.0f));
@@ -151,7 +151,7 @@ static inline v v_load_s8(const int8_t *p)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
-/* The nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
+/* Stores the nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
 static inline void v_store_s16(int16_t *p, v x)
 {
     v clamped = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-32767.0f)), _mm256_set1_ps(32767.0f));
@@ -160,8 +160,8 @@ static inline void v_store_s16(int16_t *p, v x)
     _mm_storeu_si128((__m128i *)p, _mm_packs_epi32(low, high));
 }
 
-/* 64 bytes times as many shorts, summed up lane by lane: exact as long as sums of products stay below 2^31, and then
- * rounded. */
+/* Multiplies 64 bytes by 64 shorts and sums per lane: exact if sums of products stay below 2^31, then rounded to
+ * float. */
 static inline v v_dot_group(const int8_t *w, const int16_t *x)
 {
     vi sum = _mm256_setzero_si256();
@@ -180,7 +180,7 @@ static inline v v_load_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16));
 }
 
-/* To the nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
+/* Rounds to nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
 static inline void v_store_bf16(uint16_t *p, v x)
 {
     vi bits = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -192,27 +192,27 @@ static inline void v_store_bf16(uint16_t *p, v x)
     _mm_storeu_si128((__m128i *)p, halves);
 }
 
-/* Some lane is larger than limit in magnitude, or NaN. */
+/* True if the magnitude of some lane exceeds limit, or some lane is NaN. */
 static inline bool v_any_beyond(v x, float limit)
 {
     v size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
     return _mm256_movemask_ps(_mm256_cmp_ps(size, _mm256_set1_ps(limit), _CMP_NLE_UQ)) != 0;
 }
 
-/* Lane by lane: |x| > limit or NaN ? beyond : within */
+/* Per lane: |x| > limit or NaN ? beyond : within */
 static inline v v_choose_beyond(v x, float limit, v within, v beyond)
 {
     v size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
     return _mm256_blendv_ps(within, beyond, _mm256_cmp_ps(size, _mm256_set1_ps(limit), _CMP_NLE_UQ));
 }
 
-/* Lane by lane: q odd ? odd : even */
+/* Per lane: q odd ? odd : even */
 static inline v v_choose_odd(vi q, v even, v odd)
 {
     return _mm256_blendv_ps(even, odd, _mm256_castsi256_ps(_mm256_slli_epi32(q, 31)));
 }
 
-/* -x where bit 1 of q + plus is set */
+/* -x in lanes where bit 1 of q + plus is set, else x */
 static inline v v_negate_by(v x, vi q, int plus)
 {
     vi bit = _mm256_and_si256(_mm256_add_epi32(q, _mm256_set1_epi32(plus)), _mm256_set1_epi32(2));
@@ -225,20 +225,20 @@ static inline v power_of_two(vi n)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
 
-/* x 2^n for a result in the normal range: in two steps, since 2^128 is not a number although x 2^128 may be */
+/* x 2^n for a result in the normal range, in two steps: 2^128 is not a float although x 2^128 may be one */
 static inline v v_scale(v x, v n)
 {
     vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
     return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)), power_of_two(_mm256_sub_epi32(whole, half)));
 }
 
-/* x 2^n, but 0 where t < lowest */
+/* x 2^n, or 0 in lanes with t < lowest */
 static inline v v_scale_above(v x, v n, v t, float lowest)
 {
     return _mm256_andnot_ps(_mm256_cmp_ps(t, _mm256_set1_ps(lowest), _CMP_LT_OQ), v_scale(x, n));
 }
 
-/* value, but 0 where t < lowest and inf where t > highest */
+/* value, or 0 in lanes with t < lowest and inf in lanes with t > highest */
 static inline v v_flush(v value, v t, float lowest, float highest)
 {
     v low = _mm256_cmp_ps(t, _mm256_set1_ps(lowest), _CMP_LT_OQ);
@@ -246,7 +246,7 @@ static inline v v_flush(v value, v t, float lowest, float highest)
     return _mm256_blendv_ps(_mm256_andnot_ps(low, value), _mm256_set1_ps(__builtin_inff()), high);
 }
 
-/* |x| = m 2^e, 1 <= m < 2, for normal x: m, and e into *exponent. */
+/* Splits |x| = m 2^e, 1 <= m < 2, for normal x: returns m and writes e to *exponent. */
 static inline v v_split(v x, v *exponent)
 {
     vi bits = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
@@ -255,7 +255,7 @@ static inline v v_split(v x, v *exponent)
     return _mm256_castsi256_ps(_mm256_or_si256(mantissa, _mm256_set1_epi32(0x3f800000)));
 }
 
-/* The sum and the largest of the lanes. */
+/* The sum of the lanes, and their maximum. */
 static inline float v_sum(v x)
 {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -275,7 +275,7 @@ static inline vi i_set(uint32_t x)
     return _mm256_set1_epi32((int)x);
 }
 
-/* x, x + 1, … lane by lane */
+/* Returns x, x + 1, … in consecutive lanes. */
 static inline vi i_count(uint32_t x)
 {
     return _mm256_add_epi32(i_set(x), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -286,7 +286,7 @@ static inline vi i_xor(vi a, vi b)
     return _mm256_xor_si256(a, b);
 }
 
-/* The upper and the lower half of a factor, unsigned: even lanes, then odd ones. */
+/* Computes the upper and lower halves of the unsigned products a factor: even lanes, then odd lanes. */
 static inline void i_multiply(vi a, uint32_t factor, vi *high, vi *low)
 {
     vi f = i_set(factor), even = _mm256_mul_epu32(a, f), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), f);
@@ -356,8 +356,8 @@ static inline double d_sum(d x)
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-/* Butterflies of the Walsh-Hadamard transform between lanes whose numbers differ in one bit: the lower
- * receives the sum, the upper the difference. `signs` is -0 in the upper lanes. */
+/* Butterflies of the Walsh-Hadamard transform between lanes whose indices differ in one bit: the lower lane receives
+ * the sum, the upper lane the difference. `signs` is -0 in the upper lanes. */
 static inline v butterfly(v x, v partner, v signs)
 {
     return _mm256_add_ps(partner, _mm256_xor_ps(x, signs));
@@ -370,7 +370,7 @@ static inline v v_hadamard(v x)
     return butterfly(x, _mm256_permute2f128_ps(x, x, 1), _mm256_setr_ps(0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f));
 }
 
-/* Pairs of rows, pairs of pairs, then the halves. */
+/* Interleaves pairs of rows, then pairs of pairs, then exchanges halves. */
 static inline void v_transpose(v x[8])
 {
     v y[8];

@@ -1,6 +1,6 @@
-/* The vector functions of src/kernels/simd/ in this instruction set. */
+/* The vector functions of src/kernels/simd/ for this instruction set. */
 #if defined(__x86_64__)
-#include "../ref/ref.h" /* before simd.h, which defines ISA */
+#include "../ref/ref.h" /* must precede simd.h, which defines ISA */
 #include "simd.h"
 #include "avx2.h"
 #include "../simd/trig_body.h"

@@ -1,4 +1,4 @@
-/* The step of AdamW of src/kernels/simd/ in this instruction set. */
+/* The AdamW step of src/kernels/simd/ for this instruction set. */
 #if defined(__x86_64__)
 #include "avx512.h"
 #define ISA(name) bo_avx512_##name

@@ -7,19 +7,19 @@
 #include <stdbool.h>
 #include "../kernels.h"
 
-/* 28 of the 32 registers hold sums, two hold a row of B, one a broadcast element of A. */
+/* 28 of the 32 registers hold sums, two hold a row of B, and one holds a broadcast element of A. */
 enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
 
 #define ISA(name) bo_avx512_##name
 #include "../functions.h"
 #undef ISA
 
-/* Bytes widened to shorts, two products an instruction. */
+/* Bytes widened to shorts, two products per instruction. */
 void bo_avx512_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_avx512_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_avx512_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
                            size_t n);
-/* Byte products, four an instruction: only with VNNI. */
+/* Byte products, four per instruction; requires VNNI. */
 void bo_avx512_gram8_bytes_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_avx512_gram8_bytes_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_avx512_gram8_bytes(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,

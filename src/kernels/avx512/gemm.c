@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) void sums_f32(size_t k, const float
     }
 }
 
-/* row[0..16) = value, or += value, under a mask */
+/* Writes row[0..16) = value, or += value, under a mask. */
 static inline void put_f32(float *row, __mmask16 mask, __m512 value, bool add)
 {
     if (!mask) return;
@@ -53,7 +53,7 @@ void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size
     }
 }
 
-/* row[0..8) = value, or += value, under a mask */
+/* Writes row[0..8) = value, or += value, under a mask. */
 static inline void put_f64(double *row, __mmask8 mask, __m512d value, bool add)
 {
     if (!mask) return;

@@ -1,10 +1,10 @@
-/* Exact products of signed bytes, summed in 32-bit integers: a tile of 14 rows by two vectors stays in
- * registers over the whole depth.
+/* Exact products of signed bytes, summed in 32-bit integers. A tile of 14 rows by two vectors stays in registers over
+ * the whole depth.
  *
- * Words: bytes are widened to shorts when packed; vpmaddwd adds two products. Bytes (VNNI): vpdpbusd adds
- * four products of an unsigned byte and a signed one. B is therefore packed as q + 128, and the sums start at
- * -128 times those of A's lines, which its packing keeps in the sliver's head. Sums wrap, so that only the
- * true ones must stay below 2^31. */
+ * Words: bytes are widened to shorts when packed; vpmaddwd adds two products. Bytes (VNNI): vpdpbusd adds four products
+ * of an unsigned byte and a signed byte. B is therefore packed as q + 128, and the sums start at -128 times the sums of
+ * the lines of A, which packing stores in the head of the sliver. Sums wrap around, so only the final sums must stay
+ * below 2^31. */
 #if defined(__x86_64__)
 #include "../kernels.h"
 #include "tile.h"
@@ -19,9 +19,9 @@ INLINE size_t fewer(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* ---- the tile of C ------------------------------------------------------------------------------------- */
+/* ---- the tile of C ----------------------------------------------------------------------------------------------- */
 
-/* row[0..8) += scale sums under a mask, rounded once */
+/* Computes row[0..8) += scale sums under a mask, rounded once. */
 static inline void add_s32(double *row, __mmask8 mask, __m512d scale, __m256i sums)
 {
     if (!mask) return;
@@ -29,8 +29,7 @@ static inline void add_s32(double *row, __mmask8 mask, __m512d scale, __m256i su
     _mm512_mask_storeu_pd(row, mask, _mm512_fmadd_pd(scale, _mm512_cvtepi32_pd(sums), old));
 }
 
-/* Kept out of line: with the masks of edges in the same function, gcc would spill sums inside the loop over
- * the depth. */
+/* Not inlined: with the masks of edges in the same function, gcc would spill sums inside the loop over the depth. */
 static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n,
                                                const __m512i *sums)
 {
@@ -45,15 +44,15 @@ static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double sca
     }
 }
 
-/* Up to 16 bytes of row r of q; zeros where it has no such row. */
+/* Loads up to 16 bytes of row r of q; zeros if there is no such row. */
 INLINE __m128i load_row(size_t r, size_t rows, __mmask16 mask, const int8_t *q, size_t ldq)
 {
     return r < rows ? _mm_maskz_loadu_epi8(mask, q + r * ldq) : _mm_setzero_si128();
 }
 
-/* ---- words --------------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* Two rows of q, of which `rows` exist, and up to 16 lines: pairs of shorts. */
+/* Loads two rows of q, of which `rows` exist, and up to 16 lines, as pairs of shorts. */
 INLINE __m512i pair(size_t rows, size_t lines, const int8_t *q, size_t ldq)
 {
     __mmask16 mask = lanes16(lines);
@@ -118,9 +117,9 @@ void bo_avx512_gram8_words(size_t k, const void *a, const void *b, double *c, si
     add_tile(c, ldc, scale, m, n, sums);
 }
 
-/* ---- bytes --------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* Four rows of q, of which `rows` exist, and up to 16 lines: 16 times the four bytes of a line. */
+/* Loads four rows of q, of which `rows` exist, and up to 16 lines: 16 times the four bytes of a line. */
 INLINE __m512i quadruple(size_t rows, size_t lines, const int8_t *q, size_t ldq)
 {
     __mmask16 mask = lanes16(lines);

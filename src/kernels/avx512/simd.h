@@ -1,4 +1,4 @@
-/* The vector vocabulary of src/kernels/simd/ in AVX-512: v is 16 floats, d is 8 doubles. */
+/* The vector operations of src/kernels/simd/ in AVX-512: v is 16 floats, d is 8 doubles. */
 #ifndef BO_KERNELS_AVX512_SIMD_H
 #define BO_KERNELS_AVX512_SIMD_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdbool.h>
 #include <immintrin.h>
-#include "avx512.h" /* before ISA is defined: it defines and undefines it */
+#include "avx512.h" /* must precede the definition of ISA: it defines and undefines it */
 
 enum { LANES = 16 };
 typedef __m512 v;
@@ -14,7 +14,7 @@ typedef __m512d d;
 typedef __m512i vi;
 
 #define ISA(name)  bo_avx512_##name
-#define V_REGISTER "v" /* an operand of inline assembly that holds a v */
+#define V_REGISTER "v" /* constraint of an inline assembly operand of type v */
 
 static inline v v_load(const float *p)
 {
@@ -26,7 +26,7 @@ static inline void v_store(float *p, v x)
     _mm512_storeu_ps(p, x);
 }
 
-/* The first n < 16 lanes; the others are read as zero. */
+/* Loads the first n < 16 lanes; the others are zero. */
 static inline v v_load_part(const float *p, size_t n)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -37,7 +37,7 @@ static inline void v_store_part(float *p, size_t n, v x)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x);
 }
 
-/* The first n < 16 lanes of x, the others of other. */
+/* Returns the first n < 16 lanes of x and the remaining lanes of other. */
 static inline v v_part(size_t n, v x, v other)
 {
     return _mm512_mask_mov_ps(other, (__mmask16)((1u << n) - 1), x);
@@ -89,7 +89,7 @@ static inline v v_max(v a, v b)
     return _mm512_max_ps(a, b);
 }
 
-/* As v_max: b where either is NaN. */
+/* Returns b if either is NaN, like v_max. */
 static inline v v_min(v a, v b)
 {
     return _mm512_min_ps(a, b);
@@ -100,7 +100,7 @@ static inline v v_size(v x)
     return _mm512_abs_ps(x);
 }
 
-/* Lane by lane: the sign of x (of zeros too) ? negative : other */
+/* Per lane: sign bit of x set (also for zeros) ? negative : other */
 static inline v v_choose_negative(v x, v other, v negative)
 {
     return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), other, negative);
@@ -117,8 +117,8 @@ static inline vi v_to_int(v x)
     return _mm512_cvtps_epi32(x);
 }
 
-/* The nearest integers, clamped to [-127, 127]; 0 for NaN. Clamping first changes nothing, since the ends are
- * integers. */
+/* Returns the nearest integers, clamped to [-127, 127]; 0 for NaN. Clamping first does not change the result, since the
+ * limits are integers. */
 static inline __m128i v_to_bytes(v x)
 {
     v clamped = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-127.0f)), _mm512_set1_ps(127.0f));
@@ -140,7 +140,7 @@ static inline v v_load_s8(const int8_t *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-/* The nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
+/* Stores the nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
 static inline void v_store_s16(int16_t *p, v x)
 {
     v clamped = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-32767.0f)), _mm512_set1_ps(32767.0f));
@@ -148,8 +148,8 @@ static inline void v_store_s16(int16_t *p, v x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(whole));
 }
 
-/* 64 bytes times as many shorts, summed up lane by lane: exact as long as sums of products stay below 2^31, and then
- * rounded. */
+/* Multiplies 64 bytes by 64 shorts and sums per lane: exact if sums of products stay below 2^31, then rounded to
+ * float. */
 static inline v v_dot_group(const int8_t *w, const int16_t *x)
 {
     vi low = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)w));
@@ -166,7 +166,7 @@ static inline v v_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-/* To the nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
+/* Rounds to nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
 static inline void v_store_bf16(uint16_t *p, v x)
 {
     vi bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -176,26 +176,26 @@ static inline void v_store_bf16(uint16_t *p, v x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
-/* Some lane is larger than limit in magnitude, or NaN. */
+/* True if the magnitude of some lane exceeds limit, or some lane is NaN. */
 static inline bool v_any_beyond(v x, float limit)
 {
     return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(limit), _CMP_NLE_UQ) != 0;
 }
 
-/* Lane by lane: |x| > limit or NaN ? beyond : within */
+/* Per lane: |x| > limit or NaN ? beyond : within */
 static inline v v_choose_beyond(v x, float limit, v within, v beyond)
 {
     __mmask16 far = _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(limit), _CMP_NLE_UQ);
     return _mm512_mask_blend_ps(far, within, beyond);
 }
 
-/* Lane by lane: q odd ? odd : even */
+/* Per lane: q odd ? odd : even */
 static inline v v_choose_odd(vi q, v even, v odd)
 {
     return _mm512_mask_blend_ps(_mm512_test_epi32_mask(q, _mm512_set1_epi32(1)), even, odd);
 }
 
-/* -x where bit 1 of q + plus is set */
+/* -x in lanes where bit 1 of q + plus is set, else x */
 static inline v v_negate_by(v x, vi q, int plus)
 {
     vi bit = _mm512_and_si512(_mm512_add_epi32(q, _mm512_set1_epi32(plus)), _mm512_set1_epi32(2));
@@ -208,13 +208,13 @@ static inline v v_scale(v x, v n)
     return _mm512_scalef_ps(x, n);
 }
 
-/* x 2^n, but 0 where t < lowest */
+/* x 2^n, or 0 in lanes with t < lowest */
 static inline v v_scale_above(v x, v n, v t, float lowest)
 {
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(t, _mm512_set1_ps(lowest), _CMP_NLT_UQ), x, n);
 }
 
-/* value, but 0 where t < lowest and inf where t > highest */
+/* value, or 0 in lanes with t < lowest and inf in lanes with t > highest */
 static inline v v_flush(v value, v t, float lowest, float highest)
 {
     __mmask16 low = _mm512_cmp_ps_mask(t, _mm512_set1_ps(lowest), _CMP_LT_OQ);
@@ -223,14 +223,14 @@ static inline v v_flush(v value, v t, float lowest, float highest)
     return _mm512_mask_mov_ps(value, high, _mm512_set1_ps(__builtin_inff()));
 }
 
-/* |x| = m 2^e, 1 <= m < 2, for normal x: m, and e into *exponent. */
+/* Splits |x| = m 2^e, 1 <= m < 2, for normal x: returns m and writes e to *exponent. */
 static inline v v_split(v x, v *exponent)
 {
     *exponent = _mm512_getexp_ps(x);
     return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
 }
 
-/* The sum and the largest of the lanes. */
+/* The sum of the lanes, and their maximum. */
 static inline float v_sum(v x)
 {
     return _mm512_reduce_add_ps(x);
@@ -246,7 +246,7 @@ static inline vi i_set(uint32_t x)
     return _mm512_set1_epi32((int)x);
 }
 
-/* x, x + 1, … lane by lane */
+/* Returns x, x + 1, … in consecutive lanes. */
 static inline vi i_count(uint32_t x)
 {
     return _mm512_add_epi32(i_set(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
@@ -257,7 +257,7 @@ static inline vi i_xor(vi a, vi b)
     return _mm512_xor_si512(a, b);
 }
 
-/* The upper and the lower half of a factor, unsigned: even lanes, then odd ones. */
+/* Computes the upper and lower halves of the unsigned products a factor: even lanes, then odd lanes. */
 static inline void i_multiply(vi a, uint32_t factor, vi *high, vi *low)
 {
     vi f = i_set(factor), even = _mm512_mul_epu32(a, f), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), f);
@@ -325,8 +325,8 @@ static inline double d_sum(d x)
     return _mm512_reduce_add_pd(x);
 }
 
-/* Butterflies of the Walsh-Hadamard transform between lanes whose numbers differ in one bit: the lower
- * receives the sum, the upper the difference. */
+/* Butterflies of the Walsh-Hadamard transform between lanes whose indices differ in one bit: the lower lane receives
+ * the sum, the upper lane the difference. */
 static inline v butterfly(v x, v partner, __mmask16 upper)
 {
     return _mm512_add_ps(partner, _mm512_mask_sub_ps(x, upper, _mm512_setzero_ps(), x));
@@ -340,7 +340,7 @@ static inline v v_hadamard(v x)
     return butterfly(x, _mm512_shuffle_f32x4(x, x, 0x4e), 0xff00);
 }
 
-/* Pairs of rows, pairs of pairs, then the four quarters twice. */
+/* Interleaves pairs of rows, then pairs of pairs, then exchanges quarters twice. */
 static inline void v_transpose(v x[16])
 {
     v y[16];

@@ -1,4 +1,4 @@
-/* The tables for CPUs with AVX-512: with byte products (VNNI) and without; all else is the same. */
+/* The tables for CPUs with AVX-512, with byte products (VNNI) and without; otherwise they are equal. */
 #if defined(__x86_64__)
 #include "../entries.h"
 #include "../tables.h"
@@ -10,7 +10,7 @@
     .isa = "avx512",                                                                                                   \
     .gemm = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR, .f32 = bo_avx512_gemm_f32, .f32_f64 = bo_avx512_gemm_f32_f64},    \
     .gemm64 = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR64, .f64 = bo_avx512_gemm_f64}, BO_KERNEL_FUNCTIONS,              \
-    .fft = &bo_avx2_fft /* wider vectors gain nothing: strides begin at 4 */
+    .fft = &bo_avx2_fft /* wider vectors are not faster, because strides start at 4 */
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,

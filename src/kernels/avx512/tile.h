@@ -1,4 +1,4 @@
-/* What the AVX-512 micro-kernels share: 14 rows of registers, masks for edges, the tile of C. */
+/* Shared by the AVX-512 micro-kernels: 14 rows of registers, masks for edges, the tile of C. */
 #ifndef BO_KERNELS_AVX512_TILE_H
 #define BO_KERNELS_AVX512_TILE_H
 
@@ -9,7 +9,7 @@ enum { MR = BO_AVX512_MR };
 
 #define EACH_ROW _Pragma("GCC unroll 14") for (size_t i = 0; i < MR; i++)
 
-/* Brings the tile of C toward the first-level cache while the sums are still being made. */
+/* Prefetches the tile of C into the first-level cache while the sums are being computed. */
 static inline void prefetch_tile(const void *c, size_t row_bytes, size_t m, size_t width_bytes)
 {
     const char *row = c;
@@ -18,7 +18,7 @@ static inline void prefetch_tile(const void *c, size_t row_bytes, size_t m, size
     }
 }
 
-/* The lowest `n` of 16 (or 8) lanes, 0 <= n. */
+/* Returns a mask of the lowest `n` of 16 (or 8) lanes, 0 <= n. */
 static inline __mmask16 lanes16(size_t n)
 {
     return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);

@@ -1,4 +1,4 @@
-/* The kernels of products without repeats of src/kernels/simd/ in this instruction set. */
+/* The kernels of products without repeats of src/kernels/simd/ for this instruction set. */
 #if defined(__x86_64__)
 #include "simd.h"
 #include "avx512.h"

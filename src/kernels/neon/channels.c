@@ -1,9 +1,9 @@
-/* The kernels over channels of src/kernels/simd/ in this instruction set. */
+/* The kernels over channels of src/kernels/simd/ for this instruction set. */
 #if defined(__aarch64__)
 #include "simd.h"
 #include "../channels.h"
 
-enum { MODES = 2, MODES_BACK = 1 }; /* that leave registers for what is loaded */
+enum { MODES = 2, MODES_BACK = 1 }; /* modes that fit in registers together with loaded values */
 
 #include "../simd/systems_body.h"
 #include "../simd/fourier_body.h"

@@ -1,4 +1,4 @@
-/* The Fourier transforms of src/kernels/simd/ in this instruction set. */
+/* The Fourier transforms of src/kernels/simd/ for this instruction set. */
 #if defined(__aarch64__)
 #define LANE_BYTES 16
 #include "../simd/fft_twice.h"

@@ -1,5 +1,5 @@
-/* One micro-kernel, for the types and the width its includer defines: NAME, PRODUCT (type of a, b and the sums), RESULT (type
- * of C), NR: three vectors. Partial tiles are added element by element. */
+/* One micro-kernel, for the types and the width that the including file defines: NAME, PRODUCT (type of a, b and the
+ * sums), RESULT (type of C), NR (three vectors). Partial tiles are added element by element. */
 void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, size_t m, size_t n, bool add)
 {
     enum { MR = BO_NEON_MR, VECTORS = 3, LANES = 16 / sizeof(PRODUCT) };
@@ -11,7 +11,8 @@ void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, s
         _Pragma("GCC unroll 4") for (size_t i = 0; i < MR; i += LANES)
         {
             lanes column = *(const lanes *)(a + i);
-            __asm__("" : "+w"(column)); /* or its elements are loaded into a register each, and sums leave theirs */
+            /* otherwise compilers load each element into a separate register and spill sums */
+            __asm__("" : "+w"(column));
             _Pragma("GCC unroll 4") for (size_t l = 0; l < LANES; l++)
             {
                 _Pragma("GCC unroll 3") for (size_t j = 0; j < VECTORS; j++) sum[i + l][j] += column[l] * line[j];

@@ -1,4 +1,4 @@
-/* The rotations of src/kernels/simd/ in this instruction set. */
+/* The rotations of src/kernels/simd/ for this instruction set. */
 #if defined(__aarch64__)
 #include "neon.h"
 #define ISA(name) bo_neon_##name

@@ -1,4 +1,4 @@
-/* The vector vocabulary of src/kernels/simd/ in NEON (Advanced SIMD of AArch64): v is 4 floats, d is 2 doubles. */
+/* The vector operations of src/kernels/simd/ in NEON (Advanced SIMD of AArch64): v is 4 floats, d is 2 doubles. */
 #ifndef BO_KERNELS_NEON_SIMD_H
 #define BO_KERNELS_NEON_SIMD_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <stdbool.h>
 #include <arm_neon.h>
-#include "neon.h" /* before ISA is defined: it defines and undefines it */
+#include "neon.h" /* must precede the definition of ISA: it defines and undefines it */
 
 enum { LANES = 4 };
 typedef float32x4_t v;
@@ -15,7 +15,7 @@ typedef float64x2_t d;
 typedef uint32x4_t vi;
 
 #define ISA(name)  bo_neon_##name
-#define V_REGISTER "w" /* an operand of inline assembly that holds a v */
+#define V_REGISTER "w" /* constraint of an inline assembly operand of type v */
 
 static inline v v_load(const float *p)
 {
@@ -37,13 +37,13 @@ static inline vi i_set(uint32_t x)
     return vdupq_n_u32(x);
 }
 
-/* x, x + 1, … lane by lane */
+/* Returns x, x + 1, … in consecutive lanes. */
 static inline vi i_count(uint32_t x)
 {
     return vaddq_u32(i_set(x), (vi){0, 1, 2, 3});
 }
 
-/* The first n < 4 lanes; the others are read as zero. */
+/* Loads the first n < 4 lanes; the others are zero. */
 static inline v v_load_part(const float *p, size_t n)
 {
     v x = v_set(0.0f);
@@ -60,7 +60,7 @@ static inline void v_store_part(float *p, size_t n, v x)
     if (n > 2) vst1q_lane_f32(p + 2, x, 2);
 }
 
-/* The first n < 4 lanes of x, the others of other. */
+/* Returns the first n < 4 lanes of x and the remaining lanes of other. */
 static inline v v_part(size_t n, v x, v other)
 {
     return vbslq_f32(vcltq_u32(i_count(0), i_set((uint32_t)n)), x, other);
@@ -102,7 +102,7 @@ static inline v v_round(v x)
     return vrndnq_f32(x);
 }
 
-/* NaN where either is. */
+/* Returns NaN if either operand is NaN. */
 static inline v v_max(v a, v b)
 {
     return vmaxq_f32(a, b);
@@ -118,7 +118,7 @@ static inline v v_size(v x)
     return vabsq_f32(x);
 }
 
-/* Lane by lane: the sign of x (of zeros too) ? negative : other */
+/* Per lane: sign bit of x set (also for zeros) ? negative : other */
 static inline v v_choose_negative(v x, v other, v negative)
 {
     return vbslq_f32(vcltzq_s32(vreinterpretq_s32_f32(x)), negative, other);
@@ -135,13 +135,13 @@ static inline vi v_to_int(v x)
     return vreinterpretq_u32_s32(vcvtnq_s32_f32(x));
 }
 
-/* The nearest integers, clamped to [-limit, limit]; 0 for NaN, which the conversion makes of it. */
+/* Returns the nearest integers, clamped to [-limit, limit]; the conversion turns NaN into 0. */
 static inline int16x4_t v_to_shorts(v x, float limit)
 {
     return vmovn_s32(vcvtnq_s32_f32(vminq_f32(vmaxq_f32(x, v_set(-limit)), v_set(limit))));
 }
 
-/* The same in [-127, 127], as bytes. */
+/* Stores the same in [-127, 127] as bytes. */
 static inline void v_store_bytes_part(int8_t *p, size_t n, v x)
 {
     int16x4_t shorts = v_to_shorts(x, 127.0f);
@@ -161,14 +161,14 @@ static inline v v_load_s8(const int8_t *p)
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(bytes))))));
 }
 
-/* The nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
+/* Stores the nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
 static inline void v_store_s16(int16_t *p, v x)
 {
     vst1_s16(p, v_to_shorts(x, 32767.0f));
 }
 
-/* 64 bytes times as many shorts, summed up lane by lane: exact as long as sums of products stay below 2^31, and then
- * rounded. */
+/* Multiplies 64 bytes by 64 shorts and sums per lane: exact if sums of products stay below 2^31, then rounded to
+ * float. */
 static inline v v_dot_group(const int8_t *w, const int16_t *x)
 {
     int32x4_t low = vdupq_n_s32(0), high = low;
@@ -187,7 +187,7 @@ static inline v v_load_bf16(const uint16_t *p)
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
 
-/* To the nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
+/* Rounds to nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
 static inline void v_store_bf16(uint16_t *p, v x)
 {
     vi bits = vreinterpretq_u32_f32(x), odd = vandq_u32(vshrq_n_u32(bits, 16), i_set(1));
@@ -196,31 +196,31 @@ static inline void v_store_bf16(uint16_t *p, v x)
     vst1_u16(p, vshrn_n_u32(rounded, 16));
 }
 
-/* Lane by lane, all ones: |x| <= limit */
+/* Returns a mask: all bits set in lanes with |x| <= limit. */
 static inline vi within(v x, float limit)
 {
     return vcleq_f32(vabsq_f32(x), v_set(limit));
 }
 
-/* Some lane is larger than limit in magnitude, or NaN. */
+/* True if the magnitude of some lane exceeds limit, or some lane is NaN. */
 static inline bool v_any_beyond(v x, float limit)
 {
     return vminvq_u32(within(x, limit)) == 0;
 }
 
-/* Lane by lane: |x| > limit or NaN ? beyond : inside */
+/* Per lane: |x| > limit or NaN ? beyond : inside */
 static inline v v_choose_beyond(v x, float limit, v inside, v beyond)
 {
     return vbslq_f32(within(x, limit), inside, beyond);
 }
 
-/* Lane by lane: q odd ? odd : even */
+/* Per lane: q odd ? odd : even */
 static inline v v_choose_odd(vi q, v even, v odd)
 {
     return vbslq_f32(vtstq_u32(q, i_set(1)), odd, even);
 }
 
-/* -x where bit 1 of q + plus is set */
+/* -x in lanes where bit 1 of q + plus is set, else x */
 static inline v v_negate_by(v x, vi q, int plus)
 {
     vi bit = vandq_u32(vaddq_u32(q, i_set((uint32_t)plus)), i_set(2));
@@ -233,27 +233,27 @@ static inline v power_of_two(int32x4_t n)
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23));
 }
 
-/* x 2^n for a result in the normal range: in two steps, since 2^128 is not a number although x 2^128 may be */
+/* x 2^n for a result in the normal range, in two steps: 2^128 is not a float although x 2^128 may be one */
 static inline v v_scale(v x, v n)
 {
     int32x4_t whole = vcvtnq_s32_f32(n), half = vshrq_n_s32(whole, 1);
     return vmulq_f32(vmulq_f32(x, power_of_two(half)), power_of_two(vsubq_s32(whole, half)));
 }
 
-/* x 2^n, but 0 where t < lowest */
+/* x 2^n, or 0 in lanes with t < lowest */
 static inline v v_scale_above(v x, v n, v t, float lowest)
 {
     return vbslq_f32(vcltq_f32(t, v_set(lowest)), v_set(0.0f), v_scale(x, n));
 }
 
-/* value, but 0 where t < lowest and inf where t > highest */
+/* value, or 0 in lanes with t < lowest and inf in lanes with t > highest */
 static inline v v_flush(v value, v t, float lowest, float highest)
 {
     value = vbslq_f32(vcltq_f32(t, v_set(lowest)), v_set(0.0f), value);
     return vbslq_f32(vcgtq_f32(t, v_set(highest)), v_set(__builtin_inff()), value);
 }
 
-/* |x| = m 2^e, 1 <= m < 2, for normal x: m, and e into *exponent. */
+/* Splits |x| = m 2^e, 1 <= m < 2, for normal x: returns m and writes e to *exponent. */
 static inline v v_split(v x, v *exponent)
 {
     vi bits = vreinterpretq_u32_f32(vabsq_f32(x));
@@ -261,7 +261,7 @@ static inline v v_split(v x, v *exponent)
     return vreinterpretq_f32_u32(vorrq_u32(vandq_u32(bits, i_set(0x7fffff)), i_set(0x3f800000)));
 }
 
-/* The sum and the largest of the lanes. */
+/* The sum of the lanes, and their maximum. */
 static inline float v_sum(v x)
 {
     return vaddvq_f32(x);
@@ -277,7 +277,7 @@ static inline vi i_xor(vi a, vi b)
     return veorq_u32(a, b);
 }
 
-/* The upper and the lower half of a factor, unsigned. */
+/* Computes the upper and lower halves of the unsigned products a factor. */
 static inline void i_multiply(vi a, uint32_t factor, vi *high, vi *low)
 {
     vi first = vreinterpretq_u32_u64(vmull_n_u32(vget_low_u32(a), factor));
@@ -346,8 +346,8 @@ static inline double d_sum(d x)
     return vaddvq_f64(x);
 }
 
-/* Butterflies of the Walsh-Hadamard transform between lanes whose numbers differ in one bit: the lower
- * receives the sum, the upper the difference. `signs` is the sign bit in the upper lanes. */
+/* Butterflies of the Walsh-Hadamard transform between lanes whose indices differ in one bit: the lower lane receives
+ * the sum, the upper lane the difference. `signs` is the sign bit in the upper lanes. */
 static inline v butterfly(v x, v partner, vi signs)
 {
     return vaddq_f32(partner, vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(x), signs)));
@@ -359,7 +359,7 @@ static inline v v_hadamard(v x)
     return butterfly(x, vextq_f32(x, x, 2), (vi){0, 0, 0x80000000u, 0x80000000u});
 }
 
-/* Lane 0 or 1 of pairs of lanes: those of a, then those of b. */
+/* Returns lane 0 (or 1) of each pair of lanes: those of a, then those of b. */
 static inline v first_pairs(v a, v b)
 {
     return vreinterpretq_f32_f64(vtrn1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));

@@ -1,4 +1,4 @@
-/* The stored numbers of src/kernels/simd/ in this instruction set. */
+/* The kernels for compact storage types of src/kernels/simd/ for this instruction set. */
 #if defined(__aarch64__)
 #include <string.h>
 #include "simd.h"

@@ -1,4 +1,4 @@
-/* Kernels of blocks in cache, in plain C: the definition the fast ones are tested against. */
+/* Kernels on blocks in cache, in plain C: the reference for tests of the fast versions. */
 #include <float.h>
 #include <math.h>
 #include "ref.h"

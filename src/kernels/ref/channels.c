@@ -1,4 +1,4 @@
-/* The kernels over channels in plain C: the vector vocabulary with vectors of one float. */
+/* The kernels over channels in plain C: the vector operations with vectors of one float. */
 #include "../channels.h"
 
 enum { LANES = 1, MODES = 1, MODES_BACK = 1 };

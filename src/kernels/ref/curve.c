@@ -1,9 +1,9 @@
-/* Activations in plain C and double: the definition the fast ones are tested against. */
+/* Activations in plain C and double: the reference for tests of the fast versions. */
 #include <math.h>
 #include "../kernels.h"
 #include "ref.h"
 
-/* √(2/π) and the coefficient of the cube in GELU's approximation by tanh (1606.08415). */
+/* √(2/π) and the coefficient of x³ in the tanh approximation of GELU (arXiv 1606.08415). */
 static const double root = 0.79788456080286535588, cube = 0.044715;
 
 static double sigmoid(double x)

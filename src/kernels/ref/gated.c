@@ -1,4 +1,4 @@
-/* Kernels of a gate for each channel, in plain C: the definition the fast ones are tested against. */
+/* Kernels with one gate per channel, in plain C: the reference for tests of the fast versions. */
 #include "ref.h"
 
 void bo_ref_state_step_gated(size_t rows, size_t n, bool update, const float *decay, const float *f, const float *v,
@@ -36,7 +36,8 @@ void bo_ref_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw, c
 {
     for (size_t i = 0; i < rows; i++) {
         for (size_t c = 0; c < n; c++) {
-            float decay = 1.0f, passed = 0.0f; /* gates after j; what flows into i from before t */
+            /* decay: product of the gates after j; passed: the sum that reaches i from tokens before t */
+            float decay = 1.0f, passed = 0.0f;
             for (size_t j = i + 1; j-- > 0;) {
                 dq[i * n + c] += w[i * ldw + j] * decay * k[j * ldk + c];
                 dk[j * n + c] += w[i * ldw + j] * decay * q[i * n + c];

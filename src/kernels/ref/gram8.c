@@ -1,4 +1,4 @@
-/* Exact products of signed bytes in plain C. A sliver holds the bytes row by row of q, after its head. */
+/* Exact products of signed bytes in plain C. A sliver holds the bytes of q row by row, after its head. */
 #include <math.h>
 #include <string.h>
 #include "../kernels.h"

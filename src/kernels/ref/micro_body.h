@@ -1,5 +1,5 @@
-/* One micro-kernel, for the types and tile its includer defines: NAME, PRODUCT (type of a, b and the sums),
- * RESULT (type of C), MR, NR. The sums run over p in order, one a register. */
+/* One micro-kernel, for the types and the tile that the including file defines: NAME, PRODUCT (type of a, b and the
+ * sums), RESULT (type of C), MR, NR. Each sum runs over p in order in one register. */
 void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, size_t m, size_t n, bool add)
 {
     PRODUCT sum[MR][NR] = {{0}};

@@ -1,4 +1,4 @@
-/* The plain C kernels, named so that the table and other folders may take single ones. */
+/* The plain C kernels, declared so that the table and other instruction sets can use single ones. */
 #ifndef BO_KERNELS_REF_H
 #define BO_KERNELS_REF_H
 
@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include "../kernels.h"
 
-/* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit machine. */
+/* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit CPU. */
 enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR8 = 4, BO_REF_NR8 = 8 };
 
-/* exp is normal and finite between ln(FLT_MIN) and ln(FLT_MAX), rounded inwards; beyond them every ISA gives
- * 0 and inf. */
+/* exp is normal and finite between ln(FLT_MIN) and ln(FLT_MAX), rounded inward; outside, every instruction set gives 0
+ * or inf. */
 #define BO_EXP_LOWEST  (-0x1.5d589ep6f)
 #define BO_EXP_HIGHEST (0x1.62e42ep6f)
-/* log|x| is taken of normal x: those above the largest number below FLT_MIN, up to FLT_MAX. */
+/* log|x| is computed for normal x: above the largest number below FLT_MIN, up to FLT_MAX. */
 #define BO_LOG_LOWEST  0x0.fffffep-126f
 #define BO_LOG_HIGHEST 0x1.fffffep+127f
 

@@ -1,4 +1,4 @@
-/* Numbers kept in fewer bits than float32, in plain C. */
+/* Compact storage types (fewer bits than float32), in plain C. */
 #include <math.h>
 #include <string.h>
 #include "ref.h"

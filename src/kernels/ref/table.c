@@ -1,4 +1,4 @@
-/* The table every machine can run. */
+/* The table that every CPU supports. */
 #include "../entries.h"
 #include "../tables.h"
 #include "ref.h"

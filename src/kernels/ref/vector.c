@@ -1,11 +1,11 @@
-/* Vector functions in plain C: the definition the fast ones are tested against. */
+/* Vector functions in plain C: the reference for tests of the fast versions. */
 #include <math.h>
 #include "ref.h"
 
 void bo_ref_sincos(size_t n, float scale, const float *x, float *s, float *c)
 {
     for (size_t i = 0; i < n; i++) {
-        double angle = x[i]; /* read before s or c, either of which may be x */
+        double angle = x[i]; /* read before s and c are written, since either may be x */
         s[i] = (float)(scale * sin(angle));
         c[i] = (float)(scale * cos(angle));
     }
@@ -14,7 +14,7 @@ void bo_ref_sincos(size_t n, float scale, const float *x, float *s, float *c)
 void bo_ref_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y)
 {
     for (size_t i = 0; i < n; i++) {
-        /* Where even a sum in double would lose the shift: cos(x + b) = cos x cos b - sin x sin b. */
+        /* If even a sum in double would lose the shift: cos(x + b) = cos x cos b - sin x sin b. */
         double angle = x[i], more = shift[i];
         double value =
             fabs(angle) + fabs(more) < 0x1p20 ? cos(angle + more) : cos(angle) * cos(more) - sin(angle) * sin(more);

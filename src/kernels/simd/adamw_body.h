@@ -1,5 +1,5 @@
-/* A step of AdamW (kernels.h), for any instruction set: the compiler's vectors of it are bound by division and memory. The
- * includer defines ISA(name). */
+/* One AdamW step (kernels.h), for any instruction set. The code that compilers vectorize is limited by division and
+ * memory, so no vector operations are used. The including file defines ISA(name). */
 #include <math.h>
 
 void ISA(adamw)(size_t n, const bo_adamw_step *step, const float *restrict g, float *restrict m, float *restrict v,

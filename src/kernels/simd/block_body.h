@@ -1,8 +1,8 @@
-/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how many vectors wide a tile
- * of C is: 6 rows of 2 take 12 of 16 registers, of 4 they take 24 of 32; the others hold a line of B and an element
- * of A. */
+/* Kernels on blocks in cache, in the vector operations of the including file, which also defines the width of a tile of
+ * C in vectors: 6 rows of 2 vectors use 12 of 16 registers, 6 rows of 4 vectors use 24 of 32. The other registers hold
+ * a line of B and an element of A. */
 
-enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ };
+enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C per panel */ };
 
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
@@ -12,25 +12,24 @@ enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ 
 #define EACH_ROW    UNROLLED for (size_t i = 0; i < rows; i++)
 #define EACH_VECTOR UNROLLED for (size_t j = 0; j < vectors; j++)
 
-/* The operands of a product that stay the same from tile to tile; see multiply in kernels.h. */
+/* The operands of a product that are the same for all tiles; see multiply in kernels.h. */
 typedef struct product {
     size_t k, row, column, ldb, ldc;
     bool add;
-    float keep;   /* of C where added to */
-    bo_runs runs; /* along the depth; k is the length of one */
+    float keep;   /* factor of C if it is added to */
+    bo_runs runs; /* runs along the depth; k is the length of one run */
 } product;
 
-/* What may happen to the lines of B on their way into a product: line p = keep[p * each] line p + factor[p] value,
- * stored. */
+/* An update of the lines of B during a product: line p = keep[p * each] line p + factor[p] value, stored. */
 typedef struct renewal {
     const float *keep;
-    size_t each; /* 0: one number for all lines */
+    size_t each; /* stride of keep; 0: one number for all lines */
     const float *factor, *value;
-    float *lines; /* where B lies */
+    float *lines; /* the lines of B */
 } renewal;
 
-/* Vector j of a line, the last of `vectors` in its first `rest` lanes only; rest = LANES: all full. Where that is known
- * when compiling, there is no mask. */
+/* Loads vector j of a line; of the last of `vectors` only the first `rest` lanes. rest = LANES: all are full; if that
+ * is known at compile time, no mask is used. */
 static inline __attribute__((always_inline)) v load_vector(const float *line, size_t j, size_t vectors, size_t rest)
 {
     return j + 1 < vectors || rest == LANES ? v_load(line + j * LANES) : v_load_part(line + j * LANES, rest);
@@ -45,14 +44,14 @@ static inline __attribute__((always_inline)) void store_vector(float *line, size
     }
 }
 
-/* Keeps x in a register: compilers like to load a line of B anew with each use, and loads are what is scarce. */
+/* Keeps x in a register: compilers tend to reload a line of B for each use, and loads are the bottleneck. */
 static inline __attribute__((always_inline)) v held(v x)
 {
     __asm__("" : "+" V_REGISTER(x));
     return x;
 }
 
-/* x by way of an integer register: the loads of these do not compete with those of vectors. */
+/* Loads x through an integer register: such loads do not compete with vector loads. */
 static inline __attribute__((always_inline)) float detoured(float x)
 {
     union {
@@ -63,7 +62,7 @@ static inline __attribute__((always_inline)) float detoured(float x)
     return same.number;
 }
 
-/* The sums of one run. */
+/* Adds the products of one run to the sums. */
 static inline __attribute__((always_inline)) void add_run(size_t rows, size_t vectors, size_t rest,
                                                           const product *shape, const renewal *renewed, const float *a,
                                                           const float *b, v sum[TILE_ROWS][TILE_VECTORS])
@@ -86,8 +85,8 @@ static inline __attribute__((always_inline)) void add_run(size_t rows, size_t ve
     }
 }
 
-/* A tile of C, rows x vectors, in registers over the whole depth. rows, vectors, whether renewed is NULL and whether there
- * is one run are known when compiling. */
+/* Computes a tile of C, rows x vectors, in registers over the whole depth. rows, vectors, whether renewed is NULL and
+ * whether there is one run are compile-time constants. */
 static inline __attribute__((always_inline)) void tile(size_t rows, size_t vectors, size_t rest, const product *shape,
                                                        const renewal *renewed, bool one, const float *a, const float *b,
                                                        float *c)
@@ -102,11 +101,11 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
         for (size_t r = 0; r < shape->runs.count; r++, a += shape->runs.a, b += shape->runs.b)
             add_run(rows, vectors, rest, shape, NULL, a, b, sum);
     }
-    __asm__("" : "+r"(c)); /* or the addresses of all rows are kept through the loop, on the stack */
+    __asm__("" : "+r"(c)); /* otherwise compilers keep the addresses of all rows on the stack through the loop */
     EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
 }
 
-/* A tile of m <= TILE_ROWS rows. */
+/* Computes a tile of m <= TILE_ROWS rows. */
 static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vectors, size_t rest, const product *shape,
                                                           const renewal *renewed, bool one, const float *a,
                                                           const float *b, float *c)
@@ -135,8 +134,8 @@ static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vecto
     }
 }
 
-/* All rows of a panel of C, in as few tiles as it takes and these of nearly the same height: a lone last row would wait
- * for its own sums. */
+/* Computes all rows of a panel of C with the minimum number of tiles, of nearly equal height: a tile of one row would
+ * be limited by latency. */
 static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
                                                         bool one, const float *a, const float *b, float *c)
 {
@@ -223,7 +222,7 @@ void ISA(renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t
 {
     multiply_by(m, n, &(product){k, row, column, ldb, ldc, true, keep, {1, 0, 0}}, a, b, c);
 }
-/* A block of LANES x LANES numbers, of which rows x columns exist. */
+/* Transposes a block of LANES x LANES numbers, of which rows x columns exist. */
 static inline __attribute__((always_inline)) void transpose_block(size_t rows, size_t columns, const float *a,
                                                                   size_t lda, float *b, size_t ldb)
 {
@@ -239,7 +238,7 @@ static inline __attribute__((always_inline)) void transpose_block(size_t rows, s
     }
 }
 
-/* Both out of line: in the loop over blocks, compilers carry the addresses of all lines through memory. */
+/* Both are not inlined: in the loop over blocks, compilers would keep the addresses of all lines in memory. */
 static __attribute__((noinline)) void transpose_whole(const float *a, size_t lda, float *b, size_t ldb)
 {
     transpose_block(LANES, LANES, a, lda, b, ldb);
@@ -265,10 +264,10 @@ void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, flo
     }
 }
 
-/* Rows of S at a time: few, so that further queries find them in the first-level cache. */
+/* Rows of S processed at a time: few, so that they are in the first-level cache for further queries. */
 enum { STATE_ROWS = BO_SIZE(32, 4) };
 
-/* A panel of S is renewed and read by m <= TILE_ROWS queries at once. */
+/* Updates a panel of S and multiplies it with m <= TILE_ROWS queries in one pass. */
 static __attribute__((noinline)) void panel_renewed(size_t m, const product *shape, const renewal *renewed,
                                                     const float *q, float *out)
 {
@@ -288,9 +287,9 @@ static inline void renew(size_t n, v keep, v factor, const float *value, float *
     }
 }
 
-/* The first queries, as many as a tile has rows, are answered while S is renewed, except in the columns beyond the last
- * full panel; the others right after them. S comes from memory; it is not prefetched here, since the hardware does that
- * better: prefetches of lines 512 bytes to 8 KB ahead only cost time. */
+/* The first queries, as many as a tile has rows, are computed while S is updated, except in the columns beyond the last
+ * full panel; the other queries follow. S is read from memory. It is not prefetched here because the hardware
+ * prefetches well: software prefetches 512 bytes to 8 KB ahead were slower. */
 static void state_pass(size_t rows, size_t n, bool update, const float *keep, size_t each, const float *f,
                        const float *value, float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
 {

@@ -1,5 +1,5 @@
-/* Activations and their slopes in the vector vocabulary of the includer, after vector_body.h. Errors are a few units of the
- * last place of the result, but near a zero of a slope. */
+/* Activations and their slopes in the vector operations of the including file; include after vector_body.h. Errors are
+ * a few units in the last place of the result, except near a zero of a slope. */
 
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -19,17 +19,18 @@ static inline v exp_left(v t, v n)
     return v_fnma(n, v_set(-0x1.05c61p-29f), v_fnma(n, v_set(0x1.62e43p-1f), t));
 }
 
-/* exp(t + e) for t <= 0 and e no larger than t's rounding error, as exp_vector but for a sum to be taken apart and a bound
- * above. */
+/* exp(t + e) for t <= 0 and e no larger than the rounding error of t; like exp_vector without splitting a sum and
+ * without an upper bound. */
 static inline v exp_low(v t, v e)
 {
     v n = exp_whole(t);
     return v_scale_above(v_add(exp_rest(v_add(exp_left(t, n), e)), one()), n, t, BO_EXP_LOWEST);
 }
 
-/* ---- logistic -------------------------------------------------------------------------------------------------------- */
+/* ---- logistic ---------------------------------------------------------------------------------------------------- */
 
-/* With e = exp(-|x|), which never overflows: the larger of σ(x) and σ(-x) is 1 / (1 + e), the smaller e / (1 + e). */
+/* With e = exp(-|x|), which never overflows, the larger of σ(x) and σ(-x) is 1 / (1 + e) and the smaller is e / (1 +
+ * e). */
 typedef struct logistic {
     v large, small;
 } logistic;
@@ -57,7 +58,7 @@ static inline v silu(v x)
     return v_mul(x, sigmoid(x));
 }
 
-/* σ(x) + x σ(x) σ(-x); beyond the bounds it is 1 or 0, and x may be too large to be multiplied. */
+/* σ(x) + x σ(x) σ(-x). Beyond the bounds it is 1 or 0, and x may be too large to multiply. */
 static inline v silu_slope(v x)
 {
     x = v_min(v_set(100.0f), v_max(v_set(-100.0f), x));
@@ -65,7 +66,7 @@ static inline v silu_slope(v x)
     return v_fma(x, v_mul(s.large, s.small), v_choose_negative(x, s.large, s.small));
 }
 
-/* log(1 + exp(x)) = max(x, 0) + log(1 + e): u = 1 + e is rounded, and what it lost is e - (u - 1). */
+/* log(1 + exp(x)) = max(x, 0) + log(1 + e). u = 1 + e is rounded; its rounding error is e - (u - 1). */
 static inline v softplus(v x)
 {
     v e = exp_low(v_minus(v_size(x)), v_set(0.0f)), u = v_add(one(), e);
@@ -83,9 +84,9 @@ static inline v log_sigmoid_slope(v x)
     return sigmoid(v_minus(x));
 }
 
-/* ---- hyperbolic tangent ----------------------------------------------------------------------------------------------- */
+/* ---- hyperbolic tangent ------------------------------------------------------------------------------------------ */
 
-/* tanh|x| = -m / (2 + m), m = exp(-2|x|) - 1 = 2^n p + (2^n - 1) without cancellation; beyond 20 it is 1. */
+/* tanh|x| = -m / (2 + m), m = exp(-2|x|) - 1 = 2^n p + (2^n - 1) without cancellation. Beyond 20 it is 1. */
 static inline v hyperbolic(v x)
 {
     v t = v_max(v_set(-40.0f), v_mul(v_set(-2.0f), v_size(x))), n = exp_whole(t), p = exp_rest(exp_left(t, n));
@@ -119,10 +120,10 @@ static inline v gelu_tanh_slope(v x)
     return v_fma(v_mul(x, inner), v_mul(s.large, s.small), v_choose_negative(u, s.large, s.small));
 }
 
-/* ---- normal distribution ---------------------------------------------------------------------------------------------- */
+/* ---- normal distribution ----------------------------------------------------------------------------------------- */
 
-/* exp(-x²/2): the square's rounding error goes with it. Beyond 20 it is 0. As a sum with 0 the square is rounded before
- * anything else happens to it. */
+/* exp(-x²/2), including the rounding error of the square. Beyond 20 it is 0. Adding 0 makes sure that the square is
+ * rounded before further use. */
 static inline v bell(v x)
 {
     x = v_min(v_set(20.0f), v_size(x));
@@ -158,7 +159,7 @@ static inline v gelu_slope(v x)
     return v_fma(v_mul(x, v_set(0x1.988454p-2f)), e, v_choose_negative(x, v_sub(one(), below), below));
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------------------------- */
+/* ---- other activations ------------------------------------------------------------------------------------------- */
 
 static inline v relu2(v x)
 {

@@ -1,8 +1,8 @@
-/* Products of few rows with a matrix that comes from memory, in the vector vocabulary of the includer. */
+/* Products of few rows with a matrix that is read from memory, in the vector operations of the including file. */
 
 enum {
-    DOTS_LINES = 8,   /* of long ones at once */
-    DOTS_LONG = 2048, /* numbers: a longer row does not stay in the first-level cache beside a line */
+    DOTS_LINES = 8,   /* long lines processed at once */
+    DOTS_LONG = 2048, /* numbers; a longer row and a line do not fit in the first-level cache together */
 };
 
 #define DOTS_LINE      dots_line
@@ -11,7 +11,7 @@ enum {
 #define DOTS_LOAD_PART v_load_part
 #include "dots_line.h"
 
-/* Long lines, some at a time: the row comes from the second-level cache once for all of them. */
+/* Processes several long lines at a time, so that the row is read from the second-level cache once for all of them. */
 static inline __attribute__((always_inline)) void dots_long(size_t lines, size_t n, const float *w, size_t ldw,
                                                             const float *x, float *out)
 {

@@ -1,10 +1,10 @@
-/* The product of a line that comes from memory with few rows: DOTS_LINE, of numbers DOTS_NUMBER that DOTS_LOAD and, fewer than
- * LANES of them, DOTS_LOAD_PART make vectors of. */
+/* DOTS_LINE, the product of a line that is read from memory with few rows. The line consists of numbers of type
+ * DOTS_NUMBER; DOTS_LOAD loads a vector of them, and DOTS_LOAD_PART loads fewer than LANES numbers. */
 
-enum { DOTS_SUMS = 4 }; /* of a product at once: as many as hide the latency of one */
+enum { DOTS_SUMS = 4 }; /* partial sums per product: enough to hide the latency of an addition */
 
-/* A line with one row or two. Line after line, so that memory is read in the order in which it lies: several lines at a
- * time come in at half the speed. */
+/* Multiplies a line with one or two rows. Lines are processed one after the other, so that memory is read sequentially;
+ * several lines at a time are read at half the speed. */
 static inline __attribute__((always_inline)) void DOTS_LINE(size_t rows, size_t n, const DOTS_NUMBER *w, const float *x,
                                                             size_t ldx, float *out, size_t ldo)
 {

@@ -1,5 +1,6 @@
-/* The transforms of ../fft.h for numbers of type REAL, in functions named R(name). Plain C: real and imaginary parts lie
- * apart, so that a compiler makes vectors of neighbors without shuffles. The instruction set is the includer's. */
+/* The transforms of ../fft.h for numbers of type REAL, in functions named R(name). Plain C: real and imaginary parts
+ * are stored separately, so that compilers vectorize over neighbors without shuffles. The including file selects the
+ * instruction set. */
 
 typedef struct R(number) {
     REAL re, im;
@@ -31,16 +32,16 @@ INLINE R(number) R(turned)(R(number) a)
     return (R(number)){a.im, -a.re};
 }
 
-/* ---- stages ----------------------------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-/* a_k becomes Σ_j a_j exp(-2πi jk / radix). */
+/* Replaces a_k by Σ_j a_j exp(-2πi jk / radix). */
 INLINE void R(butterfly)(size_t radix, R(number) a[5])
 {
     if (radix == 2) {
         R(number) sum = R(plus)(a[0], a[1]);
         a[1] = R(minus)(a[0], a[1]), a[0] = sum;
     } else if (radix == 3) {
-        const REAL sine = (REAL)0.86602540378443864676; /* of 2π/3; the cosine is -1/2 */
+        const REAL sine = (REAL)0.86602540378443864676; /* sine of 2π/3; the cosine is -1/2 */
         R(number) sum = R(plus)(a[1], a[2]), middle = R(minus)(a[0], R(scaled)((REAL)0.5, sum));
         R(number) side = R(turned)(R(scaled)(sine, R(minus)(a[1], a[2])));
         a[0] = R(plus)(a[0], sum), a[1] = R(plus)(middle, side), a[2] = R(minus)(middle, side);
@@ -64,7 +65,8 @@ INLINE void R(butterfly)(size_t radix, R(number) a[5])
     }
 }
 
-/* One butterfly: from numbers `leg` apart to numbers `stride` apart, the latter times w_1, w_2, … (NULL: times 1). */
+/* Computes one butterfly: reads numbers `leg` apart and writes numbers `stride` apart, multiplied by w_1, w_2, … (NULL:
+ * by 1). */
 INLINE void R(element)(size_t radix, const R(number) * w, const REAL *restrict xr, const REAL *restrict xi, size_t leg,
                        REAL *restrict yr, REAL *restrict yi, size_t stride)
 {
@@ -84,8 +86,8 @@ INLINE void R(roots_of)(size_t radix, size_t parts, const REAL *roots, R(number)
         (R(number)){roots[(2 * k - 2) * parts], roots[(2 * k - 1) * parts]};
 }
 
-/* radix is a constant wherever this is inlined. x lies in steps of `step`: 1, or 2 in the first stage of pairs. Neighbors are
- * taken from p in the first stage, else from q. */
+/* radix is a constant in every inlined copy. x has the stride `step`: 1, or 2 in the first stage of pairs. The first
+ * stage is vectorized over p, the others over q. */
 INLINE void R(stage)(size_t radix, size_t parts, size_t stride, const REAL *restrict roots, const REAL *restrict xr,
                      const REAL *restrict xi, size_t step, REAL *restrict yr, REAL *restrict yi)
 {
@@ -124,7 +126,7 @@ INLINE void R(stage_of)(size_t radix, const bo_fft_stage *t, const REAL *roots, 
 typedef REAL R(lanes) __attribute__((vector_size(LANE_BYTES)));
 enum { R(LANES) = LANE_BYTES / sizeof(REAL) };
 
-/* One column has a path of its own: a prime length is a single one. */
+/* A single column has a separate path: a prime length has one column. */
 INLINE R(lanes) R(take)(const REAL *x, size_t step, size_t count)
 {
     REAL part[R(LANES)] = {0};
@@ -152,8 +154,8 @@ INLINE void R(put)(REAL *y, R(lanes) a, size_t count)
     }
 }
 
-/* `count` columns of a stage of odd radix r = 2h + 1, by the sums and differences of a_j and a_{r-j}: b_k and b_{r-k} are
- * a_0 + Σ_{j<=h} (a_j + a_{r-j}) cos(2πjk/r) ∓ i Σ_{j<=h} (a_j - a_{r-j}) sin(2πjk/r). */
+/* Computes `count` columns of a stage of odd radix r = 2h + 1 from the sums and differences of a_j and a_{r-j}: b_k and
+ * b_{r-k} are a_0 + Σ_{j<=h} (a_j + a_{r-j}) cos(2πjk/r) ∓ i Σ_{j<=h} (a_j - a_{r-j}) sin(2πjk/r). */
 static void R(odd_columns)(const bo_fft_stage *t, size_t count, const REAL *turns, const REAL *w, const REAL *xr,
                            const REAL *xi, size_t step, REAL *yr, REAL *yi)
 {
@@ -212,7 +214,7 @@ static void R(run_stage)(const bo_fft_stage *t, const REAL *roots, const REAL *x
     case 3:
         R(stage_of)(3, t, roots, xr, xi, step, yr, yi);
         break;
-    case 4: /* most transforms have the first of these; with a constant it needs no loop over q */
+    case 4: /* most transforms have the first of these stages; a constant stride removes the loop over q */
         if (t->stride == 4)
             R(stage)(4, t->parts, 4, roots, xr, xi, 1, yr, yi);
         else
@@ -226,15 +228,16 @@ static void R(run_stage)(const bo_fft_stage *t, const REAL *roots, const REAL *x
     }
 }
 
-/* ---- complex transforms ----------------------------------------------------------------------------------------------- */
+/* ---- complex transforms ------------------------------------------------------------------------------------------ */
 
-/* The half of the room that z does not lie in. */
+/* Returns the half of the work memory that does not contain z. */
 INLINE REAL *R(other)(const bo_fft_shape *shape, REAL *room, const REAL *z)
 {
     return z == room ? room + 2 * shape->span : room;
 }
 
-/* All stages, of the pairs (x[0], x[1]), … or, without x, of the complex vector z in the room. Returns where the result is. */
+/* Runs all stages on the pairs (x[0], x[1]), … or, without x, on the complex vector z in the work memory. Returns the
+ * result. */
 static REAL *R(run_stages)(const bo_fft_shape *shape, const REAL *roots, const REAL *x, REAL *z, REAL *room)
 {
     size_t span = shape->span;
@@ -249,8 +252,8 @@ static REAL *R(run_stages)(const bo_fft_shape *shape, const REAL *roots, const R
     return z;
 }
 
-/* Bluestein's convolution of z. Real and imaginary parts change places around the second transform, which makes it the
- * inverse. */
+/* Computes Bluestein's convolution of z. Real and imaginary parts are swapped before and after the second transform,
+ * which makes it the inverse. */
 static REAL *R(convolve)(const bo_fft_shape *shape, const REAL *roots, REAL *z, REAL *room)
 {
     size_t n = shape->length, span = shape->span;
@@ -279,9 +282,9 @@ static REAL *R(transform)(const bo_fft_shape *shape, const REAL *roots, REAL *z,
     return shape->chirp ? R(convolve)(shape, roots, z, room) : R(run_stages)(shape, roots, NULL, z, room);
 }
 
-/* ---- short transforms ------------------------------------------------------------------------------------------------- */
+/* ---- short transforms -------------------------------------------------------------------------------------------- */
 
-/* y = Σ x[t] row t of the matrix. The last vector overlaps the one before. */
+/* Computes y = Σ x[t] row t of the matrix. The last vector overlaps the previous one. */
 static void R(multiply)(size_t rows, size_t columns, const REAL *restrict matrix, const REAL *restrict x,
                         REAL *restrict y)
 {
@@ -308,10 +311,11 @@ static void R(multiply)(size_t rows, size_t columns, const REAL *restrict matrix
     }
 }
 
-/* ---- real transforms -------------------------------------------------------------------------------------------------- */
+/* ---- real transforms --------------------------------------------------------------------------------------------- */
 
-/* Z is the transform of (x[0] + i x[1], x[2] + i x[3], …), N numbers, and Z[N] = Z[0]. Then the transforms of even and odd
- * places are E[k] = (Z[k] + conj Z[N-k]) / 2 and O[k] = -i (Z[k] - conj Z[N-k]) / 2, and X[k] = E[k] + exp(-2πi k / n) O[k]. */
+/* Z is the transform of (x[0] + i x[1], x[2] + i x[3], …), N numbers, and Z[N] = Z[0]. The transforms of the numbers at
+ * even and odd indices are E[k] = (Z[k] + conj Z[N-k]) / 2 and O[k] = -i (Z[k] - conj Z[N-k]) / 2, and X[k] = E[k] +
+ * exp(-2πi k / n) O[k]. */
 static void R(untangle)(size_t length, const REAL *restrict w, const REAL *restrict zr, const REAL *restrict zi,
                         REAL *restrict spectrum)
 {
@@ -326,8 +330,9 @@ static void R(untangle)(size_t length, const REAL *restrict w, const REAL *restr
     spectrum[2 * length] = zr[0] - zi[0], spectrum[2 * length + 1] = 0;
 }
 
-/* The way back, with `factor` twice what E and O want: Z[k] = E[k] + i O[k], real and imaginary parts changed places in z. Parts
- * of the spectrum are taken apart first, because compilers do not reverse pairs. */
+/* The inverse of untangle: Z[k] = E[k] + i O[k], with real and imaginary parts swapped in z. `factor` is twice the
+ * factor of E and O. Real and imaginary parts of the spectrum are separated first, because compilers do not vectorize
+ * the reversal of pairs. */
 static void R(tangle)(size_t length, REAL factor, const REAL *restrict w, const REAL *restrict spectrum,
                       REAL *restrict re, REAL *restrict im, REAL *restrict zr, REAL *restrict zi)
 {
@@ -376,7 +381,7 @@ static void R(inverse)(const bo_fft_shape *shape, const REAL *roots, const REAL 
     if (shape->n % 2 == 0) {
         REAL *parts = R(other)(shape, room, z);
         R(tangle)(length, factor, roots + shape->tangle, spectrum, parts, parts + span, z, z + span);
-    } else { /* conjugates for the upper half; parts changed places */
+    } else { /* conjugates for the upper half; real and imaginary parts are swapped */
         z[0] = 0, z[span] = factor * spectrum[0];
         for (size_t k = 1; k <= length / 2; k++) {
             REAL re = factor * spectrum[2 * k], im = factor * spectrum[2 * k + 1];

@@ -1,11 +1,11 @@
-/* fft_body.h in both precisions, and the table of both. The includer says what a vector is: LANE_BYTES. */
+/* fft_body.h in both precisions, and the table of both. The including file defines the vector size, LANE_BYTES. */
 #include <string.h>
 #include "../fft.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 5")
 #if defined(__clang__)
-#define INDEPENDENT /* it believes `restrict`; gcc gives up over the many pointers */
+#define INDEPENDENT /* clang uses `restrict`; gcc needs the pragma because of the many pointers */
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif

@@ -1,6 +1,7 @@
-/* Fourier transforms of 16 channels and products of spectra, in the vector vocabulary of the includer, after
- * systems_body.h. Radix 4, decimation in frequency going forward and in time going back, each the reverse of the other, so
- * that rows need not be put in order between them; depth first, so that parts soon lie in cache. */
+/* Fourier transforms of 16 channels and products of spectra, in the vector operations of the including file; include
+ * after systems_body.h. Radix 4 with decimation in frequency in the forward transform and in time in the inverse. Each
+ * reverses the order of the other, so that rows need not be reordered between them. The recursion is depth-first, so
+ * that parts soon fit in the cache. */
 
 INLINE cv cv_sub(cv a, cv b)
 {
@@ -25,7 +26,8 @@ INLINE void halves(float *x)
     cv_store(x + PAIR, cv_sub(a, b));
 }
 
-/* Row k of each quarter: x_0 ± x_2 and x_1 ± x_3, then those; quarters 1, 2, 3 hold frequencies 2, 1, 3 modulo 4. */
+/* Combines row k of each quarter: x_0 ± x_2 and x_1 ± x_3, then their sums and differences. Quarters 1, 2, 3 then hold
+ * the frequencies 2, 1, 3 modulo 4. */
 INLINE void quarters(float *x, size_t quarter, cv w1, cv w2, cv w3)
 {
     float *at[4] = {x, x + quarter * PAIR, x + 2 * quarter * PAIR, x + 3 * quarter * PAIR};
@@ -49,7 +51,7 @@ INLINE void quarters_back(float *x, size_t quarter, cv w1, cv w2, cv w3)
     cv_store(at[3], cv_sub(odd, turned));
 }
 
-/* The roots of n are every stride-th of those given. */
+/* The roots of order n are every stride-th element of roots. */
 static void spread(size_t n, size_t stride, const float *roots, float *x)
 {
     size_t quarter = n / 4;

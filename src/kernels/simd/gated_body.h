@@ -1,5 +1,5 @@
-/* Kernels of a gate for each channel in the vector vocabulary of the includer. Lanes are channels; products of gates are
- * made one gate at a time, so every factor is at most 1 and nothing can overflow. */
+/* Kernels with one gate per channel, in the vector operations of the including file. Lanes are channels. Products of
+ * gates are computed one gate at a time: every factor is at most 1, so nothing overflows. */
 
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
@@ -7,7 +7,7 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-enum { GATED_VECTORS = 4 }; /* of channels at a time */
+enum { GATED_VECTORS = 4 }; /* vectors of channels processed at a time */
 
 static inline __attribute__((always_inline)) v load_some(const float *x, size_t rest)
 {
@@ -37,8 +37,8 @@ void ISA(product)(size_t n, const float *x, const float *y, bool add, float *z)
     v_store_part(z + i, rest, v_fma(v_load_part(x + i, rest), v_load_part(y + i, rest), last));
 }
 
-/* Row i of the scores over some channels: w is q_i times the gates after key j, for j = i, i - 1, …, 0. vectors, and
- * rest = LANES, are known when compiling. */
+/* Computes row i of the scores over some channels. w is q_i times the gates after key j, for j = i, i - 1, …, 0.
+ * vectors and rest = LANES are compile-time constants. */
 static inline __attribute__((always_inline)) void score_row(size_t vectors, size_t rest, size_t i, const float *q,
                                                             const float *k, size_t ldk, const float *g, size_t ldg,
                                                             bool add, float *out)
@@ -87,18 +87,17 @@ void ISA(gated_scores)(size_t rows, size_t n, const float *q, size_t ldq, const 
     }
 }
 
-/* The operands of gated_gradients that stay the same; see kernels.h. */
+/* The operands of gated_gradients that are the same for all rows; see kernels.h. */
 typedef struct gated {
     size_t rows, ldw, ldk, ld;
     const float *w, *q, *k, *g;
     float *dq, *dk, *dlog;
 } gated;
 
-/* Gradients of a vector of channels, by Horner's rule: sums are multiplied by the next gate, then added to. Rows are
- * taken two at a time (count = 2), which share the loads of keys and gates; count and rest = LANES are known when
- * compiling. */
+/* Gradients of a vector of channels by Horner's rule: sums are multiplied by the next gate, then added to. Two rows at
+ * a time (count = 2) share the loads of keys and gates. count and rest = LANES are compile-time constants. */
 
-/* dq of rows i and i + 1, and what flows into them through the gates before. */
+/* Computes dq of rows i and i + 1, and the sums that reach them through earlier gates. */
 static inline __attribute__((always_inline)) void pull(size_t count, size_t rest, const gated *x, size_t i, size_t c)
 {
     v past[2][BO_GATED_ROWS]; /* Σ_{j'<=j} w_ij' g_{j'+1} … g_j k_j' */
@@ -111,7 +110,7 @@ static inline __attribute__((always_inline)) void pull(size_t count, size_t rest
             past[r][j] = sum[r] = v_fma(sum[r], gate, v_mul(v_set(w[r * x->ldw + j]), key));
         }
     }
-    if (count == 2) { /* the later row's own key and gate */
+    if (count == 2) { /* key and gate of the later row */
         size_t own = (i + 1) * x->ld + c;
         v key = load_some(x->k + (i + 1) * x->ldk + c, rest), gate = load_some(x->g + own, rest);
         flow[1] = v_mul(load_some(x->q + own, rest), gate);
@@ -131,7 +130,7 @@ static inline __attribute__((always_inline)) void pull(size_t count, size_t rest
     }
 }
 
-/* dk of rows j - 1 and, where count = 2, j - 2. */
+/* Computes dk of rows j - 1 and, if count = 2, j - 2. */
 static inline __attribute__((always_inline)) void push(size_t count, size_t rest, const gated *x, size_t j, size_t c)
 {
     v sum[2] = {v_set(0.0f), v_set(0.0f)};

@@ -1,10 +1,10 @@
-/* Rotations of rows of double (kernels.h), for any instruction set: vectors of 8 doubles are what the compiler makes of
- * them. The includer defines ISA(name). */
+/* Rotations of rows of doubles (kernels.h), for any instruction set. Compilers map the vectors of 8 doubles to its
+ * registers. The including file defines ISA(name). */
 
 enum { WIDE = 8, TILE = 4 };
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 
-/* `vectors` <= TILE vectors of columns, whose part of the row stays in registers. */
+/* Rotates `vectors` <= TILE vectors of columns; their part of the row stays in registers. */
 static inline __attribute__((always_inline)) void rotate_tile(size_t vectors, size_t count, const double *c,
                                                               const double *s, double *row, double *y, size_t ldy,
                                                               size_t asked, const double *z, double *w, size_t ldw)

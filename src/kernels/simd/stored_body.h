@@ -1,6 +1,6 @@
-/* Numbers kept in fewer bits than float32, in the vector vocabulary of the includer. */
+/* Compact storage types (fewer bits than float32), in the vector operations of the including file. */
 
-/* The first n < LANES numbers; the others are read as zero. */
+/* Loads the first n < LANES numbers; the others are zero. */
 static inline v load_bf16_part(const uint16_t *p, size_t n)
 {
     uint16_t copy[LANES] = {0};
@@ -41,7 +41,7 @@ void ISA(widen_s8)(size_t n, float scale, const int8_t *q, float *y)
     if (i < n) v_store_part(y + i, n - i, v_mul(factor, load_s8_part(q + i, n - i)));
 }
 
-/* ---- few rows with a matrix from memory ------------------------------------------------------------------------------ */
+/* ---- few rows times a matrix from memory ------------------------------------------------------------------------- */
 
 #define DOTS_LINE      bf16_line
 #define DOTS_NUMBER    uint16_t
@@ -73,7 +73,7 @@ void ISA(quantize_s16)(size_t n, float scale, const float *x, int16_t *q)
 
 _Static_assert(BO_S8_GROUP == 64, "what v_dot_group takes");
 
-/* A group's products are summed as integers, exactly, before they are scaled. */
+/* The products of a group are summed exactly as integers before they are scaled. */
 static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, const int8_t *w, const int16_t *x,
                                                           size_t ldx, const float *scale, float *out, size_t ldo)
 {

@@ -1,5 +1,5 @@
-/* Linear systems of 16 channels in the vector vocabulary of the includer, which says how many modes fit its registers:
- * MODES going forward, MODES_BACK going back. */
+/* Linear systems of 16 channels in the vector operations of the including file, which defines how many modes fit in its
+ * registers: MODES in the forward pass, MODES_BACK in the backward pass. */
 
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
@@ -53,7 +53,7 @@ INLINE void cv_gather(float *x, cv a)
     cv_store(x, cv_add(cv_load(x), a));
 }
 
-/* ---- modes alone --------------------------------------------------------------------------------------------------- */
+/* ---- independent modes ------------------------------------------------------------------------------------------- */
 
 INLINE cv next_mode(cv mu, cv s, v u)
 {
@@ -79,7 +79,7 @@ INLINE void run_modes(size_t modes, const float *mu, const float *c, size_t toke
     UNROLLED for (size_t i = 0; i < modes; i++) cv_store(s + i * PAIR, x[i]);
 }
 
-/* States after each token: kept has `modes` complex rows per token. */
+/* Stores the states after each token: kept has `modes` complex rows per token. */
 INLINE void keep_modes(size_t modes, const float *mu, size_t tokens, const float *s, const float *u, float *kept)
 {
     cv m[MODES_BACK], x[MODES_BACK];
@@ -134,7 +134,7 @@ INLINE void back_modes(size_t modes, const bo_systems *a, size_t first, size_t t
     pull_modes(modes, a->mu + at, a->c + at, tokens, s + at, work, dy, g + at, sums->mu + at, sums->c + at, du);
 }
 
-/* ---- modes that see each other ------------------------------------------------------------------------------------- */
+/* ---- coupled modes ----------------------------------------------------------------------------------------------- */
 
 /* out_j = Σ_n m_nj x_n, or with conj(m) */
 INLINE void project(const bo_systems *a, const float *m, const float *x, bool conjugate, cv *out)
@@ -149,7 +149,7 @@ INLINE void project(const bo_systems *a, const float *m, const float *x, bool co
     }
 }
 
-/* One token: from `s` into `to`, which may be s. */
+/* Computes one token: reads the state `s` and writes `to`, which may be s. */
 INLINE void step_coupled(const bo_systems *a, const float *s, v u, float *to)
 {
     cv seen[BO_SYSTEMS_RANK];
@@ -171,7 +171,8 @@ INLINE v answer(size_t size, const float *c, const float *s, v y)
     return y;
 }
 
-/* A token backwards: from dy and the states around it; g is the gradient of the later state, then of the earlier one. */
+/* The backward pass of one token, from dy and the states before and after it. g is the gradient of the later state and
+ * becomes that of the earlier state. */
 INLINE v pull_coupled(const bo_systems *a, const float *before, const float *after, v u, v dy, float *g,
                       const bo_systems_gradients *sums)
 {
@@ -216,9 +217,9 @@ INLINE void back_coupled(const bo_systems *a, size_t tokens, const float *s, con
     }
 }
 
-/* ---- some lanes, then all ------------------------------------------------------------------------------------------ */
+/* ---- all lanes --------------------------------------------------------------------------------------------------- */
 
-/* A bo_systems whose rows begin at lane l. */
+/* Returns a bo_systems whose rows start at lane l. */
 INLINE bo_systems from_lane(const bo_systems *a, size_t l)
 {
     bo_systems part = {a->size, a->rank, a->mu + l, a->c + l, NULL, NULL, NULL};

@@ -1,4 +1,4 @@
-/* Products without repeats (kernels.h) in the vector vocabulary of the includer. */
+/* Products without repeats (kernels.h) in the vector operations of the including file. */
 
 void ISA(triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out)
 {
@@ -11,15 +11,15 @@ void ISA(triangle)(size_t n, const float *a, const float *t, float head, float d
     }
 }
 
-/* Where row i begins. */
+/* Returns the index at which row i starts. */
 static inline size_t row_start(size_t n, size_t i)
 {
     return i * (2 * n - i + 1) / 2;
 }
 
-/* LANES rows from row `first` on, LANES columns from column `column` on, of which `width` are there: sum[i] += g t, lane by
- * lane, and the result is Σ a_i g_i. On the diagonal (column = first) row i begins at lane i: what stands before it in
- * memory are other rows. */
+/* Processes LANES rows starting at `first` and LANES columns starting at `column`, of which `width` exist: sum[i] += g
+ * t per lane; returns Σ a_i g_i. On the diagonal (column = first) row i starts at lane i; the memory before it belongs
+ * to other rows. */
 static inline __attribute__((always_inline)) v tile(size_t n, size_t first, size_t column, size_t width, const float *a,
                                                     const float *g, v t, v sum[LANES], size_t rows, bool diagonal)
 {
@@ -42,7 +42,7 @@ static inline v load_block(const float *p, size_t n)
     return n == LANES ? v_load(p) : v_load_part(p, n);
 }
 
-/* y[i] += x[i] for the first n <= LANES */
+/* Computes y[i] += x[i] for the first n <= LANES numbers. */
 static inline void add_block(size_t n, v x, float *y)
 {
     if (n == LANES)
@@ -59,7 +59,7 @@ static inline v sum_of_rows(v sum[LANES])
     return total;
 }
 
-/* The diagonal of `rows` rows from row `first` on. */
+/* Returns the diagonal of `rows` rows, starting at row `first`. */
 static inline v diagonal_of(size_t n, size_t first, size_t rows, const float *g)
 {
     float corner[LANES];
@@ -68,7 +68,7 @@ static inline v diagonal_of(size_t n, size_t first, size_t rows, const float *g)
     return load_block(corner, rows);
 }
 
-/* Tile by tile, as if the diagonal had the factor `other` too; then what it has more of. */
+/* Processes tiles as if the diagonal also had the factor `other`, then adds the difference on the diagonal. */
 void ISA(triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float other,
                         const float *g, float *da, float *dt)
 {

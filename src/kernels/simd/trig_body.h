@@ -1,15 +1,15 @@
-/* Sine and cosine in the vector vocabulary of the includer.
+/* Sine and cosine in the vector operations of the including file.
  *
- * x = n π/2 + r with |r| <= π/4 and a little more, and polynomials in r (minimax on |r| <= 0.8: errors below
- * 3e-9). Up to FAST the reduction runs in float: π/2 as a sum of two floats; n times the first is subtracted
- * exactly by FMA, and what is left out beyond the second is below 7e4 * 2e-15. Up to WIDE it runs in double
- * in the same way, where n times what is left out is below 2^40 * 2e-33. Beyond that, and for infinities and
- * NaN, the plain C kernel does the vector: the C library reduces any double exactly. */
+ * x = n π/2 + r with |r| at most slightly above π/4, and polynomials in r (minimax on |r| <= 0.8: errors below 3e-9).
+ * Up to FAST the reduction runs in float: π/2 is a sum of two floats; n times the first is subtracted exactly by FMA,
+ * and the remainder beyond the second contributes less than 7e4 * 2e-15. Up to WIDE it runs in double in the same way;
+ * the remainder contributes less than 2^40 * 2e-33. Beyond that, and for infinities and NaN, the plain C kernel
+ * computes the vector: the C library reduces any double exactly. */
 
 #define FAST 1e5f
 #define WIDE 0x1p40f
 
-/* r and the quadrant n mod 4 (in any representative) of t + tail, |tail| << 1. */
+/* Computes r and the quadrant n mod 4 (any representative) of t + tail, |tail| << 1. */
 static inline v reduce_fast(v t, v tail, vi *quadrant)
 {
     v n = v_round(v_mul(t, v_set(0x1.45f306p-1f)));
@@ -26,7 +26,7 @@ static inline d reduce_double(d t, d *quadrant)
     return d_fnma(n, d_set(0x1.1a62633145c07p-54), r);
 }
 
-/* The shift is added after x is reduced: a sum of the two would lose it. */
+/* The shift is added after x is reduced: the sum of the two could round it away. */
 static inline d reduce_wide_half(d x, d shift, d *quadrant)
 {
     d first, second;
@@ -58,7 +58,7 @@ static inline v cosine(v z)
     return v_fma(z, p, v_set(1.0f));
 }
 
-/* The two functions of n π/2 + r, times scale. */
+/* Computes sine and cosine of n π/2 + r, times scale. */
 static inline void sincos_reduced(v r, vi quadrant, v scale, v *s, v *c)
 {
     v z = v_mul(r, r), sin_r = v_mul(scale, sine(r, z)), cos_r = v_mul(scale, cosine(z));
@@ -72,8 +72,8 @@ static inline v cos_reduced(v r, vi quadrant, v scale)
     return v_mul(scale, v_negate_by(v_choose_odd(quadrant, cosine(z), sine(r, z)), quadrant, 1));
 }
 
-/* Replaces the lanes the fast reduction cannot do. Out of line: rare, and it must not cost the loop its
- * registers. */
+/* Replaces the lanes that the fast reduction cannot handle. Not inlined: it is rare and must not use registers of the
+ * loop. */
 static __attribute__((noinline)) void sincos_beyond(v x, float scale, v *s, v *c)
 {
     vi quadrant;
@@ -113,7 +113,7 @@ void ISA(sincos)(size_t n, float scale, const float *x, float *s, float *c)
     }
 }
 
-/* As sincos_beyond, for the lanes where the sum or a part of it is large. */
+/* Like sincos_beyond, for the lanes in which the sum or one of its terms is large. */
 static __attribute__((noinline)) v cos_shift_beyond(v x, v shift, v sum, float scale, v cosine_so_far)
 {
     vi quadrant;

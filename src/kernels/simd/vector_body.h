@@ -1,7 +1,8 @@
-/* Exponential and the elementwise kernels in the vector vocabulary of the includer. */
+/* The exponential and the elementwise kernels, in the vector operations of the including file. */
 
-/* exp(x + shift): the sum t and its rounding error e; t = n ln 2 + r; 2^n (1 + r' + r'² p(r')) with r' = r +
- * e, p minimax on |r| <= 0.352 (error of the whole 4e-9). First n, then what is added to 1. */
+/* exp(x + shift) from the sum t and its rounding error e: t = n ln 2 + r; 2^n (1 + r' + r'² p(r')) with r' = r + e, p
+ * minimax on |r| <= 0.352 (total error 4e-9). The first function returns n, the second the number that is added to
+ * 1. */
 static inline v exp_whole(v t)
 {
     return v_round(v_mul(t, v_set(0x1.715476p+0f)));
@@ -24,8 +25,8 @@ static inline v exp_vector(v x, v shift)
     return v_flush(v_scale(v_add(exp_rest(r), v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
 }
 
-/* The same for t <= 0 with an absolute error: neither the rounding of t nor that of n ln 2 is made good, which is at most
- * |t| 2^-24 of exp(t), and |t| exp(t) < 0.37. */
+/* The same for t <= 0 with an absolute error bound. The rounding errors of t and n ln 2 are not corrected; relative to
+ * exp(t) they are at most |t| 2^-24, and |t| exp(t) < 0.37. */
 static inline v exp_below_vector(v x, v shift)
 {
     v t = v_add(x, shift);
@@ -56,7 +57,7 @@ void ISA(exp_below)(size_t n, const float *x, float shift, float *y)
 }
 
 /* log|x| = e ln 2 + log(1 + f), |x| = (1 + f) 2^e with 1 + f between √½ and √2; log(1 + f) = f - f²/2 + f³ p(f), p
- * minimax (error of the whole 6e-9 of it). */
+ * minimax (total relative error 6e-9). */
 static inline v log_size_vector(v x)
 {
     v e, m = v_split(x, &e);
@@ -89,7 +90,8 @@ void ISA(log_size)(size_t n, float a, const float *x, float *y)
     if (i < n) v_store_part(y + i, n - i, log_size_bounded(factor, v_load_part(x + i, n - i)));
 }
 
-/* y and its sum, lane by lane and then over the lanes. `weigh`: times what y held. */
+/* Computes y and returns its sum, first per lane, then over the lanes. weigh: y is multiplied by its previous
+ * values. */
 static inline __attribute__((always_inline)) float exp_total(size_t n, const float *x, float shift, float *y,
                                                              bool weigh)
 {
@@ -174,7 +176,7 @@ void ISA(scale)(size_t n, float a, const float *x, float *y)
     if (i < n) v_store_part(y + i, n - i, v_mul(factor, v_load_part(x + i, n - i)));
 }
 
-/* 0 x is 0 for every finite x and NaN for the others, which no later term mends. */
+/* 0 x is 0 for every finite x and NaN otherwise, and NaN persists in the sum. */
 bool ISA(finite_rows)(size_t rows, size_t n, const float *x, size_t ldx)
 {
     v zero = v_set(0.0f), first = zero, second = zero;
@@ -230,7 +232,7 @@ static inline void dot_vector(v x, v y, d *low, d *high)
     *high = d_fma(d_high(x), d_high(y), *high);
 }
 
-/* Four sums so that the additions overlap; their order depends on n alone. */
+/* Uses four sums so that the additions overlap; their order depends only on n. */
 double ISA(dot)(size_t n, const float *x, const float *y)
 {
     d sum0 = d_set(0.0), sum1 = d_set(0.0), sum2 = d_set(0.0), sum3 = d_set(0.0);
@@ -281,7 +283,7 @@ void ISA(quantize)(size_t n, float scale, const float *x, int8_t *q)
     if (i < n) v_store_bytes_part(q + i, n - i, v_mul(v_load_part(x + i, n - i), factor));
 }
 
-/* Two stages of butterflies at once, over blocks of 4 half numbers: half the trips through memory. */
+/* Computes two stages of butterflies at once over blocks of 4 half numbers, which halves the memory traffic. */
 static inline void hadamard_two_stages(size_t n, size_t half, float *x)
 {
     for (size_t start = 0; start < n; start += 4 * half) {
