@@ -139,7 +139,7 @@ bench: all ## run benchmarks; rates are relative to the GEMM of this host; BENCH
 	$(BUILD)/bochner bench attention
 	$(BUILD)/bochner bench train
 
-analyze: ## clang-tidy (.clang-tidy) and cppcheck (tests/house/cppcheck.txt) over src, cli, lab and bench
+analyze: ## run clang-tidy and cppcheck over src, cli, lab and bench; check spelling (codespell) and the links of the documentation
 	@scripts/setup analyze
 	@$(call configure,$(BUILD))
 	cppcheck -q --std=c11 -j $(JOBS) --enable=warning,portability --inline-suppr --max-configs=1 --error-exitcode=1 \
@@ -147,6 +147,10 @@ analyze: ## clang-tidy (.clang-tidy) and cppcheck (tests/house/cppcheck.txt) ove
 	    -Iinclude src cli lab bench
 	run-clang-tidy -p $(BUILD) -quiet -j $(JOBS) '^$(CURDIR)/(src|cli|lab|bench)/' >$(BUILD)/tidy.log 2>&1 || \
 	    { grep -A3 -E 'warning:|error:' $(BUILD)/tidy.log; exit 1; }
+	git ls-files -z README.md CHANGELOG.md CONTRIBUTING.md Makefile docs include src cli lab bench tests scripts cmake examples | \
+	    grep -zvE '^tests/(data|fuzz/corpus)/|\.(svg|npy|gz|safetensors)$$|^tests/house/codespell.txt$$' | \
+	    xargs -0 codespell -q 3 -I tests/house/codespell.txt
+	BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) CC='$(or $(filter-out default,$(CC)),cc)' sh tests/house/test_docs.sh
 
 format: ## clang-format every C file in place
 	@scripts/setup format
