@@ -1,13 +1,13 @@
-/* A description: input, layers with their options, loss. docs/guides/network.md has the format. */
+/* Network descriptions: input, layers with their options, loss. docs/guides/network.md defines the format. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "internal.h"
 
 /* ====================================================================================================================
- * Who takes from whom: names become numbers, and layers an order in which each comes after what it takes. */
+ * Connections: resolves the names of inputs and sorts the layers so that each follows its inputs. */
 
-/* ---- names ----------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bo_status find(bo_context *context, const char *where, const bo_network *network, const bo_layer *layer,
                       const char *field, const cJSON *item, int *out)
@@ -56,16 +56,16 @@ static bo_status read_from(bo_context *context, const char *where, const bo_netw
                    layer->inputs < least ? ": name them with \"from\"" : "");
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 typedef struct walk {
     bo_network *network;
-    unsigned char *state; /* of a layer: 0 new, 1 on the way, 2 done */
-    size_t *path, *next;  /* layers on the way, and which of their inputs is next */
+    unsigned char *state; /* per layer: 0 new, 1 on the path, 2 done */
+    size_t *path, *next;  /* layers on the path, and the next input of each */
     size_t depth, done;
 } walk;
 
-/* "a, b and c": the layers of the path from `first` on. */
+/* Reports a cycle: lists the layers of the path from `first` as "a, b and c". */
 static bo_status refuse_cycle(bo_context *context, const char *where, const walk *w, size_t first)
 {
     char words[600];
@@ -78,7 +78,7 @@ static bo_status refuse_cycle(bo_context *context, const char *where, const walk
                    bo_layer_name(&w->network->layers[first]).text);
 }
 
-/* Depth first, without recursion: descriptions may be as deep as they are long. */
+/* Visits a layer depth first, without recursion: descriptions can be as deep as they are long. */
 static bo_status visit(bo_context *context, const char *where, walk *w, size_t root)
 {
     if (w->state[root]) return BO_OK;
@@ -109,9 +109,9 @@ static bo_status sort_layers(bo_context *context, const char *where, walk *w)
     if (network->target >= 0) BO_TRY(visit(context, where, w, (size_t)network->target));
     BO_TRY(visit(context, where, w, network->output));
     const size_t used = w->done;
-    for (size_t i = 0; i < count; i++) BO_TRY(visit(context, where, w, i)); /* cycles beside the way, too */
+    for (size_t i = 0; i < count; i++) BO_TRY(visit(context, where, w, i)); /* finds cycles among unused layers, too */
     if (used == count) return BO_OK;
-    for (size_t i = 0; i < count; i++) { /* the last of those that nobody takes from */
+    for (size_t i = 0; i < count; i++) { /* reports the first layer whose output is not used */
         bool taken = i == network->output || (int)i == network->target;
         for (size_t j = 0; j < count; j++)
             for (size_t k = 0; k < network->layers[j].inputs; k++)
@@ -133,7 +133,7 @@ static bo_status make_walk(bo_context *context, bo_network *network, walk *out)
     return out->state && out->path && out->next && network->order ? BO_OK : BO_MEMORY;
 }
 
-/* `from` of every layer, the order, what is unused. */
+/* Reads `from` of every layer, sorts the layers, and refuses unused ones. */
 static bo_status read_wiring(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
     const cJSON *layers = cJSON_GetObjectItemCaseSensitive(json, "layers"), *item;
@@ -157,8 +157,8 @@ static bo_status read_wiring(bo_context *context, const char *where, const cJSON
 }
 
 /* ====================================================================================================================
- * Widths: what the data says in place of words, and every hidden one times the multiplier. The output's stay: those of the
- * layers that it has its width from; so does what the input gives. */
+ * Widths: replaces symbols by numbers of the data, and multiplies hidden widths by the multiplier. The width of the
+ * output, those of the layers that determine it, and those determined by the input are not multiplied. */
 
 static bool sets_width(const bo_layer *layer)
 {
@@ -166,7 +166,7 @@ static bool sets_width(const bo_layer *layer)
     return layer->type->sets_width && (own->value || own->symbol);
 }
 
-/* What only gives the input another shape has its numbers, whatever the multiplier. */
+/* Marks layers that only reshape the input: their width does not depend on the multiplier. */
 static void mark_given(bo_network *network)
 {
     for (size_t i = 0; i < network->count; i++) {
@@ -181,7 +181,7 @@ static void mark_given(bo_network *network)
 static void mark_fixed(bo_network *network)
 {
     network->layers[network->output].fixed = true;
-    for (size_t i = network->count; i-- > 0;) { /* takers before those they take from */
+    for (size_t i = network->count; i-- > 0;) { /* from the output to the input */
         const bo_layer *layer = &network->layers[network->order[i]];
         if (!layer->fixed || sets_width(layer)) continue;
         for (size_t k = 0; k < layer->inputs; k++)
@@ -212,7 +212,7 @@ static bo_status settle(bo_context *context, const char *where, const bo_network
     return BO_OK;
 }
 
-/* Symbols become numbers and hidden widths are multiplied. */
+/* Replaces symbols by numbers and multiplies hidden widths. */
 static bo_status settle_widths(bo_context *context, const char *where, bo_network *network)
 {
     mark_fixed(network);
@@ -252,9 +252,9 @@ bo_layer_label bo_layer_name(const bo_layer *layer)
     return label;
 }
 
-/* ---- input ----------------------------------------------------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* A size that may be left out: 0. */
+/* Reads a size; 0 if it is missing. */
 static bo_status read_size(bo_context *context, const char *where, const cJSON *json, const char *name, size_t *out)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
@@ -267,7 +267,7 @@ static bo_status read_size(bo_context *context, const char *where, const cJSON *
     return BO_OK;
 }
 
-/* What the description leaves open is as the data has it; what both say must be the same. */
+/* Fills in a number that the description does not contain from the data. If both contain it, they must agree. */
 static bo_status meet(bo_context *context, const char *where, const char *what, size_t *mine, size_t data)
 {
     if (*mine && data && *mine != data)
@@ -337,7 +337,7 @@ static bo_status read_input(bo_context *context, const char *where, const cJSON 
     return settle_input(context, place, network);
 }
 
-/* ---- loss ------------------------------------------------------------------------------------------------------------------ */
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
 
 static int find_layer(const bo_network *network, const char *name)
 {
@@ -361,7 +361,7 @@ static bo_status read_reference(bo_context *context, const char *where, const cJ
                                : BO_OK;
 }
 
-/* A word, or an object with a "type". */
+/* Reads the loss: a string, or an object with a "type". */
 static bo_status read_loss_type(bo_context *context, const char *place, const cJSON *json, bo_network_loss *out)
 {
     if (!json) return bo_fail(context, BO_FORMAT, "%s is missing", place);
@@ -386,7 +386,7 @@ static bo_status read_loss(bo_context *context, const char *where, const cJSON *
     return read_reference(context, place, json, "masked", network, &network->masked);
 }
 
-/* ---- layers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 static bool plain_name(const char *name)
 {
@@ -446,7 +446,7 @@ static bo_status read_layers(bo_context *context, const char *where, const cJSON
     return BO_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------- */
+/* ---- whole description ------------------------------------------------------------------------------------------- */
 
 static bo_status check_format(bo_context *context, const char *where, const cJSON *json)
 {
@@ -459,7 +459,7 @@ static bo_status check_format(bo_context *context, const char *where, const cJSO
                    bo_version(), FORMAT);
 }
 
-/* What needs no data to be judged. */
+/* Reads and checks everything that does not depend on the data. */
 static bo_status read_structure(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
     BO_TRY(read_layers(context, where, cJSON_GetObjectItemCaseSensitive(json, "layers"), network));

@@ -1,4 +1,4 @@
-/* Examples: a table of data.h, perhaps with the edges of a graph, its rows in parts. */
+/* Examples: a table of data.h, optionally with the edges of a graph, and its rows split into parts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,13 @@
 #include "../io/schema.h"
 #include "internal.h"
 
-/* Examples with what callers do not see. Rows order[begin[p]] to order[begin[p + 1] - 1] are those of part p, ascending. */
+/* Examples with their private members. Rows order[begin[p]] to order[begin[p + 1] - 1] are those of part p,
+ * ascending. */
 typedef struct examples_owner {
     bo_examples shown;
     size_t *order; /* NULL: every row is in every part */
     size_t begin[BO_SPLIT_COUNT + 1];
-    bo_data *data;     /* owns x, y and schema where they came from a file */
+    bo_data *data;     /* owns x, y and schema if they were read from a file */
     int32_t *adjacent; /* owns first and neighbors */
 } examples_owner;
 
@@ -22,7 +23,7 @@ static const examples_owner *owner_of(const bo_examples *examples)
 }
 
 /* ====================================================================================================================
- * Edges: pairs of node numbers become, for each node, the list of those it sees, ascending. */
+ * Edges: converts pairs of node numbers to an ascending list of neighbors per node. */
 
 enum { BLOCK_ROWS = BO_SIZE(4096, 4), MOST_NODES = INT32_MAX - 1 };
 
@@ -45,7 +46,7 @@ static bo_status add_pair(bo_context *context, pairs *p, int32_t from, int32_t t
     return BO_OK;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bo_status read_node(bo_context *context, const bo_reader *reader, const bo_data_block *block, size_t row,
                            size_t column, size_t nodes, int32_t *out)
@@ -85,9 +86,9 @@ static bo_status read_pairs(bo_context *context, bo_reader *reader, size_t nodes
     }
 }
 
-/* ---- lists ----------------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* By the node that sees, then by the one seen. */
+/* Sorts by the receiving node, then by its neighbor. */
 static int ascending(const void *a, const void *b)
 {
     const int32_t *left = a, *right = b;
@@ -95,7 +96,7 @@ static int ascending(const void *a, const void *b)
     return (left[0] > right[0]) - (left[0] < right[0]);
 }
 
-/* Undirected edges and self loops that were in the file both ways are one. */
+/* Removes repeated edges: undirected edges and self loops that the file lists in both directions. */
 static void drop_repeats(pairs *p)
 {
     size_t kept = 0;
@@ -156,7 +157,7 @@ static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, e
     return status;
 }
 
-/* Edges of arrays that are lists of neighbors already. */
+/* Checks edges that are given as lists of neighbors. */
 static bo_status check_edges(bo_context *context, const bo_examples_arrays *examples)
 {
     const int32_t *first = examples->first;
@@ -202,9 +203,9 @@ size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
     return owner->order[owner->begin[part] + index];
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* Rows in the order of their parts. */
+/* Sorts the rows by part. */
 static bo_status arrange(bo_context *context, examples_owner *owner, const bo_split *splits)
 {
     const size_t rows = owner->shown.rows;
@@ -227,7 +228,7 @@ static bool has_target(const bo_examples *examples, size_t row)
     return !examples->y || !examples->classes || examples->y[row * examples->targets] >= 0;
 }
 
-/* Rows without a target belong nowhere; the others are split among themselves. */
+/* Splits the rows that have a target. Rows without a target belong to no part. */
 static bo_status split_rows(bo_context *context, const bo_examples *examples, const bo_split_desc *desc,
                             bo_split *splits)
 {
@@ -257,7 +258,7 @@ static bo_status load_split(bo_context *context, const char *path, examples_owne
     return status;
 }
 
-/* ---- from files ------------------------------------------------------------------------------------------------------------ */
+/* ---- from files -------------------------------------------------------------------------------------------------- */
 
 static void point_to_data(examples_owner *owner)
 {
@@ -300,7 +301,7 @@ bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, co
     return status;
 }
 
-/* ---- from arrays ----------------------------------------------------------------------------------------------------------- */
+/* ---- from arrays ------------------------------------------------------------------------------------------------- */
 
 static bo_status check_arrays(bo_context *context, const bo_examples_arrays *arrays)
 {
@@ -341,7 +342,7 @@ bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arra
     return BO_OK;
 }
 
-/* ---- batches --------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step, size_t batch, size_t first,
                        size_t count, size_t *rows)
@@ -353,7 +354,7 @@ void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step
     }
 }
 
-/* FNV-1a over what the examples are, eight bytes at a time. */
+/* FNV-1a over the contents of the examples, eight bytes at a time. */
 static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t size)
 {
     const char *at = bytes;
@@ -382,7 +383,7 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples)
 }
 
 /* ====================================================================================================================
- * Targets that a loss has no meaning for are refused. */
+ * Checks of targets: values that the loss is not defined for are refused. */
 
 static bo_status check_probabilities(bo_context *context, const bo_examples *examples)
 {
@@ -407,7 +408,7 @@ bo_status bo_targets_check(bo_context *context, const bo_network *network, const
     return BO_OK;
 }
 
-/* Classes may be numbers, but hardly such that are not whole and seldom come twice. */
+/* Refuses numeric targets as classes if they are not integers and rarely repeat. */
 bo_status bo_classes_check(bo_context *context, const bo_network *network, const bo_examples *examples)
 {
     const bo_schema *schema = examples->schema;

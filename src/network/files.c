@@ -1,5 +1,5 @@
-/* A network as a folder: network.json with the description and what the data said, model.safetensors with the weights, the
- * scalings and the maps of random features. */
+/* A network as a folder: network.json with the description and the facts taken from the data, and model.safetensors
+ * with the weights, the scalings and the maps of random features. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +14,17 @@
 
 enum { FORMAT = 1, DEPTH = 24, MOST_BYTES = 256 << 20, PATH = 4096, SCALINGS = 4 };
 
-/* The files of the folder; in memory, the description is metadata under its name. */
+/* The files of the folder. In memory, the description is metadata under the name of its file. */
 static const char DESCRIPTION[] = "network.json", WEIGHTS[] = "model.safetensors";
 
 static bo_status path_in(bo_context *context, const char *folder, const char *name, char out[PATH])
 {
     const int length = snprintf(out, PATH, "%s/%s", folder, name);
-    if (length >= 0 && length < PATH - 32) return BO_OK; /* room for temporary names */
+    if (length >= 0 && length < PATH - 32) return BO_OK; /* leaves space for temporary names */
     return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
 }
 
-/* ---- scalings and maps ----------------------------------------------------------------------------------------------------- */
+/* ---- scalings and maps ------------------------------------------------------------------------------------------- */
 
 static const char *const scaling_names[SCALINGS] = {"scaling.input.shift", "scaling.input.scale",
                                                     "scaling.target.shift", "scaling.target.scale"};
@@ -70,9 +70,10 @@ static bo_status pack_maps(bo_context *context, const bo_network *network, bo_pa
     return BO_OK;
 }
 
-/* ---- out ------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* `description`: its metadata carries network.json, too; NULL: that is a file of its own. */
+/* Writes the weights. `description`: text of network.json to include in the metadata; NULL: it is in a separate
+ * file. */
 static bo_status write_weights(bo_context *context, const bo_network *network, const char *description,
                                bo_output *output)
 {
@@ -88,7 +89,7 @@ static bo_status write_weights(bo_context *context, const bo_network *network, c
     return status;
 }
 
-/* The text of network.json; text->bytes is freed with bo_free, also after a failure. */
+/* Makes the text of network.json. text->bytes is freed with bo_free, also after a failure. */
 static bo_status describe(bo_context *context, const bo_network *network, bo_json_text *text)
 {
     char seed[32];
@@ -162,7 +163,7 @@ bo_status bo_network_save(bo_context *context, const bo_network *network, const 
     return bo_network_write(context, network, folder);
 }
 
-/* ---- weights in ------------------------------------------------------------------------------------------------------------ */
+/* ---- reading weights --------------------------------------------------------------------------------------------- */
 
 static bo_status find_floats(bo_context *context, const bo_tensors *file, const char *name, size_t rank,
                              const size_t *shape, bool *used, const bo_file_tensor **out)
@@ -174,7 +175,7 @@ static bo_status find_floats(bo_context *context, const bo_tensors *file, const 
                    name);
 }
 
-/* What was fitted to a table is in the file; a network that a program made without data has none. */
+/* True if the file must contain this scaling: it was fitted to a table. A network created without data has none. */
 static bool must_scale(const bo_network *network, size_t index)
 {
     const bool numbers = network->loss == BO_NETWORK_MSE || network->loss == BO_NETWORK_L1;
@@ -218,7 +219,8 @@ static bo_status read_all(bo_context *context, bo_network *network, const bo_ten
 {
     bo_weights *weights = network->weights;
     const bo_file_tensor *tensor;
-    for (size_t i = 0; i < bo_weights_count(weights); i++) { /* before memory is spent on what a description claims */
+    /* before memory is allocated for the sizes of the description */
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
         const bo_weight *weight = bo_weights_at(weights, i);
         BO_TRY(find_floats(context, file, weight->name, weight->rank, weight->shape, used, &tensor));
     }
@@ -256,7 +258,7 @@ bo_status bo_network_read(bo_context *context, bo_network *network, const char *
     return status;
 }
 
-/* ---- in -------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
     bo_build build;
@@ -303,7 +305,7 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_network 
     return status;
 }
 
-/* What would be a caller's mistake is the file's here. */
+/* Reports an error that would be the caller's mistake as an error in the file. */
 static bo_status blame(bo_context *context, const char *where, bo_status status)
 {
     char words[700];
@@ -331,7 +333,7 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     return status;
 }
 
-/* What was loaded, or nothing. */
+/* Returns the loaded network, or destroys it after an error. */
 static bo_status finish_load(bo_status status, bo_network **out)
 {
     if (status == BO_OK) return BO_OK;

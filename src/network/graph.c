@@ -5,7 +5,7 @@
 #include <string.h>
 #include "internal.h"
 
-/* ---- what layers call ------------------------------------------------------------------------------------------------------ */
+/* ---- functions for layers ---------------------------------------------------------------------------------------- */
 
 bo_value bo_record_refuse(bo_recorder *r, const char *format, ...)
 {
@@ -52,7 +52,7 @@ bo_value bo_record_places(bo_recorder *r, const char *name, size_t rows, int32_t
 
 uint64_t bo_record_stream(const bo_layer *layer, size_t which)
 {
-    return UINT64_C(1) << 32 | layer->number << 2 | which; /* apart from those of attention and MLPs */
+    return UINT64_C(1) << 32 | layer->number << 2 | which; /* distinct from the streams of attention and MLPs */
 }
 
 bo_shape_label bo_shape_text(const bo_shape *shape)
@@ -68,9 +68,10 @@ bo_shape_label bo_shape_text(const bo_shape *shape)
     return label;
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
-/* Of a graph its nodes and their edges; a description by itself is tried on one node that sees itself. */
+/* Records the inputs: for a graph, its nodes and edges. A description without data is checked on one node with a self
+ * loop. */
 static void record_inputs(bo_recorder *r)
 {
     const bo_network *network = r->network;
@@ -89,7 +90,7 @@ static void record_inputs(bo_recorder *r)
     out->chosen = bo_graph_input(r->graph, "nodes", BO_ELEMENT_INT32, r->desc->examples, 1);
 }
 
-/* ---- layers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 static bo_value take_inputs(bo_recorder *r, const bo_value *values)
 {
@@ -123,7 +124,7 @@ static bool make_object(bo_recorder *r, bo_layer *layer)
     return false;
 }
 
-/* Objects and shapes are found when the network is built; later graphs find them there. */
+/* Objects and shapes are created when the network is built. Later graphs use them. */
 static bo_value record_layer(bo_recorder *r, bo_layer *layer, const bo_value *values)
 {
     r->layer = layer;
@@ -184,7 +185,7 @@ static bo_status record(bo_recorder *r)
     return r->status;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------ */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_network_graph_create(bo_context *context, const bo_network *network, const bo_network_graph_desc *desc,
                                   bo_network_graph *out)
@@ -219,7 +220,7 @@ void bo_network_graph_destroy(bo_network_graph *graph)
 }
 
 /* ====================================================================================================================
- * Examples on their way into a graph. */
+ * Writing examples into a graph. */
 
 bo_status bo_network_check(bo_context *context, const bo_network *network, const bo_examples *examples, bool targets)
 {
@@ -259,7 +260,7 @@ static bo_status fill_rows(bo_context *context, const bo_network *network, bo_ne
     return bo_graph_write(context, graph->graph, graph->x, room);
 }
 
-/* The whole graph once, then only which nodes count. */
+/* Writes the whole graph once, then only the selected nodes. */
 static bo_status fill_nodes(bo_context *context, const bo_network *network, bo_network_graph *graph,
                             const bo_examples *data, const size_t *rows)
 {

@@ -1,4 +1,5 @@
-/* The types of layers. A new one is a line in the table of its file, with its fields and a function that records it. */
+/* The types of layers. To add a type, add an entry to the table of its file, with its fields and a function that
+ * records it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ const bo_layer_type *bo_layer_type_find(const char *name)
     return NULL;
 }
 
-/* Levenshtein's distance, of short words; beyond 40 letters: many. */
+/* Levenshtein distance of short words; words longer than 40 letters are treated as different. */
 size_t bo_word_distance(const char *a, const char *b)
 {
     enum { MOST = 40 };
@@ -54,16 +55,16 @@ const char *bo_layer_type_nearest(const char *name)
     size_t best = strlen(name) / 2 + 1;
     for (size_t i = 0; (type = type_at(i)); i++) {
         size_t distance = bo_word_distance(name, type->name);
-        if (strncmp(type->name, name, strlen(type->name)) == 0) distance = 1; /* conv2d, linear_layer */
+        if (strncmp(type->name, name, strlen(type->name)) == 0) distance = 1; /* finds conv2d, linear_layer */
         if (distance < best) best = distance, nearest = type->name;
     }
     return nearest;
 }
 
 /* ====================================================================================================================
- * Options of a layer: members of its object, by the fields of its type. */
+ * Options of a layer: members of its object, according to the fields of its type. */
 
-/* ---- one value: NULL where it is fine, else what was expected -------------------------------------------------------------- */
+/* ---- one value: returns NULL if it is valid, otherwise what was expected ----------------------------------------- */
 
 static const char *read_count(const cJSON *item, size_t *out)
 {
@@ -112,12 +113,12 @@ static const char *read_width(const cJSON *item, bo_width *out)
                                                  : NULL;
 }
 
-/* Of a list of names: what they are. */
+/* Lists the names of a field. */
 static const char *list_names(const bo_layer_field *field, char out[512])
 {
     size_t used = (size_t)snprintf(out, 512, "one of");
     for (unsigned i = 0, listed = 0; field->names(i) && used < 480; i++)
-        if (*field->names(i)) /* "" has its number, and is for nobody */
+        if (*field->names(i)) /* "" has a number, but cannot be written */
             used += (size_t)snprintf(out + used, 512 - used, "%s %s", listed++ ? "," : "", field->names(i));
     return out;
 }
@@ -177,7 +178,7 @@ static const char *read_value(const bo_layer_field *field, const cJSON *item, bo
     return cJSON_IsBool(item) ? NULL : "true or false";
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------------------- */
+/* ---- all options ------------------------------------------------------------------------------------------------- */
 
 static void set_default(const bo_layer_field *field, bo_layer_options *options)
 {
@@ -250,7 +251,7 @@ bo_status bo_fields_read(bo_context *context, const char *where, const bo_layer 
     snprintf(words, sizeof words, "%.300s: %s", place, layer->type->name);
     for (; count < 3; count++) names[count] = common[count];
     for (size_t i = 0; i < layer->type->field_count; i++) names[count++] = layer->type->fields[i].name;
-    BO_TRY(bo_json_known(context, words, json, count, names)); /* first: what is missing may be there, misspelt */
+    BO_TRY(bo_json_known(context, words, json, count, names)); /* first, since a missing option may be misspelled */
     for (size_t i = 0; i < layer->type->field_count; i++) {
         const bo_layer_field *field = &layer->type->fields[i];
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field->name);

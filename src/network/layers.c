@@ -1,15 +1,15 @@
-/* Layers: functions and shapes of single values, joins, noise, images, and graphs. */
+/* Layers: activations, shapes, joins, noise, images, and graphs. */
 #include <stddef.h>
 #include <string.h>
 #include "../base/rng.h"
 #include "internal.h"
 
 /* ====================================================================================================================
- * Layers that see one row at a time: linear, functions, norms, shapes. */
+ * Layers that act on single rows: linear, activations, norms, shapes. */
 
 #define AT(member) offsetof(bo_layer_options, member)
 
-/* ---- linear ---------------------------------------------------------------------------------------------------------------- */
+/* ---- linear ------------------------------------------------------------------------------------------------------ */
 
 static const bo_layer_field linear_fields[] = {
     {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
@@ -22,23 +22,23 @@ static bo_value record_linear(bo_recorder *r)
     r->shape.channels = r->options->width.value;
     return bo_nn_linear(r->graph, r->layer->name, r->in[0],
                         &(bo_linear_layer){.out = r->shape.channels,
-                                          .bias = r->options->bias,
-                                          .role = last ? BO_WEIGHT_ROLE_HEAD : BO_WEIGHT_ROLE_MATRIX});
+                                           .bias = r->options->bias,
+                                           .role = last ? BO_WEIGHT_ROLE_HEAD : BO_WEIGHT_ROLE_MATRIX});
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
 static const char *const unary_names[BO_UNARY_COUNT] = {"gelu",    "gelu-tanh",   "relu2",    "silu", "relu",    "tanh",
                                                         "sigmoid", "log-sigmoid", "softplus", "exp",  "identity"};
 
-/* The type's name is the function's. */
+/* The name of the type is that of the activation. */
 static bo_value record_unary(bo_recorder *r)
 {
     const int function = bo_find_name(r->layer->type->name, unary_names, BO_UNARY_COUNT);
     return bo_graph_one(r->graph, BO_OPERATION_UNARY, &(bo_unary_attributes){.function = (bo_unary)function}, 1, r->in);
 }
 
-/* ---- norms ----------------------------------------------------------------------------------------------------------------- */
+/* ---- norms ------------------------------------------------------------------------------------------------------- */
 
 static const char *norm_name(unsigned value)
 {
@@ -58,7 +58,7 @@ static bo_value record_norm(bo_recorder *r)
                                        .epsilon = r->options->epsilon});
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 static bo_value reshape(bo_recorder *r)
 {
@@ -79,7 +79,7 @@ static const bo_layer_field reshape_fields[] = {
     {.name = "channels", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
 };
 
-/* An image where there is a height, a sequence where there is a length, else a row. */
+/* The output is an image if there is a height, a sequence if there is a length, otherwise a row. */
 static bo_value record_reshape(bo_recorder *r)
 {
     const bo_layer_options *o = r->options;
@@ -95,7 +95,7 @@ static bo_value record_reshape(bo_recorder *r)
     return reshape(r);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------------------------------------- */
 
 #define FIELDS(list) .fields = list, .field_count = sizeof list / sizeof *list
 
@@ -119,14 +119,14 @@ const bo_layer_type bo_layers_plain[] = {
 };
 
 /* ====================================================================================================================
- * Layers of several inputs: residuals, skips, gates; and a learned scale. */
+ * Layers with several inputs: residual connections, skips, gates; and a learned scale. */
 
 static bool same_shape(const bo_shape *a, const bo_shape *b)
 {
     return a->rank == b->rank && a->size[0] == b->size[0] && a->size[1] == b->size[1] && a->channels == b->channels;
 }
 
-/* Refuses inputs that are not alike. */
+/* True if all inputs have the same shape. Otherwise fails. */
 static bool alike(bo_recorder *r)
 {
     for (size_t i = 1; i < r->layer->inputs; i++) {
@@ -167,7 +167,7 @@ static bo_value record_concat(bo_recorder *r)
     return bo_graph_concat(r->graph, r->layer->inputs, r->in);
 }
 
-/* ---- scale ----------------------------------------------------------------------------------------------------------------- */
+/* ---- scale ------------------------------------------------------------------------------------------------------- */
 
 static const char *scale_name(unsigned value)
 {
@@ -184,7 +184,7 @@ static const bo_layer_field scale_fields[] = {
      .otherwise = 1},
 };
 
-/* x ∘ s with a learned s for each channel, or one for all (LayerScale, 2103.17239). */
+/* x ∘ s with a learned s per channel, or one for all channels (LayerScale, 2103.17239). */
 static bo_value record_scale(bo_recorder *r)
 {
     const bo_nn_name name = bo_nn_join(r->layer->name, ".scale");
@@ -206,7 +206,7 @@ const bo_layer_type bo_layers_join[] = {
 };
 
 /* ====================================================================================================================
- * Layers that act in training only: dropout, and the noise of denoising and masked autoencoders. */
+ * Layers that act only in training: dropout, and the noise of denoising and masked autoencoders. */
 
 static const bo_layer_field dropout_fields[] = {
     {.name = "rate", .kind = BO_FIELD_REAL, .offset = offsetof(bo_layer_options, rate), .required = true, .most = 1},
@@ -241,7 +241,8 @@ bool bo_layer_hides(const bo_layer *layer)
     return layer->type->record == record_noise && layer->options.kind != BO_NOISE_NORMAL;
 }
 
-/* 1 and 0 of the layer's probability, rows alike or each number by itself: the same whoever asks. */
+/* Draws 1 and 0 with the probability of the layer, per row or per value. The mask depends only on the seed and the
+ * layer. */
 static float *draw_mask(bo_recorder *r)
 {
     const size_t width = r->shape.channels, rows = r->examples * bo_shape_places(&r->shape);
@@ -282,14 +283,15 @@ const bo_layer_type bo_layers_noise[] = {
 /* ====================================================================================================================
  * Layers on images and sequences: convolution, pooling, batch normalization. */
 
-/* ---- windows ------------------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 static bool fits(const bo_axis_windows *axis)
 {
     return axis->kernel <= axis->size + axis->before + axis->after;
 }
 
-/* Kernel, stride and padding as the layer has them; along a sequence only the second counts. */
+/* Computes the windows from kernel, stride and padding of the layer; for sequences, only the second of each pair is
+ * used. */
 static bool windows_of(bo_recorder *r, bo_windows *out)
 {
     const bo_layer_options *o = r->options;
@@ -316,7 +318,8 @@ static bool windows_of(bo_recorder *r, bo_windows *out)
     return false;
 }
 
-/* The shape that windows make of the first input's; one row where there is one place left and nothing else was meant. */
+/* Sets the output shape of windows on the first input. It becomes one row if a single position is left by a global
+ * window. */
 static void set_shape(bo_recorder *r, const bo_windows *windows, size_t channels)
 {
     const bo_image after = bo_nn_image_after(windows);
@@ -324,7 +327,7 @@ static void set_shape(bo_recorder *r, const bo_windows *windows, size_t channels
     if (r->options->global) r->shape.rank = 0;
 }
 
-/* ---- convolution --------------------------------------------------------------------------------------------------------- */
+/* ---- convolution ------------------------------------------------------------------------------------------------- */
 
 static const bo_layer_field conv_fields[] = {
     {.name = "channels", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
@@ -359,7 +362,7 @@ static bo_value record_conv(bo_recorder *r)
     return bo_nn_convolution(r->graph, r->layer->name, r->in[0], &layer);
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------------- */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 static const char *pool_name(unsigned value)
 {
@@ -375,7 +378,7 @@ static const bo_layer_field pool_fields[] = {
     {.name = "global", .kind = BO_FIELD_BOOL, .offset = AT(global)},
 };
 
-/* Windows side by side unless there is a stride; with "global" one, all of the image. */
+/* The default stride is the kernel; "global" means one window over the whole image. */
 static bo_value record_pool(bo_recorder *r)
 {
     bo_windows windows;
@@ -386,7 +389,7 @@ static bo_value record_pool(bo_recorder *r)
     return bo_nn_pool(r->graph, r->in[0], (bo_pool_kind)r->options->kind, &windows);
 }
 
-/* ---- batch normalization --------------------------------------------------------------------------------------------------- */
+/* ---- batch normalization ----------------------------------------------------------------------------------------- */
 
 static const bo_layer_field batch_norm_fields[] = {
     {.name = "epsilon", .kind = BO_FIELD_REAL, .offset = AT(epsilon), .otherwise = 1e-5},
@@ -398,9 +401,9 @@ static bo_value record_batch_norm(bo_recorder *r)
     return bo_nn_batch_norm(r->graph, r->layer->name, r->in[0], r->options->epsilon, r->options->momentum);
 }
 
-/* ---- last ------------------------------------------------------------------------------------------------------------------ */
+/* ---- last row ---------------------------------------------------------------------------------------------------- */
 
-/* The last row of each sequence: what a recurrent layer knows in the end. */
+/* Selects the last row of each sequence, which is the final output of a recurrent layer. */
 static bo_value record_last(bo_recorder *r)
 {
     const size_t places = bo_shape_places(&r->shapes[0]);
@@ -420,7 +423,7 @@ const bo_layer_type bo_layers_grid[] = {
 };
 
 /* ====================================================================================================================
- * Layers that look along the edges of a graph. A node without neighbors receives 0. */
+ * Layers that aggregate along the edges of a graph. A node without neighbors receives 0. */
 
 static const char *aggregate_name(unsigned value)
 {
@@ -458,7 +461,7 @@ static const bo_layer_field graph_fields[] = {
     {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
 };
 
-/* W_self x_i + W_neighbors agg_j x_j + b (GraphSAGE, 1706.02216); without a width the aggregate alone. */
+/* W_self x_i + W_neighbors agg_j x_j + b (GraphSAGE, 1706.02216); without a width, the aggregate alone. */
 static bo_value record_graph(bo_recorder *r)
 {
     const bo_edges edges = edges_of(r);
@@ -467,7 +470,7 @@ static bo_value record_graph(bo_recorder *r)
     bo_value seen = bo_nn_aggregate(r->graph, r->in[0], &edges, &layer);
     if (!width) return seen;
     r->shape.channels = width;
-    /* These names are in files, and first values follow from them: the spelling stays. */
+    /* These names are part of files, and initial values depend on them: do not change them. */
     const bo_nn_name own = bo_nn_join(r->layer->name, ".self"), theirs = bo_nn_join(r->layer->name, ".neighbours");
     bo_value kept =
         bo_nn_linear(r->graph, own.text, r->in[0], &(bo_linear_layer){.out = width, .bias = r->options->bias});

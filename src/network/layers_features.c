@@ -1,11 +1,11 @@
-/* Random features, products of linear maps, quadratic forms, and the MLPs of transformers as blocks with a residual. */
+/* Random features, products of linear maps, quadratic forms, and the MLPs of transformers as residual blocks. */
 #include <math.h>
 #include <stddef.h>
 #include "../base/rng.h"
 #include "internal.h"
 
 #define AT(member) offsetof(bo_layer_options, member)
-enum { MOST_NUMBERS = 1 << 28 }; /* of a map's frequencies, of a layer's forms */
+enum { MOST_NUMBERS = 1 << 28 }; /* of the frequencies of a map, or of the forms of a layer */
 
 static const char *kernel_name(unsigned value)
 {
@@ -30,7 +30,8 @@ static const char *draw_name(unsigned value)
         .name = "gamma", .kind = BO_FIELD_REAL, .offset = AT(features.gamma)                                           \
     }
 
-/* The map of a layer over `dim` columns, its frequencies from the network's seed and the layer's number. */
+/* Creates the feature map of a layer over `dim` columns. Its frequencies follow from the network's seed and the layer's
+ * number. */
 static bo_status make_map(bo_context *context, bo_layer *layer, size_t dim, size_t features, uint64_t seed)
 {
     bo_features_desc desc = layer->options.features;
@@ -44,7 +45,7 @@ static bo_status make_map(bo_context *context, bo_layer *layer, size_t dim, size
     return bo_features_create(context, &desc, &layer->features);
 }
 
-/* ---- random features ----------------------------------------------------------------------------------------------------- */
+/* ---- random features --------------------------------------------------------------------------------------------- */
 
 static const bo_layer_field random_fields[] = {
     {.name = "features", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
@@ -56,8 +57,8 @@ static bo_status make_random(bo_context *context, bo_layer *layer, const bo_shap
     return make_map(context, layer, in->channels, layer->options.width.value, seed);
 }
 
-/* √m φ(s x): s is learned, the frequencies stay as drawn; the readout is a linear layer after it. |φ| is about 1 whatever
- * its length m. */
+/* √m φ(s x): s is learned, the frequencies are fixed, and the readout is a linear layer after it. |φ| is about 1 for
+ * any number of features m. */
 static bo_value record_random(bo_recorder *r)
 {
     bo_value s = bo_nn_vector(r->graph, r->layer->name, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
@@ -68,7 +69,7 @@ static bo_value record_random(bo_recorder *r)
     return bo_nn_unary(r->graph, z, BO_UNARY_IDENTITY, sqrt((double)r->shape.channels), 0);
 }
 
-/* ---- degree, quadratic --------------------------------------------------------------------------------------------------- */
+/* ---- degree, quadratic ------------------------------------------------------------------------------------------- */
 
 static const char *degree_name(unsigned value)
 {
@@ -117,7 +118,7 @@ static bo_value record_quadratic(bo_recorder *r)
                         (bo_value[]){r->in[0], bo_graph_weight(r->graph, &forms)});
 }
 
-/* ---- MLP blocks ---------------------------------------------------------------------------------------------------------- */
+/* ---- MLP blocks -------------------------------------------------------------------------------------------------- */
 
 static const char *mlp_name(unsigned value)
 {
@@ -139,7 +140,7 @@ static bo_status make_mlp(bo_context *context, bo_layer *layer, const bo_shape *
     return make_map(context, layer, in->channels, layer->options.hidden.value, seed);
 }
 
-/* x + mlp(rms(x)): the block of a transformer, any kind. */
+/* x + mlp(rms(x)): the MLP block of a transformer, of any kind. */
 static bo_value record_mlp(bo_recorder *r)
 {
     const bo_layer_options *o = r->options;

@@ -1,5 +1,5 @@
-/* Layers along sequences; the places of an image are one, row by row. Attention and mixers are blocks with a norm before and
- * a residual around; recurrent layers, systems and mixing stand alone. */
+/* Layers along sequences. An image is a sequence of its pixels, row by row. Attention and mixers are residual blocks
+ * with a norm; recurrent layers, state-space systems and mixing are single layers. */
 #include <math.h>
 #include <stddef.h>
 #include "../base/rng.h"
@@ -13,7 +13,7 @@ static size_t tokens_of(const bo_recorder *r)
     return bo_shape_places(&r->shapes[0]);
 }
 
-/* 0, 1, 2, … along every sequence. */
+/* Returns the positions 0, 1, 2, … of every sequence. */
 static bo_value positions_of(bo_recorder *r)
 {
     const size_t tokens = tokens_of(r), rows = r->examples * tokens;
@@ -28,7 +28,7 @@ static bo_value normed(bo_recorder *r)
                       &(bo_norm_layer){.width = r->shapes[0].channels, .epsilon = 1e-6});
 }
 
-/* ---- recurrent ----------------------------------------------------------------------------------------------------------- */
+/* ---- recurrent --------------------------------------------------------------------------------------------------- */
 
 static const bo_layer_field recurrent_fields[] = {
     {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
@@ -58,7 +58,7 @@ static bo_value record_lstm(bo_recorder *r)
     return recurrent(r, BO_RECURRENCE_LSTM);
 }
 
-/* ---- state space --------------------------------------------------------------------------------------------------------- */
+/* ---- state space ------------------------------------------------------------------------------------------------- */
 
 static const char *ssm_name(unsigned value)
 {
@@ -71,7 +71,7 @@ static const bo_layer_field ssm_fields[] = {
     {.name = "rank", .kind = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
 };
 
-/* A linear system for each channel; as a mixer with gate and projections: "mixer" of kind ssm. */
+/* One linear system per channel. "mixer" of kind ssm adds a gate and projections. */
 static bo_value record_ssm(bo_recorder *r)
 {
     if (r->options->size > 1024 || r->options->rank > r->options->size)
@@ -86,14 +86,14 @@ static bo_value record_ssm(bo_recorder *r)
                                          .tokens = tokens_of(r)});
 }
 
-/* ---- mixing along tokens ------------------------------------------------------------------------------------------------- */
+/* ---- mixing along tokens ----------------------------------------------------------------------------------------- */
 
 static const bo_layer_field mix_fields[] = {
     {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
     {.name = "causal", .kind = BO_FIELD_BOOL, .offset = AT(causal)},
 };
 
-/* y_t = Σ_s W[t, s] x_s, a matrix for each group of channels. */
+/* y_t = Σ_s W[t, s] x_s, with one matrix per group of channels. */
 static bo_value record_mix(bo_recorder *r)
 {
     const size_t tokens = tokens_of(r), heads = r->options->heads;
@@ -109,7 +109,7 @@ static bo_value record_mix(bo_recorder *r)
     return bo_graph_one(r->graph, BO_OPERATION_MIX, &attributes, 2, (bo_value[]){r->in[0], matrix});
 }
 
-/* ---- positions ----------------------------------------------------------------------------------------------------------- */
+/* ---- positions --------------------------------------------------------------------------------------------------- */
 
 static const char *position_name(unsigned value)
 {
@@ -127,7 +127,7 @@ static bo_value record_positions(bo_recorder *r)
     return bo_nn_positions(r->graph, r->layer->name, r->in[0], positions_of(r), kind, tokens_of(r));
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 static const char *preset_name(unsigned value)
 {
@@ -156,7 +156,7 @@ static uint64_t seed_of(const bo_layer *layer, uint64_t seed)
     return bo_rng_bits(&rng);
 }
 
-/* Heads of the channels that are there, or of `dim` numbers each. */
+/* Sets the heads: the channels of the input divided by the number of heads, or `dim` columns each. */
 static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo_shape *in, bo_attention_desc *desc)
 {
     const bo_layer_options *o = &layer->options;
@@ -171,7 +171,7 @@ static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo
                    desc->dim, features);
 }
 
-/* Maps that draw frequencies have as many as they are asked for; the others know their number. */
+/* Returns the requested number of features for maps that sample frequencies. Other maps determine their number. */
 static size_t features_of(const bo_layer_options *o, const bo_attention_desc *desc)
 {
     const bool draws = bo_attention_has(desc, BO_TRAIT_DRAWS) && bo_features_needs_length(&desc->features);
@@ -188,7 +188,7 @@ static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_s
     return bo_attention_create(context, &desc, &layer->attention);
 }
 
-/* Norms of q and k unless the kind makes them unit itself; of the output where nothing is divided by. */
+/* q and k are normalized unless the kind normalizes them. The output is normalized if attention has no normalizer. */
 static bo_attention_layer attention_of(const bo_recorder *r)
 {
     const bo_attention_desc *d = bo_attention_describe(r->layer->attention);
@@ -215,11 +215,11 @@ static bo_value record_attention(bo_recorder *r)
     return bo_nn_attention(r->graph, r->layer->name, normed(r), r->in[0], positions, &layer);
 }
 
-/* ---- mixers -------------------------------------------------------------------------------------------------------------- */
+/* ---- mixers ------------------------------------------------------------------------------------------------------ */
 
 static const char *mixer_name(unsigned value)
 {
-    return value == BO_MIXER_ATTENTION ? "" : bo_mixer_name((bo_mixer)value); /* a type of its own */
+    return value == BO_MIXER_ATTENTION ? "" : bo_mixer_name((bo_mixer)value); /* attention is a separate type */
 }
 
 static const bo_layer_field mixer_fields[] = {
@@ -243,7 +243,7 @@ static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape
     return bo_attention_create(context, &desc, &layer->attention);
 }
 
-/* x + mixer(rms(x)), causal, as models have it. */
+/* x + mixer(rms(x)), causal, as in models. */
 static bo_value record_mixer(bo_recorder *r)
 {
     const bo_layer_options *o = r->options;

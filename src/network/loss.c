@@ -1,16 +1,16 @@
-/* What is minimized: the output against classes, targets, the input or a layer of it. */
+/* Losses: the output against classes, targets, the input or a layer. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 
-/* ---- checks ---------------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 size_t bo_network_outputs(const bo_network *network)
 {
     return bo_shape_numbers(&network->layers[network->output].shape);
 }
 
-/* "linear.3.weight" is of the third layer, which has no name, and not of one that is called "linear". */
+/* "linear.3.weight" belongs to the third layer, which has no name, and not to a layer with the name "linear". */
 static bool is_of(const bo_layer *layer, const char *weight)
 {
     const size_t length = strlen(layer->name);
@@ -33,7 +33,7 @@ static const bo_shape *target_shape(const bo_network *network)
     return network->target == BO_INPUT_LAYER ? &network->input_shape : &network->layers[network->target].shape;
 }
 
-/* A target that learns would make itself easy to meet. What it takes from is first in the order, up to itself. */
+/* A target with trained weights could adapt itself to the output. Its inputs precede it in the order. */
 static bo_status check_target_layer(bo_context *context, const bo_network *network)
 {
     for (size_t i = 0; network->target >= 0 && i < network->count; i++) {
@@ -98,7 +98,7 @@ bo_status bo_loss_check(bo_context *context, const bo_network *network)
     return BO_OK;
 }
 
-/* ---- recording ------------------------------------------------------------------------------------------------------------- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static bo_value cross_entropy(bo_recorder *r, bo_value logits)
 {
@@ -119,8 +119,8 @@ static bo_value product(bo_recorder *r, bo_value a, bo_value b)
     return bo_graph_one(r->graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){a, b});
 }
 
-/* 1 where the layer of noise hides, else 0, from the noise once more, of ones; times what makes the mean over everything one
- * over what is hidden. */
+/* Returns a factor where the noise layer masks values, 0 elsewhere. It is computed by applying the same noise to ones.
+ * The factor turns the mean over all values into the mean over the masked values. */
 static bo_value hidden_parts(bo_recorder *r, size_t columns)
 {
     const bo_layer *noise = &r->network->layers[r->network->masked];
@@ -163,9 +163,9 @@ void bo_loss_record(bo_recorder *r, const bo_value *values)
     bo_graph_keep(r->graph, out->loss);
 }
 
-/* ---- on the host ----------------------------------------------------------------------------------------------------------- */
+/* ---- computation on the host ------------------------------------------------------------------------------------- */
 
-/* log Σ exp(x_i) */
+/* Computes log Σ exp(x_i). */
 static double log_sum(size_t count, const float *x)
 {
     double largest = -INFINITY, sum = 0;
@@ -195,7 +195,7 @@ double bo_loss_of(const bo_network *network, const float *output, const float *t
     const size_t count = bo_network_outputs(network);
     double sum = 0, counted = 0;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) return log_sum(count, output) - (double)output[label];
-    if (network->loss == BO_NETWORK_KL) { /* the mean of the rows of an example */
+    if (network->loss == BO_NETWORK_KL) { /* mean over the rows of an example */
         const size_t columns = bo_loss_columns(network);
         for (size_t i = 0; i < count; i += columns) sum += kl(columns, output + i, target + i);
         return sum * (double)columns / (double)count;

@@ -1,4 +1,4 @@
-/* The life of a network, and what it says of itself. */
+/* Creation and properties of networks. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ void bo_network_destroy(bo_network *network)
     bo_free(network);
 }
 
-/* What is wrong with shapes is the description's fault. */
+/* Reports an error of shapes as an error in the description. */
 static bo_status blame(bo_context *context, const char *where, bo_status status)
 {
     char words[700];
@@ -37,7 +37,7 @@ static bo_status blame(bo_context *context, const char *where, bo_status status)
     return bo_fail(context, BO_FORMAT, "%s: %s", where, words);
 }
 
-/* Declares the weights and finds shapes by recording once. */
+/* Declares the weights and determines the shapes by recording once. */
 static bo_status declare(bo_context *context, bo_network *network)
 {
     bo_network_graph graph;
@@ -50,7 +50,7 @@ static bo_status declare(bo_context *context, bo_network *network)
     return BO_OK;
 }
 
-/* As it is written again, whoever wrote it first. */
+/* Stores the description as normalized JSON text. */
 static bo_status keep_text(bo_context *context, const cJSON *json, bo_network *network)
 {
     char *text = cJSON_Print(json);
@@ -60,7 +60,7 @@ static bo_status keep_text(bo_context *context, const cJSON *json, bo_network *n
     return network->text ? BO_OK : BO_MEMORY;
 }
 
-/* The weights of the same description with a multiplier of 1, declared. */
+/* Declares the weights of the same description with a multiplier of 1. */
 static bo_status base_weights(bo_context *context, const char *where, const cJSON *json, const bo_network *network,
                               bo_weights **out)
 {
@@ -72,7 +72,7 @@ static bo_status base_weights(bo_context *context, const char *where, const cJSO
     return BO_OK;
 }
 
-/* The largest hidden width of the description. */
+/* Returns the largest hidden width of the description. */
 static size_t base_width(const bo_network *network)
 {
     size_t widest = 1;
@@ -102,7 +102,7 @@ static bo_status build_from(bo_context *context, const char *where, const cJSON 
     return blame(context, where, declare(context, network));
 }
 
-/* Does every layer take its inputs from the network's or from layers before it in the order? */
+/* True if every layer reads from the input or from layers before it in the order. */
 static bool order_holds(const bo_network *network)
 {
     for (size_t i = 0; i < network->count; i++) {
@@ -117,7 +117,7 @@ static bool order_holds(const bo_network *network)
     return network->output < network->count;
 }
 
-/* What bo_network_report and bo_network_layer say. */
+/* Fills in the results of bo_network_report and bo_network_layer. */
 static bo_status fill_report(bo_context *context, bo_network *network)
 {
     network->infos = bo_alloc(context, network->count, sizeof *network->infos, "facts of layers");
@@ -260,7 +260,7 @@ double bo_network_layer_numbers(const bo_network *network)
     return numbers;
 }
 
-/* FNV-1a of everything a checkpoint must fit. */
+/* FNV-1a over everything that a checkpoint must agree with. */
 uint64_t bo_network_fingerprint(const bo_network *network)
 {
     uint64_t hash = bo_rng_stream(network->text, network->facts.dim ^ network->facts.classes << 20);

@@ -1,4 +1,5 @@
-/* Answers: rows in blocks through a graph without loss, in the unit of what was asked. */
+/* Prediction and evaluation: rows pass in blocks through a graph without loss; results have the units of the
+ * targets. */
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -6,7 +7,7 @@
 
 enum { MOST_ROWS = BO_SIZE(1024, 4), BLOCK_BYTES = 64 << 20 };
 
-/* A part of the examples on its way through a graph. */
+/* A part of the examples, read in blocks. */
 typedef struct reading {
     const bo_network *network;
     const bo_examples *examples;
@@ -14,8 +15,9 @@ typedef struct reading {
     bool hide, before; /* see bo_network_graph_desc */
     size_t count, block, outputs;
     bo_network_graph graph;
-    size_t *rows;           /* of the block */
-    float *values, *target; /* what came out for it, and what should have where that is a layer; one row where not */
+    size_t *rows; /* rows of the block */
+    /* outputs of the block, and targets if they are the output of a layer (otherwise one row) */
+    float *values, *target;
 } reading;
 
 static void close_reading(reading *r)
@@ -26,7 +28,7 @@ static void close_reading(reading *r)
     bo_free(r->target);
 }
 
-/* As many rows as some megabytes of the widest layer hold. A graph is whole in any case. */
+/* Returns the number of rows per block: a few megabytes of the widest layer. A graph is always read as a whole. */
 static size_t block_rows(const reading *r)
 {
     size_t widest = r->network->facts.dim;
@@ -64,7 +66,7 @@ static bo_status open_reading(bo_context *context, reading *r)
     return r->rows && r->values && r->target ? BO_OK : BO_MEMORY;
 }
 
-/* Rows `first` …; past the last one it comes again, and nobody looks. */
+/* Reads the rows from `first`. The last row fills the rest of the block; those results are ignored. */
 static bo_status read_block(bo_context *context, reading *r, size_t first)
 {
     const bo_graph_pass pass = {0};
@@ -79,7 +81,7 @@ static bo_status read_block(bo_context *context, reading *r, size_t first)
     return r->graph.target ? bo_graph_read(context, r->graph.graph, r->graph.target, r->target) : BO_OK;
 }
 
-/* ---- predictions ----------------------------------------------------------------------------------------------------------- */
+/* ---- predictions ------------------------------------------------------------------------------------------------- */
 
 static void softmax(size_t count, float *values)
 {
@@ -89,7 +91,7 @@ static void softmax(size_t count, float *values)
     for (size_t i = 0; i < count; i++) values[i] = (float)(exp((double)values[i] - largest) / sum);
 }
 
-/* The unit of what the output was trained toward. */
+/* Returns the scaling of the target. */
 static const bo_network_scaling *unit_of(const bo_network *network)
 {
     static const bo_network_scaling plain = {0};
@@ -102,7 +104,7 @@ static void turn_into_answer(const bo_network *network, size_t count, float *val
 {
     switch (network->loss) {
     case BO_NETWORK_CROSS_ENTROPY:
-    case BO_NETWORK_KL: /* each row of an example by itself */
+    case BO_NETWORK_KL: /* per row of an example */
         for (size_t i = 0, columns = bo_loss_columns(network); i < count; i += columns) softmax(columns, values + i);
         break;
     case BO_NETWORK_BCE:
@@ -149,7 +151,7 @@ bo_status bo_network_last_inputs(bo_context *context, const bo_network *network,
     return status;
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------------------------------------ */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 static size_t largest(size_t count, const float *values)
 {
@@ -159,7 +161,7 @@ static size_t largest(size_t count, const float *values)
     return best;
 }
 
-/* The squared error of an example in the unit of the targets, a number. */
+/* Computes the mean squared error of an example in the units of the targets. */
 static double squared_error(const bo_network *network, size_t count, const float *output, const float *target,
                             const float *mask)
 {
@@ -181,7 +183,8 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
     const bo_network *network = r->network;
     const bo_examples *examples = r->examples;
     const size_t row = r->rows[index], count = r->outputs;
-    const size_t hidden = network->input == BO_NETWORK_INPUT_GRAPH ? row : index; /* a graph is hidden as a whole */
+    /* the mask of a graph covers all nodes */
+    const size_t hidden = network->input == BO_NETWORK_INPUT_GRAPH ? row : index;
     const float *output = r->values + index * count, *mask = r->graph.mask ? r->graph.mask + hidden * count : NULL;
     float *target = r->target;
     int32_t label = -1;
@@ -196,7 +199,7 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
         bo_scaling_apply(&network->outputs, count, target, target);
     }
     const double loss = bo_loss_of(network, output, target, mask, label);
-    if (isnan(loss) && mask) return; /* nothing of it was hidden */
+    if (isnan(loss) && mask) return; /* no value of it was masked */
     if (label < 0) out->rmse += squared_error(network, count, output, target, mask);
     out->loss += loss;
     out->examples++;

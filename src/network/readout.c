@@ -1,15 +1,15 @@
-/* The last linear layer by exact ridge regression: what training by gradient would reach in the end where nothing before it
- * learns, as with random features. */
+/* The last linear layer by exact ridge regression. If nothing before it is trained, as with random features, gradient
+ * descent would converge to the same solution. */
 #include <string.h>
 #include "../base/trace.h"
 #include "../math/linalg.h"
 #include "internal.h"
 
-/* What the last layer takes, for all rows of the training part, and what should come out. */
+/* The inputs of the last layer for all rows of the training part, and the targets. */
 typedef struct regression {
     const bo_network *network;
     const bo_examples *examples;
-    size_t rows, features, outputs; /* features: with a 1 behind them where there is a bias */
+    size_t rows, features, outputs; /* features: includes a constant 1 at the end if there is a bias */
     bool bias;
     float *z, *y, *w;
 } regression;
@@ -26,7 +26,7 @@ static bo_status check(bo_context *context, const bo_network *network)
     return BO_OK;
 }
 
-/* Classes: 1 for the one that it is, 0 for the others. */
+/* Writes the targets of a row. Classes: 1 for the class of the row, 0 for the others. */
 static void fill_target(const regression *r, size_t index)
 {
     const size_t row = bo_examples_row(r->examples, BO_SPLIT_TRAIN, index);
@@ -42,14 +42,14 @@ static void fill_target(const regression *r, size_t index)
 
 static bo_status gather(bo_context *context, regression *r)
 {
-    const size_t lines = r->rows > r->outputs ? r->rows : r->outputs; /* it has room for the readout, too */
+    const size_t lines = r->rows > r->outputs ? r->rows : r->outputs; /* also has space for the readout */
     r->z = bo_alloc_raw(context, lines * r->features, sizeof *r->z, "features of all examples");
     r->y = bo_alloc(context, r->rows * r->outputs, sizeof *r->y, "targets of all examples");
     r->w = bo_alloc(context, r->features * r->outputs, sizeof *r->w, "a readout");
     if (!r->z || !r->y || !r->w) return BO_MEMORY;
     BO_TRY(bo_network_last_inputs(context, r->network, r->examples, r->z));
     const size_t own = r->features - r->bias;
-    for (size_t i = r->rows; r->bias && i-- > 0;) { /* from the last, for rows grow by one */
+    for (size_t i = r->rows; r->bias && i-- > 0;) { /* from the last row, since rows grow by one column */
         memmove(r->z + i * r->features, r->z + i * own, own * sizeof *r->z);
         r->z[i * r->features + own] = 1;
     }
@@ -74,7 +74,7 @@ static bo_status solve(bo_context *context, regression *r, double lambda)
     const size_t own = r->features - r->bias;
     BO_TRY(gather(context, r));
     BO_TRY(bo_ridge_readout(context, &(bo_readout){r->rows, r->features, r->outputs, r->z, r->y, lambda}, r->w));
-    BO_TRY(store(context, r, ".weight", 0, own, r->z)); /* z has served */
+    BO_TRY(store(context, r, ".weight", 0, own, r->z)); /* z is no longer needed */
     return r->bias ? store(context, r, ".bias", own, 1, r->z) : BO_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Units: columns or channels of the input, and targets, become numbers of mean 0 and deviation 1; bytes of images become
- * [0, 1]. Fitted to the training part, kept in the model. */
+/* Scalings: columns or channels of the input, and targets, are scaled to mean 0 and standard deviation 1; bytes of
+ * images to [0, 1]. They are fitted to the training part and stored in the model. */
 #include <math.h>
 #include "internal.h"
 
@@ -36,9 +36,9 @@ void bo_scaling_undo(const bo_network_scaling *scaling, size_t count, float *val
         for (size_t j = 0; j < turn; j++) values[i + j] = values[i + j] / scaling->scale[j] + scaling->shift[j];
 }
 
-/* ---- fitting --------------------------------------------------------------------------------------------------------------- */
+/* ---- fitting ----------------------------------------------------------------------------------------------------- */
 
-/* A matrix of floats or doubles of which some rows count. */
+/* A matrix of floats or doubles of which some rows are used. */
 typedef struct table {
     const bo_examples *examples;
     const float *floats;
@@ -52,14 +52,15 @@ static double cell(const table *t, size_t index, size_t column)
     return t->floats ? (double)t->floats[at] : t->doubles[at];
 }
 
-/* 1 / deviation; 1 where nothing varies, or by less or more than a float can say. */
+/* Returns 1 / deviation, or 1 if the values are constant or the result is outside the range of float. */
 static float scale_for(double mean, double deviation)
 {
     const float scale = (float)(1 / deviation);
     return deviation > 1e-6 * fabs(mean) && isnormal(scale) ? scale : 1;
 }
 
-/* Mean and deviation of the columns in turns; where nothing varies only the mean goes. */
+/* Computes mean and standard deviation of the columns with period `count`. If the values are constant, only the mean is
+ * subtracted. */
 static void standardize(const table *t, bo_network_scaling *scaling)
 {
     const size_t rows = bo_examples_rows(t->examples, BO_SPLIT_TRAIN), turn = scaling->count;
@@ -76,7 +77,7 @@ static void standardize(const table *t, bo_network_scaling *scaling)
     }
 }
 
-/* Bytes, by their range. */
+/* True if all values are bytes, judged by their range. */
 static bool are_bytes(const table *t)
 {
     double largest = 0, least = 0;

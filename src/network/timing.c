@@ -1,4 +1,4 @@
-/* The time of a layer, or of a few; and of a network, operation by operation. */
+/* The time of one or several layers, and of a network per operation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "../base/rng.h"
@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Every row once, in order. */
+/* Fills the graph with every row once, in order. */
 static bo_status fill(bo_context *context, const bo_network *network, bo_network_graph *graph, const bo_examples *data)
 {
     size_t *rows = bo_alloc(context, data->rows, sizeof *rows, "rows");
@@ -63,19 +63,20 @@ bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size
     return status;
 }
 
-/* ---- profiles ---------------------------------------------------------------------------------------------------------- */
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
 enum { USUAL_BATCH = 32, USUAL_REPEATS = 5 };
 
-/* Examples that are drawn. */
+/* Random examples. */
 typedef struct drawn {
     float *x;
     double *y;
-    int32_t *places; /* of edges: `first`, then neighbors */
+    int32_t *places; /* edges: `first`, then neighbors */
     bo_examples *examples;
 } drawn;
 
-/* Inputs are N(0, 1), classes and neighbors come in turns; other targets are 1 / targets, which every loss accepts. */
+/* Inputs are N(0, 1). Classes and neighbors are assigned cyclically. Other targets are 1 / targets, which every loss
+ * accepts. */
 static bo_status draw(bo_context *context, const bo_network *network, size_t rows, uint64_t seed, drawn *out)
 {
     const bo_facts *facts = &network->facts;
@@ -103,7 +104,7 @@ static bo_status draw(bo_context *context, const bo_network *network, size_t row
     return bo_examples_create(context, &arrays, &out->examples);
 }
 
-/* Training moves weights that no gradient reaches (means that batch norm keeps): all are put back. */
+/* Training also updates weights without gradients (running means of batch norm), so all weights are restored. */
 static bo_status profile_graph(bo_context *context, bo_network *network, const bo_profile_desc *desc,
                                const bo_examples *examples, bo_network_graph *graph, bo_profile **out)
 {
