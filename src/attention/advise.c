@@ -1,4 +1,4 @@
-/* Advice: what the data is like, which map reaches an error with how many features, and why. */
+/* Advice: describes the data, finds the map that reaches a given error with the fewest features, and gives reasons. */
 #include "advise.h"
 #include "kinds.h"
 #include <math.h>
@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- candidates ------------------------------------------------------------------------------------------------------ */
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
 
-/* The candidates of advice on the problems of a survey. */
+/* The candidate maps that advice compares on the problems of a survey. */
 
-/* Signed features whose denominators all stay above half of what they should be: another draw scatters as much, and
- * would have to be twice as far off to come to 0, where outputs are anything. */
+/* Signed features are accepted only if all denominators are at least this fraction of their expected value. Another
+ * draw has the same spread, so its deviation would have to be twice as large to reach 0, where outputs are
+ * arbitrary. */
 static const double least_denominator = 0.5;
 
 #define FAVOR(function)        BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, 0, BO_FUNCTION_##function
@@ -50,7 +51,7 @@ static double binomial(size_t n, size_t k)
     return round(value);
 }
 
-/* Features of the candidate's map where it has no choice; 0: any. */
+/* Returns the number of features of the candidate's map if it is fixed. 0: any number is possible. */
 static size_t candidate_features(const bo_trials *t, const bo_advice_candidate *c)
 {
     size_t degree = c->kernel == BO_KERNEL_TAYLOR ? 2 : (size_t)c->degree;
@@ -58,7 +59,7 @@ static size_t candidate_features(const bo_trials *t, const bo_advice_candidate *
     return count < 1e15 ? (size_t)count : SIZE_MAX;
 }
 
-/* As a caller would create it. */
+/* Returns the descriptor that a caller would use to create the candidate. */
 static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *c, size_t features)
 {
     bo_attention_desc desc = {.kind = c->kind,
@@ -75,7 +76,7 @@ static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *
                                        .features = features,
                                        .seed = t->seed};
     if (bo_attention_may(c->kind, BO_TRAIT_TEMPERATURE))
-        desc.temperature = t->norms > 0 ? 1 / sqrt(t->norms) : 1; /* exp(q̂·k̂ / τ²) is then exp(s q·k) on average */
+        desc.temperature = t->norms > 0 ? 1 / sqrt(t->norms) : 1; /* then exp(q̂·k̂ / τ²) is exp(s q·k) on average */
     else if (bo_attention_may(c->kind, BO_TRAIT_ANY_KERNEL))
         desc.features.gamma = t->base->scale / (c->degree ? c->degree : 1);
     else
@@ -83,17 +84,17 @@ static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *
     return desc;
 }
 
-/* ---- one size ---------------------------------------------------------------------------------------------------- */
+/* ---- one candidate with a given number of features --------------------------------------------------------------- */
 
-/* A candidate with its map or with a window before it, and what calibrates it. */
+/* A candidate, either its map alone or with a window, and its calibration. */
 typedef struct contest {
     const bo_trials *trials;
-    bo_attention_desc desc; /* of any number of features */
-    bo_calibration *seen;   /* NULL: none needed */
-    size_t fixed;           /* features, where it has no choice */
+    bo_attention_desc desc; /* valid for any number of features */
+    bo_calibration *seen;   /* NULL: no calibration is needed */
+    size_t fixed;           /* number of features if it is fixed, else 0 */
 } contest;
 
-/* An attention with a key head for each problem. */
+/* Creates an attention with one key head per problem. */
 static bo_status make_attention(const contest *c, size_t features, bo_attention **out)
 {
     bo_attention_desc desc = c->desc;
@@ -102,7 +103,7 @@ static bo_status make_attention(const contest *c, size_t features, bo_attention 
     return bo_attention_create(c->trials->context, &desc, out);
 }
 
-/* *out is to be ended (its calibration destroyed) whatever this returns. */
+/* The caller must end *out (destroy its calibration) even if this function fails. */
 static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc, size_t fixed, contest *out)
 {
     *out = (contest){.trials = t, .desc = *desc, .fixed = fixed};
@@ -123,7 +124,7 @@ static bo_status draw_anew(const contest *c, bo_attention *attention, uint64_t d
     return bo_attention_redraw(c->trials->context, attention, draw);
 }
 
-/* The error of one draw; INFINITY where a denominator comes near 0 or numbers grow out of bounds. */
+/* Computes the error of one draw. INFINITY: a denominator is near 0, or numbers overflow. */
 static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attention *attention, uint64_t draw,
                           double *error)
 {
@@ -135,7 +136,7 @@ static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attentio
     return BO_OK;
 }
 
-/* On few queries, with one draw. */
+/* Computes the error on few queries, with one draw. */
 static bo_status try_size(const contest *c, size_t features, double *error)
 {
     bo_attention *attention;
@@ -145,8 +146,8 @@ static bo_status try_size(const contest *c, size_t features, double *error)
     return status;
 }
 
-/* On many queries: whether every draw reaches the target (none is tried after the first that does not), and the root
- * mean square of their errors. */
+/* Tests on many queries whether every draw reaches the target (stops at the first that does not), and computes the root
+ * mean square of the errors. */
 static bo_status confirm(const contest *c, size_t features, bool *reached, double *error)
 {
     bo_attention *attention;
@@ -185,7 +186,7 @@ static bo_status predict(const contest *c, double *features)
     return BO_OK;
 }
 
-/* Where to begin: at what the formula asks for, which couplings of frequencies need less than. */
+/* Returns the size at which the search starts: the size that the formula predicts. Coupled frequencies need fewer. */
 static size_t first_size(size_t most, double predicted)
 {
     size_t features = BO_FEWEST;
@@ -193,7 +194,8 @@ static size_t first_size(size_t most, double predicted)
     return features;
 }
 
-/* From there up until the target is reached, or down as long as it is; and up again until that is confirmed. */
+/* Searches upward from there until the target is reached, or downward as long as it is reached, then upward again until
+ * the result is confirmed. */
 static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
 {
     double target = c->trials->target, smaller;
@@ -225,7 +227,8 @@ static bo_status search(const contest *c, size_t hint, bo_row *row)
     return BO_OK;
 }
 
-/* Finds the fewest features with which the candidate reaches the target. hint: where to begin if no formula says. */
+/* Finds the minimum number of features with which the candidate reaches the target. hint: where to start if there is no
+ * formula. */
 static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate *candidate, size_t hint, bo_row *out)
 {
     contest c;
@@ -242,13 +245,13 @@ static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate 
 
 /* ---- with a window ----------------------------------------------------------------------------------------------- */
 
-/* The same for causal HYBRID attention with that row's map; false: it has none with this map. */
+/* True if causal HYBRID attention can use the map of that row; the search is then repeated with a window. */
 static bool row_has_hybrid(const bo_row *row)
 {
     return bo_attention_takes_kernel(BO_ATTENTION_HYBRID, row->candidate->kernel) && !row->desc.window;
 }
 
-/* Upwards from the fewest features: a draw, then those that confirm it. */
+/* Searches upward from the minimum number of features: one draw, then the draws that confirm it. */
 static bo_status search_with_window(const contest *c, bo_row *row)
 {
     bool reached = false;
@@ -279,9 +282,9 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
     return status;
 }
 
-/* ---- what the data is like ------------------------------------------------------------------------------------- */
+/* ---- properties of the data -------------------------------------------------------------------------------------- */
 
-/* Eigenvalues of Λ, kept where they are the worst so far. */
+/* Computes the eigenvalues of Λ and keeps them if they are the worst so far. */
 static bo_status look_at_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
                                      const bo_second_moments *k, bo_attention_advice *out)
 {
@@ -320,7 +323,8 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     return status;
 }
 
-/* *infinite: a key head, about as centered as the theory takes it, is too large for isotropic frequencies. */
+/* Examines all key heads. *infinite: a key head that is about as centered as the theory assumes has norms too large for
+ * isotropic frequencies. */
 static bo_status look(bo_context *context, const bo_call *call, const float *q, const float *k, bool *infinite,
                       bo_attention_advice *out)
 {
@@ -333,28 +337,29 @@ static bo_status look(bo_context *context, const bo_call *call, const float *q, 
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-enum { HYBRIDS = 3, MOST_MAPS = 16 }; /* maps that are tried with a window, and in all */
+enum { HYBRIDS = 3, MOST_MAPS = 16 }; /* maps that are tried with a window, and maximum number of maps */
 
 typedef struct rows {
     bo_row row[MOST_MAPS];
     size_t count;
 } rows;
 
-/* Advice and what it points to, in one block of memory. */
+/* The advice and the arrays that it points to, in one block of memory. */
 typedef struct advice_block {
-    bo_attention_advice advice; /* first: what the caller frees */
+    bo_attention_advice advice; /* first member: the pointer that the caller frees */
     bo_attention_advice_map maps[MOST_MAPS];
     char reason[512];
 } advice_block;
 
-/* Numbers in a state of one head. */
+/* Returns the number of floats in the state of one head. */
 static double state_size(const bo_row *r)
 {
     const bo_attention_desc *d = &r->desc;
     return (double)r->features * (double)(d->value_dim + 1) + (double)d->window * (double)(d->dim + d->value_dim);
 }
 
-/* Those that reach the target by their state, then the others by their error. */
+/* True if a is better than b: rows that reach the target are ordered by state size and precede the others, which are
+ * ordered by error. */
 static bool better(const bo_row *a, const bo_row *b)
 {
     if ((a->features != 0) != (b->features != 0)) return a->features != 0;
@@ -369,9 +374,9 @@ static void insert(rows *all, const bo_row *row)
     all->row[at] = *row;
 }
 
-/* ---- trying ------------------------------------------------------------------------------------------------------ */
+/* ---- trials ------------------------------------------------------------------------------------------------------ */
 
-/* What is chosen by data needs about as many features as the best so far. */
+/* Maps chosen by data need about as many features as the best map so far. */
 static size_t hint_of(const bo_trials *t, const rows *all)
 {
     return all->count && all->row[0].features ? 2 * all->row[0].features : t->most;
@@ -464,7 +469,7 @@ static void tell(const rows *all, advice_block *out)
     out->advice.reachable = all->row[0].features != 0;
 }
 
-/* ---- the call ---------------------------------------------------------------------------------------------------- */
+/* ---- the public function ----------------------------------------------------------------------------------------- */
 
 static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, const float *k, const float *v,
                          bool infinite, advice_block *out)

@@ -1,4 +1,4 @@
-/* What advice is measured on: small problems from large data, and candidates on them. */
+/* Measurements for advice: small problems sampled from large data, and trials of candidates on them. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -7,37 +7,39 @@
 #include "../math/linalg.h"
 #include "row_transform.h"
 
-/* ---- a survey -------------------------------------------------------------------------------------------------------- */
+/* ---- surveys ----------------------------------------------------------------------------------------------------- */
 
-/* Small problems from large data: see advise.h. Everything is evenly spaced: the same data gives the same problems. */
+/* Small problems sampled from large data: see advise.h. All samples are evenly spaced: the same data gives the same
+ * problems. */
 
 enum {
     HEADS = BO_ADVICE_HEADS,
-    KEYS = 2048, /* of a problem */
+    KEYS = 2048, /* maximum keys of a problem */
 };
 
-/* Item i of `wanted` evenly spaced ones among `total`. */
+/* Returns the index of item i of `wanted` evenly spaced items among `total`. */
 static size_t spaced(size_t i, size_t wanted, size_t total)
 {
     return wanted >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)wanted);
 }
 
-/* The place of query i of `wanted`: an odd one where there are two or more. */
+/* Returns the position of query i of `wanted`; it is odd if there are at least two positions. */
 static size_t query_place(size_t i, size_t wanted, size_t total)
 {
     return total > 1 ? 2 * spaced(i, wanted, total / 2) + 1 : 0;
 }
 
-/* ---- cutting --------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
-/* What a problem is cut from. */
+/* The source of a problem. */
 typedef struct source {
     const bo_call *call;
     size_t sequence, head, key_head;
-    bo_rows q, k, v; /* v.at NULL: random */
+    bo_rows q, k, v; /* v.at NULL: random values */
 } source;
 
-/* The sequence that holds problem i's share of the tokens, or the next with queries and keys; false: none has. */
+/* Finds the sequence at problem i's share of the tokens, or the next one that has queries and keys. False: there is
+ * none. */
 static bool find_sequence(const bo_call *call, size_t i, size_t count, size_t *out)
 {
     size_t token = spaced(i, count, call->queries_total), sequences = call->shape->sequences, at = 0;
@@ -105,16 +107,16 @@ static bo_status gather_values(bo_context *context, const source *from, size_t v
     return BO_OK;
 }
 
-/* ---- the exact answer ------------------------------------------------------------------------------------------ */
+/* ---- output of softmax attention --------------------------------------------------------------------------------- */
 
 typedef struct answer_job {
     const bo_survey *survey;
     const source *from;
     bo_advice_problem *problem;
-    double *rows; /* a row of all keys for each worker */
+    double *rows; /* log weights of all keys, one row per worker */
 } answer_job;
 
-/* -Σ p log p with log p = l - log Σ exp l */
+/* Returns -Σ p log p with log p = l - log Σ exp l. */
 static double entropy_of(size_t count, const double *log_weights)
 {
     double sum = bo_log_sum(count, log_weights), entropy = 0;
@@ -146,7 +148,7 @@ static void answer_task(void *arg, size_t i, int worker)
     p->share[i] = p->entropy[i] / log((double)all);
 }
 
-/* The first of the sampled keys that a query at this place may see */
+/* Returns the number of sampled keys that a query at this position may see. */
 static size_t seen_from(const source *from, const bo_advice_problem *p, size_t place)
 {
     size_t keys = from->call->sequences[from->sequence].keys, seen = 0;
@@ -176,7 +178,7 @@ static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice
     return BO_OK;
 }
 
-/* Rows at even places of the key head of the problem that comes next. */
+/* Copies rows at even positions of the problem's key head, for calibration. */
 static void look_aside(const bo_call *call, const float *q, const float *k, size_t key_head, const bo_survey *s)
 {
     bo_side queries = bo_side_queries(call, q, key_head, 1), keys = bo_side_keys(call, k, key_head, 1);
@@ -202,7 +204,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
         source from = source_of(call, q, k, v, sequence, spaced(out->count, count, d->heads));
         bo_status status = cut(out, &from, queries / count, &out->problems[out->count]);
         if (status != BO_OK) {
-            out->count++; /* so that what it holds is freed */
+            out->count++; /* so that the arrays of this problem are freed */
             return status;
         }
         look_aside(call, q, k, from.key_head, out);
@@ -237,9 +239,9 @@ void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
     if (count) *entropy /= (double)count, *share /= (double)count;
 }
 
-/* ---- a window -------------------------------------------------------------------------------------------------- */
+/* ---- problems with a window -------------------------------------------------------------------------------------- */
 
-enum { BEGINNING = KEYS }; /* tokens of a head */
+enum { BEGINNING = KEYS }; /* maximum tokens per head */
 
 static bo_status beginnings_alloc(bo_context *context, bo_beginnings *b)
 {
@@ -267,7 +269,7 @@ static bo_status fill_beginnings(bo_context *context, const source *from, bo_beg
 typedef struct beginnings_job {
     const bo_beginnings *beginnings;
     const bo_attention *exact;
-    double *rows; /* of log weights, one for each worker */
+    double *rows; /* log weights, one row per worker */
 } beginnings_job;
 
 static void beginnings_task(void *arg, size_t index, int worker)
@@ -304,7 +306,7 @@ bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const flo
     size_t sequence = 0;
     *out = (bo_beginnings){.dim = d->dim, .value_dim = d->value_dim, .count = bo_min(HEADS, d->heads)};
     for (size_t h = 0; h < out->count; h++) {
-        find_sequence(call, h, out->count, &sequence); /* there is one: the survey found it */
+        find_sequence(call, h, out->count, &sequence); /* always succeeds: the survey found one */
         from[h] = source_of(call, q, k, v, sequence, spaced(h, out->count, d->heads));
         out->lengths[h] = bo_min(BEGINNING, call->sequences[sequence].queries);
         out->queries[h] = bo_min(bo_max(1, queries / out->count), bo_max(1, out->lengths[h] / 2));
@@ -323,7 +325,7 @@ void bo_beginnings_free(bo_beginnings *b)
     *b = (bo_beginnings){0};
 }
 
-/* |out - exact| / |exact| over the queries that have an exact answer */
+/* Returns |out - exact| / |exact| over the queries that have a softmax output. */
 static double beginnings_error(const bo_beginnings *b)
 {
     double error = 0, norm = 0;
@@ -346,33 +348,34 @@ bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const b
     bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
     bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
     *error = status == BO_OK ? beginnings_error(b) : INFINITY;
-    return status == BO_NUMERIC ? BO_OK : status; /* too large for it: no error to promise */
+    return status == BO_NUMERIC ? BO_OK : status; /* numbers overflowed: *error stays INFINITY */
 }
 
-/* ---- candidates ------------------------------------------------------------------------------------------------------ */
+/* ---- trials of candidates ---------------------------------------------------------------------------------------- */
 
-/* Candidates on the problems of a survey: the error they make, and the one that the variance formula predicts. The
- * weights φ(q)·φ(k) are made one by one, as no attention does; what comes out is the same up to rounding. */
+/* Trials of candidates on the problems of a survey: the error measured, and the error predicted by the variance
+ * formula. The weights φ(q)·φ(k) are computed one by one, unlike in attention; the result is the same up to
+ * rounding. */
 
 enum {
-    ROWS = BO_SIZE(64, 4),           /* that one task makes features of */
-    FLOATS = BO_SIZE(1 << 23, 1024), /* of key features held at a time */
-    PREDICT_KEYS = 256,              /* pairs of a query that are asked for their variance */
+    ROWS = BO_SIZE(64, 4),           /* rows per task that computes features */
+    FLOATS = BO_SIZE(1 << 23, 1024), /* floats of key features held at a time */
+    PREDICT_KEYS = 256,              /* keys per query for which the variance is computed */
 };
 
-/* One problem and the map that is tried on it. */
+/* One problem, and the map that is tried on it. */
 typedef struct trial {
     const bo_survey *survey;
     const bo_advice_problem *problem;
     const bo_attention *attention;
     const bo_features *map;
     bo_row_transform transform;
-    double *results; /* two per query: error² and denominator, or its part of floor² and slope */
+    double *results; /* two numbers per query: error² and denominator, or its part of floor² and slope */
 } trial;
 
 static trial trial_of(const bo_survey *survey, const bo_attention *attention, size_t index)
 {
-    bo_carver nothing = {0}; /* neither σ nor M */
+    bo_carver nothing = {0}; /* neither σ nor M is used */
     return (trial){.survey = survey,
                    .problem = &survey->problems[index],
                    .attention = attention,
@@ -387,7 +390,7 @@ static double distance2(size_t count, const double *a, const double *b)
     return sum;
 }
 
-/* ---- features -------------------------------------------------------------------------------------------------- */
+/* ---- features ---------------------------------------------------------------------------------------------------- */
 
 typedef struct features_job {
     const trial *trial;
@@ -407,11 +410,12 @@ static void features_task(void *arg, size_t index, int worker)
     char *scratch = job->scratch + (size_t)worker * job->per_worker;
     size_t block = bo_features_block_bytes(t->map, ROWS);
     const float *ready = bo_row_transform_forward(&t->transform, BO_OF_KEYS, rows, job->x + first * dim, dim,
-                                                  (float *)(scratch + block), &ld); /* both sides are alike */
+                                                  /* queries and keys use the same code */
+                                                  (float *)(scratch + block), &ld);
     bo_features_block(t->map, rows, ready, ld, job->z + first * count, count, job->log_scale + first, scratch);
 }
 
-/* ---- the kernel in closed form --------------------------------------------------------------------------------- */
+/* ---- the kernel in closed form ----------------------------------------------------------------------------------- */
 
 /* Inputs after the transform, and the logarithms of their kernel: queries x keys. */
 typedef struct closed {
@@ -439,7 +443,7 @@ static bo_status log_kernels(const trial *t, closed *c)
     return BO_OK;
 }
 
-/* To be freed whatever it returns. */
+/* The caller must free *c even if the call fails. */
 static bo_status closed_make(const trial *t, closed *c)
 {
     bo_context *context = t->survey->context;
@@ -457,17 +461,17 @@ static bo_status closed_make(const trial *t, closed *c)
     return softmax ? BO_OK : log_kernels(t, c);
 }
 
-/* ---- the error ------------------------------------------------------------------------------------------------- */
+/* ---- the error --------------------------------------------------------------------------------------------------- */
 
 /* Features of all queries and of some keys at a time, and their products. */
 typedef struct products {
-    size_t chunk;         /* keys at a time */
+    size_t chunk;         /* keys processed at a time */
     float *zq, *zk;       /* queries x features, chunk x features */
-    float *log_q, *log_k; /* queries, keys */
+    float *log_q, *log_k; /* one number per query, one per key */
     float *dots;          /* queries x keys */
-    char *scratch;        /* of features_task */
+    char *scratch;        /* scratch memory of features_task */
     size_t per_worker;
-    double *rows; /* log weights, signs and an output for each worker */
+    double *rows; /* log weights, signs and an output per worker */
     size_t row_doubles;
 } products;
 
@@ -521,10 +525,10 @@ static bo_status multiply(const trial *t, const products *p)
 typedef struct error_job {
     const trial *trial;
     const products *products;
-    const double *log_kernel; /* of signed features: queries x keys */
+    const double *log_kernel; /* log kernel for signed features: queries x keys */
 } error_job;
 
-/* The sum of the weights over what it is in closed form */
+/* Returns the sum of the weights divided by its value in closed form. */
 static double denominator_share(const bo_compare_weights *weights, const double *log_kernel)
 {
     double expected = bo_log_sum(weights->end, log_kernel), share = 0;
@@ -554,7 +558,7 @@ static void error_task(void *arg, size_t i, int worker)
     t->results[2 * i + 1] = job->log_kernel ? denominator_share(&weights, job->log_kernel + i * keys) : INFINITY;
 }
 
-/* Adds to error2, lowers least. */
+/* Adds to *error2 and lowers *least. */
 static bo_status try_problem(trial *t, double *error2, double *least)
 {
     products p;
@@ -591,12 +595,12 @@ bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, 
     return BO_OK;
 }
 
-/* ---- the prediction -------------------------------------------------------------------------------------------- */
+/* ---- the prediction ---------------------------------------------------------------------------------------------- */
 
 typedef struct predict_job {
     const trial *trial;
     closed kernel;
-    double *out; /* for each worker */
+    double *out; /* one output per worker */
 } predict_job;
 
 static void predict_task(void *arg, size_t i, int worker)

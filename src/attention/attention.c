@@ -1,4 +1,4 @@
-/* The object: a map for each key head, and the sizes of its states. */
+/* Attention objects: one map per key head, and the sizes of states. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "kv_cache.h"
 #include "internal.h"
 
-/* ---- fingerprint ----------------------------------------------------------------------------------------------- */
+/* ---- fingerprint ------------------------------------------------------------------------------------------------- */
 
 static uint64_t mix_in(uint64_t hash, uint64_t value)
 {
@@ -34,11 +34,11 @@ void bo_attention_refresh(bo_attention *attention)
     for (size_t h = 0; attention->features && h < (d->one_draw ? 1 : d->key_heads); h++)
         hash = mix_in(hash, bo_features_fingerprint(attention->features[h]));
     attention->fingerprint = hash;
-    if (attention->features) /* the map may have made another copy */
+    if (attention->features) /* the map may be a different copy */
         attention->desc.features.length_scales = bo_features_describe(attention->features[0])->length_scales;
 }
 
-/* ---- maps ------------------------------------------------------------------------------------------------------ */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint64_t draw)
 {
@@ -59,7 +59,7 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     for (size_t h = 0; h < desc->key_heads; h++) {
         bo_features_desc map = desc->features;
         map.seed = bo_attention_seed(attention, h, 0);
-        map.sampling = BO_SAMPLING_DRAWN; /* calibration chooses */
+        map.sampling = BO_SAMPLING_DRAWN; /* calibration chooses the frequencies */
         if (h > 0 && desc->one_draw)
             attention->features[h] = attention->features[0];
         else
@@ -81,9 +81,9 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     return BO_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
-/* What a state will take, refused where it cannot be said in a size_t. */
+/* Computes the size of a state. Refused if it does not fit in a size_t. */
 static bo_status measure_state(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -107,7 +107,8 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     return BO_OK;
 }
 
-/* γ_h = 1 - 2^-(5 + h) (Sun et al. 2023), which is 1 in float32 from h = 19 on: so every eight heads begin anew. */
+/* γ_h = 1 - 2^-(5 + h) (Sun et al. 2023) rounds to 1 in float32 for h >= 19; therefore the sequence restarts every
+ * eight heads. */
 static bo_status make_decay(bo_context *context, bo_attention *attention)
 {
     attention->decay = bo_alloc(context, attention->desc.key_heads, sizeof *attention->decay, "attention's decays");
@@ -117,7 +118,7 @@ static bo_status make_decay(bo_context *context, bo_attention *attention)
     return BO_OK;
 }
 
-/* What stands above the struct. */
+/* Checks the invariants listed above the struct. */
 static void assert_whole(const bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -209,7 +210,7 @@ bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint
                        "attention: frequencies that were chosen by data are drawn again by bo_calibration_apply");
     size_t done, undone, maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     bo_status status = redraw_maps(context, attention, maps, draw, &done);
-    /* Back to what it was; should even that fail, the new fingerprint keeps old states away. */
+    /* Restores the previous maps. If that fails too, the new fingerprint prevents the use of old states. */
     if (status != BO_OK)
         redraw_maps(context, attention, done, attention->draw, &undone);
     else
@@ -218,13 +219,13 @@ bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint
     return status;
 }
 
-/* ---- maps and states from elsewhere ---------------------------------------------------------------------------------- */
+/* ---- maps and states from files ---------------------------------------------------------------------------------- */
 
-/* What comes from elsewhere: maps out of a model's file, states of another capacity. */
+/* Maps from the file of a model, and states of another capacity. */
 
-/* ---- maps --------------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* Everything but the draw: what attention has been made for. */
+/* Checks everything except the draw against the attention's map. */
 static bo_status check_map(bo_context *context, const bo_features *has, const bo_features *given, size_t head)
 {
     const bo_features_desc *a = bo_features_describe(has), *b = bo_features_describe(given);
@@ -270,7 +271,7 @@ bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo
     return BO_OK;
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static bo_status move_kept(bo_context *context, const bo_attention *from, const void *state, const bo_attention *to,
                            void *out)

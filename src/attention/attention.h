@@ -1,5 +1,5 @@
-/* What the rooms above use of attention beside <bochner/attention.h>: queries about descriptors, calls that allocate nothing,
- * maps and states from files. */
+/* The interface of attention for other modules, in addition to <bochner/attention.h>: queries about descriptors, calls
+ * that do not allocate, maps and states from files. */
 #ifndef BO_ATTENTION_ATTENTION_H
 #define BO_ATTENTION_ATTENTION_H
 
@@ -8,21 +8,21 @@
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
-/* log_gate has this many numbers per token and key head; 0: none is taken. */
+/* Returns the length of log_gate per token and key head. 0: log_gate is not used. */
 static inline size_t bo_gate_width(const bo_attention_desc *desc)
 {
     if (bo_attention_has(desc, BO_TRAIT_CHANNELS)) return desc->dim;
     return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY ? 1 : 0;
 }
 
-/* The kind that stands for this one in cross attention: itself, but for HYBRID. */
+/* Returns the kind that replaces this one in cross attention: the kind itself, except for HYBRID. */
 bo_attention_kind bo_attention_cross_kind(const bo_attention_desc *desc);
-/* Calibrated, or in no need of it. */
+/* True if the attention is calibrated or needs no calibration. */
 bool bo_attention_is_ready(const bo_attention *attention);
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-/* In the order in which their gradients lie in a task's `parameters`. */
+/* Learned parameters, in the order of their gradients in a task's `parameters`. */
 typedef enum bo_parameter {
     BO_PARAMETER_SIGMA,
     BO_PARAMETER_M,
@@ -35,18 +35,18 @@ typedef enum bo_parameter {
     BO_PARAMETER_COUNT
 } bo_parameter;
 
-/* Floats of one key head; 0: this attention has no such parameter. */
+/* Returns the floats of the parameter per key head. 0: this attention does not have it. */
 size_t bo_parameter_size(const bo_attention *attention, bo_parameter which);
 
-/* ---- calls in memory of the caller ------------------------------------------------------------------------------- */
+/* ---- calls in memory from the caller ----------------------------------------------------------------------------- */
 
-/* Memory for the time of a call. `room` is aligned to 64; its first `used` bytes are taken. */
+/* Work memory of a call. `room` is aligned to 64 bytes; its first `used` bytes are in use. */
 typedef struct bo_work {
     char *room;
     size_t bytes, used;
 } bo_work;
 
-/* The public calls in a room of bo_attention_work_bytes: they allocate nothing. */
+/* The public calls in work memory of bo_attention_work_bytes: they do not allocate. */
 bo_status bo_attention_forward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                   const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                   float *out, void *tape, bo_work *work);
@@ -56,20 +56,22 @@ bo_status bo_attention_backward_in(bo_context *context, const bo_attention *atte
                                    const bo_attention_gradients *gradients, bo_work *work);
 bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
                                const bo_attention_inputs *inputs, void *const *states, float *out, bo_work *work);
-/* For any packed lengths of at most `sequences` sequences, of so many queries and keys in all: forward and step, or
- * backward. */
+/* Returns the bytes that suffice for any packed lengths of at most `sequences` sequences with these totals of queries
+ * and keys, for forward and step, or for backward. */
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
                                size_t keys, bool backward);
 
-/* Bytes of a tape that will do for any packed lengths of at most `sequences` sequences, of so many queries and keys in all. */
+/* Returns the bytes of a tape that suffice for any packed lengths of at most `sequences` sequences with these totals of
+ * queries and keys. */
 size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys);
 
-/* ---- maps and states from elsewhere ------------------------------------------------------------------------------ */
+/* ---- maps and states from files ---------------------------------------------------------------------------------- */
 
-/* Puts other maps of the same kind in place (one per key head, or one with one_draw; taken over, also where it fails): those
- * of a file. What was calibrated is then ready for use. */
+/* Replaces the maps by others of the same kind (one per key head, or one with one_draw), for example from a file. Takes
+ * ownership, also if the call fails. An attention that needed calibration is ready for use afterwards. */
 bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
-/* A state of `from` as one of `to`, which differ in capacity at most; refused where it does not hold the tokens. */
+/* Converts a state of `from` to a state of `to`; the two may differ only in capacity. Refused if `to` cannot hold the
+ * tokens. */
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
                                   const bo_attention *to, void *out);
 

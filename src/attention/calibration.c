@@ -1,4 +1,4 @@
-/* Statistics of q and k, frequencies drawn from them, and how good these are. */
+/* Statistics of q and k, frequencies drawn from them, and the quality of these frequencies. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "parameters.h"
 #include "measure.h"
 
-/* ---- batches --------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* Taking batches in. With momentum μ a batch b moves every statistic by S ← μ S + (1 - μ) S_b; without, rows count
- * alike: S ← S + (S_b - S) n_b / n. Of the kept rows the same share, chosen at random, gives way to rows of the
- * batch. */
+/* Adding batches. With momentum μ, a batch b changes every statistic by S ← μ S + (1 - μ) S_b. Without momentum all
+ * rows have equal weight: S ← S + (S_b - S) n_b / n. The same share of the kept rows, chosen at random, is replaced by
+ * rows of the batch. */
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 void bo_calibration_destroy(bo_calibration *calibration)
 {
@@ -77,7 +77,7 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
     bo_calibration *c = bo_alloc(context, 1, sizeof *c, "a calibration");
     if (!c) return BO_MEMORY;
     c->desc = attention->desc;
-    c->desc.features.length_scales = NULL; /* the attention's own */
+    c->desc.features.length_scales = NULL; /* owned by the attention */
     c->width = attention->desc.features.dim;
     c->laws = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     assert(c->laws && attention->desc.key_heads % c->laws == 0);
@@ -90,16 +90,16 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
     return status;
 }
 
-/* ---- a batch --------------------------------------------------------------------------------------------------- */
+/* ---- a batch ----------------------------------------------------------------------------------------------------- */
 
-/* A batch after every check, and what it says by itself. */
+/* A batch after all checks, and its own statistics. */
 typedef struct batch {
     bo_call call;
     bo_row_transform *transforms; /* one per key head */
-    char *transposes;             /* of the transforms */
-    bo_second_moments *moments;   /* two a law */
+    char *transposes;             /* memory of the transforms */
+    bo_second_moments *moments;   /* two per distribution */
     float *rows;                  /* BO_KEPT_ROWS x width */
-    size_t *slots;                /* BO_KEPT_ROWS */
+    size_t *slots;                /* BO_KEPT_ROWS entries */
 } batch;
 
 static bo_side side_of(const bo_calibration *c, const batch *b, size_t i)
@@ -119,7 +119,7 @@ static void batch_free(const bo_calibration *c, batch *b)
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
-/* A transform needs the attention's descriptor, not its frequencies. */
+/* A transform uses the attention's descriptor but not its frequencies. */
 static bo_status make_transforms(bo_context *context, const bo_calibration *c, batch *b)
 {
     bo_attention like = {.desc = c->desc,
@@ -139,7 +139,7 @@ static bo_status make_transforms(bo_context *context, const bo_calibration *c, b
     return BO_OK;
 }
 
-/* Everything that can fail. */
+/* Does everything that can fail. */
 static bo_status look(bo_context *context, const bo_calibration *c, batch *b)
 {
     BO_TRY(make_transforms(context, c, b));
@@ -159,7 +159,7 @@ static void move_toward(size_t count, double share, const double *to, double *x)
     for (size_t i = 0; i < count; i++) x[i] = share == 1 ? to[i] : x[i] + share * (to[i] - x[i]);
 }
 
-/* As many rows as the share says, rounded up or down by chance, take the places of others. */
+/* Replaces kept rows by rows of the batch; their number is given by the batch's share, rounded up or down at random. */
 static void renew(const bo_calibration *c, const batch *b, const bo_side *side, size_t i, double share)
 {
     bo_rng rng = bo_rng_make(c->desc.features.seed, bo_rng_stream("calibration", c->batches * 2 * c->laws + i));
@@ -204,7 +204,7 @@ static bo_status check_batch(bo_context *context, const bo_calibration *c, const
     return BO_OK;
 }
 
-/* Statistics do not ask who sees whom: queries and keys may differ in number. */
+/* Statistics do not depend on which keys a query sees: the numbers of queries and keys may differ. */
 bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                              const bo_attention_inputs *inputs)
 {
@@ -222,12 +222,12 @@ bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, c
     return status;
 }
 
-/* ---- a report -------------------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* How good frequencies are for the data, by the second moment of a single one's estimate over independent rows of q and
- * k: c(w)² = E f(q, w)² E f(k, w)², with the weight of w in f. No importance sampling has less than (E c(w))², w ~ N(0,
- * I) (arXiv 2406.18802). Of positive features as drawn E c² is known for every pair of rows. Where a frequency has two
- * features (HYPERBOLIC) c² bounds the second moment from above. */
+/* The quality of frequencies for the data is measured by the second moment of the estimate of a single frequency over
+ * independent rows of q and k: c(w)² = E f(q, w)² E f(k, w)², with the weight of w included in f. No importance
+ * sampling reaches less than (E c(w))², w ~ N(0, I) (arXiv 2406.18802). For positive features as drawn, E c² is known
+ * for every pair of rows. If a frequency has two features (HYPERBOLIC), c² is an upper bound of the second moment. */
 
 enum { FREQUENCIES = 2048 };
 
@@ -236,13 +236,13 @@ static double log_mean(size_t count, const double *x)
     return bo_log_sum(count, x) - log((double)count);
 }
 
-/* ---- the least -------------------------------------------------------------------------------------------------- */
+/* ---- the minimum ------------------------------------------------------------------------------------------------- */
 
-/* E f(x, w)² times the density of w is the mixture of N(2t, I) over the rows t = √γ x / length scale, with weights
- * exp(|t|²): rows of one side, as the mixture has them. */
+/* E f(x, w)² times the density of w is a mixture of N(2t, I) over the rows t = √γ x / length scale, with weights
+ * exp(|t|²). This structure holds the rows of one side in that form. */
 typedef struct mixture {
     double *t;        /* count x dim */
-    double *reached;  /* sums of weights up to a row, in units of all */
+    double *reached;  /* cumulative weights up to each row, divided by their total */
     double log_whole; /* log of the mean of exp(|t|²) */
 } mixture;
 
@@ -268,7 +268,7 @@ static bo_status mixture_make(bo_context *context, const bo_features_desc *map, 
     return BO_OK;
 }
 
-/* Frequencies from both mixtures by turns, rows in systematic order. */
+/* Draws frequencies alternately from both mixtures, with rows in systematic order. */
 static void mixture_draw(const bo_features_desc *map, const mixture *sides, size_t rows, float *w)
 {
     size_t dim = map->dim, at[2] = {0};
@@ -282,8 +282,8 @@ static void mixture_draw(const bo_features_desc *map, const mixture *sides, size
     }
 }
 
-/* log (E c)² of positive features: with A = E f(q, w)², B = E f(k, w)² and w from the mean of both mixtures it is the
- * square of the mean of √(AB) / ½(A / E A + B / E B), which never exceeds √(E A E B). */
+/* Computes log (E c)² of positive features. With A = E f(q, w)², B = E f(k, w)² and w from the mean of both mixtures,
+ * it is the square of the mean of √(AB) / ½(A / E A + B / E B), which never exceeds √(E A E B). */
 static bo_status least_of_mixtures(bo_context *context, const bo_features *many, const bo_feature_sample *q,
                                    const bo_feature_sample *k, const mixture *sides, double *numbers, double *out)
 {
@@ -321,9 +321,9 @@ static bo_status least_of_positive(bo_context *context, bo_features *many, const
     return status;
 }
 
-/* ---- all three -------------------------------------------------------------------------------------------------- */
+/* ---- all three quantities ---------------------------------------------------------------------------------------- */
 
-/* log E c² over the frequencies of a map, and where asked log (E c)². */
+/* Computes log E c² over the frequencies of a map and, if requested, log (E c)². */
 static bo_status average(bo_context *context, const bo_features *map, const bo_feature_sample *q,
                          const bo_feature_sample *k, double *second, double *least)
 {
@@ -337,8 +337,8 @@ static bo_status average(bo_context *context, const bo_features *map, const bo_f
     return status;
 }
 
-/* What a frequency that was chosen among candidates of a law adds up to, relative to E k²: the second moment of the
- * choice, and the variance of the candidates as far as they are not many. */
+/* Returns the second moment for a frequency that was chosen among candidates, relative to E k²: the second moment of
+ * the choice plus the variance due to the finite number of candidates. */
 static double log_chosen(const bo_features *map, double log_choice, double log_law)
 {
     double share = (double)bo_features_frequencies(map) / (double)bo_features_describe(map)->candidates;
@@ -359,7 +359,7 @@ static bo_status judge_positive(bo_context *context, const bo_features *map, bo_
     return BO_OK;
 }
 
-/* Many frequencies of the kernel's spectrum tell the first and the last. */
+/* Many frequencies of the kernel's spectrum give the first and the last quantity. */
 static bo_status judge_other(bo_context *context, const bo_features *map, const bo_features *many,
                              const bo_feature_sample *q, const bo_feature_sample *k, double square,
                              bo_calibration_report *out)
@@ -371,7 +371,8 @@ static bo_status judge_other(bo_context *context, const bo_features *map, const 
     return BO_OK;
 }
 
-/* Every frequency has the same energy, so that there is nothing to choose: the variance of one, over pairs. */
+/* Returns the variance of one frequency over pairs. All frequencies have the same energy, so that there is nothing to
+ * choose. */
 static double log_flat_variance(const bo_features *map, const bo_feature_sample *q, const bo_feature_sample *k)
 {
     enum { SHIFTS = 16 };
@@ -384,7 +385,7 @@ static double log_flat_variance(const bo_features *map, const bo_feature_sample 
     return log(sum / (double)(SHIFTS * q->count));
 }
 
-/* What the data of a law says of a map with these frequencies. */
+/* Evaluates a map with these frequencies on the data of a distribution. */
 static bo_status calibration_judge(bo_context *context, const bo_calibration *calibration, size_t law,
                                    const bo_features *map, bo_calibration_report *out)
 {
@@ -410,13 +411,13 @@ static bo_status calibration_judge(bo_context *context, const bo_calibration *ca
     return status;
 }
 
-/* ---- frequencies ----------------------------------------------------------------------------------------------------- */
+/* ---- drawing frequencies ----------------------------------------------------------------------------------------- */
 
-/* From what has been seen to frequencies. All maps of an attention change, or none. */
+/* Drawing frequencies from the statistics. On failure no map of the attention is changed. */
 
-/* ---- the law --------------------------------------------------------------------------------------------------- */
+/* ---- distributions ----------------------------------------------------------------------------------------------- */
 
-/* Moments of factor ∘ x from those of x. */
+/* Computes the moments of factor ∘ x from those of x. */
 static void scale_moments(size_t dim, const double *factor, const bo_second_moments *from, bo_second_moments *to)
 {
     for (size_t i = 0; i < dim; i++) {
@@ -425,7 +426,7 @@ static void scale_moments(size_t dim, const double *factor, const bo_second_mome
     }
 }
 
-/* The factor of a law for the inputs of this map after length scales and √γ. */
+/* Computes the factor of a distribution for the inputs of this map after length scales and √γ. */
 static bo_status calibration_root(bo_context *context, const bo_calibration *c, size_t law, const bo_features_desc *map,
                                   bo_proposal proposal, double *root)
 {
@@ -445,7 +446,7 @@ static bo_status calibration_root(bo_context *context, const bo_calibration *c, 
     return status;
 }
 
-/* ---- maps ------------------------------------------------------------------------------------------------------ */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static bo_status draw_map(bo_context *context, const bo_calibration *c, const bo_attention *attention, size_t law,
                           uint64_t draw, bo_features **out)
@@ -468,7 +469,7 @@ static bo_status draw_map(bo_context *context, const bo_calibration *c, const bo
     return status;
 }
 
-/* Keeps what is said of the law whose features do worst. */
+/* Keeps the report of the distribution with the worst features. */
 static bo_status judge_map(bo_context *context, const bo_calibration *c, size_t law, const bo_features *map,
                            bo_calibration_report *report)
 {
@@ -493,7 +494,7 @@ static bo_status draw_all(bo_context *context, const bo_calibration *c, const bo
     return BO_OK;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------------------- */
+/* ---- the public function ----------------------------------------------------------------------------------------- */
 
 static bo_status check_match(bo_context *context, const bo_calibration *c, const bo_attention *attention)
 {

@@ -1,24 +1,26 @@
-/* What has been seen of q and k: enough to draw frequencies from, never the data itself. */
+/* Statistics of q and k that suffice to draw frequencies. The data itself is not kept. */
 #ifndef BO_ATTENTION_CALIBRATION_H
 #define BO_ATTENTION_CALIBRATION_H
 
 #include "../features/propose.h"
 #include "dark.h"
 
-enum { BO_KEPT_ROWS = 512 }; /* of either side of a law */
+enum { BO_KEPT_ROWS = 512 }; /* rows kept for each side of a distribution */
 
-/* Rows of one side of one law, after the transform: means, second moments, and a sample. A batch has the same share in all
- * three: a row of the sample is one of batch b with the weight that b has in the means. */
+/* Rows of one side of one distribution after the transform: means, second moments, and a sample. A batch has the same
+ * share in all three: the probability that a row of the sample comes from batch b equals the weight of b in the
+ * means. */
 typedef struct bo_seen {
     uint64_t rows;
     bo_second_moments moments;
     float *kept; /* BO_KEPT_ROWS x width */
 } bo_seen;
 
-/* Invariant: laws is 1 where key heads share one draw, else their number; seen has 2 a law, q and k. */
+/* Invariant: laws is 1 if key heads share one draw, else the number of key heads; seen has two entries per
+ * distribution, q and k. */
 struct bo_calibration {
-    bo_attention_desc desc; /* of the attention it was made for */
-    bo_attention *layout;   /* exact attention of the same heads: where rows are */
+    bo_attention_desc desc; /* descriptor of the attention it was created for */
+    bo_attention *layout;   /* softmax attention with the same heads, for the layout of rows */
     size_t width, laws;
     double momentum;
     uint64_t batches;

@@ -1,15 +1,16 @@
-/* The public calls: check, plan, then run the engine's tasks, one for each key head of each sequence; or a token at a time. */
+/* The public calls: check, plan, then run the engine's tasks, one per key head of each sequence; or one token at a
+ * time. */
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
 #include "calls.h"
 #include "parameters.h"
 
-/* ---- sequences ------------------------------------------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* The public calls: check, plan, then run the engine's tasks, one for each key head of each sequence. */
+/* Calls on whole sequences: check, plan, then run the engine's tasks, one per key head of each sequence. */
 
-/* ---- scratch --------------------------------------------------------------------------------------------------- */
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
 
 size_t bo_scratch_count(bo_context *context, size_t tasks)
 {
@@ -17,7 +18,7 @@ size_t bo_scratch_count(bo_context *context, size_t tasks)
     return tasks < threads ? tasks : threads;
 }
 
-/* ---- the tape's stamp ------------------------------------------------------------------------------------------ */
+/* ---- the header of a tape ---------------------------------------------------------------------------------------- */
 
 typedef struct stamp {
     uint64_t words[BO_STAMP];
@@ -29,14 +30,14 @@ static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
                     geometry->tape_states, call->plan.chunk, call->plan.segment, call->shape->layout}};
 }
 
-/* Rows that a pass counts: queries, and keys where they are taken in before or alone. */
+/* Returns the rows that progress is counted in: queries, and keys if they are processed before or without queries. */
 static size_t watched(const bo_call *call, size_t times)
 {
     bool apart = call->shape->no_queries || (!call->attention->desc.causal && call->attention->count);
     return times * (call->queries_total + (apart ? call->keys_total : 0)) * call->attention->desc.key_heads;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 typedef struct forward_job {
     bo_call *call;
@@ -52,7 +53,7 @@ static void forward_task(void *arg, size_t index, int worker)
                                      bo_desk_of(&job->desks, index, worker));
 }
 
-/* What the final states say of themselves; the tasks fill in the rest. initial and final may be the same. */
+/* Writes the headers of the final states; the tasks write the rest. initial and final may be the same. */
 static bo_status prepare_final(bo_context *context, const bo_call *call)
 {
     for (size_t s = 0; call->final && s < call->shape->sequences; s++) {
@@ -63,7 +64,7 @@ static bo_status prepare_final(bo_context *context, const bo_call *call)
     return BO_OK;
 }
 
-/* Each (sequence, key head) is a task. */
+/* Runs one task per (sequence, key head). */
 static bo_status one_by_one(bo_context *context, bo_call *call)
 {
     forward_job job = {.call = call};
@@ -109,7 +110,7 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
-    /* Before states are changed in place: one bad token must not cost the past. */
+    /* Inputs are checked before states are changed in place: one invalid token must not destroy the state. */
     if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
     BO_TRY(prepare_final(context, call));
     if (call->tape.top) {
@@ -119,7 +120,7 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     return run_forward(context, call);
 }
 
-/* What a call knows from its arguments and geometry. */
+/* Fills the members of a call that follow from its arguments and geometry. */
 static void call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
                       const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite)
 {
@@ -176,7 +177,7 @@ bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *atten
     return BO_OK;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 size_t bo_parameter_groups(size_t sequences)
 {
@@ -198,10 +199,10 @@ typedef struct backward_job {
     bo_desks desks;
     float *parameters; /* groups x key_heads x parameter_floats */
     size_t groups, parameter_floats;
-    atomic_bool *too_large; /* some gradient has left float */
+    atomic_bool *too_large; /* set if a gradient overflowed */
 } backward_job;
 
-/* A task is one key head of one group of sequences. */
+/* Task: one key head of one group of sequences. */
 static void backward_task(void *arg, size_t index, int worker)
 {
     const backward_job *job = arg;
@@ -213,12 +214,12 @@ static void backward_task(void *arg, size_t index, int worker)
         call->attention->engine->backward(call, s, key_head, job->parameters + index * job->parameter_floats,
                                           bo_desk_of(&job->desks, index, worker));
         bool gave_up = atomic_load(call->not_finite) || atomic_load(&call->watch->stopped);
-        /* At once, while they are in cache. */
+        /* Checked immediately, while the gradients are in the cache. */
         if (!gave_up && !bo_gradients_finite(call, s, key_head)) atomic_store(job->too_large, true);
     }
 }
 
-/* The gradient of a parameter is the sum over the groups; nothing where it is not wanted. */
+/* Sums the gradient of a parameter over the groups. Does nothing if the gradient is not requested. */
 static void sum_parameter(const backward_job *job, bo_parameter which)
 {
     const bo_attention *attention = job->call->attention;
@@ -234,7 +235,7 @@ static void sum_parameter(const backward_job *job, bo_parameter which)
     }
 }
 
-/* Without dout nothing depends on the queries; the tasks leave them alone. */
+/* Without dout no gradient depends on the queries; the tasks do not write dq. */
 static void zero_queries(const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
@@ -342,7 +343,7 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
                                     NULL);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* One token for each of many sequences. */
 
@@ -381,7 +382,7 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
     return bo_inputs_finite(context, call);
 }
 
-/* Bytes of the states that a step looks at. */
+/* Returns the bytes of the states that a step reads. */
 static size_t step_traffic(const step_job *job)
 {
     const bo_attention *attention = job->attention;

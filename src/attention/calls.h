@@ -1,4 +1,4 @@
-/* From a caller's shape to checked geometry: what forward, backward, step and the plan share. */
+/* Conversion of a caller's shape into checked geometry, shared by forward, backward, step and the plan. */
 #ifndef BO_ATTENTION_CALLS_H
 #define BO_ATTENTION_CALLS_H
 
@@ -7,9 +7,9 @@
 
 typedef struct bo_geometry {
     bo_work *work;
-    bo_sequence *sequences; /* shape.sequences of them */
+    bo_sequence *sequences; /* shape.sequences entries */
     size_t queries_total, keys_total;
-    bo_attention_cost plan; /* bytes are those of one worker */
+    bo_attention_cost plan; /* the bytes are those of one worker */
     size_t tape_bytes, tape_states;
 } bo_geometry;
 
@@ -19,44 +19,46 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
                               bo_work *work, bo_geometry *out);
 void bo_geometry_free(bo_geometry *geometry);
 
-/* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
+/* Fills plan: chunk, tiles, bytes per worker, tasks, operations. */
 void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count,
                             bo_attention_cost *plan);
 
-/* Blocks of scratch for `tasks` tasks: one per thread, or one per task where they are fewer. */
+/* Returns the number of scratch blocks for `tasks` tasks: one per thread, or one per task if there are fewer tasks. */
 size_t bo_scratch_count(bo_context *context, size_t tasks);
 
-/* Fewer tasks than threads, and an engine that can use all of them. */
+/* True if there are fewer tasks than threads and the engine can use all threads for one task. */
 bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan);
 
-/* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
+/* Lays out the parts of the tape in `bytes` (NULL: only computes tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
 
-/* Gradients of parameters are summed in this many groups of sequences, each in order, then over the groups: a fixed
- * order. */
+/* Gradients of parameters are summed in this many groups of sequences, in order within each group, then over the
+ * groups: a fixed order. */
 enum { BO_PARAMETER_GROUPS = 64 };
 size_t bo_parameter_groups(size_t sequences);
 /* Floats of one task's parameter gradients (σ or M, then mix), and bytes of all groups and key heads. */
 size_t bo_parameter_floats(const bo_attention *attention);
 size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences);
 
-/* Everything about arrays and parameters that can be checked without reading q, k, v. */
+/* Checks everything about arrays and parameters that does not require reading q, k, v. */
 bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *inputs,
                           bool no_keys, size_t keys_total, bool no_queries);
-/* Every log gate of the call is finite and at most 0. */
+/* Checks that every log gate of the call is finite and at most 0. */
 bo_status bo_gates_check(bo_context *context, const bo_call *call);
-/* Looks at all of q, k and v, and names the first number that is not finite. */
+/* Reads all of q, k and v; the error gives the position of the first number that is not finite. */
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call);
-/* Names the first number among the inputs that is not finite. */
+/* Fails with the position of the first number in the inputs that is not finite. */
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
-/* The gradients of one key head of a sequence are finite, those that are wanted; of parameters apart. */
+/* True if the requested gradients of one key head of a sequence are finite, except those of parameters. */
 bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head);
-/* Names the first number among the gradients that is not finite, or among the inputs where one is not. */
+/* Fails with the position of the first number that is not finite in the inputs or, if there is none, in the
+ * gradients. */
 bo_status bo_gradients_blame(bo_context *context, const bo_call *call);
-/* No state is written for two sequences, nor for one while another reads it (initial may be NULL). */
+/* Checks that no state is written for two sequences, or written for one while another reads it (initial may be
+ * NULL). */
 bo_status bo_states_apart(bo_context *context, bo_work *work, size_t count, const void *const *initial,
                           void *const *final);
-/* The call's initial states fit, and `final` (NULL: none) can take what comes. */
+/* Checks that the initial states of the call match the attention, and that `final` (NULL: none) can hold the result. */
 bo_status bo_states_check(bo_context *context, const bo_call *call, void *const *final);
 
 #endif

@@ -1,4 +1,5 @@
-/* DARK's parameters from data (Farzam et al., arXiv 2603.04127): M that whitens, and frequencies drawn for the data. */
+/* DARK's parameters from data (Farzam et al., arXiv 2603.04127): a whitening matrix M, and frequencies drawn for the
+ * data. */
 #include <math.h>
 #include <string.h>
 #include "../features/propose.h"
@@ -36,13 +37,14 @@ static void free_both(both *moments)
     bo_second_moments_free(&moments->k);
 }
 
-/* ---- whitening ------------------------------------------------------------------------------------------------- */
+/* ---- whitening --------------------------------------------------------------------------------------------------- */
 
-/* Off-diagonal covariances are lowered by this share, and this share of the mean variance is added to the diagonal: few
- * rows, or directions without any variance, leave a matrix that can be inverted. */
+/* Off-diagonal covariances are reduced by the fraction `shrinkage`, and `ridge` times the mean variance is added to the
+ * diagonal. With few rows, or directions without variance, the matrix is then still invertible. */
 static const double shrinkage = 0.01, ridge = 1e-4;
 
-/* The mean of the covariances of q and of k, each about its own mean, shrunk; *variance: its mean diagonal before. */
+/* Computes the mean of the covariances of q and of k, each about its own mean, with shrinkage. *variance: mean of its
+ * diagonal before shrinkage. */
 static void pooled_covariance(size_t dim, const both *m, double *out, double *variance)
 {
     *variance = 0;
@@ -56,7 +58,7 @@ static void pooled_covariance(size_t dim, const both *m, double *out, double *va
     for (size_t j = 0; j < dim; j++) out[j * dim + j] += ridge * *variance;
 }
 
-/* uᵀSu, S the mean of the second moments: the mean square of the data along u */
+/* Returns uᵀSu, where S is the mean of the second moments: the mean square of the data along u. */
 static double energy_along(size_t dim, const both *m, const double *u)
 {
     double sum = 0;
@@ -66,7 +68,8 @@ static double energy_along(size_t dim, const both *m, const double *u)
     return sum;
 }
 
-/* The amount with which the mean of |Mx|² over the data is that of |x|²; M has the `rank` leading directions. */
+/* Returns the amount for which the mean of |Mx|² over the data equals that of |x|²; M has the `rank` leading
+ * directions. */
 static double usual_amount(size_t dim, size_t rank, const both *m, const double *vectors, const double *values)
 {
     double before = 0, after = 0;
@@ -78,7 +81,8 @@ static double usual_amount(size_t dim, size_t rank, const both *m, const double 
     return sqrt(before / after);
 }
 
-/* Full rank: the symmetric root, which turns no direction into another; else a row a direction, largest first. */
+/* Writes M. Full rank: the symmetric root, which does not rotate directions. Otherwise one row per direction, largest
+ * first. */
 static void write_m(size_t dim, size_t rank, double amount, const double *vectors, double *values, double *full,
                     float *m)
 {
@@ -142,9 +146,9 @@ bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention
     return status;
 }
 
-/* ---- the proposal ---------------------------------------------------------------------------------------------- */
+/* ---- the proposal ------------------------------------------------------------------------------------------------ */
 
-/* E[(xᵀΛ⁻¹x)²] / (r(r + 2)) over a sample of a side, r the rank of Λ: 1 for Gaussian rows (Mardia 1970). */
+/* Computes E[(xᵀΛ⁻¹x)²] / (r(r + 2)) over a sample of a side, r the rank of Λ: 1 for Gaussian rows (Mardia 1970). */
 static bo_status normality(bo_context *context, const bo_side *side, double scale, const bo_second_moments *m,
                            double *out)
 {
@@ -197,7 +201,7 @@ static bo_status extremes(bo_context *context, size_t dim, const both *m, double
     return status;
 }
 
-/* Keeps what is said of the key head with the largest eigenvalue; clipped eigenvalues are counted over all. */
+/* Keeps the report of the key head with the largest eigenvalue; clipped eigenvalues are counted over all heads. */
 static bo_status report_head(bo_context *context, const bo_call *call, const float *q, const float *k, size_t first,
                              size_t count, const both *m, const bo_law *law, bo_proposal_report *report)
 {
@@ -222,7 +226,7 @@ static bo_status report_head(bo_context *context, const bo_call *call, const flo
     return BO_OK;
 }
 
-/* With one draw for all key heads, one law. */
+/* Computes the distributions: one in total if all key heads share one draw. */
 static bo_status make_laws(bo_context *context, const bo_call *call, const float *q, const float *k, size_t maps,
                            bo_law *laws, bo_proposal_report *report)
 {
@@ -239,7 +243,7 @@ static bo_status make_laws(bo_context *context, const bo_call *call, const float
     return BO_OK;
 }
 
-/* All maps, or none. */
+/* Replaces all maps, or none on failure. */
 static bo_status use_laws(bo_context *context, bo_attention *attention, size_t maps, const bo_law *laws)
 {
     bo_features **fresh = bo_alloc(context, maps, sizeof *fresh, "maps of a proposal");

@@ -1,11 +1,11 @@
-/* The engine of the delta rule: a chunk, forward and step. delta.h has the formulas. */
+/* The engine of the delta rule: chunks, forward and step. delta.h has the formulas. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "delta.h"
 #include "linear.h"
 
-/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
 bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
                        bo_carver *carver)
@@ -45,7 +45,7 @@ void bo_delta_begin(bo_delta *work, const void *state, size_t key_head)
         memset(work->s, 0, bytes);
 }
 
-/* ---- triangles -------------------------------------------------------------------------------------------------- */
+/* ---- triangles --------------------------------------------------------------------------------------------------- */
 
 void bo_delta_triangle(const bo_delta *work, size_t rows, size_t depth, const float *x, size_t ldx, const float *yt,
                        float *out)
@@ -64,9 +64,9 @@ void bo_delta_decay_row(const bo_delta *work, size_t i, size_t seen, float sign,
     memset(row + seen, 0, (bo_delta_reach(work, i) - seen) * sizeof *row);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
+/* Sums of gates may be far larger than any relevant exponent, so their differences are computed in double. */
 static void decays(bo_delta *work, const float *log_gate, size_t stride)
 {
     double sum = 0;
@@ -95,7 +95,7 @@ void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size
     for (size_t i = 0; i < keys; i++) bo_delta_decay_row(work, i, i, -1, work->products + i * work->chunk);
 }
 
-/* ---- what is learned --------------------------------------------------------------------------------------------- */
+/* ---- the update of the memory ------------------------------------------------------------------------------------ */
 
 static void weigh_row(const bo_delta *work, size_t i)
 {
@@ -145,7 +145,7 @@ void bo_delta_absorb(const bo_delta *work, float *to)
                       true, to, values);
 }
 
-/* ---- queries ---------------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq)
 {
@@ -158,7 +158,7 @@ void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq
     for (size_t i = 0; i < queries; i++) bo_delta_decay_row(work, i, i + 1, 1, work->scores + i * work->chunk);
 }
 
-/* o (queries x values) of these. */
+/* Computes o (queries x values) for the queries set before. */
 static void delta_answer(const bo_delta *work, size_t queries, float *out, size_t ldout)
 {
     const bo_kernels *kernels = work->kernels;
@@ -173,14 +173,14 @@ static void delta_answer(const bo_delta *work, size_t queries, float *out, size_
     }
 }
 
-/* ---- the engine ------------------------------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 /* The engine of the delta rule: plan, forward and step. */
 
-/* ---- plan ------------------------------------------------------------------------------------------------------- */
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Cycles a token, from counting and some timing: within a chunk 2(C + 16)(d + d_v) operations at 32 a cycle; per chunk
- * the memory is read and written, and some 700 cycles go to calls. */
+/* Returns estimated cycles per token, from operation counts and timings: within a chunk 2(C + 16)(d + d_v) operations
+ * at 32 per cycle; per chunk the memory is read and written, and calls take about 700 cycles. */
 static double chunk_cost(const bo_attention *attention, size_t chunk)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim, tokens = (double)chunk;
@@ -212,7 +212,7 @@ static size_t memory(const bo_attention *attention)
     return attention->desc.dim * attention->desc.value_dim;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
@@ -225,8 +225,8 @@ bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t ke
     };
 }
 
-/* Every query head of the group, rows [first, first + rows). What is not finite in q, k or v is so in their own
- * tokens' outputs. */
+/* Computes the outputs of every query head of the group, rows [first, first + rows). A value in q, k or v that is not
+ * finite makes the outputs of its own token not finite. */
 static bool ask(const bo_delta_task *at, bo_delta *work, size_t first, size_t rows)
 {
     const bo_call *call = at->call;
@@ -243,7 +243,7 @@ static bool ask(const bo_delta_task *at, bo_delta *work, size_t first, size_t ro
     return true;
 }
 
-/* Before the chunk that begins at token `first`: the tape keeps the memory where a segment begins. */
+/* Called before the chunk that starts at token `first`: the tape stores the memory at the start of a segment. */
 static void record(const bo_delta_task *at, const bo_delta *work, size_t first)
 {
     const bo_call *call = at->call;
@@ -283,9 +283,10 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         memcpy(bo_state_memory(call->attention, call->final[sequence], key_head), work.s, floats * sizeof(float));
 }
 
-/* ---- step ------------------------------------------------------------------------------------------------------- */
+/* ---- step -------------------------------------------------------------------------------------------------------- */
 
-/* Keys of `count` sequences (count x dim), queries of the group (group x count x dim) and u (values), one at a time. */
+/* Keys of `count` sequences (count x dim), queries of the group (group x count x dim) and u (values), one sequence at a
+ * time. */
 typedef struct step_work {
     bo_row_transform transform;
     float *k, *q, *u;
@@ -309,7 +310,7 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-/* Rows after the transform, times `factor`. */
+/* Computes rows after the transform, times `factor`. */
 static void take_rows(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                       float factor, float *to)
 {
@@ -318,7 +319,7 @@ static void take_rows(const bo_row_transform *transform, bo_role role, size_t ro
     for (size_t i = 0; i < rows; i++) transform->kernels->scale(dim, factor, t + i * ldt, to + i * dim);
 }
 
-/* S is read for Sᵀk, then renewed, answering the group's queries in the same pass. */
+/* Reads S for Sᵀk, then updates S and computes the outputs of the group's queries in the same pass. */
 static bool step_one(const bo_attention *attention, const step_work *work, const float *k, const float *v,
                      float log_gate, float beta, float *s, const float *q, size_t ldq, float *out)
 {
@@ -330,7 +331,7 @@ static bool step_one(const bo_attention *attention, const step_work *work, const
         for (size_t j = 0; j < values; j++) work->u[j] = beta * (v[j] - decay * work->u[j]);
     }
     kernels->state_step(dim, values, v != NULL, decay, k, work->u, s, attention->group, q, ldq, out, values);
-    return kernels->finite(attention->group * values, out); /* S too: 0 times infinity is no number */
+    return kernels->finite(attention->group * values, out); /* also detects infinities in S: 0 times infinity is NaN */
 }
 
 static void step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
@@ -356,7 +357,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     }
 }
 
-/* qᵀS, scores and their product with v; k vᵀ, Sᵀk, products of keys, a triangular system */
+/* qᵀS, scores and their product with v; k vᵀ, Sᵀk, products of keys, and a triangular system */
 static bo_token_operations operations(const bo_attention *attention)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;
@@ -364,14 +365,14 @@ static bo_token_operations operations(const bo_attention *attention)
     return (bo_token_operations){2 * dim * values + within, 4 * dim * values + within};
 }
 
-/* ---- where it is not stable --------------------------------------------------------------------------------------- */
+/* ---- stability --------------------------------------------------------------------------------------------------- */
 
 typedef struct unstable {
     double square; /* β|k|² */
     size_t sequence, head, token;
 } unstable;
 
-/* Where β|k|² is largest. Beyond 2 a key turns the memory over and makes it larger. */
+/* Finds the maximum of β|k|². Beyond 2, an update reverses and amplifies the memory along the key. */
 static unstable seek_unstable(const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;

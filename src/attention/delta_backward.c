@@ -2,7 +2,7 @@
 #include <string.h>
 #include "delta.h"
 
-/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
 static bo_delta_back delta_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                      size_t chunk, bo_carver *carver)
@@ -25,9 +25,9 @@ static bo_delta_back delta_back_make(const bo_attention *attention, const bo_att
     return back;
 }
 
-/* ---- the memory ------------------------------------------------------------------------------------------------- */
+/* ---- the memory -------------------------------------------------------------------------------------------------- */
 
-/* Gᵀk_j and G u_j, weighed; the gates' part of them. */
+/* Computes Gᵀk_j and G u_j with weights, and their part of the gates' gradients. */
 static void back_learned(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
@@ -45,8 +45,8 @@ static void back_learned(bo_delta_back *back)
     }
 }
 
-/* What comes through the memory after the chunk; G is carried over to the chunk's beginning but for what queries and
- * keys owe to S. Without keys: ready for the queries. */
+/* Computes the gradients that come through the memory after the chunk. G is propagated to the start of the chunk,
+ * except for the parts due to queries and keys reading S. Without keys: prepares for the queries. */
 static void delta_back_memory(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
@@ -63,9 +63,9 @@ static void delta_back_memory(bo_delta_back *back)
     memset(back->from_s, 0, work->chunk * sizeof *back->from_s);
 }
 
-/* ---- queries ---------------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
-/* dx (rows x dim) += pairs k, and dk += pairsᵀ x. */
+/* Computes dx (rows x dim) += pairs k, and dk += pairsᵀ x. */
 static void through_pairs(bo_delta_back *back, const float *x, size_t ldx, float *dx)
 {
     const bo_delta *work = &back->delta;
@@ -80,7 +80,7 @@ static void through_pairs(bo_delta_back *back, const float *x, size_t ldx, float
     }
 }
 
-/* The gates' part of row i of `pairs` before it is decayed: products with A or -P. */
+/* Adds the gates' part of row i of `pairs` before decay: products with A or -P. */
 static void note_pairs(bo_delta_back *back, size_t i, const float *decayed)
 {
     const bo_delta *work = &back->delta;
@@ -88,7 +88,7 @@ static void note_pairs(bo_delta_back *back, size_t i, const float *decayed)
     for (size_t j = 0; work->gated && j < i; j++) back->z[i * work->chunk + j] += decayed[j] * row[j];
 }
 
-/* What queries and keys of the chunk owe each other. */
+/* Computes the gradients between queries and keys of the chunk. */
 static void within_chunk(bo_delta_back *back, const float *dout, size_t lddout)
 {
     const bo_delta *work = &back->delta;
@@ -105,8 +105,8 @@ static void within_chunk(bo_delta_back *back, const float *dout, size_t lddout)
     through_pairs(back, work->q, work->dim, back->dq);
 }
 
-/* One query head, whose q and A are in delta: dout (queries x values) is taken into all that it is part of; dq is left
- * with respect to s q after the transform. */
+/* Processes one query head, whose q and A are in delta: adds the contributions of dout (queries x values) to all
+ * gradients. dq is then the gradient with respect to s q after the transform. */
 static void delta_back_queries(bo_delta_back *back, size_t queries, const float *dout, size_t lddout)
 {
     const bo_delta *work = &back->delta;
@@ -127,9 +127,9 @@ static void delta_back_queries(bo_delta_back *back, size_t queries, const float 
     if (work->keys) within_chunk(back, dout, lddout);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* du and y from the last row to the first. */
+/* Computes du and y from the last row to the first. */
 static void solve(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
@@ -149,13 +149,13 @@ static void solve(bo_delta_back *back)
     }
 }
 
-/* The parts of G and dk that come through Sᵀk_i. */
+/* Adds the parts of G and dk that come through Sᵀk_i. */
 static void back_wrong(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, values = work->values, keys = work->keys;
-    float *part = back->dq; /* the queries are done with it */
+    float *part = back->dq; /* the queries no longer need it */
     for (size_t i = 0; i < keys; i++)
         kernels->scale(values, -work->remains[i], back->y + i * values, back->carried + i * values);
     kernels->multiply(dim, values, keys, work->k, 1, work->ldk, back->carried, values, true, back->g, values);
@@ -166,7 +166,8 @@ static void back_wrong(bo_delta_back *back)
     }
 }
 
-/* After every query head: y (which is dv), dk with respect to k after the transform, G before the chunk. */
+/* Called after all query heads: computes y (which is dv), dk with respect to k after the transform, and G before the
+ * chunk. */
 static void delta_back_keys(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
@@ -181,9 +182,9 @@ static void delta_back_keys(bo_delta_back *back)
     through_pairs(back, work->k, work->ldk, back->dk);
 }
 
-/* ---- β and gates ------------------------------------------------------------------------------------------------ */
+/* ---- β and gates ------------------------------------------------------------------------------------------------- */
 
-/* dβ and da of the chunk's tokens, `stride` apart. */
+/* Computes dβ of the chunk's tokens, with stride `stride`. */
 static void delta_back_beta(const bo_delta_back *back, float *dbeta, size_t stride)
 {
     size_t values = back->delta.values;
@@ -191,10 +192,10 @@ static void delta_back_beta(const bo_delta_back *back, float *dbeta, size_t stri
         dbeta[i * stride] = (float)back->delta.kernels->dot(values, back->du + i * values, back->delta.x + i * values);
 }
 
-/* dβ and da of the chunk's tokens, `stride` apart. */
+/* Computes da of the chunk's tokens, with stride `stride`. */
 static void delta_back_gates(bo_delta_back *back, float *dgate, size_t stride)
 {
-    double *from = back->to_s, from_s = back->through; /* Σ_{i>=t} Z_ij of every j, and from S */
+    double *from = back->to_s, from_s = back->through; /* Σ_{i>=t} Z_ij for every j, and from S */
     for (size_t t = back->delta.keys; t-- > 0;) {
         const float *row = back->z + t * back->delta.chunk;
         double sum = from_s += back->from_s[t];
@@ -203,11 +204,11 @@ static void delta_back_gates(bo_delta_back *back, float *dgate, size_t stride)
     }
 }
 
-/* ---- a sequence ------------------------------------------------------------------------------------------------------ */
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
-/* The backward pass of a sequence: the tape has the memory at the segments' beginnings; segments are taken from the
- * last to the first, the memory before each chunk of one and what was learned in it made again on the way forward, the
- * gradient on the way back. So memory is that of √N states. */
+/* The backward pass of a sequence. The tape has the memory at the start of each segment. Segments are processed from
+ * the last to the first: for each, a forward pass recomputes the memory before each chunk and x, then a backward pass
+ * computes the gradients. The work memory is therefore that of √N states. */
 
 typedef struct back_work {
     bo_delta_back back;
@@ -232,7 +233,7 @@ size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention
     return carver.bytes;
 }
 
-/* The work space is at chunk `index` of its segment. */
+/* Sets the work memory to chunk `index` of its segment. */
 static void go_to(back_work *work, size_t index)
 {
     bo_delta *delta = &work->back.delta;
@@ -240,9 +241,9 @@ static void go_to(back_work *work, size_t index)
     delta->x = work->wrong + index * delta->chunk * delta->values;
 }
 
-/* ---- a chunk ---------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
-/* dx of some rows from dt, with respect to rows after the transform. */
+/* Computes dx of some rows from dt, the gradient with respect to rows after the transform. */
 static void give_rows(const bo_delta *delta, bo_role role, size_t first, size_t rows, bo_rows x, const float *dt,
                       bo_rows dx)
 {
@@ -304,9 +305,9 @@ static bool back_chunk(const bo_delta_task *at, back_work *work, size_t first, s
     return true;
 }
 
-/* ---- a sequence ------------------------------------------------------------------------------------------------- */
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
-/* The memory before each chunk of the segment [first, end), and x. */
+/* Recomputes the memory before each chunk of the segment [first, end), and x. */
 static void replay(const bo_delta_task *at, back_work *work, size_t first, size_t end)
 {
     const bo_call *call = at->call;
@@ -326,7 +327,7 @@ static void replay(const bo_delta_task *at, back_work *work, size_t first, size_
     }
 }
 
-/* Without keys the memory stays what it was: every chunk of queries is the first of its own segment. */
+/* Without keys the memory does not change: every chunk of queries is the first of its own segment. */
 static bool reverse(const bo_delta_task *at, back_work *work)
 {
     size_t chunk = work->back.delta.chunk, tokens = at->at->keys ? at->at->keys : at->at->queries,

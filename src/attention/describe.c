@@ -1,13 +1,13 @@
-/* Descriptors: every check that can be made before anything is built, and the defaults. What a kind takes is in the table of
- * kinds. */
+/* Descriptors: all checks that can be made before anything is allocated, and the defaults. The table of kinds lists the
+ * fields that each kind uses. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include "kinds.h"
 
-/* ---- checks ---------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* Sizes beyond this are a mistake, and their products stay far from overflow. */
+/* Larger sizes are treated as errors; products of allowed sizes cannot overflow. */
 enum { MOST_HEADS = 1 << 16, MOST_DIM = 1 << 20, MOST_CHUNK = 1024, MOST_ITERATIONS = 1 << 20 };
 #define MOST_TOKENS ((size_t)1 << 40)
 
@@ -43,11 +43,11 @@ static bo_status resolve_sizes(bo_context *context, bo_attention_desc *d)
     return check_real(context, "temperature", d->temperature);
 }
 
-/* ---- what only some kinds have ------------------------------------------------------------------------------------ */
+/* ---- fields that only some kinds use ----------------------------------------------------------------------------- */
 
-/* A field that is given, as a message says it. */
+/* A field that is set, as it appears in a message. */
 typedef struct given {
-    unsigned traits; /* of the kinds that take it */
+    unsigned traits; /* traits of the kinds that use it */
     bool given;
     char text[64];
 } given;
@@ -73,7 +73,7 @@ static given word_field(unsigned traits, bool is_given, const char *name, const 
     return out;
 }
 
-/* Every field that is given is one that the kind takes. */
+/* Checks that every field that is set is used by the kind. */
 static bo_status check_fields(bo_context *context, const bo_attention_desc *d)
 {
     const unsigned traits = bo_attention_traits(d);
@@ -132,7 +132,7 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
-/* Numbers of kinds without a map; those of maps are resolved with them. */
+/* Resolves the numbers of kinds without a map; those of kinds with maps are resolved with the map. */
 static bo_status resolve_numbers(bo_context *context, bo_attention_desc *d)
 {
     const bo_kind *kind = bo_kind_of(d->kind);
@@ -152,9 +152,9 @@ static bo_status resolve_numbers(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
-/* ---- maps --------------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* A learned map (LEARNED, or HYBRID with one): W and b come with the inputs, so there is nothing to scale. */
+/* A learned map (LEARNED, or HYBRID with one): W and b are inputs, so there is nothing to scale. */
 bo_status bo_resolve_learned_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
@@ -163,8 +163,8 @@ bo_status bo_resolve_learned_map(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
-/* scale and features.gamma are one number for the kinds that estimate exp(s q·k); another kernel of HYBRID's past has a γ of
- * its own. */
+/* scale and features.gamma are the same number for kinds that estimate exp(s q·k). Another kernel for the past of
+ * HYBRID has its own γ. */
 bo_status bo_resolve_softmax_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
@@ -178,7 +178,7 @@ bo_status bo_resolve_softmax_map(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
-/* LINEAR: scale and gamma are one number, 1/√dim by default where the kernel is a function of s q·k. */
+/* LINEAR: scale and gamma are the same number, 1/√dim by default if the kernel is a function of s q·k. */
 bo_status bo_resolve_linear_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
@@ -235,7 +235,7 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
     return kind->resolve_map(context, d);
 }
 
-/* No map: what was said of one is forgotten. */
+/* No map: the fields of a map are cleared. */
 static bo_status resolve_mapless(bo_context *context, bo_attention_desc *d)
 {
     (void)context;

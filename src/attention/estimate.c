@@ -1,13 +1,13 @@
-/* From a shape to sequences, and how they will be computed. */
+/* Conversion of a shape into sequences, and the plan of their computation. */
 #include <string.h>
 #include "calls.h"
 #include <unistd.h>
 
-/* ---- sequences ------------------------------------------------------------------------------------------------------- */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* From a shape to sequences: lengths, where each begins, what the tape keeps. */
+/* From a shape to sequences: lengths, starting positions, and the layout of the tape. */
 
-/* More floats than this in one array is a mistake; sums of lengths stay far from overflow. */
+/* More floats than this in one array are treated as an error; sums of lengths cannot overflow. */
 #define MOST_FLOATS ((size_t)1 << 50)
 
 static bo_status check_total(bo_context *context, const bo_attention_desc *desc, const char *what, size_t tokens)
@@ -70,7 +70,8 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
     bo_tape_at(attention, out, NULL, &out->tape_bytes);
 }
 
-/* Chunks do not depend on lengths, and segments grow with the longest: they are least where all are alike. */
+/* Chunks do not depend on lengths, and segments grow with the longest sequence: they are smallest if all have equal
+ * length. */
 size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
 {
     size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
@@ -128,7 +129,8 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
     size_t start = keys ? at->key_start : at->query_start, tokens = keys ? at->keys : at->queries;
     if (call->shape->layout == BO_LAYOUT_TOKENS_FIRST)
         return (bo_rows){(float *)array + (start * heads + head) * width, heads * width};
-    /* Packed, a head's tokens of all sequences lie together; otherwise a sequence's heads do. */
+    /* If packed, the tokens of a head are contiguous over all sequences; otherwise the heads of a sequence are
+     * contiguous. */
     size_t total = keys ? call->keys_total : call->queries_total;
     size_t row = call->shape->lengths ? head * total + start : start * heads + head * tokens;
     return (bo_rows){(float *)array + row * width, width};
@@ -146,15 +148,15 @@ bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const 
     return stride == width ? kernels->finite(rows * width, x) : kernels->finite_rows(rows, width, x, stride);
 }
 
-/* ---- the plan -------------------------------------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* The plan: how many tokens at a time, and what that takes. Chunks are chosen from the shape and the caches alone,
- * never from the number of threads, so that results do not depend on it. */
+/* The plan: the number of tokens per chunk, and the memory that this takes. Chunks are chosen from the shape and the
+ * cache sizes, never from the number of threads, so that results do not depend on it. */
 
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
 enum { LEVEL1 = _SC_LEVEL1_DCACHE_SIZE, LEVEL2 = _SC_LEVEL2_CACHE_SIZE };
 #else
-enum { LEVEL1 = -1, LEVEL2 = -1 }; /* other C libraries than glibc do not know; neither does glibc on ARM */
+enum { LEVEL1 = -1, LEVEL2 = -1 }; /* C libraries other than glibc do not report cache sizes, nor does glibc on ARM */
 #endif
 
 static size_t cache_bytes(int name, size_t fallback)
@@ -163,7 +165,7 @@ static size_t cache_bytes(int name, size_t fallback)
     return bytes > 0 ? (size_t)bytes : fallback;
 }
 
-/* The forward pass; explicit keys count 2(d + d_v) operations per pair. */
+/* Returns the operations of the forward pass; explicit keys take 2(d + d_v) operations per pair. */
 static double operations(const bo_attention *attention, const bo_sequence *sequences, size_t count)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -215,7 +217,7 @@ bo_status bo_attention_estimate(bo_context *context, const bo_attention *attenti
     return BO_OK;
 }
 
-/* Forward takes the more of its two ways: each worker by itself, or all on few heads. */
+/* Returns the maximum over the two methods of the forward pass: one task per worker, or all workers on few heads. */
 static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     const bo_engine *engine = attention->engine;

@@ -1,26 +1,26 @@
-/* Exact softmax attention: tiles of queries over all the keys they see, and their gradients. */
+/* Softmax attention: tiles of queries over all keys that they see, and their gradients. */
 #include "exact.h"
 #include "parameters.h"
 #include <math.h>
 #include <string.h>
 #include "work.h"
 
-/* ---- backward -------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* HYBRID's weight of exact keys; 1 for EXACT. */
+/* Returns the weight of softmax keys in HYBRID; 1 for EXACT. */
 static float mix_of(const bo_call *call, size_t head)
 {
     return call->in->mix ? call->in->mix[head] : 1.0f;
 }
 
-/* Nothing in dO / sum and δ / sum may leave float further on. */
+/* True if later products with dO / sum and δ / sum cannot overflow. */
 static bool slope_fits(const bo_kernels *kernels, size_t width, const float *dout, float delta)
 {
     double square = kernels->dot(width, dout, dout);
     return fabsf(delta) <= BO_MOST_SLOPE && square <= (double)BO_MOST_SLOPE * (double)BO_MOST_SLOPE;
 }
 
-/* top, dO / sum and δ / sum of the tile's rows. A denominator that was clamped is a constant: δ = 0. */
+/* Computes top, dO / sum and δ / sum of the tile's rows. A clamped denominator is a constant: δ = 0. */
 static void begin_slope(bo_exact *work, size_t head, size_t first)
 {
     const bo_call *call = work->call;
@@ -57,7 +57,7 @@ static void scale_rows(const bo_kernels *kernels, bo_rows rows, size_t count, si
     }
 }
 
-/* Queries first … end - 1 of a head; adds Σ dS to *total. */
+/* Processes queries first … end - 1 of a head and adds Σ dS to *total. */
 static void backward_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total)
 {
     const bo_call *call = work->call;
@@ -93,11 +93,11 @@ void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, fl
     }
 }
 
-/* ---- forward and step ------------------------------------------------------------------------------------------------ */
+/* ---- forward and step -------------------------------------------------------------------------------------------- */
 
-/* Exact softmax attention: tiles of queries over all the keys they see. */
+/* Softmax attention: tiles of queries over all keys that they see. */
 
-/* Weights up to exp(slack) do no harm, and rows are then hardly ever rescaled. */
+/* Weights up to exp(slack) are harmless; with this slack rows are rarely rescaled. */
 static const float slack = 4.0f;
 
 static bo_exact carve(const bo_attention *attention, size_t longest, size_t span, bool backward, bo_carver *carver)
@@ -134,7 +134,7 @@ bo_exact bo_exact_begin(const bo_call *call, size_t sequence, size_t key_head, s
     work.sequence = sequence;
     work.key_head = key_head;
     work.keys = bo_softmax_keys_of(call, sequence, key_head, work.keys.fresh);
-    work.tile.causal = desc->causal && work.keys.count; /* a state alone is the past of every query */
+    work.tile.causal = desc->causal && work.keys.count; /* with only a state, all keys precede every query */
     work.tile.window = desc->window;
     return work;
 }
@@ -168,9 +168,9 @@ void bo_exact_fill(bo_exact *work, size_t head, size_t first, size_t end)
     bo_exact_note(call, bo_softmax_begin(&work->tile, work->keys.old + first, end - first, q, desc->scale));
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* out = numerator / sum, 0 where no key was seen. False: a score was too large. */
+/* Computes out = numerator / sum, 0 if no key was seen. False: a score was too large. */
 static bool divide(const bo_softmax_tile *tile, bo_rows out)
 {
     bool finite = true;
@@ -195,7 +195,7 @@ static void record(const bo_exact *work, size_t head, size_t first)
     }
 }
 
-/* Queries first … end - 1 of every head of the group; `last`: the keys that none of them sees are looked at too. */
+/* Processes queries first … end - 1 of every head of the group. last: keys that no query sees are checked too. */
 static void forward_queries(bo_exact *work, size_t first, size_t end, bool last)
 {
     const bo_call *call = work->call;
@@ -222,16 +222,14 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     bo_softmax_keep(&work.keys);
 }
 
-/* ---- few heads, many threads: parts of a sequence are tasks ---------------------------------------------------- */
+/* ---- few heads, many threads: parts of a sequence as tasks ------------------------------------------------------- */
 
-enum {
-    PART = 4 * BO_SOFTMAX_TILE
-}; /* positions; a part transposes its keys anew, which is little beside what it does */
+enum { PART = 4 * BO_SOFTMAX_TILE }; /* positions per part; each part transposes its keys again, at small cost */
 
 typedef struct parts {
     const bo_call *call;
     char *scratch;
-    size_t count; /* of the longest sequence */
+    size_t count; /* parts of the longest sequence */
 } parts;
 
 static size_t old_tokens(const bo_call *call, size_t sequence)
@@ -239,7 +237,7 @@ static size_t old_tokens(const bo_call *call, size_t sequence)
     return call->initial ? (size_t)bo_attention_state_tokens(call->initial[sequence]) : 0;
 }
 
-/* Tiles lie where they always lie, so that the bits are the same. */
+/* Tiles are the same as in the serial pass, so that the bits are the same. */
 static void part_task(void *arg, size_t index, int worker)
 {
     const parts *job = arg;
@@ -256,7 +254,7 @@ static void part_task(void *arg, size_t index, int worker)
     forward_queries(&work, bo_min(first, queries), end, last);
 }
 
-/* Only now: parts read what a state in place still holds. */
+/* Runs after all parts: they read the state, which may be updated in place. */
 static void keep_task(void *arg, size_t index, int worker)
 {
     const bo_call *call = arg;
@@ -292,7 +290,7 @@ static size_t together_bytes(const bo_attention *attention, const bo_attention_c
     return threads * out->forward_bytes;
 }
 
-/* ---- a token at a time ----------------------------------------------------------------------------------------- */
+/* ---- one token at a time ----------------------------------------------------------------------------------------- */
 
 static size_t step_bytes(const bo_attention *attention, size_t count)
 {

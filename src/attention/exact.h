@@ -1,4 +1,4 @@
-/* One (sequence, key head) of a call on its way through tiles of queries: all of exact attention, the window of the
+/* Processes one (sequence, key head) of a call in tiles of queries: all of softmax attention, and the window of the
  * hybrid. */
 #ifndef BO_ATTENTION_EXACT_H
 #define BO_ATTENTION_EXACT_H
@@ -13,14 +13,14 @@ typedef struct bo_exact {
     bo_softmax_slope slope; /* backward only */
 } bo_exact;
 
-/* Bytes for up to `longest` keys, of which those that `span` queries see are loaded at once. */
+/* Returns the bytes for up to `longest` keys, of which those that `span` queries see are loaded at once. */
 size_t bo_exact_bytes(const bo_attention *attention, size_t longest, size_t span, bool backward);
 bo_exact bo_exact_begin(const bo_call *call, size_t sequence, size_t key_head, size_t span, bool backward,
                         void *scratch);
 
-/* Rows from `first` on of a query head, in an array that has one row a query. */
+/* Returns the rows from `first` on of a query head, in an array that has one row per query. */
 bo_rows bo_exact_rows(const bo_exact *work, const float *array, size_t width, size_t head, size_t first);
-/* Where the tape keeps top and sum of a query. */
+/* Returns the index of a query's top and sum in the tape. */
 size_t bo_exact_tape(const bo_exact *work, size_t head, size_t query);
 /* Loads the keys that queries before `end` see. */
 void bo_exact_load(bo_exact *work, size_t end);
@@ -28,7 +28,8 @@ void bo_exact_load(bo_exact *work, size_t end);
 void bo_exact_fill(bo_exact *work, size_t head, size_t first, size_t end);
 void bo_exact_note(const bo_call *call, bool finite);
 
-/* The engine's backward: gradients of what the window, or the whole past, gives under the tape's denominator. */
+/* The backward pass of the engine: gradients of the part of the output from the window, or from all keys, given the
+ * denominator in the tape. */
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
 #endif

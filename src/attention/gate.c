@@ -1,5 +1,5 @@
-/* The gate of RFA-Gate (Peng et al., arXiv 2103.02143): log g = log sigmoid(u), u = x·w_h + b_h. The logarithm is what
- * attention takes: g near 0 and g near 1 both keep their digits. */
+/* The gate of RFA-Gate (Peng et al., arXiv 2103.02143): log g = log sigmoid(u), u = x·w_h + b_h. Attention takes the
+ * logarithm, which is accurate for g near 0 and near 1. */
 #include <bochner/attention.h>
 #include <math.h>
 #include "../base/base.h"
@@ -13,22 +13,22 @@ static bo_status check_sizes(bo_context *context, size_t width, size_t heads)
     return BO_OK;
 }
 
-enum { BLOCK = BO_SIZE(4096, 8) }; /* gates that one task takes */
+enum { BLOCK = BO_SIZE(4096, 8) }; /* gates per task */
 
 static size_t block_end(size_t block, size_t count)
 {
     return (block + 1) * BLOCK < count ? (block + 1) * BLOCK : count;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 typedef struct forward_job {
     size_t count, heads;
     const float *b;
-    float *log_gate; /* holds x wᵀ before */
+    float *log_gate; /* holds x wᵀ before the call */
 } forward_job;
 
-/* log sigmoid(u) = min(u, 0) - log(1 + exp(-|u|)); NaN where u is not finite */
+/* log sigmoid(u) = min(u, 0) - log(1 + exp(-|u|)); NaN if u is not finite */
 static void forward_task(void *arg, size_t block, int worker)
 {
     const forward_job *job = arg;
@@ -64,7 +64,7 @@ bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t width, size
     return check_gates(context, tokens, heads, log_gate);
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 typedef struct backward_job {
     size_t tokens, heads;
