@@ -1,10 +1,11 @@
-/* One block of memory cut into aligned pieces. */
+/* Cuts one block of memory into aligned pieces. */
 #ifndef BO_BASE_CARVER_H
 #define BO_BASE_CARVER_H
 
 #include "sizes.h"
 
-/* Cuts aligned pieces from a block; with at == NULL it only counts. So one function both lays out and measures. */
+/* Cuts aligned pieces from a block. With at == NULL it only counts bytes, so the same function both measures and lays
+ * out. */
 typedef struct bo_carver {
     char *at;
     size_t bytes;

@@ -1,4 +1,4 @@
-/* The context: made once, handed to every call. */
+/* The context: created once and passed to every call. */
 #include "internal.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ const char *bo_status_string(bo_status status)
     return "unknown status";
 }
 
-/* The CPUs this process may run on, which a container or taskset makes fewer than the machine has. */
+/* Number of CPUs that this process may use. A container or taskset can make it smaller than the number of the host. */
 static int available_cpus(void)
 {
 #ifdef __linux__
@@ -43,7 +43,7 @@ static bo_status start_threads(bo_context *context)
 {
     BO_TRY(bo_pool_create(context, context->threads, &context->pool));
     context->threads = bo_pool_threads(context->pool);
-    if (context->threads == 1) { /* none could be started */
+    if (context->threads == 1) { /* no thread could be started */
         bo_pool_destroy(context->pool);
         context->pool = NULL;
     }
@@ -74,7 +74,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     bo_status status = context->threads > 1 ? start_threads(context) : BO_OK;
     if (status == BO_OK && trace && *trace) status = bo_trace_open(context, trace);
     if (status != BO_OK) {
-        const int error = errno; /* of the trace's file */
+        const int error = errno; /* error of opening the trace file */
         bo_context_destroy(context);
         errno = error;
         return status;
@@ -133,7 +133,7 @@ const struct bo_kernels *bo_context_kernels(const bo_context *context)
 
 bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...)
 {
-    /* The arguments may point into the old message, so the new one is made beside it. */
+    /* The arguments may point into the old message, so the new message is built in a separate buffer. */
     char message[sizeof context->error];
     va_list args;
     va_start(args, format);

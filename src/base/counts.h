@@ -1,4 +1,5 @@
-/* How many values each public enumeration has. The public headers do not say it, because later versions add values. */
+/* The number of values of each public enumeration. The public headers omit these counts because later versions add
+ * values. */
 #ifndef BO_COUNTS_H
 #define BO_COUNTS_H
 
@@ -33,7 +34,7 @@
 #define BO_OPERATION_COUNT       (BO_OPERATION_ROUND + 1)
 #define BO_UNARY_COUNT           (BO_UNARY_IDENTITY + 1)
 #define BO_LOSS_KIND_COUNT       (BO_LOSS_KIND_KL + 1)
-#define BO_ATTENTION_GIVEN_COUNT 10 /* bits */
+#define BO_ATTENTION_GIVEN_COUNT 10 /* number of bits */
 #define BO_SSM_FORM_COUNT        (BO_SSM_FORM_CONVOLUTION + 1)
 #define BO_RECURRENCE_COUNT      (BO_RECURRENCE_LSTM + 1)
 #define BO_POOL_COUNT            (BO_POOL_KIND_MEAN + 1)

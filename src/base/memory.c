@@ -1,5 +1,5 @@
-/* Memory: every block carries its allocator and size in the 64 bytes before it, so that it can be freed or grown without
- * a context and keep the alignment. */
+/* Memory allocation. Each block stores its allocator and size in the 64 bytes before it, so that it can be freed or
+ * resized without a context and keeps its alignment. */
 #include "internal.h"
 
 #include <stdint.h>
@@ -17,7 +17,7 @@ typedef struct header {
 
 _Static_assert(sizeof(header) <= ALIGNMENT, "the header must fit before an aligned block");
 
-/* Matrices of many megabytes are walked by the GEMM in strides; huge pages keep the address translation out of the way. */
+/* The GEMM walks matrices of many megabytes in strides. Huge pages avoid most address translation misses. */
 static void *default_allocate(void *user, size_t bytes)
 {
     (void)user;

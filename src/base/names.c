@@ -1,4 +1,4 @@
-/* Names that people type: of kernels, formats, solvers. */
+/* Comparison of names that people type: kernels, formats, solvers. */
 #include "base.h"
 
 #include <ctype.h>

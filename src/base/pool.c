@@ -1,6 +1,6 @@
-/* The thread pool: workers that claim indices of a batch of tasks from one counter. Between batches a worker watches for
- * the next one for some microseconds before it sleeps, and the caller, once no index is left, waits only for workers that
- * have joined: a short batch costs about a microsecond, and one that nobody else has time for costs nothing. */
+/* The thread pool. Workers claim the indices of a batch of tasks from one counter. Between batches a worker spins for a
+ * few microseconds before it sleeps. Once no index is left, the caller waits only for workers that have joined the
+ * batch. A short batch therefore costs about a microsecond, and a batch that no worker joins has no overhead. */
 #include "internal.h"
 
 #include <assert.h>
@@ -10,19 +10,19 @@
 
 enum {
     OPEN = 1 << 15,     /* the batch may be joined */
-    JOINED = OPEN - 1,  /* the number of workers in it */
-    BATCH = 1 << 16,    /* one more batch */
-    PATIENCE = 1 << 12, /* looks before sleeping: some tens of microseconds */
+    JOINED = OPEN - 1,  /* mask of the number of workers in the batch */
+    BATCH = 1 << 16,    /* increment of the batch number */
+    PATIENCE = 1 << 12, /* spins before sleeping: some tens of microseconds */
 };
 
-/* Invariants: `gate` is the number of the batch, whether it is open, and how many workers have joined it. The caller
- * writes task, arg, name, count and next only while the gate is closed and nobody has joined; a worker looks at them only
- * between joining, which it does in one step with seeing the gate open, and leaving. Whoever is about to sleep says so
- * (`asleep`, `waiting`) before it looks for the last time, under the mutex; whoever changes the gate does so before it
- * looks whether somebody sleeps. */
+/* Invariants: `gate` holds the batch number, whether the batch is open, and how many workers have joined it. The caller
+ * writes task, arg, name, count and next only while the gate is closed and no worker has joined. A worker reads them
+ * only between joining and leaving; it joins in one atomic step with seeing the gate open. A thread that is about to
+ * sleep sets its flag (`asleep`, `waiting`) before its last check, under the mutex. A thread that changes the gate does
+ * so before it checks whether another thread sleeps. */
 struct bo_pool {
     bo_context *context;
-    int workers; /* besides the calling thread, which is worker 0 */
+    int workers; /* excluding the calling thread, which is worker 0 */
     int patience;
     pthread_t *threads;
     struct seat *seats;
@@ -33,7 +33,7 @@ struct bo_pool {
     atomic_bool waiting, stop;
     bo_task_fn task;
     void *arg;
-    const char *name; /* of the job, on the trace; NULL: there is none */
+    const char *name; /* name of the job on the trace; NULL: no trace */
     size_t count;
     atomic_size_t next;
 };
@@ -43,7 +43,7 @@ struct seat {
     int worker;
 };
 
-/* Which context's task this thread is running, so that nested calls run inline instead of waiting for themselves. */
+/* The context whose task this thread is running. Nested calls then run inline and do not wait for themselves. */
 static _Thread_local const bo_context *running_context;
 static _Thread_local int running_worker;
 
@@ -82,7 +82,7 @@ static void pause_briefly(void)
 #endif
 }
 
-/* A batch that this worker has not seen and may join, or the end. */
+/* True if there is a batch that this worker has not seen and may join, or if the pool is closing. */
 static bool has_news(bo_pool *pool, unsigned long seen)
 {
     unsigned long gate = atomic_load(&pool->gate);
@@ -102,7 +102,7 @@ static void await_news(bo_pool *pool, unsigned long seen)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* False: the batch has closed meanwhile. */
+/* Joins the open batch. False: the batch has closed meanwhile. */
 static bool join(bo_pool *pool, unsigned long *seen)
 {
     unsigned long gate = atomic_load(&pool->gate);
@@ -149,7 +149,7 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     bo_pool *pool = bo_alloc(context, 1, sizeof *pool, "the thread pool");
     if (!pool) return BO_MEMORY;
     pool->context = context;
-    /* where threads outnumber the processors, watching would keep one from its work */
+    /* if threads outnumber the processors, spinning would take time from threads that work */
     pool->patience = sysconf(_SC_NPROCESSORS_ONLN) >= threads ? PATIENCE : 0;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
@@ -166,7 +166,7 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
         if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, seat) != 0) break;
         pool->workers++;
     }
-    /* Results do not depend on the number of threads, so a limit on processes costs time, not the run. */
+    /* Results do not depend on the number of threads, so a process limit only costs time. */
     if (pool->workers < threads - 1)
         bo_log(context, BO_LOG_WARNING, "only %d of %d threads could be started", pool->workers + 1, threads);
     *out = pool;
@@ -194,7 +194,7 @@ void bo_pool_destroy(bo_pool *pool)
     bo_free(pool);
 }
 
-/* Until every worker that joined the closed batch has left it. */
+/* Waits until every worker that joined the closed batch has left it. */
 static void await_leaving(bo_pool *pool)
 {
     for (int i = 0; i < pool->patience; i++) {

@@ -1,4 +1,4 @@
-/* Counter-based random numbers on Random123's Philox4x32-10. */
+/* Counter-based random numbers with Philox4x32-10 of Random123. */
 #include "rng.h"
 #include <bochner/base.h>
 
@@ -32,7 +32,8 @@ bo_rng bo_rng_make(uint64_t seed, uint64_t stream)
     return (bo_rng){seed, stream, 0};
 }
 
-/* Block `index` of the stream: two 64-bit numbers. The key is the seed, the counter the stream and the index. */
+/* Computes block `index` of the stream: two 64-bit numbers. The key is the seed; the counter is the stream and the
+ * index. */
 static void block(const bo_rng *rng, uint64_t index, uint64_t out[2])
 {
     philox4x32_ctr_t counter = {
@@ -78,7 +79,7 @@ double bo_rng_normal(bo_rng *rng)
 
 double bo_rng_gamma(bo_rng *rng, double shape)
 {
-    /* Marsaglia and Tsang 2000; below 1 by Gamma(a) = Gamma(a + 1) U^(1/a). */
+    /* Marsaglia and Tsang 2000; shapes below 1 by Gamma(a) = Gamma(a + 1) U^(1/a). */
     if (shape < 1) return bo_rng_gamma(rng, shape + 1) * pow(bo_rng_uniform(rng), 1 / shape);
     double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
     for (;;) {
@@ -91,7 +92,7 @@ double bo_rng_gamma(bo_rng *rng, double shape)
 
 uint64_t bo_rng_below(bo_rng *rng, uint64_t bound)
 {
-    uint64_t threshold = -bound % bound; /* numbers below it would favor small remainders */
+    uint64_t threshold = -bound % bound; /* numbers below the threshold would favor small remainders */
     for (;;) {
         uint64_t bits = bo_rng_bits(rng);
         if (bits >= threshold) return bits % bound;
@@ -109,11 +110,11 @@ void bo_rng_permutation(bo_rng *rng, size_t n, size_t *out)
 
 /* ---- a keyed permutation ------------------------------------------------------------------------------------------ */
 
-/* A Feistel network on the smallest even number of bits that holds the range, each round's function one number of the
- * counter-based generator; values that leave the range are sent through again until they are inside (cycle walking; Black
- * and Rogaway, "Ciphers with arbitrary finite domains", 2002). The network's domain is below four times the range, so that
- * less than four passes are expected. */
-enum { ROUNDS = 8 }; /* small ranges have halves of few bits, which need more rounds to mix than large ones */
+/* A Feistel network on the smallest even number of bits that holds the range. The function of each round is one number
+ * of the counter-based generator. Values outside the range are mapped again until they are inside (cycle walking; Black
+ * and Rogaway, "Ciphers with arbitrary finite domains", 2002). The domain of the network is smaller than four times the
+ * range, so fewer than four passes are expected. */
+enum { ROUNDS = 8 }; /* small ranges have halves of few bits, which need more rounds to mix */
 
 static uint64_t network(bo_rng rng, unsigned half, uint64_t value)
 {

@@ -24,13 +24,13 @@ static inline size_t bo_round_up(size_t a, size_t multiple)
     return bo_ceil_div(a, multiple) * multiple;
 }
 
-/* Bytes up to the next multiple of 64: a line of the cache, and as wide as vectors are. */
+/* Rounds bytes up to a multiple of 64: the size of a cache line and of the widest vector. */
 static inline size_t bo_padded_bytes(size_t bytes)
 {
     return bo_round_up(bytes, 64);
 }
 
-/* Floats up to the next multiple of 64 bytes. */
+/* Rounds a number of floats up to a multiple of 64 bytes. */
 static inline size_t bo_padded(size_t floats)
 {
     return bo_round_up(floats, 16);

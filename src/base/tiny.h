@@ -1,8 +1,8 @@
-/* Sizes of blocks, chunks, panels and buffers, which shape the work and not its result.
+/* Sizes of blocks, chunks, panels and buffers. They determine how work is divided, not its result.
  *
- * A size has two values: the one that is fast, and a tiny one for the build with BOCHNER_TINY=ON (make test-tiny), in which
- * small inputs already have several blocks, a last block that is not full, and buffers that fill up in the middle of
- * something. What a size must fulfill (a power of two, a multiple of something) holds for both. */
+ * A size has two values: the fast one, and a tiny one for the build with BOCHNER_TINY=ON (make test-tiny). In the tiny
+ * build small inputs already have several blocks, a partial last block, and buffers that fill up in the middle of an
+ * item. Both values must meet the requirements of the size, such as being a power of two. */
 #ifndef BO_BASE_TINY_H
 #define BO_BASE_TINY_H
 

@@ -1,8 +1,8 @@
-/* The trace of a context: a file of the Trace Event Format, which Perfetto and chrome://tracing open.
+/* The trace of a context: a file in the Trace Event Format, which Perfetto and chrome://tracing open.
  *
- * Each thread has a track with a buffer of its own, which only that thread writes; a buffer that is full, or a second old, goes
- * into the file under a lock. The end of the file is written after every piece and overwritten by the next one, so that the
- * file is valid JSON at any time, also after a crash. */
+ * Each thread has a track with its own buffer, which only that thread writes. A buffer that is full or one second old
+ * is written to the file under a lock. The end of the JSON is written after every piece and overwritten by the next
+ * piece, so the file is valid JSON at any time, also after a crash. */
 #include "trace.h"
 #include "internal.h"
 
@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 enum {
-    LONGEST_NAME = 128, /* of a span, with its end */
-    DEEPEST = 32,       /* spans within spans; what is deeper is left out */
-    MOST_EVENT = 4096,  /* bytes: a name of which every byte is escaped, facts, and the rest */
+    LONGEST_NAME = 128, /* name of a span, including the terminator */
+    DEEPEST = 32,       /* maximum nesting of spans; deeper spans are omitted */
+    MOST_EVENT = 4096,  /* maximum bytes of an event: a name with every byte escaped, facts, and the rest */
     ROOM = BO_SIZE(1 << 16, 2 * MOST_EVENT),
-    LEAST_TASKS = 50 * 1000, /* ns: shorter tasks that follow each other are one event */
-    MOST_FILES = 1000,       /* that contexts with the same path write at once */
+    LEAST_TASKS = 50 * 1000, /* ns; consecutive tasks shorter than this are merged into one event */
+    MOST_FILES = 1000,       /* maximum number of contexts that write traces with the same path at the same time */
 };
 static const uint64_t flush_after = 1000 * 1000 * 1000; /* ns */
 static const char tail[] = "\n]}\n";
@@ -35,33 +35,35 @@ typedef struct open_span {
     char name[LONGEST_NAME];
 } open_span;
 
-/* A line of the picture. Invariants: used + MOST_EVENT + the tail fit into the text when an event begins; starts of events on a
- * track differ, so that a viewer knows which of two is inside. */
+/* One row of the timeline. Invariants: when an event begins, used + MOST_EVENT + the tail fit into the text. No two
+ * events on a track have the same start, so a viewer can tell which one contains the other. */
 typedef struct bo_trace_track {
-    struct bo_trace_track *next; /* of those that are idle */
+    struct bo_trace_track *next; /* next in the list of idle tracks */
     size_t pid, tid;
-    bool named; /* its name is in the file */
+    bool named; /* its name has been written */
     bool branch;
-    size_t depth; /* spans that are open; those from DEEPEST on are not in `open` */
+    size_t depth; /* number of open spans; those from DEEPEST on are not in `open` */
     uint64_t latest, flushed;
     open_span open[DEEPEST];
     size_t used;
     char text[ROOM + sizeof tail];
 } track;
 
-/* Invariant: `end` is where the next event goes; in a regular file the tail stands there. */
+/* Invariant: `end` is the position of the next event; in a regular file the tail is stored there. */
 struct bo_trace {
-    pthread_mutex_t mutex; /* of all below but `threads`, `workers` and `path`, which stay, and the tracks' insides */
-    size_t users;          /* the context and its branches */
+    /* protects all members below except `threads`, `workers` and `path`, which are constant, and the contents of the
+     * tracks */
+    pthread_mutex_t mutex;
+    size_t users; /* the context and its branches */
     int threads;
-    track **workers; /* one per thread of the pool; the first is the caller's */
-    track *idle;     /* of branches that are gone, for those to come */
+    track **workers; /* one per thread of the pool; the first belongs to the caller */
+    track *idle;     /* tracks of destroyed branches, for reuse */
     size_t tracks;
     int file;
     bool regular;
     uint64_t end, limit;
     bool full;
-    int error; /* errno of the first write that failed; 0: none did */
+    int error; /* errno of the first failed write; 0: none failed */
     char *path;
 };
 
@@ -74,7 +76,7 @@ static uint64_t nanoseconds(void)
 
 /* ---- text ----------------------------------------------------------------------------------------------------------- */
 
-/* Into out[at …], without a NUL. At most 6 times the length of the text. */
+/* Writes the escaped text to out[at …] without a terminator: at most 6 times the length of the text. */
 static size_t put_escaped(char *out, size_t at, const char *text)
 {
     static const char digits[] = "0123456789abcdef";
@@ -111,7 +113,7 @@ static size_t put_count(char *out, size_t at, uint64_t count)
     return at;
 }
 
-/* Microseconds with three digits behind the point. */
+/* Writes microseconds with three decimals. */
 static size_t put_time(char *out, size_t at, uint64_t ns)
 {
     at = put_count(out, at, ns / 1000);
@@ -123,7 +125,7 @@ static size_t put_time(char *out, size_t at, uint64_t ns)
 
 /* ---- facts ---------------------------------------------------------------------------------------------------------- */
 
-/* "key": of the next member; false: `bytes` more have no room. */
+/* Writes the key of the next member. False: there is no space for `bytes` more. */
 static bool begin_fact(bo_trace_facts *facts, const char *key, size_t bytes)
 {
     if (facts->used + strlen(key) + bytes + 6 > sizeof facts->text) return false;
@@ -164,7 +166,8 @@ static bool write_all(bo_trace *trace, const char *text, size_t length, uint64_t
     return true;
 }
 
-/* Text that has room for the tail behind it. A write that fails is the last: what was there before it stays. */
+/* Writes a piece of text that has space for the tail behind it. After a failed write nothing more is written, and the
+ * file keeps its earlier content. */
 static void put_piece(bo_trace *trace, char *text, size_t length)
 {
     if (trace->error || trace->full) return;
@@ -198,7 +201,7 @@ static void flush_track(bo_trace *trace, track *t, uint64_t now)
 
 /* ---- tracks --------------------------------------------------------------------------------------------------------- */
 
-/* Later than every start on this track, however coarse the clock is. */
+/* Returns a time later than every start on this track, even if the clock is coarse. */
 static uint64_t next_start(track *t)
 {
     const uint64_t now = nanoseconds();
@@ -206,7 +209,7 @@ static uint64_t next_start(track *t)
     return t->latest;
 }
 
-/* Not before what began on this track. */
+/* Returns a time not before the latest start on this track. */
 static uint64_t next_end(const track *t)
 {
     const uint64_t now = nanoseconds();
@@ -234,7 +237,7 @@ static void put_thread(track *t, const char *what, const char *name)
     t->used = put_constant(t->text, at, "}}");
 }
 
-/* Where the track stands among the others, and what it is called. */
+/* Writes the name of the track and its position among the others. */
 static void name_track(track *t)
 {
     char args[64];
@@ -282,7 +285,7 @@ static track *add_track(bo_context *context, bo_trace *trace, bool branch)
     return added;
 }
 
-/* Of this thread in this context. */
+/* Returns the track of this thread in this context. */
 static track *track_of(const bo_context *context)
 {
     int worker;
@@ -315,7 +318,7 @@ void bo_trace_begin(bo_context *context, const char *category, const char *name)
     span->start = next_start(t);
 }
 
-/* Between two jobs of the pool, when nobody writes into its tracks. */
+/* Called between two jobs of the pool, when no worker writes to its track. */
 static void flush_old(const bo_context *context, track *t, uint64_t now)
 {
     int worker;
@@ -358,7 +361,7 @@ void bo_span_end(bo_context *context)
 
 /* ---- tasks ---------------------------------------------------------------------------------------------------------- */
 
-/* The name stays where it is while the caller waits for the job. */
+/* The name stays valid while the caller waits for the job. */
 const char *bo_trace_job(const bo_trace *trace)
 {
     const track *t = trace->workers[0];
@@ -381,7 +384,7 @@ static void put_tasks(bo_trace *trace, const char *job, int worker, bo_trace_tas
     bo_trace_add_count(&facts, "tasks", tasks->count);
     copy_name(span.name, job);
     put_event(trace, t, &span, now, &facts);
-    t->latest = now; /* where the next one starts */
+    t->latest = now; /* start of the next task */
     *tasks = (bo_trace_tasks){.start = now};
 }
 
@@ -400,7 +403,7 @@ void bo_trace_tasks_end(bo_trace *trace, const char *job, int worker, bo_trace_t
 
 /* ---- life ----------------------------------------------------------------------------------------------------------- */
 
-/* "file.json", then "file.2.json", "file.3.json", … */
+/* Numbered names: "file.json", then "file.2.json", "file.3.json", … */
 static char *numbered(bo_context *context, const char *path, int number)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
@@ -411,7 +414,8 @@ static char *numbered(bo_context *context, const char *path, int number)
     return out;
 }
 
-/* The first file of that name that no other context is writing: of this process or another, which a lock tells. */
+/* Opens the first file of that name that no other context writes, in this process or another; a file lock shows which
+ * are in use. */
 static bo_status open_file(bo_context *context, bo_trace *trace, const char *path)
 {
     for (int number = 1; number <= MOST_FILES; number++) {
@@ -478,7 +482,7 @@ bo_status bo_trace_open(bo_context *context, const char *path)
         context->trace = trace;
         return BO_OK;
     }
-    const int error = errno; /* which the caller may want to know */
+    const int error = errno; /* saved for the caller */
     release(trace);
     errno = error;
     return status;
@@ -502,7 +506,7 @@ bo_status bo_trace_share(bo_context *context, bo_context *branch)
     return BO_OK;
 }
 
-/* What was not ended ends now. */
+/* Ends the spans that are still open. */
 static void finish_track(bo_trace *trace, track *t)
 {
     const uint64_t now = next_end(t);

@@ -10,7 +10,7 @@
 
 #include "base.h"
 
-/* What an event says beside its name: members of a JSON object. A member that has no room is left out. */
+/* Additional data of an event: members of a JSON object. A member that does not fit is omitted. */
 typedef struct bo_trace_facts {
     size_t used;
     char text[1024];
@@ -20,17 +20,18 @@ void bo_trace_add_text(bo_trace_facts *facts, const char *key, const char *text)
 void bo_trace_add_count(bo_trace_facts *facts, const char *key, uint64_t count);
 
 bool bo_trace_is_on(const bo_context *context);
-/* The name is copied; the category is a constant. Facts may be NULL. */
+/* The name is copied; the category must be a constant. Facts may be NULL. */
 void bo_trace_begin(bo_context *context, const char *category, const char *name);
 void bo_trace_end(bo_context *context, const bo_trace_facts *facts);
 
-/* A span from here to the end of the block, whichever way it is left; one per block. */
+/* Opens a span that ends with the enclosing block, however the block is left. Use it once per block. */
 bo_context *bo_trace_enter(bo_context *context, const char *category, const char *name);
 void bo_trace_leave(bo_context **context);
 #define BO_SPAN(context, category, name)                                                                               \
-    bo_context *bo_span_ __attribute__((cleanup(bo_trace_leave), unused)) = bo_trace_enter((context), (category), (name))
+    bo_context *bo_span_ __attribute__((cleanup(bo_trace_leave), unused)) =                                            \
+        bo_trace_enter((context), (category), (name))
 
-/* The most bytes that the file of this context may have: 512 MiB unless set. What comes later is left out. */
+/* Sets the maximum size of the file of this context in bytes (default: 512 MiB). Later events are omitted. */
 void bo_trace_set_limit(bo_context *context, uint64_t bytes);
 
 #endif

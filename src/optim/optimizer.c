@@ -1,4 +1,4 @@
-/* Optimizers: descriptors resolved, which rule a weight follows, one piece of device memory for all states, and steps. */
+/* Optimizers: defaults, the update rule of each weight, one block of device memory for all states, and steps. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
     return BO_OK;
 }
 
-/* At least 0 and finite, below 1 where asked for. */
+/* Checks that a number is at least 0 and finite, and below 1 if requested. */
 static bo_status check_number(bo_context *context, const char *what, double value, bool below_one)
 {
     if (isfinite(value) && value >= 0 && (!below_one || value < 1)) return BO_OK;
@@ -62,7 +62,7 @@ static bo_status check_number(bo_context *context, const char *what, double valu
                    value);
 }
 
-/* Negative means none. */
+/* A negative number turns the option off. */
 static bo_status check_or_none(bo_context *context, const char *what, double value, bool below_one)
 {
     return value < 0 ? BO_OK : check_number(context, what, value, below_one);
@@ -78,7 +78,7 @@ static bo_status check(bo_context *context, const bo_optimizer_desc *desc)
     BO_TRY(check_number(context, "beta1", desc->beta1, true));
     BO_TRY(check_number(context, "beta2", desc->beta2, true));
     BO_TRY(check_number(context, "epsilon", desc->epsilon, false));
-    if (desc->epsilon > 0 && (float)desc->epsilon == 0) /* a weight whose gradient was always 0 would become 0 / 0 */
+    if (desc->epsilon > 0 && (float)desc->epsilon == 0) /* a weight whose gradient is always 0 would become 0 / 0 */
         return bo_fail(context, BO_INVALID, "epsilon is %g, which is 0 as a float", desc->epsilon);
     BO_TRY(check_or_none(context, "the norm to which gradients are clipped", desc->clip, false));
     return check_number(context, "the weight of the past in averaged weights", desc->average, true);
@@ -104,23 +104,24 @@ bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *des
 /* ====================================================================================================================
  * Which rule a weight follows, and what the optimizer keeps for it. */
 
-/* Floats from one state to the next. */
+/* Floats between consecutive states. */
 static size_t part_count(const bo_optim_part *part)
 {
     return part->weight->rows * part->weight->columns;
 }
 
-/* Steps are to change what the weight makes of its input by as much at every width (docs/guides/parametrization.md). With a factor
- * s in front of the weight its gradient is s times, and its step 1/s times, that of the product. */
+/* The learning rate is scaled so that a step changes the layer's output by the same amount at every width
+ * (docs/guides/parametrization.md). With a factor s in front of the weight, the gradient is s times and the step 1/s
+ * times that of the product. */
 static double rate_factor(const bo_optim_part *part)
 {
     const bo_weight *w = part->weight;
     switch (part->rule) {
-    case BO_OPTIMIZER_SGD: /* numbers of the gradient ∝ 1/out, of the step ∝ 1/in */
+    case BO_OPTIMIZER_SGD: /* entries of the gradient scale as 1/out; those of the step must scale as 1/in */
         return w->out / (w->in * w->scale * w->scale);
-    case BO_OPTIMIZER_LINF: /* |g|₁ ∝ in: a step that is ∝ 1/in wants 1/in² */
+    case BO_OPTIMIZER_LINF: /* |g|₁ scales as in, so a step that scales as 1/in needs 1/in² */
         return w->rate * w->rate;
-    case BO_OPTIMIZER_MUON: /* in bo_optim_part_shape_factor, a matrix at a time */
+    case BO_OPTIMIZER_MUON: /* handled per matrix in bo_optim_part_shape_factor */
         return 1;
     default:
         return w->rate;
@@ -138,11 +139,11 @@ bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, 
     };
     double factor = rate_factor(out);
     out->rate *= factor;
-    out->decay /= factor; /* rate times decay is of the width no function */
+    out->decay /= factor; /* keeps rate times decay independent of the width */
     return !weight->frozen && part_count(out) > 0;
 }
 
-/* The vectors of state that a part has: their names' first words into `names` (at most BO_MOST_SLOTS + 1). */
+/* Lists the state vectors of a part: writes the prefixes of their names to `names` (at most BO_MOST_SLOTS + 1). */
 static size_t part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names)
 {
     size_t count = 0;
@@ -175,7 +176,8 @@ static double factor_of_shape(bo_muon_factor factor, double rows, double columns
     }
 }
 
-/* That of the base model's matrix, from where |ΔW|₂ grows as √(out/in): the spectral condition (2310.17813). */
+/* The factor of the matrix in the base model; from there |ΔW|₂ grows as √(out/in): the spectral condition
+ * (2310.17813). */
 double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part)
 {
     const bo_weight *w = part->weight;
@@ -186,10 +188,10 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
 /* ====================================================================================================================
  * Making an optimizer: one piece of device memory for all states, one of the host for their names. */
 
-/* What an optimizer over these weights needs. */
+/* Memory that an optimizer over these weights needs. */
 typedef struct needs {
     size_t parts, states, matrices;
-    size_t floats, names; /* of the states, and bytes of their names */
+    size_t floats, names; /* floats of the states, and bytes of their names */
     size_t scratch;
 } needs;
 
@@ -237,7 +239,7 @@ static bo_status allocate(bo_context *context, const needs *n, bo_optimizer *o)
     return o->scratch ? BO_OK : BO_MEMORY;
 }
 
-/* Largest first, so that threads end together; equal ones in the order of the weights. */
+/* Orders by decreasing work, so that threads finish together; ties keep the order of the weights. */
 static int by_work(const void *left, const void *right)
 {
     const bo_muon_matrix *a = left, *b = right;
@@ -261,7 +263,7 @@ static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
     };
 }
 
-/* Gives the part its states, of which `floats` and `letters` are used up to here. */
+/* Assigns the states of a part. `floats` and `letters` count what earlier parts use. */
 static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *letters)
 {
     const char *names[BO_MOST_SLOTS + 1];
@@ -277,7 +279,7 @@ static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, siz
     assert(!part->average == !(o->desc.average > 0) && rules <= BO_MOST_SLOTS);
 }
 
-/* Parts stand in the order of the weights, and matrices by falling work. */
+/* Checks that parts are in the order of the weights, and matrices in order of decreasing work. */
 static bool order_holds(const bo_optimizer *o)
 {
     for (size_t i = 1; i < o->parts; i++)
@@ -307,7 +309,7 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
     return BO_OK;
 }
 
-/* Unit scale says nothing of rates for steps that grow with the gradient. */
+/* Unit scaling defines no learning rates for updates that grow with the gradient. */
 static bo_status check_parametrization(bo_context *context, bo_optimizer_kind kind, const bo_rules *rules)
 {
     bool grows = kind == BO_OPTIMIZER_SGD || kind == BO_OPTIMIZER_LINF;
@@ -383,8 +385,8 @@ void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
 /* ====================================================================================================================
  * A step: the norm of the gradient, the rule of every weight, the average. */
 
-/* |gradient| over all parts, as it would be without the scale of gradients; BO_NUMERIC, with the weight's name, where it is not finite. Squares are summed in double, so
- * that only a gradient that is not finite itself makes them so. */
+/* |gradient| over all parts, without the scale of the gradients. BO_NUMERIC, with the name of the weight, if it is not
+ * finite. Squares are summed in double, so the sum overflows only if a gradient is not finite itself. */
 static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, double *norm)
 {
     double squares = 0;
@@ -427,7 +429,7 @@ static bo_status step_linf(bo_context *context, const bo_updates *updates, const
     return updates->sign(context, rule, part_count(part), w->gradient, NULL, w->data);
 }
 
-/* Muon's matrices are left to step_matrices. */
+/* Updates one part. Muon's matrices are updated by step_matrices. */
 static bo_status step_part(bo_context *context, const bo_optimizer *o, const bo_optim_part *part, double factor,
                            double scale)
 {
@@ -458,7 +460,8 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, doubl
     return o->backend->updates->muon(context, &rule, iteration, o->desc.iterations, o->matrices, o->matrix, o->scratch);
 }
 
-/* The mean of all weights so far, until a moving average of its length has as many: no start to forget. */
+/* Updates the average: the mean of all weights so far, until it covers as many steps as the moving average. This avoids
+ * a bias toward the start. */
 static bo_status average(bo_context *context, const bo_optimizer *o)
 {
     double part_of_now = fmax(1 - o->desc.average, 1 / (double)o->steps);

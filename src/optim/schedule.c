@@ -1,4 +1,4 @@
-/* Schedules of the rate. */
+/* Learning rate schedules. */
 #include "optim.h"
 #include <math.h>
 
@@ -15,7 +15,7 @@ static uint64_t warmup_steps(const bo_schedule *schedule, uint64_t steps)
     return steps == 0 ? usual : smaller(usual, steps / 2);
 }
 
-/* From 1 at `from` to `floor` at `to`. */
+/* Falls from 1 at `from` to `floor` at `to`. */
 static double fall(bo_schedule_kind kind, double step, double from, double to, double floor)
 {
     if (step <= from) return 1;

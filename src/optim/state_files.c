@@ -1,4 +1,4 @@
-/* The state of an optimizer as a safetensors file: named vectors, and the number of steps. */
+/* The state of an optimizer as a safetensors file: named vectors and the number of steps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "optim.h"
 
-/* Host copies of all vectors in one block, which `tensors` point into. */
+/* Copies all vectors to the host in one block, which `tensors` point into. */
 static bo_status read_states(bo_context *context, const bo_optimizer *o, bo_file_tensor *tensors, float *block)
 {
     for (size_t i = 0; i < bo_optimizer_states(o); i++) {
@@ -71,7 +71,7 @@ static bo_status read_steps(bo_context *context, const bo_tensors *file, uint64_
     return BO_OK;
 }
 
-/* Everything is looked at before anything is changed. */
+/* Checks everything before it changes anything. */
 static bo_status take(bo_context *context, bo_optimizer *o, const bo_tensors *file)
 {
     const bo_file_tensor *tensor;

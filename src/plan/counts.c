@@ -1,9 +1,9 @@
-/* What a step of training moves and computes, by the shape of the model. */
+/* Operations and memory traffic of a training step, computed from the shape of the model. */
 #include "plan.h"
 #include "../model/model.h"
 #include <math.h>
 
-static const size_t MOST = (size_t)1 << 30; /* products of a few such numbers stay finite */
+static const size_t MOST = (size_t)1 << 30; /* products of a few numbers of this size stay finite */
 
 static bo_status check(bo_context *context, const char *what, size_t value)
 {
@@ -11,7 +11,7 @@ static bo_status check(bo_context *context, const char *what, size_t value)
     return bo_fail(context, BO_INVALID, "a plan's %s: expected 1 to %zu, found %zu", what, MOST, value);
 }
 
-/* The library's own copy of a name of an attention, which lives as long as the program; NULL: there is none. */
+/* The library's copy of the name of an attention, which lives as long as the program. NULL: unknown. */
 static const char *lasting_name(const char *name)
 {
     return bo_attention_preset_find(name);
@@ -69,7 +69,7 @@ bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, b
 
 /* ---- attention --------------------------------------------------------------------------------------------------------- */
 
-/* Keys that a query sees one by one, on average. */
+/* Average number of keys that a query compares with individually. */
 static double seen(const bo_attention_desc *d, double tokens)
 {
     const double window = (double)d->window;
@@ -77,7 +77,8 @@ static double seen(const bo_attention_desc *d, double tokens)
     return (tokens + 1) / 2;
 }
 
-/* Scores are written and read once for each key that is seen; features likewise, and the state once a chunk. */
+/* Scores are written and read once for each key that is seen. So are features; the state is written and read once per
+ * chunk. */
 static double head_copies(const bo_attention *attention, const bo_attention_cost *plan, double tokens)
 {
     const bo_attention_desc *d = bo_attention_describe(attention);
@@ -85,12 +86,13 @@ static double head_copies(const bo_attention *attention, const bo_attention_cost
     const double dim = (double)d->dim, features = map ? (double)bo_features_describe(map)->features : dim;
     const double chunk = plan->chunk ? (double)plan->chunk : 64;
     const bool scores = bo_attention_has(d, BO_TRAIT_WINDOW), state = !bo_attention_has(d, BO_TRAIT_CAPACITY);
-    const double solve = bo_attention_has(d, BO_TRAIT_ITERATIONS) ? 2 * dim * dim : 0; /* its factor, token by token */
+    /* the factorization, updated per token */
+    const double solve = bo_attention_has(d, BO_TRAIT_ITERATIONS) ? 2 * dim * dim : 0;
     return tokens *
            ((scores ? 2 * seen(d, tokens) : 0) + solve + (state ? 2 * features + 2 * features * (dim + 1) / chunk : 0));
 }
 
-/* By the attention of a model of one such head. */
+/* Counts by creating the attention of a model with one such head. */
 bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_head *out)
 {
     bo_plan_shape one = *s;
@@ -113,7 +115,8 @@ bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_h
 
 enum { ITERATIONS = 5 }; /* Muon's */
 
-/* One matrix, r <= c, by Muon: momentum and update, and five times A = XXᵀ and A² (half of each, being symmetric) and BX. */
+/* One matrix with r <= c under Muon: momentum, update, and five times A = XXᵀ and A² (half of each, by symmetry) and
+ * BX. */
 static void add_muon(double r, double c, double count, bo_plan_counts *out)
 {
     out->operations += count * ITERATIONS * (r * r * c + r * r * r + 2 * r * r * c);
@@ -124,7 +127,7 @@ static void add_update(const bo_plan_shape *s, bo_plan_counts *out)
 {
     const double d = (double)s->width, layers = (double)s->layers, matrices = (4 + 2 * BO_PLAN_MLP) * layers * d * d;
     const double adamw = s->optimizer == BO_OPTIMIZER_MUON ? out->parameters - matrices : out->parameters;
-    out->copies += out->parameters + 7 * adamw; /* the norm of the gradient; g, w and two moments */
+    out->copies += out->parameters + 7 * adamw; /* norm of the gradient; g, w and two moments */
     if (s->optimizer != BO_OPTIMIZER_MUON) return;
     add_muon(d, d, 4 * layers, out);
     add_muon(d, BO_PLAN_MLP * d, 2 * layers, out);
@@ -132,15 +135,16 @@ static void add_update(const bo_plan_shape *s, bo_plan_counts *out)
 
 /* ---- a step ---------------------------------------------------------------------------------------------------------------- */
 
-/* What the kinds have beside projections: gates, norms of queries and keys, maps, to within a percent of the whole. */
+/* Parameters besides projections, such as gates, norms of queries and keys, and maps, correct to within a percent of
+ * the total. */
 static double count_parameters(const bo_plan_shape *s)
 {
     const double d = (double)s->width, layers = (double)s->layers, heads = (double)s->heads;
     return (double)s->vocab * d + layers * ((4 + 2 * BO_PLAN_MLP) * d * d + 3 * d + heads * (d + 1)) + d;
 }
 
-/* Forward. Products: four projections (in and out 2Td each), q, k and v in and out of attention (4Td), the MLP's two. Then
- * two norms, rope of q and k, the function of the MLP. */
+/* Forward pass. Products: four projections (2Td each for input and output), q, k and v into and out of attention (4Td),
+ * and the two of the MLP. Then two norms, RoPE of q and k, and the activation of the MLP. */
 static double layer_copies(double tokens, double d)
 {
     const double products = tokens * d * (4 * 2 + 4 + 2 * (BO_PLAN_MLP + 1)) + (4 + 2 * BO_PLAN_MLP) * d * d;
@@ -148,7 +152,7 @@ static double layer_copies(double tokens, double d)
     return products + functions;
 }
 
-/* Backward is twice forward, in products and in attention: 3 times in all. */
+/* The backward pass costs twice the forward pass, in products and in attention: 3 times in total. */
 bo_plan_counts bo_plan_count_with(const bo_plan_shape *s, const bo_plan_head *head)
 {
     const double d = (double)s->width, layers = (double)s->layers, vocab = (double)s->vocab;

@@ -1,4 +1,4 @@
-/* What was measured, as JSON: shapes and seconds. Costs are fitted anew by whoever reads it. */
+/* Calibration measurements as JSON: shapes and seconds. The costs are fitted again when the file is read. */
 #include "plan.h"
 #include "../io/json.h"
 #include "../io/output.h"
@@ -73,7 +73,7 @@ bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machi
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------- */
 
-/* What is read, for messages. */
+/* The file being read, for error messages. */
 typedef struct calibration_file {
     bo_context *context;
     const char *path;
@@ -108,12 +108,13 @@ static bo_status read_timing(const calibration_file *file, const cJSON *object, 
     BO_TRY(read_count(file, object, "width", &s->width));
     BO_TRY(read_count(file, object, "heads", &s->heads));
     const cJSON *features = cJSON_GetObjectItemCaseSensitive(object, "features");
-    if (!bo_json_size(features, &s->features)) /* 0: what the attention itself has */
+    if (!bo_json_size(features, &s->features)) /* 0: the default of the attention */
         return bo_fail(file->context, BO_FORMAT, "%s: features: expected a whole number", file->path);
     BO_TRY(read_count(file, object, "context", &s->context));
     BO_TRY(read_count(file, object, "batch", &s->batch));
     BO_TRY(read_count(file, object, "vocab", &s->vocab));
-    if (s->width / s->heads > MOST_DIM || s->features > MOST_FEATURES) /* whose maps would be made to be counted */
+    /* feature maps of such heads would be created just to count */
+    if (s->width / s->heads > MOST_DIM || s->features > MOST_FEATURES)
         return bo_fail(file->context, BO_FORMAT,
                        "%s: a shape of %zu features and heads of %zu: expected at most %d and %d", file->path,
                        s->features, s->width / s->heads, MOST_FEATURES, MOST_DIM);

@@ -1,12 +1,12 @@
-/* Costs from timings. */
+/* Fits costs to timings. */
 #include "plan.h"
 #include <math.h>
 #include <string.h>
 
 /* ---- non-negative least squares ------------------------------------------------------------------------------------------------ */
 
-/* A symmetric positive definite system in place, by Cholesky; false where it is none to working precision. Columns have been
- * scaled to norm 1. */
+/* Solves a symmetric positive definite system in place by Cholesky. False: it is not positive definite to working
+ * precision. Columns have been scaled to norm 1. */
 static bool solve(size_t n, double a[BO_PLAN_TERM_COUNT][BO_PLAN_TERM_COUNT], double *b)
 {
     for (size_t j = 0; j < n; j++) {
@@ -29,7 +29,7 @@ static bool solve(size_t n, double a[BO_PLAN_TERM_COUNT][BO_PLAN_TERM_COUNT], do
     return true;
 }
 
-/* The least squares of the terms of `set` alone; false: not determined. */
+/* Least squares with the terms of `set` only. False: the solution is not determined. */
 static bool solve_set(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned set,
                       double x[BO_PLAN_TERM_COUNT])
 {
@@ -102,7 +102,7 @@ static double predict(const double cost[BO_PLAN_TERM_COUNT], const double terms[
     return sum;
 }
 
-/* Rows of counts over seconds: costs times one of them should be 1. */
+/* Rows of counts divided by seconds: costs times a row should give 1. */
 typedef struct row_set {
     size_t count;
     double rows[BO_PLAN_SHAPES][BO_PLAN_TERM_COUNT], ones[BO_PLAN_SHAPES];
@@ -113,14 +113,15 @@ static bool fit_rows(const row_set *set, unsigned terms, double cost[BO_PLAN_TER
     return bo_plan_least_squares(set->count, (const double(*)[BO_PLAN_TERM_COUNT])set->rows, set->ones, terms, cost);
 }
 
-/* Every shape predicted from the others. */
+/* Leave-one-out error: each shape is predicted from the others. */
 static double left_out_error(const row_set *set, unsigned terms)
 {
     double sum = 0;
     for (size_t left = 0; left < set->count; left++) {
         double cost[BO_PLAN_TERM_COUNT];
         row_set others = *set;
-        memmove(others.rows[left], others.rows[--others.count], sizeof others.rows[0]); /* of the last: itself */
+        /* for the last row: a move onto itself */
+        memmove(others.rows[left], others.rows[--others.count], sizeof others.rows[0]);
         if (!fit_rows(&others, terms, cost)) return NAN;
         const double e = predict(cost, set->rows[left]) - 1;
         sum += e * e;
@@ -144,15 +145,15 @@ static bo_status fill_rows(bo_context *context, const bo_plan_machine *machine, 
     return BO_OK;
 }
 
-/* A machine and what it points to, in one block of memory. */
+/* A calibration and the memory it points to, in one block. */
 typedef struct machine_block {
-    bo_plan_machine machine; /* first: what the caller frees */
+    bo_plan_machine machine; /* first member: the pointer that the caller frees */
     double costs[BO_PLAN_TERM_COUNT];
     char isa[24];
     bo_plan_timing timings[];
 } machine_block;
 
-/* Copies them with defaults filled in. */
+/* Copies the timings with defaults filled in. */
 static bo_status take_timings(bo_context *context, const bo_plan_timing *timings, size_t count, bo_plan_timing *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -216,7 +217,7 @@ void bo_plan_machine_destroy(bo_plan_machine *machine)
     bo_free(machine);
 }
 
-/* Two deviations each way, of a factor. */
+/* Two standard deviations each way, as a factor. */
 bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_counts *counts)
 {
     double terms[BO_PLAN_TERM_COUNT];

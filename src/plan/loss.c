@@ -1,29 +1,29 @@
-/* The loss law, fitted: powers and batch by search, the three factors by least squares for each. */
+/* Fits the loss law: exponents and critical batch by search, the three factors by least squares for each candidate. */
 #include "plan.h"
 #include <math.h>
 #include <string.h>
 
 enum { LEAST_RUNS = 8, FREE = 3 };
 
-/* What is searched: logarithms of both powers and of the batch. */
+/* The search variables: logarithms of both exponents and of the critical batch. */
 typedef struct law_point {
     double at[FREE];
 } law_point;
 
-/* size_power, data_power, batch: where laws of text have been found, and far around it. */
+/* Bounds of size_power, data_power and batch: a wide range around published laws for text. */
 static const double lowest[FREE] = {0.05, 0.05, 16}, highest[FREE] = {1.5, 1.5, 1e7};
 
 typedef struct law_search {
     const bo_plan_run *runs;
-    size_t count, skip; /* skip: a run that is left out; count: none is */
-    bool batches;       /* runs differ in theirs */
+    size_t count, skip; /* skip: index of a run to leave out; count: none */
+    bool batches;       /* true if runs differ in batch size */
 } law_search;
 
 /* ---- one guess ------------------------------------------------------------------------------------------------------------- */
 
 static double effective(double tokens, double batch, double critical)
 {
-    const double ratio = batch / critical; /* 0 where that is INFINITY */
+    const double ratio = batch / critical; /* 0 if critical is INFINITY */
     return tokens / (1 + ratio * ratio);
 }
 
@@ -33,7 +33,7 @@ double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, 
            law->data * pow(effective(tokens, batch, law->batch), -law->data_power);
 }
 
-/* The best factors for these powers, and Σ (fitted / measured - 1)²; INFINITY: there are none. */
+/* The best factors for these exponents, and Σ (fitted / measured - 1)²; INFINITY: no solution. */
 static double try_point(const law_search *search, const law_point *point, bo_plan_law *law)
 {
     enum { FLOOR, SIZE, DATA };
@@ -66,7 +66,7 @@ static void keep_within(law_point *point)
     for (size_t i = 0; i < FREE; i++) point->at[i] = fmin(fmax(point->at[i], log(lowest[i])), log(highest[i]));
 }
 
-/* One of the 26 neighbors on a grid of this step: -1, 0 or 1 of it each way. */
+/* One of the 26 neighbors on a grid with this step: -1, 0 or 1 steps in each variable. */
 static law_point neighbor(const law_point *from, double step, size_t number)
 {
     law_point to = *from;
@@ -75,7 +75,7 @@ static law_point neighbor(const law_point *from, double step, size_t number)
     return to;
 }
 
-/* To the best neighbor while one is better, then by half the step. */
+/* Moves to the best neighbor while one is better, then halves the step. */
 static double descend(const law_search *search, double step, law_point *point, bo_plan_law *law)
 {
     double best = try_point(search, point, law);
@@ -95,7 +95,7 @@ static double descend(const law_search *search, double step, law_point *point, b
     return best;
 }
 
-/* From a few starts, for there may be several valleys. */
+/* Searches from several starts, because there may be several local minima. */
 static double find(const law_search *search, law_point *point, bo_plan_law *law)
 {
     double best = INFINITY;
@@ -124,9 +124,9 @@ static bo_status check(bo_context *context, const bo_plan_run *runs, size_t coun
     return BO_OK;
 }
 
-/* A law and what it points to, in one block of memory. */
+/* A law and the memory it points to, in one block. */
 typedef struct losses_block {
-    bo_plan_losses losses; /* first: what the caller frees */
+    bo_plan_losses losses; /* first member: the pointer that the caller frees */
     bo_plan_law without[];
 } losses_block;
 
@@ -166,7 +166,7 @@ void bo_plan_losses_destroy(bo_plan_losses *losses)
     bo_free(losses);
 }
 
-/* Two deviations each way: of the residuals, and of the law itself by the jackknife. */
+/* Two standard deviations each way: of the residuals, and of the law itself by the jackknife. */
 void bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens, double batch, bo_plan_range *out)
 {
     const double value = bo_plan_law_at(&losses->law, parameters, tokens, batch), n = (double)losses->run_count;

@@ -1,4 +1,4 @@
-/* Inside of plans. */
+/* Internal declarations of src/plan. */
 #ifndef BO_PLAN_H
 #define BO_PLAN_H
 
@@ -8,15 +8,16 @@
 enum {
     BO_PLAN_MLP = 4,
     BO_PLAN_VOCAB = 256,
-    BO_PLAN_SHAPES = 24, /* timings of a machine, at most */
-    BO_PLAN_RUNS = 64,   /* runs of a loss law, at most */
+    BO_PLAN_SHAPES = 24, /* maximum number of timings in a calibration */
+    BO_PLAN_RUNS = 64,   /* maximum number of runs in a loss law */
 };
 #define BO_PLAN_ATTENTION_NAME "rfa-gate"
 
-/* Defaults filled in, the attention's name the library's own; BO_INVALID: which number makes no sense, or no such attention. */
+/* Fills in defaults and replaces the attention's name by the library's copy. BO_INVALID: a number is out of range, or
+ * the attention is unknown. */
 bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_plan_shape *out);
 
-/* Attention of one head and one sequence, forward: what counts of all shapes with heads of this dim share. */
+/* Counts of attention with one head and one sequence, forward. All shapes with heads of this dim share them. */
 typedef struct bo_plan_head {
     double operations, copies;
 } bo_plan_head;
@@ -27,19 +28,19 @@ bo_plan_counts bo_plan_count_with(const bo_plan_shape *resolved, const bo_plan_h
 void bo_plan_terms_of(const bo_plan_counts *counts, double terms[BO_PLAN_TERM_COUNT]);
 bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_counts *counts);
 
-/* A text without meaning. */
+/* Random text for timing. */
 bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size_t tokens, bo_corpus **out);
 
 /* ---- choosing -------------------------------------------------------------------------------------------------------------- */
 
-/* One shape of the grid, predicted. */
+/* One shape of the grid with its predictions. */
 typedef struct bo_plan_candidate {
     bo_plan_shape shape;
     bo_plan_counts counts;
     bo_plan_range step;
-    double tokens; /* it sees in the budget */
-    /* What it is chosen by, the less the better: its loss, or how far that is behind the best that the same time buys.
-     * INFINITY: it is not for this budget. */
+    double tokens; /* tokens seen within the budget */
+    /* The selection criterion, smaller is better: the loss, or its distance from the best loss that the same time buys.
+     * INFINITY: the shape does not fit this budget. */
     double worth;
 } bo_plan_candidate;
 
@@ -47,29 +48,29 @@ typedef struct bo_plan_search {
     bo_context *context;
     const bo_plan_machine *machine;
     const bo_plan_losses *losses;
-    bo_plan_budget budget; /* without zeros that mean a default */
-    double tolerance;      /* of the logarithm of parameters, where they are given */
+    bo_plan_budget budget; /* defaults filled in */
+    double tolerance;      /* tolerance of the logarithm of the number of parameters, if that number is given */
     bo_plan_candidate *items;
     size_t count, room;
 } bo_plan_search;
 
-/* grid.c: all shapes, each with what the budget makes of it. `items` is freed with bo_free. */
+/* grid.c: all shapes, each with its predictions for the budget. `items` is freed with bo_free. */
 bo_status bo_plan_grid(bo_plan_search *search);
-/* Why no candidate has a worth: BO_INVALID, with the least that would do. */
+/* Reports why no candidate is feasible: BO_INVALID, with the smallest budget that would be. */
 bo_status bo_plan_refuse(const bo_plan_search *search);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------------------ */
 
-/* Timings of a machine with these kernels and threads. */
+/* Fits the timings of a host with these kernels and threads. */
 bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
                                  size_t count, unsigned terms, bo_plan_machine **out);
 
-/* Of a file's text; `path` for messages. */
+/* Parses the text of a file; `path` is for messages. */
 bo_status bo_plan_machine_parse(bo_context *context, const char *path, const char *text, size_t length,
                                 bo_plan_machine **out);
 
-/* x >= 0 with Σ_r (a_r · x - y_r)² least; only the terms whose bits are set may be more than 0. Exact: every set of terms
- * that are not 0 is tried. False: none is determined. */
+/* Minimizes Σ_r (a_r · x - y_r)² over x >= 0. Only the terms whose bits are set may be positive. The solution is exact:
+ * every subset of positive terms is tried. False: no subset has a determined solution. */
 bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned terms,
                            double x[BO_PLAN_TERM_COUNT]);
 

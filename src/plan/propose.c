@@ -6,16 +6,16 @@
 
 enum { CONTEXT = 256, TRIES = 64, CHOICES = 6 };
 
-/* A plan and what it points to, in one block of memory. */
+/* A plan and the memory it points to, in one block. */
 typedef struct plan_block {
-    bo_plan plan; /* first: what the caller frees */
+    bo_plan plan; /* first member: the pointer that the caller frees */
     bo_plan_choice choices[CHOICES];
 } plan_block;
 
 /* ---- memory -------------------------------------------------------------------------------------------------------------------- */
 
-/* What training takes with so many sequences at a time (0: the trainer's choice), from the trainer itself. The model has no
- * values: large ones are planned as fast as small ones. */
+/* Memory of training with this many sequences at a time (0: the trainer chooses), computed by the trainer. The model
+ * has no values, so large models are planned as fast as small ones. */
 static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, size_t micro_batch,
                                bo_training_cost *out)
 {
@@ -39,14 +39,14 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     return status;
 }
 
-/* Weights, gradients and a vector of the optimizer: less it never is. */
+/* Weights, gradients and one optimizer vector: a lower bound of the memory. */
 static double weight_bytes(const bo_plan_candidate *item)
 {
     return 3 * sizeof(float) * item->counts.parameters;
 }
 
-/* With as many sequences at a time as fit: the trainer's choice, or that halved; out->all_bytes is more than the budget where
- * not even one does. */
+/* Chooses the number of sequences at a time that fits: the trainer's choice, halved as often as necessary. If not even
+ * one sequence fits, out->all_bytes exceeds the budget. */
 static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_training_cost *out)
 {
     bo_training_cost least;
@@ -98,7 +98,7 @@ static bool far_apart(double a, double b, double factor)
     return a >= factor * b || b >= factor * a;
 }
 
-/* Does it differ from what was chosen enough to be shown beside it? */
+/* True if the shape differs enough from those already chosen to be shown as an alternative. */
 static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
 {
     for (size_t i = 0; i < plan->choice_count; i++) {
@@ -112,7 +112,7 @@ static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
     return true;
 }
 
-/* Of the candidates for this budget, or of all where there are none; NULL: the grid is empty. */
+/* The smallest candidate for this budget, or of all if none is feasible. NULL: the grid is empty. */
 static const bo_plan_candidate *smallest(const bo_plan_search *search, bool any)
 {
     const bo_plan_candidate *least = NULL;
@@ -123,7 +123,8 @@ static const bo_plan_candidate *smallest(const bo_plan_search *search, bool any)
     return least;
 }
 
-/* Too little memory is said first, by the smallest model with one sequence at a time: more time would not help it. */
+/* Reports insufficient memory first, by the smallest model with one sequence at a time, because more time would not
+ * help. */
 static bo_status refuse(const bo_plan_search *search)
 {
     const bo_plan_candidate *least = smallest(search, false);
@@ -137,7 +138,7 @@ static bo_status refuse(const bo_plan_search *search)
                    (double)search->budget.memory / 1e6, ceil((double)training.all_bytes / 1e5) / 10);
 }
 
-/* Shapes that do not fit: nor do any with as many layers and as much width. */
+/* Shapes that do not fit into memory. No shape with at least as many layers and as much width fits either. */
 typedef struct plan_misfits {
     size_t layers[TRIES], width[TRIES], count;
 } plan_misfits;
@@ -149,7 +150,7 @@ static bool beyond(const plan_misfits *misfits, const bo_plan_candidate *item)
     return false;
 }
 
-/* Items in the order of their worth; those that do not fit are passed over. */
+/* Takes candidates in order of their criterion and skips those that do not fit. */
 static bo_status choose(const bo_plan_search *search, plan_block *out)
 {
     plan_misfits misfits = {.count = 0};
@@ -173,7 +174,7 @@ static bo_status choose(const bo_plan_search *search, plan_block *out)
 
 /* ---- a plan ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Sizes are within what is counted in 64 bits. */
+/* Checks that a size can be counted in 64 bits. */
 static bo_status check_number(bo_context *context, const char *what, double most, double value)
 {
     if (value >= 0 && value <= most) return BO_OK;

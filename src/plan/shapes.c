@@ -1,17 +1,17 @@
-/* The shapes to choose from, and what a budget makes of each. */
+/* The grid of candidate shapes, and the predictions for a budget. */
 #include "plan.h"
 #include <math.h>
 
 enum { LEAST_WIDTH = 32, MOST_WIDTH = 4096, LEAST_LAYERS = 2, MOST_LAYERS = 64, LEAST_STEPS = 100 };
-/* Columns a layer, between which the loss is taken to be a matter of parameters alone; narrower ones were seen to be worse (the
- * experiment time-law). */
+/* Ratios of width to layers between which the loss is assumed to depend on the number of parameters only. Narrower
+ * models were measured to be worse (experiment time-law). */
 static const double NARROWEST = 16, WIDEST = 128;
 static const double LEAST_STEP_TOKENS = 512, MOST_STEP_TOKENS = 65536;
-static const double OVERHEAD = 0.06; /* of --minutes: tests and checkpoints */
+static const double OVERHEAD = 0.06; /* fraction of --minutes spent on validation and checkpoints */
 
 /* ---- the grid ------------------------------------------------------------------------------------------------------------- */
 
-/* As the presets have them: heads of 32, and of 64 where the model is wide; in between of 24 on. */
+/* Heads as in the presets: 32, or 64 for wide models; in between 24 or more. */
 static size_t head_dim(size_t width)
 {
     size_t dim = width > 256 && width % 64 == 0 ? 64 : width % 32 == 0 ? 32 : 24;
@@ -80,7 +80,7 @@ static double seconds_of_budget(const bo_plan_budget *budget)
     return 60 * budget->minutes * (1 - OVERHEAD);
 }
 
-/* Whole steps, and the loss after them; fewer than some steps are no training. */
+/* Computes the number of whole steps and the loss after them. Fewer than a minimum number of steps is infeasible. */
 static void spend(const bo_plan_search *search, bo_plan_candidate *item, double tokens)
 {
     const double steps = floor(tokens / item->counts.tokens);
@@ -106,7 +106,7 @@ static bool right_size(const bo_plan_search *search, const bo_plan_candidate *it
     return off_size(search, item) <= search->tolerance;
 }
 
-/* A tenth, or as near as the grid comes, but no other order of magnitude. */
+/* A tolerance of a tenth, or as close as the grid allows, but less than an order of magnitude. */
 static void set_tolerance(bo_plan_search *search)
 {
     double nearest = INFINITY;
@@ -125,7 +125,7 @@ static double best_loss(bo_plan_search *search, double seconds)
     return best;
 }
 
-/* How far the best of the right size is behind the best of any size, in so many seconds. */
+/* How far the best candidate of the requested size is behind the best of any size, given this many seconds. */
 static double gap_at(bo_plan_search *search, double seconds)
 {
     double own = INFINITY;
@@ -138,7 +138,7 @@ static double gap_at(bo_plan_search *search, double seconds)
     return own - best_loss(search, seconds);
 }
 
-/* In which some model of the right size is trained at all. */
+/* The smallest time in which a model of the requested size can be trained. */
 static double least_seconds(const bo_plan_search *search)
 {
     double least = INFINITY;
@@ -147,7 +147,7 @@ static double least_seconds(const bo_plan_search *search)
     return least;
 }
 
-/* A number of parameters alone: the time in which no other number does better. */
+/* Budget given as a number of parameters only: the time for which no other size does better. */
 static double seconds_for_size(bo_plan_search *search)
 {
     enum { TIMES = 70 };
@@ -159,7 +159,7 @@ static double seconds_for_size(bo_plan_search *search)
     return found;
 }
 
-/* Tokens: how far the loss is behind the best that the same time buys. */
+/* Budget given in tokens: how far the loss is behind the best that the same time buys. */
 static void spend_tokens(bo_plan_search *search)
 {
     enum { TIMES = 64 };
@@ -174,11 +174,11 @@ static void spend_tokens(bo_plan_search *search)
         const double place = fmin(log(fmax(seconds, first) / first) / log(ratio), TIMES - 1.001);
         const size_t low = (size_t)place;
         const double part = place - (double)low, then = (1 - part) * best[low] + part * best[low + 1];
-        item->worth = isfinite(then) ? item->worth - then : 0; /* nothing else is done in so short a time */
+        item->worth = isfinite(then) ? item->worth - then : 0; /* no other shape is feasible in so short a time */
     }
 }
 
-/* Fills tokens and loss (or what it is chosen by) of every candidate. */
+/* Fills in the tokens and the criterion of every candidate. */
 static void spend_budget(bo_plan_search *search)
 {
     const bo_plan_budget *b = &search->budget;

@@ -1,4 +1,4 @@
-/* What a step costs on this machine: shapes that tell costs apart, and steps of training, timed. */
+/* Measures the cost of a training step on this host: the shapes that separate the costs, and timed steps. */
 #include <stdlib.h>
 #include <time.h>
 #include "../base/rng.h"
@@ -9,8 +9,8 @@
 
 static const double CALIBRATION_SECONDS = 40, QUICK_SECONDS = 4;
 
-/* Each row is heavy in another term: layers that are many and small, long contexts (attention), wide models (products of
- * weights, Muon), a large vocabulary; the others lie between. Small ones first: these alone are quick. */
+/* Each row emphasizes another term: many small layers, long contexts (attention), wide models (weight products, Muon),
+ * a large vocabulary; the others lie in between. Small shapes come first; the quick calibration uses only these. */
 static const bo_plan_shape shapes[] = {
     {.layers = 1, .width = 64, .heads = 2, .context = 64, .batch = 4},
     {.layers = 8, .width = 64, .heads = 2, .context = 64, .batch = 4},
@@ -52,13 +52,13 @@ bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibrati
  * Steps of training, timed: models of many shapes take turns. */
 
 enum { ROUNDS = 3, MOST_ROUNDS = 99, TOKENS = 1 << 16, BYTES = 256 };
-static const double SECONDS = 30, SAMPLE = 0.03; /* seconds of a turn, more or less */
+static const double SECONDS = 30, SAMPLE = 0.03; /* approximate seconds per turn */
 
 /* A model in training. */
 typedef struct plan_runner {
     bo_model *model;
     bo_trainer *trainer;
-    size_t steps; /* of a turn */
+    size_t steps; /* steps per turn */
     double samples[MOST_ROUNDS];
 } plan_runner;
 
@@ -71,7 +71,8 @@ typedef struct plan_stage {
 
 /* ---- the clock ---------------------------------------------------------------------------------------------------------------- */
 
-/* Alone on its thread a step is timed by what the thread runs, whatever else the machine does; on several by the wall. */
+/* With one thread, a step is timed by the CPU time of the thread, independent of other load; with several, by wall
+ * time. */
 static double now(const bo_context *context)
 {
     struct timespec time;
@@ -112,7 +113,7 @@ static bo_status open_runner(bo_context *context, const plan_stage *stage, const
     training.steps = 1000000;
     BO_TRY(bo_trainer_create(context, &training, &out->trainer));
     double loss;
-    BO_TRY(bo_trainer_step(context, out->trainer, &loss)); /* memory is touched */
+    BO_TRY(bo_trainer_step(context, out->trainer, &loss)); /* touches all memory */
     const double start = now(context);
     BO_TRY(bo_trainer_step(context, out->trainer, &loss));
     const double seconds = now(context) - start;
@@ -133,7 +134,7 @@ static void close_stage(plan_stage *stage)
 
 /* ---- timing ------------------------------------------------------------------------------------------------------------------- */
 
-/* Seconds a step; where a turn is of several, one more before them brings the caches back. */
+/* Seconds per step. If a turn has several steps, one extra step before them refills the caches. */
 static bo_status take_turn(bo_context *context, plan_runner *runner, double *seconds)
 {
     double loss;
@@ -144,7 +145,7 @@ static bo_status take_turn(bo_context *context, plan_runner *runner, double *sec
     return BO_OK;
 }
 
-/* What is done of the seconds, or of the rounds that are taken in any case: the less. */
+/* Fraction done of the seconds or of the mandatory rounds, whichever is smaller. */
 static double part_done(const plan_stage *stage, double spent, double seconds, size_t turns)
 {
     const double time = spent / seconds, least = (double)turns / (double)(ROUNDS * stage->count);
