@@ -16,7 +16,7 @@
 #include "train.h"
 
 /* ====================================================================================================================
- * Folders and files of a run. What appears does so at once: written under another name, flushed, renamed. */
+ * Folders and files of a run. A file appears atomically: it is written under a temporary name, flushed and renamed. */
 
 static bo_status failed(bo_context *context, const char *path, const char *what)
 {
@@ -26,7 +26,7 @@ static bo_status failed(bo_context *context, const char *path, const char *what)
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH])
 {
     const int length = snprintf(out, BO_TRAIN_PATH, "%s/%s", folder, name);
-    if (length >= 0 && length < BO_TRAIN_PATH - 32) return BO_OK; /* room for temporary names */
+    if (length >= 0 && length < BO_TRAIN_PATH - 32) return BO_OK; /* space for temporary names */
     return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
 }
 
@@ -40,7 +40,7 @@ static bo_status make_folder(bo_context *context, const char *path)
     return failed(context, path, "the folder cannot be made");
 }
 
-/* With those above it. */
+/* Creates a folder and its parents. */
 static bo_status make_folders(bo_context *context, const char *path)
 {
     char part[BO_TRAIN_PATH];
@@ -51,7 +51,7 @@ static bo_status make_folders(bo_context *context, const char *path)
     return make_folder(context, path);
 }
 
-/* With the files in it; fine where it is not. */
+/* Removes a folder with its files. A missing folder is not an error. */
 static bo_status remove_folder(bo_context *context, const char *path)
 {
     DIR *folder = opendir(path);
@@ -73,19 +73,20 @@ static bo_status flush_folder(bo_context *context, const char *path)
 {
     const int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) return failed(context, path, "cannot be opened");
-    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP; /* some file systems refuse folders */
+    /* some file systems reject fsync on folders */
+    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
     const bo_status status = done ? BO_OK : failed(context, path, "cannot be brought to the disk");
     close(file);
     return status;
 }
 
-/* Removes what runs that were killed have left of checkpoints being written or removed. */
+/* Renames a folder and flushes its parent. */
 static bo_status rename_folder(bo_context *context, const char *from, const char *to)
 {
     return rename(from, to) == 0 ? BO_OK : failed(context, to, "cannot be put in its place");
 }
 
-/* Plainly: bo_bytes would undo gzip. */
+/* Copies the bytes as they are; bo_bytes would decompress gzip. */
 static bo_status copy_to(bo_context *context, const char *path, int from, bo_output *to)
 {
     enum { BLOCK = 1 << 16 };
@@ -110,15 +111,15 @@ static bo_status copy(bo_context *context, const char *from, const char *to)
     return status;
 }
 
-/* `to` becomes another name of the file `from`, or a copy where that cannot be; at once. */
+/* Makes `to` a hard link to the file `from`, or a copy if links are not possible. `to` is replaced atomically. */
 static bo_status link_file(bo_context *context, const char *from, const char *to)
 {
     char beside[BO_TRAIN_PATH + 8];
     snprintf(beside, sizeof beside, "%s.link", to);
-    unlink(beside); /* of a run that was killed */
+    unlink(beside); /* left by a run that was killed */
     if (link(from, beside) != 0) return errno == ENOENT ? failed(context, from, "is missing") : copy(context, from, to);
     const bo_status status = rename_folder(context, beside, to);
-    unlink(beside); /* rename leaves both where they were one file already */
+    unlink(beside); /* rename keeps both names if they were the same file already */
     return status;
 }
 
@@ -133,7 +134,8 @@ static bo_status lock_folder(bo_context *context, const char *folder, int *out)
     BO_TRY(bo_train_join(context, folder, ".lock", path));
     *out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (*out < 0) return failed(context, path, "cannot be written");
-    if (flock(*out, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK; /* some file systems have no locks */
+    /* some file systems do not support locks */
+    if (flock(*out, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK;
     close(*out);
     *out = -1;
     return bo_fail(context, BO_INVALID, "%s: another process is training there", folder);
@@ -141,7 +143,7 @@ static bo_status lock_folder(bo_context *context, const char *folder, int *out)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------------ */
 
-/* "step-120": 120. What is being written is called otherwise. */
+/* Parses "step-120" as 120. Temporary folders have other names. */
 static bool parse_step(const char *name, uint64_t *step)
 {
     char *end;
@@ -151,7 +153,7 @@ static bool parse_step(const char *name, uint64_t *step)
     return *end == 0 && errno == 0;
 }
 
-/* Removes what runs that were killed have left of checkpoints being written or removed. */
+/* Removes partly written or partly removed checkpoints that killed runs have left. */
 static bo_status sweep(bo_context *context, const char *checkpoints)
 {
     DIR *folder = opendir(checkpoints);
@@ -194,7 +196,8 @@ static bo_status collect(bo_context *context, DIR *folder, uint64_t **steps, siz
     return BO_OK;
 }
 
-/* Steps of the checkpoints in folder/checkpoints, ascending; *steps is freed with bo_free. No folder: none. */
+/* Lists the steps of the checkpoints in folder/checkpoints in ascending order. *steps is freed with bo_free. A missing
+ * folder has none. */
 static bo_status list_checkpoints(bo_context *context, const char *folder, uint64_t **steps, size_t *count)
 {
     char path[BO_TRAIN_PATH];
@@ -213,9 +216,9 @@ static bo_status list_checkpoints(bo_context *context, const char *folder, uint6
 }
 
 /* ====================================================================================================================
- * Checkpoints: checkpoints/step-N of the run's folder. One is written under another name, every file of it flushed, and then
- * renamed, so that a folder of that name is whole; the newest decides. The run's own files of the task (config.json,
- * model.safetensors, …) are other names of its files (hard links), and so are those of best/. */
+ * Checkpoints: the folders checkpoints/step-N of the run. A checkpoint is written under a temporary name, every file
+ * is flushed, and then the folder is renamed, so a folder of that name is complete. The newest one counts. The files
+ * of the run itself (config.json, model.safetensors, …) and those of best/ are hard links to files of a checkpoint. */
 
 static bo_status place_of(bo_context *context, const bo_trainer *trainer, uint64_t step, const char *ending,
                           char out[BO_TRAIN_PATH])
@@ -253,7 +256,8 @@ static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const 
                    (unsigned long long)trainer->now.step, (unsigned long long)done);
 }
 
-/* As write_files left them: the average in the weights' place, the weights in the average's. */
+/* Reads the files of write_files: with averaging, the model file holds the average and the optimizer file the
+ * weights. */
 static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     char path[BO_TRAIN_PATH];
@@ -268,7 +272,7 @@ static bo_status read_files(bo_context *context, bo_trainer *trainer, const char
 
 /* ---- what others see of a run ------------------------------------------------------------------------------------------- */
 
-/* Weights last: the other files do not change within a run. Not all need be there: a model of bytes may have no
+/* Links the weights last; the other files do not change within a run. A file may be missing: a model of bytes has no
  * tokenizer.json. */
 static bo_status show(bo_context *context, const bo_train_task *task, const char *from, const char *to)
 {
@@ -294,7 +298,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------ */
 
-/* Weights that are not finite are no checkpoint: the earlier ones are better. */
+/* Weights that are not finite are not saved; the earlier checkpoints are more useful. */
 static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
 {
     bo_weights *weights = trainer->task->weights;
@@ -306,7 +310,7 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
                    (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));
 }
 
-/* With averaging the model that others see is the average, and the optimizer's file has the weights in its place. */
+/* With averaging, the visible model is the average, and the optimizer file holds the weights in its place. */
 static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
@@ -331,13 +335,13 @@ static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
     if (status == BO_OK) status = rename_folder(context, beside, place);
     if (status == BO_OK) return flush_folder(context, parent);
     char words[1024], last[BO_TRAIN_PATH];
-    snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may fail with words of its own */
+    snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may replace the error message */
     remove_folder(context, beside);
     return bo_fail(context, status, "the checkpoint of step %llu was not written: %s%s", (unsigned long long)step,
                    words, bo_train_last_words(trainer, last));
 }
 
-/* All but the newest `keep`; best/ keeps what the best one shows. */
+/* Removes all checkpoints except the newest `keep`; best/ keeps the files of the best one. */
 static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
 {
     uint64_t *steps;
@@ -348,7 +352,8 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
         char old[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
         status = place_of(context, trainer, steps[i], "", old);
         if (status == BO_OK) status = place_of(context, trainer, steps[i], ".part", away);
-        if (status == BO_OK) status = rename_folder(context, old, away); /* never half there under its name */
+        /* a folder with this name is never incomplete */
+        if (status == BO_OK) status = rename_folder(context, old, away);
         if (status == BO_OK) status = remove_folder(context, away);
     }
     bo_free(steps);
@@ -361,7 +366,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
     const bool new = trainer->saved != trainer->now.step;
     if (!trainer->folder) return BO_OK;
     if (!bo_train_first(trainer)) {
-        trainer->saved = trainer->now.step; /* as the first rank has it: all ask by it what is due */
+        trainer->saved = trainer->now.step; /* set on all ranks, because all of them decide by it what is due */
         return BO_OK;
     }
     BO_TRY(check_weights(context, trainer));
@@ -369,7 +374,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
         BO_TRY(write_checkpoint(context, trainer));
         trainer->saved = trainer->now.step;
         BO_TRY(remove_old(context, trainer));
-    } else { /* the same weights: only the numbers may be new */
+    } else { /* same weights: only the numbers may have changed */
         char place[BO_TRAIN_PATH];
         BO_TRY(place_of(context, trainer, trainer->saved, "", place));
         BO_TRY(bo_train_record_write(context, trainer, place));
@@ -379,7 +384,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 
 /* ---- the folder before a run --------------------------------------------------------------------------------------------- */
 
-/* Another run, or a model whose files the checkpoints would replace. */
+/* Refuses a folder with another run, or with a model whose files the checkpoints would replace. */
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
 {
     if (checkpoints && !trainer->desc.resume)
@@ -427,7 +432,8 @@ static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t
     return read_files(context, trainer, place);
 }
 
-/* The newest one that is whole: *left of them, the older ones, and it remain. Where none is, the newest one's words. */
+/* Restores the newest intact checkpoint. *left counts it and the older ones, which remain. If none is intact, the error
+ * is that of the newest. */
 static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
 {
     char words[1024];
@@ -444,7 +450,7 @@ static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const 
     return bo_fail(context, first, "%s", words);
 }
 
-/* A step that comes again needs its name; what is in it may still be of use to somebody. */
+/* Renames a damaged checkpoint, because the run will write that step again; its files may still be useful. */
 static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint64_t step)
 {
     char place[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
@@ -462,7 +468,7 @@ static bo_status restore(bo_context *context, bo_trainer *trainer, const uint64_
     if (!bo_train_first(trainer)) return BO_OK;
     for (size_t i = left; i < count; i++) BO_TRY(set_aside(context, trainer, steps[i]));
     BO_TRY(bo_train_metrics_cut(context, trainer));
-    return count ? show_newest(context, trainer) : BO_OK; /* killed before it was */
+    return count ? show_newest(context, trainer) : BO_OK; /* the run was killed before it did this */
 }
 
 bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)

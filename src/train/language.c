@@ -1,12 +1,13 @@
-/* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the model's context. */
+/* Language modeling as a task: a model learns to predict the next token of a text. Items are windows as long as the
+ * model's context. */
 #include <assert.h>
 #include "models.h"
 
-/* Room for the batch of one run of the graph, in the host's memory. */
+/* Buffers for the batch of one graph run, in host memory. */
 typedef struct language_batch {
     int32_t *tokens, *targets, *positions; /* micro_batch x context each */
-    size_t *lengths;                       /* of documents' runs; NULL: a run is a window */
-    size_t room;                           /* runs there is room for */
+    size_t *lengths;                       /* lengths of the runs of documents; NULL: each window is one run */
+    size_t room;                           /* capacity in runs */
 } language_batch;
 
 /* Invariant: task.graph and task.loss are those of `graph`. */
@@ -109,7 +110,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     return bo_graph_write(context, graph->graph, graph->targets, batch->targets);
 }
 
-/* ---- what it is worth ---------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
@@ -130,7 +131,7 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainin
     return BO_OK;
 }
 
-/* ---- what it is --------------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static void settings(const bo_train_task *task, bo_json_text *text)
 {

@@ -1,12 +1,12 @@
-/* What tasks of models share: files, settings, sizes, frequencies drawn from data. */
+/* Code shared by the tasks of models: files, settings, sizes, data-aware frequencies. */
 #include "../base/trace.h"
 #include "../attention/attention.h"
 #include "models.h"
 
 /* ====================================================================================================================
- * Frequencies drawn from data: FAVOR++, FAVOR#, optimal sampling, in encoders, decoders and between them. They are taken from
- * the first micro-batch of a step, with the weights as they are: a function of the run's settings and the step, like everything
- * else. */
+ * Data-aware frequencies (FAVOR++, FAVOR#, optimal sampling) in encoders, decoders and cross attention. They are
+ * drawn from the first micro-batch of a step with the current weights, so they are a function of the settings of the
+ * run and the step. */
 
 static size_t places(const bo_model *model)
 {
@@ -20,7 +20,7 @@ static bool draws_from_data(const bo_attention *attention)
     return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
 }
 
-/* Some of its frequencies are drawn from data. */
+/* True if some frequencies of the model are drawn from data. */
 static bool model_calibrates(const bo_model *model)
 {
     bool any = false;
@@ -28,7 +28,7 @@ static bool model_calibrates(const bo_model *model)
     return any;
 }
 
-/* A run that begins with a trained model begins with its frequencies. */
+/* A run that starts from a trained model starts with its frequencies. */
 static bool wants(const bo_train_task *task, uint64_t step, const bo_attention *attention)
 {
     const uint64_t every = task->desc->calibrate_every;
@@ -44,7 +44,7 @@ static bool any_wants(const bo_train_task *task, uint64_t step)
     return any;
 }
 
-/* NULL where nothing is to be drawn. */
+/* Sets NULL if there is nothing to draw. */
 static bo_status create_all(bo_context *context, const bo_train_task *task, uint64_t step, bo_calibration **out)
 {
     const bo_model *model = task->desc->model;
@@ -54,8 +54,8 @@ static bo_status create_all(bo_context *context, const bo_train_task *task, uint
     return BO_OK;
 }
 
-/* Forward makes the frequencies, layer by layer; the gradients of this run are of no use. The first rank's data on every
- * rank, so that all have the same frequencies. */
+/* A forward pass creates the frequencies layer by layer; the gradients of this pass are discarded. Every rank uses the
+ * data of the first rank, so that all have the same frequencies. */
 static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo_calibration *const *calibrations)
 {
     bo_graph_pass pass = {0};
@@ -80,7 +80,7 @@ bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uin
 }
 
 /* ====================================================================================================================
- * What tasks of models share. */
+ * Code shared by the tasks of models. */
 
 static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors", NULL};
 static const char *const adapter_files[] = {"adapter_config.json", "tokenizer.json", "adapter_model.safetensors", NULL};
@@ -148,6 +148,6 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_word(text, "positions", bo_positions_name(d->positions));
     bo_train_setting_number(text, "dropout", d->dropout);
     if (model->adapter) adapter_settings(text, model->adapter);
-    if (!model_calibrates(model)) /* the fingerprint knows the frequencies */
+    if (!model_calibrates(model)) /* the fingerprint includes the frequencies */
         bo_train_setting_code(text, "model", bo_model_fingerprint(model));
 }

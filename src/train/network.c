@@ -1,4 +1,4 @@
-/* Networks as a task: items are examples; of a graph there is one, all of it. */
+/* Networks as a task: items are examples. A graph is a single example. */
 #include <assert.h>
 #include "../network/network.h"
 #include "task.h"
@@ -7,8 +7,8 @@
 typedef struct network_task {
     bo_train_task task;
     bo_network_graph graph;
-    size_t *rows;                /* of a micro-batch */
-    uint64_t examples, held_out; /* fingerprints: all of the data is read for them */
+    size_t *rows;                /* rows of a micro-batch */
+    uint64_t examples, held_out; /* fingerprints of the data; computing them reads all of it */
 } network_task;
 
 static const char *const files[] = {"network.json", "model.safetensors", NULL};
@@ -43,7 +43,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 
 /* ---- graph and batch ---------------------------------------------------------------------------------------------------- */
 
-/* What layers give, with as much again for what they keep. */
+/* Outputs of the layers, doubled for what they keep for the backward pass. */
 static double item_bytes(const bo_train_task *task)
 {
     const bo_network *network = network_of(task);

@@ -1,4 +1,4 @@
-/* Data parallel training: what ranks tell each other. Every rank makes the same calls in the same order. */
+/* Data-parallel training: communication between ranks. Every rank makes the same calls in the same order. */
 #include "../base/trace.h"
 #include "train.h"
 #include <string.h>
@@ -42,7 +42,8 @@ bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_stat
     bo_status summed = trainer->desc.ranks->sum(trainer->desc.ranks->user, failures, 2);
     if (mine != BO_OK && mine != BO_CANCELED) return mine;
     if (summed != BO_OK) return no_sum(context, trainer);
-    if (failures[0] > 0) return bo_fail(context, BO_IO, "another rank failed"); /* and does not wait for a checkpoint */
+    /* the failing rank does not write a checkpoint */
+    if (failures[0] > 0) return bo_fail(context, BO_IO, "another rank failed");
     if (mine == BO_CANCELED) return mine;
     return failures[1] > 0 ? bo_fail(context, BO_CANCELED, "another rank was asked to stop") : BO_OK;
 }

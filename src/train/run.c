@@ -1,4 +1,4 @@
-/* A run: one step, minutes into steps, and what is due between steps. */
+/* A run: steps, conversion of minutes into steps, and the work between steps. */
 #include <stdio.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -7,11 +7,11 @@
 #include "train.h"
 
 /* ====================================================================================================================
- * One step: gradients of micro-batches added up, summed over the ranks, given to the optimizer. */
+ * One step: the gradients of the micro-batches are added, summed over the ranks, and passed to the optimizer. */
 
 /* ---- a micro-batch ------------------------------------------------------------------------------------------------------ */
 
-/* Of dropout: its own for every step, micro-batch and rank. */
+/* Seed of dropout: different for every step, micro-batch and rank. */
 static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
 {
     bo_rng rng = bo_rng_make(trainer->desc.seed, bo_rng_stream("train.pass", trainer->now.step));
@@ -19,7 +19,7 @@ static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
     return bo_rng_bits(&rng);
 }
 
-/* Writes this rank's micro-batch `piece` of step now.step into the graph. */
+/* Writes micro-batch `piece` of this rank for step now.step into the graph. */
 static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_graph_pass *pass)
 {
     BO_SPAN(context, "train", "batch");
@@ -36,7 +36,7 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo
 
 /* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
 
-/* Step, what, and the checkpoint that stays. */
+/* Error message: the step, the cause, and the latest usable checkpoint. */
 static bo_status named(bo_context *context, const bo_trainer *trainer, const char *what)
 {
     char words[512], checkpoint[BO_TRAIN_PATH];
@@ -45,7 +45,8 @@ static bo_status named(bo_context *context, const bo_trainer *trainer, const cha
                    bo_train_last_words(trainer, checkpoint));
 }
 
-/* The part of the model where it began; else the words of the operation that refused its inputs, or of the loss. */
+/* Names the part of the model where the value first was not finite; otherwise gives the message of the operation that
+ * rejected its inputs, or of the loss. */
 static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_graph_pass *pass, const char *words)
 {
     char what[512];
@@ -83,7 +84,7 @@ static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double 
     return BO_OK;
 }
 
-/* Gradients of step now.step and its mean loss, over all ranks. */
+/* Computes the gradients of step now.step and its mean loss over all ranks. */
 static bo_status compute_gradients(bo_context *context, bo_trainer *trainer, double *loss)
 {
     BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
@@ -93,7 +94,7 @@ static bo_status compute_gradients(bo_context *context, bo_trainer *trainer, dou
     return BO_OK;
 }
 
-/* Gradients and a change of the weights. Where it fails or is canceled the weights are as they were. */
+/* Computes gradients and updates the weights. On failure or cancellation the weights are unchanged. */
 static bo_status take_step(bo_context *context, bo_trainer *trainer, double *loss)
 {
     BO_SPAN(context, "train", "step");
@@ -112,8 +113,8 @@ static bo_status take_step(bo_context *context, bo_trainer *trainer, double *los
 }
 
 /* ====================================================================================================================
- * A run: steps, and what is due between them. What was due at the step of a checkpoint is done or made up for when the run is
- * resumed, so that an interrupted run evaluates, reports and stops where an uninterrupted one does. */
+ * A run: steps and the work between them. Work that was due at the step of a checkpoint is done again when the run
+ * resumes, so that an interrupted run evaluates, reports and stops at the same steps as an uninterrupted one. */
 
 /* ---- evaluation --------------------------------------------------------------------------------------------------------- */
 
@@ -129,7 +130,7 @@ bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_train
     return status == BO_OK ? back : status;
 }
 
-/* Of rank 0's, told to all: fills now's numbers of validation. */
+/* Evaluates on rank 0 and sends the result to all ranks; sets the validation numbers of `now`. */
 static bo_status validate(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
@@ -153,7 +154,7 @@ static bo_status validate(bo_context *context, bo_trainer *trainer)
 
 /* ---- reports ------------------------------------------------------------------------------------------------------------ */
 
-/* take_step with its time. */
+/* Adds the time since the last call to now.seconds. */
 static void update_clock(bo_trainer *trainer)
 {
     const double at = bo_seconds();
@@ -221,17 +222,17 @@ static bo_status timed_step(bo_context *context, bo_trainer *trainer)
 
 /* ---- minutes into steps -------------------------------------------------------------------------------------------------- */
 
-/* Minutes into steps, once: the first steps are taken and measured, an evaluation and a checkpoint too, and the number of
- * steps that fit is kept in that checkpoint. From there on the run has that number of steps. */
-enum { LEAST = 3, MOST = 10 }; /* steps that are measured */
+/* Converts minutes into steps once. The first steps, one evaluation and one checkpoint are timed, and the number of
+ * steps that fit is stored in that checkpoint. From then on the run has that number of steps. */
+enum { LEAST = 3, MOST = 10 }; /* number of timed steps */
 static const double MARGIN = 0.985, SHARE = 0.03, OVERHEAD = 0.1;
 
-/* Seconds of each. */
+/* Seconds of each kind of work. */
 typedef struct costs {
     double step, evaluation, checkpoint;
 } costs;
 
-/* Evaluations that nobody asked for in number may take a tenth of the time. */
+/* Evaluations whose interval was not specified may take a tenth of the time. */
 static uint64_t interval(const bo_trainer *trainer, const costs *c, uint64_t steps)
 {
     if (trainer->desc.eval_every) return trainer->desc.eval_every;
@@ -248,7 +249,7 @@ static double seconds_of(const bo_trainer *trainer, const costs *c, uint64_t mor
            (double)(more / saving + 1) * c->checkpoint;
 }
 
-/* The most steps that fit into so many seconds. */
+/* The maximum number of steps that fit into this many seconds. */
 static uint64_t steps_within(const bo_trainer *trainer, const costs *c, double seconds)
 {
     uint64_t low = 0, high = (uint64_t)fmin(fmax(seconds, 0) / c->step, 1e15);
@@ -268,7 +269,7 @@ static double seconds_left(bo_trainer *trainer)
     return 60 * trainer->now.minutes * MARGIN - trainer->now.seconds;
 }
 
-/* Gradients that are not used bring memory and caches into their usual state, and a first guess for the schedule. */
+/* Computes gradients that are not used, to warm up memory and caches and to get a first estimate for the schedule. */
 static bo_status warm_up(bo_context *context, bo_trainer *trainer)
 {
     double loss;
@@ -310,7 +311,7 @@ static bo_status measure_rest(bo_context *context, bo_trainer *trainer, costs *c
     return BO_OK;
 }
 
-/* Takes the first steps, measures them, an evaluation and a checkpoint, and sets now.steps. */
+/* Takes and times the first steps, an evaluation and a checkpoint, and sets now.steps. */
 static bo_status find_steps(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
@@ -325,7 +326,7 @@ static bo_status find_steps(bo_context *context, bo_trainer *trainer)
     now->eval_every = (uint64_t)found[1];
     now->checkpoint_every = trainer->desc.checkpoint_every ? trainer->desc.checkpoint_every : now->eval_every;
     update_clock(trainer);
-    return bo_train_agree(context, trainer, bo_train_save(context, trainer)); /* now with the number of steps */
+    return bo_train_agree(context, trainer, bo_train_save(context, trainer)); /* saves the number of steps */
 }
 
 /* ---- between steps ------------------------------------------------------------------------------------------------------ */
@@ -341,7 +342,7 @@ static bool is_due(uint64_t step, uint64_t every)
     return step > 0 && step % every == 0;
 }
 
-/* Evaluation, report and checkpoint, as far as this step has them and they are not done yet. */
+/* Evaluates, reports and writes a checkpoint if they are due at this step and not done yet. */
 static bo_status between(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
@@ -352,7 +353,8 @@ static bo_status between(bo_context *context, bo_trainer *trainer)
     const bool report = now->loss_steps && (evaluate || last || is_due(step, often));
     if (report) BO_TRY(bo_train_agree(context, trainer, send_report(context, trainer, evaluate)));
     const bool better = evaluate && now->best_step == step;
-    if (trainer->saved == step && !evaluate) return BO_OK; /* a run stopped before its evaluation has that to add */
+    /* a run that stopped before its evaluation still has to save the result */
+    if (trainer->saved == step && !evaluate) return BO_OK;
     if (!(better || at_end(trainer) || is_due(step, now->checkpoint_every))) return BO_OK;
     update_clock(trainer);
     return bo_train_agree(context, trainer, bo_train_save(context, trainer));
@@ -370,7 +372,7 @@ static bo_status go_on(bo_context *context, bo_trainer *trainer)
     }
 }
 
-/* Weights are those after the last whole step, whenever the request came. */
+/* Stops after the last complete step. */
 static bo_status stopped(bo_context *context, bo_trainer *trainer)
 {
     update_clock(trainer);
@@ -387,7 +389,8 @@ bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
     trainer->stop = false;
     const bo_status status = go_on(context, trainer);
     if (status == BO_CANCELED) return stopped(context, trainer);
-    if (status == BO_OK && trainer->first == trainer->now.step) fill_report(trainer, false); /* it was done */
+    /* the run was already complete */
+    if (status == BO_OK && trainer->first == trainer->now.step) fill_report(trainer, false);
     return status;
 }
 

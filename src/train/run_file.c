@@ -1,4 +1,4 @@
-/* training.json and metrics.jsonl of a run. */
+/* The files training.json and metrics.jsonl of a run. */
 #include <bochner/data.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +10,13 @@
 #include "train.h"
 
 /* ====================================================================================================================
- * training.json: where a run is, and the settings that a resumed run must share. */
+ * training.json: the position of a run, and the settings that a resumed run must share. */
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct field {
     const char *name;
-    bool whole; /* uint64_t, else double */
+    bool whole; /* uint64_t; otherwise double */
     size_t offset;
 } field;
 
@@ -32,7 +32,7 @@ static const field fields[] = {
     {"loss_sum", false, offsetof(bo_training, loss_sum)},
     {"loss_steps", true, offsetof(bo_training, loss_steps)},
     {"valid_loss", false, offsetof(bo_training, valid_loss)},
-    {"valid_", false, offsetof(bo_training, valid_metric)}, /* and the metric's name */
+    {"valid_", false, offsetof(bo_training, valid_metric)}, /* followed by the name of the metric */
     {"best_valid_loss", false, offsetof(bo_training, best_loss)},
     {"best_step", true, offsetof(bo_training, best_step)},
     {"evaluations_without_improvement", true, offsetof(bo_training, waited)},
@@ -135,19 +135,21 @@ static void schedule_settings(bo_json_text *text, const bo_schedule *s)
     bo_train_setting_number(text, "schedule_decay", s->decay);
 }
 
-/* What a run is a function of, as the members of a JSON object. Steps and minutes are apart: they may be left out. */
+/* The settings that determine a run, as members of a JSON object. Steps and minutes are separate, because they may be
+ * omitted. */
 static void settings(bo_json_text *text, const bo_trainer *trainer)
 {
     const bo_trainer_desc *desc = &trainer->desc;
     bo_json_raw(text, "{");
     bo_train_setting_code(text, "seed",
-                          desc->seed); /* first: others follow from it, and the first that differs is named */
+                          desc->seed); /* first: others depend on it, and the first difference is reported */
     trainer->task->methods->settings(trainer->task, text);
     bo_train_setting_number(text, "batch", (double)desc->batch);
     optimizer_settings(text, &desc->optimizer);
     schedule_settings(text, &desc->schedule);
     bo_train_setting_word(text, "freeze", desc->freeze);
-    if (desc->activations != BO_STORAGE_FLOAT32) /* runs of before there was a choice can be resumed */
+    /* omitted for the default, so that runs of earlier versions can be resumed */
+    if (desc->activations != BO_STORAGE_FLOAT32)
         bo_train_setting_word(text, "activations", bo_storage_name(desc->activations));
     bo_json_raw(text, "\n  }");
 }
@@ -172,7 +174,7 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
 
 /* ---- resuming ----------------------------------------------------------------------------------------------------------- */
 
-/* Either may be NULL. */
+/* Either value may be NULL. */
 static bo_status another(bo_context *context, const char *path, const cJSON *was, const cJSON *is)
 {
     char *expected = was ? cJSON_PrintUnformatted(was) : NULL, *found = is ? cJSON_PrintUnformatted(is) : NULL;
@@ -184,7 +186,7 @@ static bo_status another(bo_context *context, const char *path, const cJSON *was
     return status;
 }
 
-/* A value that earlier versions wrote under another name is the same. */
+/* Treats a value that earlier versions wrote under another name as equal. */
 static bool same_setting(const cJSON *was, const cJSON *is)
 {
     const char *former = cJSON_GetStringValue(was), *now = cJSON_GetStringValue(is);
@@ -209,7 +211,7 @@ static bo_status compare_settings(bo_context *context, const bo_trainer *trainer
     return status;
 }
 
-/* Steps and minutes, where they were given again. */
+/* Compares steps and minutes if they were specified again. */
 static bo_status compare_length(bo_context *context, const bo_trainer_desc *desc, const char *path,
                                 const bo_training *was)
 {
@@ -250,11 +252,12 @@ bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const c
 }
 
 /* ====================================================================================================================
- * metrics.jsonl: a line for each report, under the names of bo_training_report, metric and unit by their own. */
+ * metrics.jsonl: one line per report, with the names of bo_training_report; the metric and the unit have their own
+ * names. */
 
-static const char FIRST[] = "{\"step\": "; /* of every line, by which lines are cut */
+static const char FIRST[] = "{\"step\": "; /* start of every line, used to cut lines */
 
-/* Names are plain words, some of two parts. */
+/* Writes a name of one or two plain words. */
 static void add_named(bo_json_text *text, const char *first, const char *second, double value)
 {
     bo_json_raw(text, ", \"");
@@ -292,7 +295,7 @@ static bo_status append(bo_context *context, const char *path, const bo_json_tex
 {
     const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return bo_fail(context, BO_IO, "%s: cannot be written: %s", path, strerror(errno));
-    errno = ENOSPC; /* of a line of which only a part was taken */
+    errno = ENOSPC; /* only part of the line was written */
     const ssize_t written = write(file, text->bytes, text->length);
     const int error = errno;
     close(file);
@@ -311,7 +314,7 @@ bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer)
     return status;
 }
 
-/* Does the line belong to steps that are done? Half a line does not. */
+/* True if the line belongs to a completed step. A partial line does not. */
 static bool stays(const char *line, const char *end, uint64_t done)
 {
     const size_t length = sizeof FIRST - 1;

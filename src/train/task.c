@@ -1,10 +1,10 @@
-/* Tasks: which one a descriptor names, and weights that it does not train. */
+/* Selects the task that a descriptor names, and freezes weights. */
 #include <assert.h>
 #include <string.h>
 #include "task.h"
 
 /* ====================================================================================================================
- * Weights that are not trained, by name. */
+ * Weights that are not trained, selected by name. */
 
 enum { PATTERN = 256 };
 
@@ -43,9 +43,9 @@ static void thaw(bo_train_task *task)
 }
 
 /* ====================================================================================================================
- * Which task a descriptor names. */
+ * The task that a descriptor names. */
 
-/* Has the last of its files the weights? */
+/* True if the last of its files holds the weights. */
 static bool files_hold(const bo_train_task *task)
 {
     const char *const *last = task->files;

@@ -1,29 +1,30 @@
-/* Labels and translations as a task: items are packs of whole examples (texts.h), so that a step has a fixed number of tokens and
- * not of examples.
+/* Classification, matching and translation as a task. Items are packs of whole examples (texts.h), so that a step has a
+ * fixed number of tokens rather than of examples.
  *
- * The packs of a step follow from (seed, step) alone. Those of a micro-batch are laid one behind the other into the rows of one
- * graph. The loss is the mean over the examples of the step (translations: the tokens of its targets): a micro-batch weighs as
- * many as it has. So micro-batches of another size, and other numbers of ranks, train on the same examples with the same
- * gradients up to rounding (and to dropout, which is drawn by micro-batch). */
+ * The packs of a step are a function of (seed, step). Those of a micro-batch are placed after each other in the rows of
+ * one graph. The loss is the mean over the examples of the step (for translations: over the tokens of its targets);
+ * each micro-batch is weighted by its number of them. Other micro-batch sizes and other numbers of ranks therefore
+ * train on the same examples with the same gradients, up to rounding and to dropout, which is drawn per micro-batch. */
 #include <assert.h>
 #include <string.h>
 #include "models.h"
 
-/* Tokens of a pack and of a step unless the descriptor says; an epoch has some steps, of however few texts it is. */
+/* Default tokens per pack and per step. An epoch has a minimum number of steps, however few texts there are. */
 enum { PACK = 2048, LEAST_PACK = 64, STEP = 8 * PACK, TRANSLATION_STEP = 2 * PACK, STEPS_OF_EPOCH = 16 };
 
-/* Invariants: task.graph and task.loss are those of `graph`; packs, packed and examples are there between open and close. */
+/* Invariants: task.graph and task.loss are those of `graph`. packs, packed and examples exist between open and
+ * close. */
 typedef struct texts_task {
     bo_train_task task;
     bool translates;
-    size_t rows[2]; /* of a pack; [1] of translations alone, of their targets */
-    size_t most;    /* examples of a pack */
+    size_t rows[2]; /* rows of a pack; [1] holds the targets of translations */
+    size_t most;    /* maximum number of examples per pack */
     bo_packs *packs;
-    bo_text_pack *packed; /* of a micro-batch */
+    bo_text_pack *packed; /* packs of a micro-batch */
     bo_model_graph graph;
-    size_t *examples;    /* of a micro-batch */
-    uint64_t weighed;    /* the step … */
-    double whole_weight; /* … that this is of */
+    size_t *examples;    /* examples of a micro-batch */
+    uint64_t weighed;    /* the step of whole_weight */
+    double whole_weight; /* total weight of that step */
 } texts_task;
 
 static const bo_model *model_of(const bo_train_task *task)
@@ -33,7 +34,7 @@ static const bo_model *model_of(const bo_train_task *task)
 
 /* ---- packs -------------------------------------------------------------------------------------------------------------- */
 
-/* Rows that an example takes of the stream that `side` is laid into. */
+/* Rows that an example occupies in the stream of `side`. */
 static size_t rows_of(const bo_texts *texts, bool translates, size_t example, size_t side)
 {
     size_t rows = bo_text_at(texts, example, side).count;
@@ -51,7 +52,7 @@ static size_t most_rows(const bo_texts *texts, bool translates, size_t side)
     return most;
 }
 
-/* Rows that have divisors, and suit the engine. */
+/* Rounds rows to a number with many divisors that suits the engine. */
 static size_t whole_blocks(size_t rows)
 {
     return (rows + 31) / 32 * 32;
@@ -62,7 +63,7 @@ static uint64_t all_tokens(const bo_texts *texts)
     return bo_texts_tokens(texts, 0) + (bo_texts_sides(texts) == 2 ? bo_texts_tokens(texts, 1) : 0);
 }
 
-/* Tokens of the stream that is trained on: of targets, or of all texts. At least 1. */
+/* Tokens of the stream that is trained on: those of the targets, or of all texts. At least 1. */
 static double tokens_of(const texts_task *own)
 {
     const bo_texts *texts = own->task.desc->texts;
@@ -75,8 +76,8 @@ static size_t main_rows(const texts_task *own)
     return own->rows[own->translates ? 1 : 0];
 }
 
-/* Sources have as many more rows than targets as they have tokens, so that both are full at the same time. A bound on examples
- * keeps what is there once for each of them small: half as many again as fit on the average. */
+/* Sources have more rows than targets in proportion to their tokens, so that both fill up together. A limit on the
+ * number of examples, one and a half times the average that fits, bounds per-example memory. */
 static void size_packs(texts_task *own)
 {
     const bo_texts *texts = own->task.desc->texts;
@@ -96,7 +97,7 @@ static void size_packs(texts_task *own)
     own->task.batch = bo_max(step / own->rows[main], 2);
 }
 
-/* ---- do they fit together? ------------------------------------------------------------------------------------------------ */
+/* ---- compatibility checks ---------------------------------------------------------------------------------------- */
 
 static bo_status check_labels(bo_context *context, const bo_texts *texts, const bo_texts_desc *wanted)
 {
@@ -185,9 +186,9 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
                                &own->packed);
 }
 
-/* Sequences that the work of a pack is counted by: as many of one length each as divide its rows, near the mean number of
- * texts. State-space layers plan for that length, and what is left of the rows may be longer than any text: there it is 0,
- * which stands for one of all rows. */
+/* The number of sequences that the cost of a pack is estimated with: equal lengths that divide its rows, near the mean
+ * number of texts. State-space layers plan for that length, but the rest of the rows may be longer than any text; for
+ * them the result is 0, which means one sequence of all rows. */
 static size_t usual_sequences(const texts_task *own)
 {
     if (model_of(&own->task)->desc.mixer == BO_MIXER_SSM) return 0;
@@ -218,7 +219,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .smoothing = desc->smoothing,
     };
     BO_TRY(bo_model_graph_create(context, desc->model, &graph, &own->graph));
-    task->units = (size_t)(all_tokens(desc->texts) / bo_packs_per_epoch(own->packs)); /* on the average */
+    task->units = (size_t)(all_tokens(desc->texts) / bo_packs_per_epoch(own->packs)); /* on average */
     task->graph = own->graph.graph;
     task->loss = own->graph.loss;
     own->weighed = UINT64_MAX;
@@ -237,7 +238,7 @@ static void close_graph(bo_train_task *task)
     own->examples = NULL;
 }
 
-/* What examples count for in the mean. */
+/* The weight of these examples in the mean. */
 static double weight_of(const texts_task *own, const size_t *examples, size_t count)
 {
     double weight = 0;
@@ -246,7 +247,7 @@ static double weight_of(const texts_task *own, const size_t *examples, size_t co
     return own->translates ? weight : (double)count;
 }
 
-/* Of all the packs of a step, also those of other ranks. */
+/* The weight of all packs of a step, including those of other ranks. */
 static bo_status weigh_step(bo_context *context, texts_task *own, uint64_t step)
 {
     if (own->weighed == step) return BO_OK;
@@ -281,9 +282,9 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     return bo_model_graph_fill(context, desc->model, &own->graph, own->packed, pass);
 }
 
-/* ---- what it is worth ---------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Examples of about so many tokens; 0: all. */
+/* The number of examples with about this many tokens; 0: all. */
 static uint64_t most_examples(const bo_texts *texts, uint64_t tokens)
 {
     if (!tokens) return 0;
@@ -333,9 +334,9 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainin
     return BO_OK;
 }
 
-/* ---- what it is ---------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* What the fingerprint of a model does not say where its frequencies follow from the data. */
+/* Settings that the fingerprint of a model does not cover if its frequencies depend on the data. */
 static void task_settings(const bo_model_desc *d, bo_json_text *text)
 {
     bo_train_setting_word(text, "task", bo_model_task_name(d->task));
@@ -349,7 +350,7 @@ static void task_settings(const bo_model_desc *d, bo_json_text *text)
     }
 }
 
-/* Texts before the model, whose classes are theirs. */
+/* The settings of the texts come before those of the model, whose classes are those of the texts. */
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_trainer_desc *desc = task->desc;

@@ -1,5 +1,6 @@
-/* Inside of training. A run is a pure function of its settings: data, dropout and rate of step t follow from (seed, t), so
- * that weights, the optimizer's vectors and a few numbers (bo_training) are all that resuming needs. */
+/* Internal declarations of training. A run is a pure function of its settings: the data, dropout and learning rate of
+ * step t follow from (seed, t). Resuming therefore needs only the weights, the optimizer state and a few numbers
+ * (bo_training). */
 #ifndef BO_TRAIN_H
 #define BO_TRAIN_H
 
@@ -8,62 +9,63 @@
 #include "../optim/optim.h"
 #include "task.h"
 
-/* ---- where a run is -------------------------------------------------------------------------------------------------- */
+/* ---- the position of a run --------------------------------------------------------------------------------------- */
 
-/* The numbers of a run that a checkpoint keeps, beside weights and the optimizer's vectors. */
+/* The numbers of a run that a checkpoint stores besides weights and optimizer state. */
 typedef struct bo_training {
-    uint64_t step, steps; /* done, and in all; steps 0: still to be found from `minutes` */
-    double minutes;       /* 0: steps were given */
+    uint64_t step, steps; /* steps done, and total steps; steps 0: to be determined from `minutes` */
+    double minutes;       /* 0: the number of steps was specified */
     uint64_t eval_every, checkpoint_every;
-    uint64_t micro_batch; /* another one rounds differently */
+    uint64_t micro_batch; /* a different micro-batch would round differently */
     uint64_t tokens;
     double seconds;
-    double loss_sum;                            /* over the steps … */
-    uint64_t loss_steps;                        /* … since the last report */
-    double valid_loss, valid_metric, best_loss; /* NAN: none yet */
+    double loss_sum;                            /* sum of the losses … */
+    uint64_t loss_steps;                        /* … of this many steps since the last report */
+    double valid_loss, valid_metric, best_loss; /* NAN: not evaluated yet */
     uint64_t best_step;
-    uint64_t waited;    /* evaluations without a better one */
+    uint64_t waited;    /* evaluations since the best one */
     uint64_t evaluated; /* step of the latest evaluation */
 } bo_training;
 
 /* ---- the trainer ------------------------------------------------------------------------------------------------------ */
 
-enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* floats of gradients that travel at a time */
+enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a time, in floats */
 
-/* Invariants: `desc` has no zero left where zero meant a default, but steps and minutes, of which `now` knows; pieces
- * divides the batch of a rank; the task is open, its graph has memory, and so have gradients. */
+/* Invariants: `desc` has all defaults filled in except steps and minutes, which are in `now`. `pieces` divides the
+ * batch of a rank. The task is open, and its graph and gradients have memory. */
 struct bo_trainer {
     bo_trainer_desc desc;
-    char *folder;        /* NULL: nothing is written. Rank 0 writes, the others read */
-    int lock;            /* a file of the folder, held while the trainer lives; -1: none */
-    bo_train_task *task; /* whose descriptor is `desc` */
+    char *folder;        /* NULL: nothing is written. Rank 0 writes; the others read */
+    int lock;            /* lock file in the folder, held for the life of the trainer; -1: none */
+    bo_train_task *task; /* its descriptor is `desc` */
     bo_optimizer *optimizer;
-    size_t pieces;                /* micro-batches of a step, on each rank */
-    float *exchange;              /* gradients on their way to other ranks; NULL: alone */
-    uint64_t ahead;               /* number of steps that the schedule goes by while `steps` is not known */
-    bool stop;                    /* somebody asked to stop */
+    size_t pieces;                /* micro-batches per step on each rank */
+    float *exchange;              /* gradients being exchanged; NULL: single rank */
+    uint64_t ahead;               /* number of steps assumed by the schedule while `steps` is unknown */
+    bool stop;                    /* a stop was requested */
     uint64_t saved;               /* step of the newest checkpoint; UINT64_MAX: none */
-    double since;                 /* when now.seconds was last brought up to date */
+    double since;                 /* time of the last update of now.seconds */
     double began;                 /* now.seconds … */
-    uint64_t first;               /* … and now.step when this process took over */
-    double step_seconds;          /* spent in the steps since the last report … */
+    uint64_t first;               /* … and now.step when this process started */
+    double step_seconds;          /* seconds spent in steps since the last report … */
     uint64_t timed_steps;         /* … and their number in this process */
     double gradient_norm, factor; /* of the latest step */
     bo_training now;
     bo_training_report report;
 };
 
-/* Ranks. Doubles become their sums over the ranks. */
+/* Functions of ranks. Replaces doubles by their sums over the ranks. */
 bo_status bo_train_sum(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
-/* Doubles of rank 0 to all. */
+/* Sends doubles of rank 0 to all ranks. */
 bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
-/* Did every rank come through? Its own failure, or word of another's. */
+/* Checks that every rank succeeded. Returns this rank's failure, or reports that another rank failed. */
 bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine);
-/* Are all ranks at the same step of the same run? Machines may have another folder or another text under the same name. */
+/* Checks that all ranks are at the same step of the same run. Hosts may have different folders or texts under the same
+ * name. */
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
-/* *flag on any rank becomes true on all. */
+/* Sets *flag on all ranks if it is true on any. */
 bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
-/* Gradients become their sums over the ranks. */
+/* Replaces gradients by their sums over the ranks. */
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer);
 static inline bool bo_train_first(const bo_trainer *trainer)
 {
@@ -76,30 +78,35 @@ static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
 
 /* ---- descriptors (trainer.c) ------------------------------------------------------------------------------------------ */
 
-/* Intervals that are not given, of a run of so many steps. */
+/* The interval to use if none is given, for a run of this many steps. */
 uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
 /* ---- what is on disk ----------------------------------------------------------------------------------------------------- */
 
 enum { BO_TRAIN_PATH = 4096 };
 
-/* checkpoint.c: plain file system, errors with the path. */
+/* checkpoint.c: file system functions; errors contain the path. */
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
-bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length); /* bo_free */
+/* freed with bo_free */
+bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length);
 
 /* run_file.c: training.json. */
 bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder);
-/* BO_INVALID where the run in `folder` was another: what, expected, found. */
+/* BO_INVALID if the run in `folder` has different settings; the message names the setting, the expected and the found
+ * value. */
 bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder);
 
 /* checkpoint.c */
 bo_status bo_train_save(bo_context *context, bo_trainer *trainer);
-bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* the folder, before a run */
-bo_status bo_train_restore(bo_context *context, bo_trainer *trainer); /* the newest whole checkpoint, if any */
-const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH]); /* which checkpoint stays */
+bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* prepares the folder before a run */
+/* restores the newest intact checkpoint, if any */
+bo_status bo_train_restore(bo_context *context, bo_trainer *trainer);
+/* states which checkpoint remains */
+const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH]);
 
 /* run_file.c: metrics.jsonl. */
 bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer);
-bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer); /* lines of steps not yet done */
+/* removes lines of steps that are not done yet */
+bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer);
 
 #endif

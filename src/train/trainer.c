@@ -1,4 +1,4 @@
-/* The trainer: its descriptor checked and filled in, what it will take, and its life. */
+/* The trainer: checks and defaults of its descriptor, memory estimates, creation and destruction. */
 #include <assert.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,10 +6,10 @@
 #include "train.h"
 
 /* ====================================================================================================================
- * Descriptors of runs: checked, filled in, and what they will take. */
+ * Descriptors of runs: checks, defaults, and memory estimates. */
 
 enum { BATCH = 16, KEEP = 2 };
-static const uint64_t MOST_STEPS = 1000000000000000; /* which numbers of JSON hold exactly */
+static const uint64_t MOST_STEPS = 1000000000000000; /* JSON numbers hold these exactly */
 
 /* ---- defaults --------------------------------------------------------------------------------------------------------- */
 
@@ -77,7 +77,7 @@ static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trai
     return check_batch(context, desc);
 }
 
-/* Checks it, fills in defaults, and makes the task it names. */
+/* Checks the descriptor, fills in defaults, and creates the task it names. */
 static bo_status make_task(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
 {
     BO_TRY(bo_check_reserved(context, "bo_trainer_desc", desc->reserved));
@@ -121,7 +121,7 @@ bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, 
 }
 
 /* ====================================================================================================================
- * The trainer: everything a run needs, made once. A step allocates nothing. */
+ * The trainer: everything a run needs is created once. A step allocates nothing. */
 
 static bo_status make_graph(bo_context *context, bo_trainer *trainer)
 {
@@ -152,7 +152,7 @@ static void begin(bo_trainer *trainer)
     trainer->lock = -1;
 }
 
-/* What the checkpoint did not settle. */
+/* Sets the values that the checkpoint did not determine. */
 static void settle(bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
@@ -178,7 +178,7 @@ static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
     return BO_OK;
 }
 
-/* Ranks agree after each part: none waits for one that failed. */
+/* Ranks synchronize after each part, so that none waits for one that failed. */
 static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
 {
     trainer->desc = *desc;

@@ -1,4 +1,4 @@
-/* The coordinate check and the spectral condition: the same steps at several widths. */
+/* The coordinate check and the spectral condition: the same training steps at several widths. */
 #include <assert.h>
 #include <bochner/widths.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "../model/model.h"
 #include "../optim/optim.h"
 
-/* Numbers of one subject: `values` has one per width for each trend, one trend after the other. */
+/* Measurements of one subject: `values` holds one number per width for each trend, trend by trend. */
 typedef struct trend_list {
     double *values;
     bo_widths_trend *items;
@@ -20,8 +20,8 @@ struct bo_widths {
     size_t widths, steps, parts, matrices;
     double *width;
     trend_list activation, loss, norm, change;
-    char **names;  /* of the parts */
-    char **matrix; /* names */
+    char **names;  /* names of the parts */
+    char **matrix; /* names of the matrices */
 };
 
 static void free_trends(trend_list *list)
@@ -65,7 +65,7 @@ static void set_trend(const bo_widths *w, const trend_list *list, size_t index, 
     list->items[index] = (bo_widths_trend){name, values, slope_of(w->widths, w->width, values)};
 }
 
-/* Once all values are there. */
+/* Computes the trends after all values are known. */
 static void set_trends(const bo_widths *w)
 {
     for (size_t i = 0; i < w->activation.count; i++) set_trend(w, &w->activation, i, w->names[i % w->parts]);
@@ -78,15 +78,15 @@ static void set_trends(const bo_widths *w)
 
 /* ---- one width ----------------------------------------------------------------------------------------------------- */
 
-/* A model on its way. */
+/* A model during the check. */
 typedef struct walk {
     const bo_widths_desc *desc;
-    size_t which; /* of the widths */
+    size_t which; /* index of its width */
     bo_widths *out;
     bo_model *model;
     bo_model_graph graph;
     bo_optimizer *optimizer;
-    float *before; /* the weights, as they lie in memory */
+    float *before; /* copy of the weights */
 } walk;
 
 static void walk_free(walk *k)
@@ -136,7 +136,7 @@ static bo_status take_sizes(bo_context *context, const walk *k, size_t step, con
     return BO_OK;
 }
 
-/* The last run is for the loss alone. */
+/* The last run computes the loss only. */
 static bo_status walk_step(bo_context *context, const walk *k, size_t step)
 {
     bo_weights *weights = k->model->weights;
@@ -193,7 +193,7 @@ static bo_status make_trends(bo_context *context, size_t count, size_t widths, t
     return out->values && out->items ? BO_OK : BO_MEMORY;
 }
 
-/* The parts and matrices are those of the first model; the others have the same. */
+/* The parts and matrices are those of the first model; the other models have the same. */
 static bo_status make_room(bo_context *context, const walk *k)
 {
     static const char what[] = "a check of widths";
@@ -233,7 +233,7 @@ static bo_status walk_width(bo_context *context, const bo_widths_desc *desc, siz
     return status;
 }
 
-/* Inputs, targets and positions. Drawn ones: after t comes 5t + 1 or 5t + 8, as a coin says. */
+/* Inputs, targets and positions. Generated text: t is followed by 5t + 1 or 5t + 8 with equal probability. */
 static bo_status make_tokens(bo_context *context, const bo_widths_desc *d, int32_t **out)
 {
     size_t length = d->model.context, rows = d->batch * length;
@@ -293,7 +293,7 @@ bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_
     return BO_OK;
 }
 
-/* ---- the answers --------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 size_t bo_widths_steps(const bo_widths *w)
 {
