@@ -45,14 +45,14 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT - HUGE_PAGE) {
-        bo_fail(context, BO_MEMORY, "%s: %zu x %zu bytes is more than can be addressed", what, count, size);
+        bo_fail(context, BO_MEMORY, "%s: %zu x %zu bytes exceed the address space", what, count, size);
         return NULL;
     }
     bo_allocator allocator = context->allocator;
     if (!allocator.allocate) allocator = (bo_allocator){default_allocate, default_release, NULL};
     char *base = allocator.allocate(allocator.user, bytes + ALIGNMENT);
     if (!base) {
-        bo_fail(context, BO_MEMORY, "%s: %.1f MB could not be allocated", what, (double)bytes / 1e6);
+        bo_fail(context, BO_MEMORY, "%s: out of memory: %.1f MB could not be allocated", what, (double)bytes / 1e6);
         return NULL;
     }
     *(header *)base = (header){allocator, bytes};

@@ -187,7 +187,7 @@ static void flush_track(bo_trace *trace, track *t, uint64_t now)
     if (t->used > 0 && trace->end + t->used > trace->limit && !trace->full) {
         char words[256];
         const int length = snprintf(words, sizeof words,
-                                    ",\n{\"name\":\"the trace is full: what follows is left out\",\"ph\":\"i\","
+                                    ",\n{\"name\":\"the trace is full: later events are omitted\",\"ph\":\"i\","
                                     "\"s\":\"g\",\"ts\":%llu,\"pid\":%ld,\"tid\":1}",
                                     (unsigned long long)(now / 1000), (long)getpid());
         put_piece(trace, words, (size_t)length);
@@ -534,10 +534,10 @@ void bo_trace_close(bo_context *context)
     if (!last) return;
     if (!trace->regular && !trace->error && !write_all(trace, tail, sizeof tail - 1, 0)) trace->error = errno;
     if (trace->error)
-        bo_log(context, BO_LOG_WARNING, "the trace %s is not complete: %s", trace->path, strerror(trace->error));
+        bo_log(context, BO_LOG_WARNING, "the trace %s is incomplete: %s", trace->path, strerror(trace->error));
     else if (trace->full)
-        bo_log(context, BO_LOG_WARNING, "the trace %s is full: it ends after %llu bytes", trace->path,
-               (unsigned long long)trace->end);
+        bo_log(context, BO_LOG_WARNING, "the trace %s reached its maximum size: events after %llu bytes are omitted",
+               trace->path, (unsigned long long)trace->end);
     release(trace);
 }
 

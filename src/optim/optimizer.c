@@ -40,17 +40,17 @@ static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_optimizer_desc", desc->reserved));
     if ((unsigned)desc->kind >= BO_OPTIMIZER_COUNT)
-        return bo_fail(context, BO_INVALID, "optimizer %d is none of the %d kinds", (int)desc->kind,
+        return bo_fail(context, BO_INVALID, "optimizer: %d is not one of the %d kinds", (int)desc->kind,
                        BO_OPTIMIZER_COUNT);
     if ((unsigned)desc->factor >= BO_MUON_FACTOR_COUNT)
-        return bo_fail(context, BO_INVALID, "Muon's factor %d is none of the %d kinds", (int)desc->factor,
+        return bo_fail(context, BO_INVALID, "optimizer: muon factor %d is not one of the %d kinds", (int)desc->factor,
                        BO_MUON_FACTOR_COUNT);
     if ((unsigned)desc->iteration >= BO_MUON_ITERATION_COUNT)
-        return bo_fail(context, BO_INVALID, "Muon's iteration %d is none of the %d kinds", (int)desc->iteration,
-                       BO_MUON_ITERATION_COUNT);
+        return bo_fail(context, BO_INVALID, "optimizer: muon iteration %d is not one of the %d kinds",
+                       (int)desc->iteration, BO_MUON_ITERATION_COUNT);
     if (desc->iterations > BO_MUON_MOST_ITERATIONS)
-        return bo_fail(context, BO_INVALID, "Muon takes at most %d iterations, not %zu", BO_MUON_MOST_ITERATIONS,
-                       desc->iterations);
+        return bo_fail(context, BO_INVALID, "optimizer: expected at most %d Muon iterations, found %zu",
+                       BO_MUON_MOST_ITERATIONS, desc->iterations);
     return BO_OK;
 }
 
@@ -58,8 +58,8 @@ static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
 static bo_status check_number(bo_context *context, const char *what, double value, bool below_one)
 {
     if (isfinite(value) && value >= 0 && (!below_one || value < 1)) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s is %s, not %g", what, below_one ? "in [0, 1)" : "at least 0 and finite",
-                   value);
+    return bo_fail(context, BO_INVALID, "%s: expected a number %s, found %g", what,
+                   below_one ? "in [0, 1)" : "that is at least 0 and finite", value);
 }
 
 /* A negative number turns the option off. */
@@ -71,17 +71,18 @@ static bo_status check_or_none(bo_context *context, const char *what, double val
 static bo_status check(bo_context *context, const bo_optimizer_desc *desc)
 {
     BO_TRY(check_kinds(context, desc));
-    BO_TRY(check_number(context, "an optimizer's rate", desc->rate, false));
-    BO_TRY(check_number(context, "the rate of what Muon leaves to AdamW", desc->other_rate, false));
+    BO_TRY(check_number(context, "learning rate", desc->rate, false));
+    BO_TRY(
+        check_number(context, "learning rate of the weights that AdamW updates beside Muon", desc->other_rate, false));
     BO_TRY(check_number(context, "weight decay", desc->decay, false));
     BO_TRY(check_or_none(context, "momentum", desc->momentum, true));
     BO_TRY(check_number(context, "beta1", desc->beta1, true));
     BO_TRY(check_number(context, "beta2", desc->beta2, true));
     BO_TRY(check_number(context, "epsilon", desc->epsilon, false));
     if (desc->epsilon > 0 && (float)desc->epsilon == 0) /* a weight whose gradient is always 0 would become 0 / 0 */
-        return bo_fail(context, BO_INVALID, "epsilon is %g, which is 0 as a float", desc->epsilon);
-    BO_TRY(check_or_none(context, "the norm to which gradients are clipped", desc->clip, false));
-    return check_number(context, "the weight of the past in averaged weights", desc->average, true);
+        return bo_fail(context, BO_INVALID, "epsilon: %g is 0 in single precision", desc->epsilon);
+    BO_TRY(check_or_none(context, "gradient clipping norm", desc->clip, false));
+    return check_number(context, "weight of the exponential moving average", desc->average, true);
 }
 
 bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *desc, bo_optimizer_desc *out)
@@ -314,11 +315,10 @@ static bo_status check_parametrization(bo_context *context, bo_optimizer_kind ki
 {
     bool grows = kind == BO_OPTIMIZER_SGD || kind == BO_OPTIMIZER_LINF;
     if (rules->kind != BO_PARAMETRIZATION_UNIT || !grows) return BO_OK;
-    return bo_fail(
-        context, BO_INVALID,
-        "optimizer %s: the unit-scaled parametrization has rates for muon, adamw and sign, whose steps do not "
-        "depend on the size of the gradient",
-        bo_optimizer_kind_name(kind));
+    return bo_fail(context, BO_INVALID,
+                   "optimizer %s: the unit-scaled parametrization supports muon, adamw and sign, whose steps do not "
+                   "depend on the size of the gradient",
+                   bo_optimizer_kind_name(kind));
 }
 
 bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
@@ -334,7 +334,7 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
     o->backend = bo_weights_backend(weights);
     o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
     needs n = count_needs(context, &resolved, weights);
-    bo_status status = n.parts > 0 ? BO_OK : bo_fail(context, BO_INVALID, "there is no weight to train");
+    bo_status status = n.parts > 0 ? BO_OK : bo_fail(context, BO_INVALID, "optimizer: there is no trainable weight");
     if (status == BO_OK) status = allocate(context, &n, o);
     if (status == BO_OK) status = fill(context, weights, o);
     if (status != BO_OK) {
@@ -480,9 +480,12 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *o, double factor,
     double unwanted;
     if (!norm) norm = &unwanted;
     *norm = 0;
-    if (o->swapped) return bo_fail(context, BO_INVALID, "a step while the averaged weights are in place");
+    if (o->swapped)
+        return bo_fail(context, BO_INVALID,
+                       "optimizer: a step while the averaged weights are swapped in; swap them back first");
     if (!(isfinite(factor) && factor >= 0))
-        return bo_fail(context, BO_INVALID, "the factor of the rate is at least 0 and finite, not %g", factor);
+        return bo_fail(context, BO_INVALID, "learning rate factor: expected a finite number of at least 0, found %g",
+                       factor);
     BO_TRY(gradient_norm(context, o, norm));
     double scale = (o->desc.clip > 0 && *norm > o->desc.clip ? o->desc.clip / *norm : 1) / o->gradient_scale;
     o->steps++;

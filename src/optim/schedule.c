@@ -38,13 +38,13 @@ bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule)
 {
     BO_TRY(bo_check_reserved(context, "bo_schedule", schedule->reserved));
     if ((unsigned)schedule->kind >= BO_SCHEDULE_COUNT)
-        return bo_fail(context, BO_INVALID, "schedule %d is none of the %d kinds", (int)schedule->kind,
+        return bo_fail(context, BO_INVALID, "schedule: %d is not one of the %d kinds", (int)schedule->kind,
                        BO_SCHEDULE_COUNT);
     if (!(schedule->floor >= 0 && schedule->floor <= 1))
-        return bo_fail(context, BO_INVALID, "the last factor of a schedule is between 0 and 1, not %g",
+        return bo_fail(context, BO_INVALID, "schedule: final factor: expected a number from 0 to 1, found %g",
                        schedule->floor);
     if (!(schedule->decay >= 0 && schedule->decay <= 1))
-        return bo_fail(context, BO_INVALID, "the part of the steps in which the rate decays is between 0 and 1, not %g",
+        return bo_fail(context, BO_INVALID, "schedule: decay fraction: expected a number from 0 to 1, found %g",
                        schedule->decay);
     return BO_OK;
 }

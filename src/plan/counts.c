@@ -8,7 +8,7 @@ static const size_t MOST = (size_t)1 << 30; /* products of a few numbers of this
 static bo_status check(bo_context *context, const char *what, size_t value)
 {
     if (value >= 1 && value <= MOST) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a plan's %s: expected 1 to %zu, found %zu", what, MOST, value);
+    return bo_fail(context, BO_INVALID, "plan: %s: expected 1 to %zu, found %zu", what, MOST, value);
 }
 
 /* The library's copy of the name of an attention, which lives as long as the program. NULL: unknown. */
@@ -27,7 +27,7 @@ static bo_status check_sizes(bo_context *context, const bo_plan_shape *s)
     BO_TRY(check(context, "vocabulary", s->vocab));
     if (s->features) BO_TRY(check(context, "features", s->features));
     if (s->width % s->heads == 0) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a plan's heads: expected a divisor of the width %zu, found %zu", s->width,
+    return bo_fail(context, BO_INVALID, "plan: heads: expected a divisor of the width %zu, found %zu", s->width,
                    s->heads);
 }
 
@@ -46,9 +46,9 @@ bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_pl
     *out = *shape;
     if (!out->vocab) out->vocab = BO_PLAN_VOCAB;
     out->attention = lasting_name(shape->attention ? shape->attention : BO_PLAN_ATTENTION_NAME);
-    if (!out->attention) return bo_fail(context, BO_INVALID, "a plan's attention: there is no '%s'", shape->attention);
+    if (!out->attention) return bo_fail(context, BO_INVALID, "plan: unknown attention '%s'", shape->attention);
     if ((unsigned)out->optimizer >= BO_OPTIMIZER_COUNT)
-        return bo_fail(context, BO_INVALID, "a plan's optimizer: there is no number %d", (int)out->optimizer);
+        return bo_fail(context, BO_INVALID, "plan: unknown optimizer %d", (int)out->optimizer);
     BO_TRY(check_sizes(context, out));
     const bo_model_desc model = model_of(out);
     bo_model_desc resolved;

@@ -98,7 +98,7 @@ static bo_status read_number(const calibration_file *file, const cJSON *object, 
 static bo_status read_word(const calibration_file *file, const cJSON *object, const char *name, const char **out)
 {
     *out = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-    return *out ? BO_OK : bo_fail(file->context, BO_FORMAT, "%s: %s: expected a word", file->path, name);
+    return *out ? BO_OK : bo_fail(file->context, BO_FORMAT, "%s: %s: expected a string", file->path, name);
 }
 
 static bo_status read_timing(const calibration_file *file, const cJSON *object, bo_plan_timing *out)
@@ -129,7 +129,7 @@ static bo_status read_timings(const calibration_file *file, const cJSON *root, b
     BO_TRY(read_word(file, root, "attention", &attention));
     BO_TRY(read_word(file, root, "optimizer", &optimizer));
     if (!bo_optimizer_kind_parse(optimizer, &kind))
-        return bo_fail(file->context, BO_FORMAT, "%s: there is no optimizer '%s'", file->path, optimizer);
+        return bo_fail(file->context, BO_FORMAT, "%s: unknown optimizer '%s'", file->path, optimizer);
     const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(root, "timings");
     *count = 0;
     cJSON_ArrayForEach(item, list)
@@ -149,11 +149,13 @@ static bo_status read_machine(const calibration_file *file, const cJSON *root, b
     size_t count, threads;
     BO_TRY(read_word(file, root, "format", &format));
     if (strcmp(format, "bochner calibration 1") != 0)
-        return bo_fail(file->context, BO_FORMAT, "%s: expected a calibration, found '%s'", file->path, format);
+        return bo_fail(file->context, BO_FORMAT, "%s: expected a calibration file of bochner plan, found '%s'",
+                       file->path, format);
     BO_TRY(read_timings(file, root, timings, &count));
     BO_TRY(read_word(file, root, "isa", &isa));
     BO_TRY(read_count(file, root, "threads", &threads));
-    if (threads > 1 << 16) return bo_fail(file->context, BO_FORMAT, "%s: %zu threads", file->path, threads);
+    if (threads > 1 << 16)
+        return bo_fail(file->context, BO_FORMAT, "%s: threads: expected at most 65536, found %zu", file->path, threads);
     const bo_status status = bo_plan_machine_fit_as(file->context, isa, (int)threads, timings, count, 0, out);
     if (status == BO_INVALID || status == BO_NUMERIC) {
         char why[512] = "";
@@ -169,7 +171,7 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
     const calibration_file file = {context, path};
     cJSON *root;
     *out = NULL;
-    if (length > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: too long for a calibration", path);
+    if (length > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: too large for a calibration file", path);
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &root));
     const bo_status status = read_machine(&file, root, out);
     cJSON_Delete(root);

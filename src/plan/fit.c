@@ -161,7 +161,8 @@ static bo_status take_timings(bo_context *context, const bo_plan_timing *timings
         out[i] = timings[i];
         BO_TRY(bo_plan_resolve(context, &timings[i].shape, &out[i].shape));
         if (out[i].shape.attention != out[0].shape.attention || out[i].shape.optimizer != out[0].shape.optimizer)
-            return bo_fail(context, BO_INVALID, "timing %zu: expected the attention and optimizer of the first, %s", i,
+            return bo_fail(context, BO_INVALID,
+                           "timing %zu: expected the same attention and optimizer as in the first timing, %s", i,
                            out[0].shape.attention);
     }
     return BO_OK;
@@ -234,7 +235,8 @@ bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, cons
     const bo_plan_shape *measured = &machine->timings[0].shape;
     BO_TRY(bo_plan_resolve(context, shape, &s));
     if (!bo_same_name(s.attention, measured->attention) || s.optimizer != measured->optimizer)
-        return bo_fail(context, BO_INVALID, "the machine was measured with %s and %s, not %s and %s",
+        return bo_fail(context, BO_INVALID,
+                       "the calibration was measured with %s and %s, not %s and %s; calibrate again for these settings",
                        measured->attention, bo_optimizer_kind_name(measured->optimizer), s.attention,
                        bo_optimizer_kind_name(s.optimizer));
     BO_TRY(bo_plan_head_of(context, &s, &head));

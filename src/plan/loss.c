@@ -113,12 +113,13 @@ static double find(const law_search *search, law_point *point, bo_plan_law *law)
 static bo_status check(bo_context *context, const bo_plan_run *runs, size_t count)
 {
     if (!runs || count < LEAST_RUNS || count > BO_PLAN_RUNS)
-        return bo_fail(context, BO_INVALID, "a loss law takes %d to %d runs, not %zu", LEAST_RUNS, BO_PLAN_RUNS, count);
+        return bo_fail(context, BO_INVALID, "loss law: expected %d to %d runs, found %zu", LEAST_RUNS, BO_PLAN_RUNS,
+                       count);
     for (size_t i = 0; i < count; i++) {
         const double numbers[] = {runs[i].parameters, runs[i].tokens, runs[i].batch, runs[i].loss};
         for (size_t k = 0; k < 4; k++)
             if (!(numbers[k] > 0 && isfinite(numbers[k])))
-                return bo_fail(context, BO_INVALID, "run %zu of a loss law: expected positive numbers, found %g", i,
+                return bo_fail(context, BO_INVALID, "loss law: run %zu: expected positive numbers, found %g", i,
                                numbers[k]);
     }
     return BO_OK;

@@ -134,7 +134,7 @@ static bo_status refuse(const bo_plan_search *search)
     if (!least) return bo_plan_refuse(search);
     BO_TRY(plan_training(search->context, &least->shape, 1, &training));
     if (none && training.all_bytes <= search->budget.memory) return bo_plan_refuse(search);
-    return bo_fail(search->context, BO_INVALID, "no model fits into %.4g MB of memory: expected at least %.4g MB",
+    return bo_fail(search->context, BO_INVALID, "no model fits into %.4g MB of memory; the smallest one needs %.4g MB",
                    (double)search->budget.memory / 1e6, ceil((double)training.all_bytes / 1e5) / 10);
 }
 
@@ -178,7 +178,7 @@ static bo_status choose(const bo_plan_search *search, plan_block *out)
 static bo_status check_number(bo_context *context, const char *what, double most, double value)
 {
     if (value >= 0 && value <= most) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a budget's %s: expected a number from 0 to %g, found %g", what, most, value);
+    return bo_fail(context, BO_INVALID, "budget: %s: expected a number from 0 to %g, found %g", what, most, value);
 }
 
 static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_plan_budget *out)
@@ -189,13 +189,12 @@ static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_p
     BO_TRY(check_number(context, "minutes", 1e9, budget->minutes));
     BO_TRY(check_number(context, "tokens", 1e15, budget->tokens));
     if (budget->minutes > 0 && budget->tokens > 0)
-        return bo_fail(context, BO_INVALID, "a budget: expected minutes or tokens, found both");
+        return bo_fail(context, BO_INVALID, "budget: expected minutes or tokens, found both");
     if (!(budget->minutes > 0 || budget->tokens > 0 || budget->parameters > 0))
-        return bo_fail(context, BO_INVALID, "a budget: expected parameters, minutes or tokens, found none");
+        return bo_fail(context, BO_INVALID, "budget: expected parameters, minutes or tokens, found none");
     if (!out->context) out->context = CONTEXT;
     if (out->context > 1 << 20)
-        return bo_fail(context, BO_INVALID, "a budget's context: expected at most %d, found %zu", 1 << 20,
-                       out->context);
+        return bo_fail(context, BO_INVALID, "budget: context: expected at most %d, found %zu", 1 << 20, out->context);
     if (!out->memory) out->memory = bo_usual_memory();
     return BO_OK;
 }
@@ -218,7 +217,8 @@ bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, co
     bo_plan_search search = {.context = context, .machine = machine};
     *out = NULL;
     BO_TRY(resolve(context, budget, &search.budget));
-    if (!machine->timing_count) return bo_fail(context, BO_INVALID, "a plan needs a machine that was measured");
+    if (!machine->timing_count)
+        return bo_fail(context, BO_INVALID, "plan: the calibration is NULL; bo_plan_machine_calibrate creates one");
     if (!losses) BO_TRY(bo_plan_losses_default(context, &usual));
     search.losses = losses ? losses : usual;
     plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");

@@ -214,11 +214,14 @@ bo_status bo_plan_refuse(const bo_plan_search *search)
         tokens = fmin(tokens, LEAST_STEPS * item->counts.tokens);
     }
     if (isinf(tokens))
-        return bo_fail(search->context, BO_INVALID, "no model has about %.4g parameters: expected %.3g to %.3g",
-                       b->parameters, least, most);
+        return bo_fail(search->context, BO_INVALID,
+                       "no candidate model has about %.4g parameters; expected %.3g to %.3g", b->parameters, least,
+                       most);
     if (b->tokens > 0)
-        return bo_fail(search->context, BO_INVALID, "%.4g tokens are too few for %d steps: expected at least %.4g",
-                       b->tokens, LEAST_STEPS, tokens);
-    return bo_fail(search->context, BO_INVALID, "%.4g minutes are too few for %d steps: expected at least %.3g",
-                   b->minutes, LEAST_STEPS, least_seconds(search) / 60 / (1 - OVERHEAD));
+        return bo_fail(search->context, BO_INVALID,
+                       "%.4g tokens are too few for %d training steps; expected at least %.4g", b->tokens, LEAST_STEPS,
+                       tokens);
+    return bo_fail(search->context, BO_INVALID,
+                   "%.4g minutes are too short for %d training steps; expected at least %.3g", b->minutes, LEAST_STEPS,
+                   least_seconds(search) / 60 / (1 - OVERHEAD));
 }

@@ -197,7 +197,7 @@ static bo_status time_all(bo_context *context, double seconds, bo_plan_timing *t
 bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timing *timings, size_t count)
 {
     plan_stage stage = {.count = count};
-    if (count == 0 || !timings) return bo_fail(context, BO_INVALID, "no shapes to be timed");
+    if (count == 0 || !timings) return bo_fail(context, BO_INVALID, "calibration: there are no shapes to time");
     for (size_t i = 0; i < count; i++) BO_TRY(bo_check_reserved(context, "bo_plan_timing", timings[i].reserved));
     const bo_status status = time_all(context, seconds, timings, &stage);
     close_stage(&stage);

@@ -37,7 +37,7 @@ static bo_status make_folder(bo_context *context, const char *path)
     const int error = errno;
     if (error == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return BO_OK;
     errno = error == EEXIST ? ENOTDIR : error;
-    return failed(context, path, "the folder cannot be made");
+    return failed(context, path, "the folder cannot be created");
 }
 
 /* Creates a folder and its parents. */
@@ -75,7 +75,7 @@ static bo_status flush_folder(bo_context *context, const char *path)
     if (file < 0) return failed(context, path, "cannot be opened");
     /* some file systems reject fsync on folders */
     const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
-    const bo_status status = done ? BO_OK : failed(context, path, "cannot be brought to the disk");
+    const bo_status status = done ? BO_OK : failed(context, path, "cannot be flushed to disk");
     close(file);
     return status;
 }
@@ -83,7 +83,7 @@ static bo_status flush_folder(bo_context *context, const char *path)
 /* Renames a folder and flushes its parent. */
 static bo_status rename_folder(bo_context *context, const char *from, const char *to)
 {
-    return rename(from, to) == 0 ? BO_OK : failed(context, to, "cannot be put in its place");
+    return rename(from, to) == 0 ? BO_OK : failed(context, to, "the finished file cannot be renamed to its final name");
 }
 
 /* Copies the bytes as they are; bo_bytes would decompress gzip. */
@@ -138,7 +138,7 @@ static bo_status lock_folder(bo_context *context, const char *folder, int *out)
     if (flock(*out, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return BO_OK;
     close(*out);
     *out = -1;
-    return bo_fail(context, BO_INVALID, "%s: another process is training there", folder);
+    return bo_fail(context, BO_INVALID, "%s: another process is training in this folder", folder);
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------------ */
@@ -388,13 +388,15 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
 {
     if (checkpoints && !trainer->desc.resume)
-        return bo_fail(context, BO_INVALID, "%s: holds a run already, at step %llu: resume it or name another folder",
+        return bo_fail(context, BO_INVALID,
+                       "%s: this folder already holds a run, at step %llu; resume it or choose another folder",
                        trainer->folder, (unsigned long long)trainer->saved);
     for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
         char path[BO_TRAIN_PATH];
         BO_TRY(bo_train_join(context, trainer->folder, *file, path));
         if (access(path, F_OK) == 0)
-            return bo_fail(context, BO_INVALID, "%s: is there already, without a run to resume: name another folder",
+            return bo_fail(context, BO_INVALID,
+                           "%s: this path already exists and holds no run that can be resumed; choose another folder",
                            path);
     }
     return BO_OK;
@@ -444,7 +446,7 @@ static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const 
         if (first == BO_OK) snprintf(words, sizeof words, "%s", bo_context_error(context));
         if (first == BO_OK) first = status;
         if (*left > 1)
-            bo_log(context, BO_LOG_WARNING, "%s; trying the checkpoint of step %llu", bo_context_error(context),
+            bo_log(context, BO_LOG_WARNING, "%s; trying the older checkpoint of step %llu", bo_context_error(context),
                    (unsigned long long)steps[*left - 2]);
     }
     return bo_fail(context, first, "%s", words);

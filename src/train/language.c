@@ -38,7 +38,8 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
     if (model_of(task)->desc.task != BO_MODEL_TASK_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "training: a model whose task is to %s learns from texts with %s",
+        return bo_fail(context, BO_INVALID,
+                       "training: a model with task %s is trained on labeled texts (%s), not on a corpus",
                        bo_model_task_name(model_of(task)->desc.task),
                        model_of(task)->desc.task == BO_MODEL_TASK_TRANSLATE ? "translations" : "labels");
     BO_TRY(bo_train_model_check(context, task));

@@ -104,9 +104,11 @@ bo_status bo_train_model_check(bo_context *context, const bo_train_task *task)
 {
     const bo_adapter *adapter = task->desc->model->adapter;
     if (adapter && adapter->aside)
-        return bo_fail(context, BO_INVALID, "training: the adapters of the model are merged");
+        return bo_fail(context, BO_INVALID, "training: the adapters of this model are already merged into its weights");
     if (adapter && task->desc->calibrate_every)
-        return bo_fail(context, BO_INVALID, "calibrate: an adapter has no frequencies of its own");
+        return bo_fail(
+            context, BO_INVALID,
+            "calibrate_every: adapters cannot draw new frequencies; train without adapters or set calibrate_every to 0");
     return BO_OK;
 }
 

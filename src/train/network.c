@@ -30,14 +30,13 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     BO_TRY(bo_network_check(context, desc->network, desc->examples, true));
     if (desc->held_out) BO_TRY(bo_network_check(context, desc->network, desc->held_out, true));
     if (!bo_examples_rows(desc->examples, BO_SPLIT_TRAIN))
-        return bo_fail(context, BO_INVALID, "there are no examples to train on");
+        return bo_fail(context, BO_INVALID, "training: there are no examples in the training part");
     if (desc->held_out && !bo_examples_rows(desc->held_out, BO_SPLIT_VALID))
-        return bo_fail(context, BO_INVALID, "there are no examples for validation");
+        return bo_fail(context, BO_INVALID, "training: there are no examples in the validation part");
     if (whole(task) && desc->batch != 1)
-        return bo_fail(context, BO_INVALID, "a graph is trained on as a whole: expected a batch of 1, found %zu",
-                       desc->batch);
+        return bo_fail(context, BO_INVALID, "batch: a graph is a single example: expected 1, found %zu", desc->batch);
     if (desc->batch % ranks == 0) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a batch of %zu examples cannot be shared evenly by %zu processes", desc->batch,
+    return bo_fail(context, BO_INVALID, "batch: %zu examples cannot be divided evenly among %zu ranks", desc->batch,
                    ranks);
 }
 
@@ -150,7 +149,8 @@ static const bo_train_methods methods = {.subject = "network",
 
 bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
-    if (!desc->network || !desc->examples) return bo_fail(context, BO_INVALID, "training needs a network and examples");
+    if (!desc->network || !desc->examples)
+        return bo_fail(context, BO_INVALID, "training: the network or the examples are NULL");
     network_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
     own->task = (bo_train_task){.methods = &methods,

@@ -45,7 +45,7 @@ bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_stat
     /* the failing rank does not write a checkpoint */
     if (failures[0] > 0) return bo_fail(context, BO_IO, "another rank failed");
     if (mine == BO_CANCELED) return mine;
-    return failures[1] > 0 ? bo_fail(context, BO_CANCELED, "another rank was asked to stop") : BO_OK;
+    return failures[1] > 0 ? bo_fail(context, BO_CANCELED, "another rank received a request to stop") : BO_OK;
 }
 
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
@@ -65,7 +65,7 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
     BO_TRY(bo_train_broadcast(context, trainer, first, COUNT));
     for (int i = 0; i < COUNT && status == BO_OK; i++)
         if (mine[i] != first[i])
-            status = bo_fail(context, BO_INVALID, "rank %d has another %s than rank 0: expected %.0f, found %.0f",
+            status = bo_fail(context, BO_INVALID, "rank %d differs from rank 0 in the %s: expected %.0f, found %.0f",
                              trainer->desc.ranks->rank, names[i], first[i], mine[i]);
     return bo_train_agree(context, trainer, status);
 }

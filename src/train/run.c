@@ -53,7 +53,7 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_g
     const char *scope = NULL;
     snprintf(what, sizeof what, "%s", words);
     if (bo_graph_blame(context, trainer->task->graph, pass, &scope) == BO_OK && scope)
-        snprintf(what, sizeof what, "the loss is not finite; first in %s", scope);
+        snprintf(what, sizeof what, "the loss is not finite; the first value that is not finite is in %s", scope);
     return named(context, trainer, what);
 }
 
@@ -123,7 +123,7 @@ bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_train
     BO_SPAN(context, "train", "evaluation");
     bo_train_task *task = trainer->task;
     *out = (bo_training_score){.name = task->metric, .metric = NAN};
-    if (!task->evaluates) return bo_fail(context, BO_INVALID, "there is no %s to evaluate with", task->methods->data);
+    if (!task->evaluates) return bo_fail(context, BO_INVALID, "evaluate: there is no held-out %s", task->methods->data);
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
     bo_status status = task->methods->evaluate(context, task, out);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
@@ -400,7 +400,8 @@ bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss
 {
     double found;
     if (!trainer->now.steps)
-        return bo_fail(context, BO_INVALID, "minutes are for whole runs; single steps need a number of steps");
+        return bo_fail(context, BO_INVALID,
+                       "bo_trainer_step: the run has a time limit (minutes); single steps need a number of steps");
     trainer->since = bo_seconds();
     BO_TRY(take_step(context, trainer, loss ? loss : &found));
     update_clock(trainer);
@@ -409,6 +410,6 @@ bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss
 
 bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer)
 {
-    if (!trainer->folder) return bo_fail(context, BO_INVALID, "there is no folder for checkpoints");
+    if (!trainer->folder) return bo_fail(context, BO_INVALID, "checkpoint: the trainer was created without a folder");
     return bo_train_agree(context, trainer, bo_train_save(context, trainer));
 }

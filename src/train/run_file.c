@@ -72,7 +72,7 @@ static bo_status read_numbers(bo_context *context, const char *path, const cJSON
         size_t whole = 0;
         if (!item || (fields[i].whole && !bo_json_size(item, &whole)) ||
             (!fields[i].whole && !cJSON_IsNumber(item) && !cJSON_IsNull(item)))
-            return bo_fail(context, BO_FORMAT, "%s: expected a number '%s'", path, name);
+            return bo_fail(context, BO_FORMAT, "%s: expected a number in '%s'", path, name);
         if (fields[i].whole)
             *(uint64_t *)at = whole;
         else
@@ -179,7 +179,7 @@ static bo_status another(bo_context *context, const char *path, const cJSON *was
 {
     char *expected = was ? cJSON_PrintUnformatted(was) : NULL, *found = is ? cJSON_PrintUnformatted(is) : NULL;
     const bo_status status =
-        bo_fail(context, BO_INVALID, "%s: this run cannot be resumed with another %s: expected %s, found %s", path,
+        bo_fail(context, BO_INVALID, "%s: this run cannot be resumed with a different %s: expected %s, found %s", path,
                 is ? is->string : was->string, expected ? expected : "none", found ? found : "none");
     cJSON_free(expected);
     cJSON_free(found);
@@ -215,15 +215,16 @@ static bo_status compare_settings(bo_context *context, const bo_trainer *trainer
 static bo_status compare_length(bo_context *context, const bo_trainer_desc *desc, const char *path,
                                 const bo_training *was)
 {
-    static const char hint[] = "to go on training from its weights begin a run of its own with them (init)";
+    static const char hint[] =
+        "to continue from its weights with other settings, start a new run that is initialized with them (init)";
     if (desc->steps && desc->steps != was->steps)
         return bo_fail(context, BO_INVALID,
-                       "%s: this run cannot be resumed with other steps: expected %llu, found %llu; %s", path,
-                       (unsigned long long)was->steps, (unsigned long long)desc->steps, hint);
+                       "%s: this run cannot be resumed with a different number of steps: expected %llu, found %llu; %s",
+                       path, (unsigned long long)was->steps, (unsigned long long)desc->steps, hint);
     if (desc->minutes > 0 && desc->minutes != was->minutes)
         return bo_fail(context, BO_INVALID,
-                       "%s: this run cannot be resumed with other minutes: expected %g, found %g; %s", path,
-                       was->minutes, desc->minutes, hint);
+                       "%s: this run cannot be resumed with a different number of minutes: expected %g, found %g; %s",
+                       path, was->minutes, desc->minutes, hint);
     return BO_OK;
 }
 

@@ -13,14 +13,15 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
     for (const char *at = list; *at;) {
         const size_t length = strcspn(at, ",");
         char pattern[PATTERN];
-        if (length >= sizeof pattern) return bo_fail(context, BO_INVALID, "freeze: a name of %zu letters", length);
+        if (length >= sizeof pattern)
+            return bo_fail(context, BO_INVALID, "freeze: a pattern has %zu characters, more than the maximum", length);
         memcpy(pattern, at, length);
         pattern[length] = 0;
         if (length) BO_TRY(bo_weights_freeze(context, weights, pattern, true));
         at += length + (at[length] == ',');
     }
     if (bo_weights_parameters(weights, true) == 0)
-        return bo_fail(context, BO_INVALID, "freeze: '%s' leaves nothing to train", list);
+        return bo_fail(context, BO_INVALID, "freeze: '%s' freezes every weight; nothing is left to train", list);
     return BO_OK;
 }
 

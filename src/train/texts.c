@@ -121,7 +121,7 @@ static bo_status check_lengths(bo_context *context, const bo_texts *texts, size_
             const size_t line = bo_texts_line(texts, i, &path);
             if (tokens > longest)
                 return bo_fail(context, BO_INVALID,
-                               "%s, line %zu: expected at most %zu tokens, the model's context, found %zu", path, line,
+                               "%s:%zu: expected at most %zu tokens (the model's context), found %zu", path, line,
                                longest, tokens);
         }
     return BO_OK;
@@ -132,7 +132,7 @@ static bo_status check_texts(bo_context *context, const bo_model *model, const b
     bo_texts_desc wanted = {0};
     bo_model_preset_texts(model, false, &wanted);
     if (bo_texts_get_kind(texts) != wanted.kind)
-        return bo_fail(context, BO_INVALID, "texts: a model whose task is to %s learns from texts of kind %d, found %d",
+        return bo_fail(context, BO_INVALID, "texts: a model with task %s needs texts of kind %d, found kind %d",
                        bo_model_task_name(model->desc.task), (int)wanted.kind, (int)bo_texts_get_kind(texts));
     if (model->desc.task != BO_MODEL_TASK_TRANSLATE) BO_TRY(check_labels(context, texts, &wanted));
     return check_lengths(context, texts, wanted.longest ? wanted.longest + (wanted.end > 0) : 0);
@@ -144,12 +144,13 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     const bo_trainer_desc *desc = task->desc;
     const size_t rows = main_rows(own);
     if (desc->model->desc.task == BO_MODEL_TASK_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "training: a language model learns from a corpus, not from labeled texts");
+        return bo_fail(context, BO_INVALID, "training: a language model is trained on a corpus, not on labeled texts");
     if (desc->pack && desc->pack < rows)
-        return bo_fail(context, BO_INVALID, "pack: expected at least the longest example's %zu tokens, found %zu", rows,
+        return bo_fail(context, BO_INVALID,
+                       "pack: expected at least %zu tokens, the length of the longest example, found %zu", rows,
                        desc->pack);
     if (!(desc->smoothing >= 0 && desc->smoothing < 1))
-        return bo_fail(context, BO_INVALID, "smoothing: expected a part of at least 0 and below 1, found %g",
+        return bo_fail(context, BO_INVALID, "smoothing: expected a number from 0 to below 1, found %g",
                        desc->smoothing);
     BO_TRY(bo_train_model_check(context, task));
     BO_TRY(check_texts(context, desc->model, desc->texts));
@@ -391,7 +392,7 @@ static const bo_train_methods methods = {.subject = "model",
 
 bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
-    if (!desc->model || !desc->texts) return bo_fail(context, BO_INVALID, "training needs a model and texts");
+    if (!desc->model || !desc->texts) return bo_fail(context, BO_INVALID, "training: the model or the texts are NULL");
     texts_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
     own->task = (bo_train_task){.methods = &methods,

@@ -32,7 +32,8 @@ static size_t default_micro_batch(const bo_train_task *task)
 
 static bo_status check(bo_context *context, const bo_trainer_desc *desc)
 {
-    if (desc->resume && !desc->folder) return bo_fail(context, BO_INVALID, "resuming needs the folder of a run");
+    if (desc->resume && !desc->folder)
+        return bo_fail(context, BO_INVALID, "resume: expected the folder of a run, found NULL");
     if (desc->steps && desc->minutes > 0)
         return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found both");
     if (!desc->resume && !desc->steps && !(desc->minutes > 0))
@@ -44,11 +45,12 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
                        (unsigned long long)desc->steps);
     if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
         return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
-                       bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "no storage");
+                       bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "an unknown storage");
     const bo_collective *ranks = desc->ranks;
     if (ranks) BO_TRY(bo_check_reserved(context, "bo_collective", ranks->reserved));
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
-        return bo_fail(context, BO_INVALID, "training on %d ranks needs sums of double and of float", ranks->size);
+        return bo_fail(context, BO_INVALID,
+                       "ranks: training on %d ranks needs the functions that sum doubles and floats", ranks->size);
     return BO_OK;
 }
 
@@ -59,8 +61,8 @@ static bo_status check_batch(bo_context *context, const bo_trainer_desc *desc)
         return bo_fail(context, BO_INVALID, "batch: expected a multiple of the %zu ranks, found %zu", ranks,
                        desc->batch);
     if (desc->micro_batch && (desc->micro_batch > share || share % desc->micro_batch != 0))
-        return bo_fail(context, BO_INVALID, "micro batch: expected a divisor of the batch of %s%zu, found %zu",
-                       ranks > 1 ? "a rank, " : "", share, desc->micro_batch);
+        return bo_fail(context, BO_INVALID, "micro_batch: expected a divisor of the batch of %s%zu, found %zu",
+                       ranks > 1 ? "one rank, " : "", share, desc->micro_batch);
     return BO_OK;
 }
 
@@ -72,7 +74,8 @@ static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trai
     if (!desc->keep) desc->keep = KEEP;
     if (desc->ranks && desc->ranks->size < 2) desc->ranks = NULL;
     if (task->batch == 1 && desc->ranks)
-        return bo_fail(context, BO_INVALID, "all %s are one batch here, which no ranks share: expected 1, found %d",
+        return bo_fail(context, BO_INVALID,
+                       "ranks: the %s form a single batch that cannot be divided: expected 1 rank, found %d",
                        task->methods->data, desc->ranks->size);
     return check_batch(context, desc);
 }
@@ -190,7 +193,7 @@ static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_tra
     BO_TRY(bo_train_same(context, trainer));
     if (!trainer->now.steps && !(trainer->now.minutes > 0))
         return bo_fail(context, BO_INVALID,
-                       "steps or minutes: expected one of them, found neither, nor a run to resume");
+                       "steps or minutes: expected one of them, found neither, and there is no run to resume");
     settle(trainer);
     return bo_train_agree(context, trainer, make_graph(context, trainer));
 }
@@ -198,7 +201,7 @@ static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_tra
 bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out)
 {
     BO_SPAN(context, "train", "prepare training");
-    if (!out) return bo_fail(context, BO_INVALID, "trainer: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "trainer: out is NULL");
     *out = NULL;
     if (!desc) return bo_fail(context, BO_INVALID, "trainer: the descriptor is NULL");
     bo_trainer *trainer = bo_alloc(context, 1, sizeof *trainer, "a trainer");

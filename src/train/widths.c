@@ -259,11 +259,10 @@ static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_wid
     BO_TRY(bo_check_reserved(context, "bo_widths_desc", desc->reserved));
     *out = *desc;
     if (!desc->widths || desc->width_count < 2)
-        return bo_fail(context, BO_INVALID, "widths: a slope takes two widths or more, found %zu", desc->width_count);
+        return bo_fail(context, BO_INVALID, "widths: expected at least two widths, found %zu", desc->width_count);
     if (desc->model.task != BO_MODEL_TASK_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "widths: a language model is expected, found one whose task is to %s",
-                       bo_model_task_name(desc->model.task) ? bo_model_task_name(desc->model.task)
-                                                            : "do nothing known");
+        return bo_fail(context, BO_INVALID, "widths: expected a language model, found a model with task %s",
+                       bo_model_task_name(desc->model.task) ? bo_model_task_name(desc->model.task) : "an unknown task");
     if (!out->model.vocab) out->model.vocab = 256;
     if (!out->steps) out->steps = 5;
     if (!out->batch) out->batch = 1;

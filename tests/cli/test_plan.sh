@@ -33,7 +33,7 @@ eval "set -- $(tail -1 out)"
 succeeds timeout 60 "$BOCHNER" plan --threads 1 --params 1e9 --memory 1000G --calibration machine.json --quiet
 fails 1 "too few|at least" "$BOCHNER" plan --threads 1 --minutes 0.001 --calibration machine.json
 fails 1 "memory|at least" "$BOCHNER" plan --threads 1 --minutes 1 --memory 1M --calibration machine.json
-fails 1 "no model has about 10 parameters" "$BOCHNER" plan --threads 1 --params 10 --calibration machine.json
+fails 1 "no candidate model has about 10 parameters" "$BOCHNER" plan --threads 1 --params 10 --calibration machine.json
 fails 1 "measured with --attention rfa-gate, not softmax" "$BOCHNER" plan --threads 1 --minutes 1 --attention softmax --calibration machine.json
 fails 1 "threads" "$BOCHNER" plan --threads 3 --minutes 1 --calibration machine.json
 echo '{}' >empty.json

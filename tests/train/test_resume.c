@@ -188,7 +188,7 @@ static void other_runs_are_refused(void **state)
     bo_model *deep = runs_model_of(r, &deeper);
     bo_trainer_desc good = runs_trainer(r, model, "run");
     assert_int_equal(run_part(r, good, 8), BO_CANCELED);
-    refused(r, &good, "holds a run already, at step 8");
+    refused(r, &good, "already holds a run, at step 8");
     good.resume = true;
     bo_trainer_desc desc = good;
     desc.train = r->noise;
@@ -230,7 +230,7 @@ static void folder_is_locked(void **state)
     bo_trainer *first;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &first));
     desc.resume = true;
-    refused(r, &desc, "another process is training there");
+    refused(r, &desc, "another process is training in this folder");
     bo_trainer_destroy(first);
     assert_ok(r->context, run_part(r, desc, UINT64_MAX));
     bo_model_destroy(model);
