@@ -1,12 +1,12 @@
-/* Which tokens a step trains on: a pure function of seed, step and sequence. */
+/* Selects the tokens that a step trains on: a pure function of seed, step and sequence. */
 #include "../base/base.h"
 #include "../base/rng.h"
 
 #include <bochner/text.h>
 
-/* An epoch lays W windows of C inputs side by side, from an offset of its own. With W = (T - C) / C windows the offset has
- * C or more places to choose from, and over the epochs every token becomes a first one, a last one, a target; a corpus too
- * short for that has the one window that fits. */
+/* An epoch places W windows of C inputs side by side, starting at a random offset. With W = (T - C) / C windows there
+ * are at least C possible offsets, so that over the epochs every token is a first input, a last input and a target. A
+ * corpus that is too short for this has the one window that fits. */
 uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 {
     uint64_t tokens = bo_corpus_tokens(desc->corpus), context = desc->context;
@@ -37,7 +37,7 @@ bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
     return BO_OK;
 }
 
-/* The first token of a sequence, counted over all steps and parts. */
+/* The first token of a sequence; sequences are numbered over all steps and parts. */
 static uint64_t window_start(const bo_batches_desc *desc, uint64_t windows, uint64_t sequence)
 {
     const uint64_t epoch = sequence / windows;
@@ -46,8 +46,8 @@ static uint64_t window_start(const bo_batches_desc *desc, uint64_t windows, uint
     return bo_rng_below(&rng, places) + desc->context * bo_permute(desc->seed, epoch, windows, sequence % windows);
 }
 
-/* The runs of the window that starts at `start`, at most `room` of them (the last takes the rest): how many, their lengths
- * and each row's place in its run, where they are wanted. */
+/* Finds the runs of the window that starts at `start`, at most `room` of them (the last takes the rest). Returns their
+ * number; writes their lengths and the position of each row within its run if requested. */
 static size_t find_runs(const bo_batches_desc *desc, uint64_t start, size_t room, size_t *lengths, int32_t *positions)
 {
     const uint64_t end = start + desc->context;
@@ -84,7 +84,8 @@ bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint
         for (size_t t = 0; t + 1 < length; ++t) targets[i * length + t] = tokens[i * length + t + 1];
         BO_TRY(bo_corpus_read(context, desc->corpus, start + length, 1, targets + i * length + length - 1));
         if (!lengths && !positions) continue;
-        const size_t room = lengths ? *runs - used - (count - i - 1) : SIZE_MAX; /* one is kept for each later window */
+        /* one run is reserved for each later window */
+        const size_t room = lengths ? *runs - used - (count - i - 1) : SIZE_MAX;
         used +=
             find_runs(desc, start, room, lengths ? lengths + used : NULL, positions ? positions + i * length : NULL);
     }

@@ -1,4 +1,4 @@
-/* BLEU, and the tokens it counts. */
+/* BLEU and its tokenization. */
 #include <bochner/texts.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "vocabulary.h"
 
 /* ====================================================================================================================
- * The rules of mteval-v13a, each one pass over the text: what SGML wrote is undone, then signs are set apart. */
+ * The rules of mteval-v13a, each one pass over the text: SGML escapes are undone, then punctuation is separated. */
 
 typedef bool is_fn(char c);
 
@@ -31,14 +31,14 @@ static bool is_dash(char c)
     return c == '-';
 }
 
-/* The signs of ASCII but ' , - . */
+/* Punctuation of ASCII except ' , - . */
 static bool is_sign(char c)
 {
     return (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') ||
            (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
-/* Every `what` becomes `with`, which is not longer. */
+/* Replaces every `what` by `with`, which is not longer. */
 static void replace(bo_buffer *text, const char *what, const char *with)
 {
     const size_t length = strlen(what), shorter = strlen(with);
@@ -67,7 +67,8 @@ static bo_status set_signs_apart(bo_context *context, const bo_buffer *from, bo_
     return BO_OK;
 }
 
-/* Two characters side by side, written as `form` says: 1 and 2 are they. What was matched is not looked at again. */
+/* Rewrites two adjacent characters as `form`, in which 1 and 2 stand for them. Matched characters are not matched
+ * again. */
 typedef struct bo_pair_rule {
     is_fn *first, *second;
     const char *form;
@@ -95,9 +96,9 @@ static bo_status tokenize(bo_context *context, const char *text, size_t bytes, b
     static const char *const written[][2] = {{"<skipped>", ""}, {"-\n", ""},   {"\n", " "},  {"&quot;", "\""},
                                              {"&amp;", "&"},    {"&lt;", "<"}, {"&gt;", ">"}};
     static const bo_pair_rule rules[] = {
-        {is_other, is_point, "1 2 "}, /* a point or comma, unless a digit stands before it */
-        {is_point, is_other, " 1 2"}, /* … or unless one stands behind it */
-        {is_digit, is_dash, "1 2 "},  /* a dash behind a digit */
+        {is_other, is_point, "1 2 "}, /* a period or comma that does not follow a digit */
+        {is_point, is_other, " 1 2"}, /* … or that no digit follows */
+        {is_digit, is_dash, "1 2 "},  /* a dash after a digit */
     };
     BO_TRY(bo_buffer_append(context, &work[0], " ", 1));
     BO_TRY(bo_buffer_append(context, &work[0], text, bytes));
@@ -119,25 +120,26 @@ bo_status bo_bleu_tokenize(bo_context *context, const char *text, size_t bytes, 
 }
 
 /* ====================================================================================================================
- * BLEU (Papineni, Roukos, Ward and Zhu 2002): BP exp(1/4 Σ log p_n), p_n the part of the n-grams said that the reference has,
- * each counted as often as there at most; BP = min(1, exp(1 - r/c)). Counts are summed over the corpus first. */
+ * BLEU (Papineni, Roukos, Ward and Zhu 2002): BP exp(1/4 Σ log p_n). p_n is the fraction of the candidate's n-grams
+ * that the reference contains, each counted at most as often as in the reference; BP = min(1, exp(1 - r/c)). Counts
+ * are summed over the corpus first. */
 
 enum { ORDERS = 4 };
 
-/* Words of a text as numbers: equal ones are equal. */
+/* The words of a text as numbers; equal words have equal numbers. */
 typedef struct bo_words {
     int32_t *ids;
     size_t count;
 } bo_words;
 
-/* One n-gram; places beyond n are 0. */
+/* One n-gram; entries beyond n are 0. */
 typedef struct bo_gram {
     int32_t ids[ORDERS];
 } bo_gram;
 
-/* What two texts are compared with. */
+/* Work memory for comparing two texts. */
 typedef struct bo_comparison {
-    bo_buffer texts[2]; /* tokens between white space */
+    bo_buffer texts[2]; /* tokens separated by white space */
     bo_spellings spellings;
     bo_lookup lookup;
     bo_words words[2];
@@ -146,7 +148,7 @@ typedef struct bo_comparison {
 
 /* ---- words ------------------------------------------------------------------------------------------------------------ */
 
-/* White space as Unicode has it, and the four separators of ASCII. A byte that is no character is none. */
+/* Unicode white space, and the four separators of ASCII. An invalid byte is not white space. */
 static bool is_space(const char *text, size_t left, size_t *bytes)
 {
     const bool space = bo_utf8_space(text, left, bytes) || (*text >= 0x1c && *text <= 0x1f);
@@ -154,7 +156,7 @@ static bool is_space(const char *text, size_t left, size_t *bytes)
     return space;
 }
 
-/* The word after `*at`, which moves behind it; 0 bytes: there is none. */
+/* Returns the next word after `*at` and moves `*at` behind it. 0 bytes: there is none. */
 static const char *next_word(const bo_buffer *text, size_t *at, size_t *bytes)
 {
     size_t step;
@@ -212,7 +214,7 @@ static int compare_grams(const void *a, const void *b)
     return 0;
 }
 
-/* All n-grams of the words, sorted; how many. */
+/* Sorts all n-grams of the words and returns their number. */
 static size_t sort_grams(const bo_words *words, size_t n, bo_gram *out)
 {
     const size_t count = words->count < n ? 0 : words->count - n + 1;
@@ -224,7 +226,7 @@ static size_t sort_grams(const bo_words *words, size_t n, bo_gram *out)
     return count;
 }
 
-/* Of two sorted lists, how many items of one find a partner of their own in the other. */
+/* Counts the matching items of two sorted lists; each item matches at most once. */
 static uint64_t count_matches(const bo_gram *a, size_t a_count, const bo_gram *b, size_t b_count)
 {
     uint64_t matches = 0;

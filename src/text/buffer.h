@@ -1,4 +1,4 @@
-/* Bytes that grow. */
+/* A growing array of bytes. */
 #ifndef BO_TEXT_BUFFER_H
 #define BO_TEXT_BUFFER_H
 

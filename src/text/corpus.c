@@ -1,4 +1,4 @@
-/* A corpus: files as one row of tokens, made once, and read from anywhere. */
+/* A corpus: files as one sequence of tokens, encoded once and read at any position. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -8,12 +8,12 @@
 #include "encoder.h"
 #include "tokenizer.h"
 
-/* All tokens of all files are numbered; the corpus is [first, first + tokens) of them. Document d is the tokens
- * [starts[d], starts[d + 1]). They lie in `narrow` or, when ids do not fit there, in `wide`; files read with the byte tokenizer
- * have neither: they are the bytes of documents.items[d]. */
+/* The tokens of all files are numbered; the corpus is the range [first, first + tokens). Document d has the tokens
+ * [starts[d], starts[d + 1]). They are stored in `narrow` or, if ids do not fit there, in `wide`. Files read with the
+ * byte tokenizer use neither: their tokens are the bytes of documents.items[d]. */
 struct bo_corpus {
     const bo_tokenizer *tokenizer;
-    bo_documents documents; /* the texts are kept for bytes alone */
+    bo_documents documents; /* the texts are kept only for byte tokens */
     size_t document_count;
     uint64_t *starts; /* document_count + 1 */
     uint16_t *narrow;
@@ -22,15 +22,16 @@ struct bo_corpus {
 };
 
 /* ====================================================================================================================
- * The ids of a corpus, made once: rounds of parts that threads encode, each into ids of its own, appended in order. */
+ * The ids of a corpus, computed once. Threads encode the parts of a round in parallel; the results are appended in
+ * order. */
 
 enum { PARTS_A_THREAD = 8 };
 
-/* What one part became. */
+/* The result of one part. */
 typedef struct bo_encoded {
     bo_ids ids;
     bo_status status;
-    size_t invalid; /* the first byte that is not UTF-8; SIZE_MAX: none */
+    size_t invalid; /* the first byte that is not valid UTF-8; SIZE_MAX: none */
     bo_missed missed;
 } bo_encoded;
 
@@ -38,10 +39,10 @@ typedef struct bo_round {
     bo_corpus *corpus;
     bo_parts parts;
     bo_encoders encoders;
-    bo_encoded *encoded; /* of the parts from `first` on */
+    bo_encoded *encoded; /* results of the parts from `first` on */
     size_t first, size;
-    size_t capacity; /* of the corpus' ids */
-    bool told;       /* that there are bytes which are not UTF-8 */
+    size_t capacity; /* capacity of the ids of the corpus */
+    bool told;       /* the warning about bytes that are not UTF-8 was issued */
 } bo_round;
 
 static void encode_part(void *arg, size_t index, int worker)
@@ -88,7 +89,7 @@ static void append(bo_corpus *corpus, const int32_t *ids, size_t count)
     corpus->tokens += count;
 }
 
-/* Byte `at` of a part, for a message: "PATH: byte PLACE OF". */
+/* Describes byte `at` of a part for a message: "PATH: byte PLACE OF". */
 static size_t locate(const bo_documents *documents, const bo_text_part *part, size_t at, const char **path,
                      const char **of)
 {
@@ -99,7 +100,7 @@ static size_t locate(const bo_documents *documents, const bo_text_part *part, si
     return (size_t)(part->text + at - (lines ? document->text : documents->mappings[document->file].data));
 }
 
-/* Bytes that are not UTF-8 are encoded as bytes, which is worth a word, or cannot be, which is an error. */
+/* Bytes that are not UTF-8 are encoded as bytes, with a warning; if the tokenizer cannot do so, they are an error. */
 static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_text_part *part, size_t at)
 {
     const bo_tokenizer *tokenizer = round->corpus->tokenizer;
@@ -167,7 +168,7 @@ static bo_status prepare(bo_context *context, bo_round *round)
     return bo_parts_make(context, &corpus->documents, bo_tokenizer_cuttable(corpus->tokenizer), &round->parts);
 }
 
-/* Fills starts and the ids of a corpus whose documents are open, for tokenizers other than bytes. */
+/* Fills starts and ids of a corpus whose documents are open, for tokenizers other than bytes. */
 static bo_status encode_corpus(bo_context *context, bo_corpus *corpus)
 {
     bo_round round = {.corpus = corpus};
@@ -221,7 +222,7 @@ static void read_tokens(const bo_corpus *corpus, uint64_t first, size_t count, i
         read_bytes(corpus, at, count, ids);
 }
 
-/* The files of bytes that are about to be read, for others may change them. */
+/* Checks the files of byte tokens before they are read, because other processes may change them. */
 static bo_status check_files(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count)
 {
     const bo_documents *documents = &corpus->documents;
@@ -269,8 +270,8 @@ uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at)
     return next < corpus->tokens ? next : corpus->tokens;
 }
 
-/* FNV-1a over the number of tokens, the starts of documents and the tokens: all of a corpus up to 16 Mi tokens, beyond that
- * 4096 blocks spread evenly, so that resuming on a hundred gigabytes does not first read them all. */
+/* FNV-1a over the number of tokens, the starts of documents and the tokens. A corpus of more than 16 Mi tokens
+ * contributes 4096 evenly spaced blocks, so that resuming on a hundred gigabytes does not read them all. */
 uint64_t bo_corpus_fingerprint(const bo_corpus *corpus)
 {
     enum { BLOCK = 4096, MOST_BLOCKS = 4096 };
@@ -303,7 +304,7 @@ static bo_status number_tokens(bo_context *context, bo_corpus *corpus)
     return BO_OK;
 }
 
-/* Bytes of the text that tokens [first, last) of document d stand for; the token that ends it stands for none. */
+/* Bytes of text of the tokens [first, last) of document d; the end-of-document token has none. */
 static uint64_t piece_bytes(const bo_corpus *corpus, size_t d, uint64_t first, uint64_t last)
 {
     uint64_t bytes = 0;
@@ -317,7 +318,7 @@ static uint64_t piece_bytes(const bo_corpus *corpus, size_t d, uint64_t first, u
     return bytes;
 }
 
-/* A whole document's are counted as they were read, for normalizing may change them. */
+/* The bytes of a whole document are counted as read, because normalization may change them. */
 static uint64_t count_bytes(const bo_corpus *corpus)
 {
     if (corpus->tokenizer->bytes) return corpus->tokens;
@@ -332,7 +333,8 @@ static uint64_t count_bytes(const bo_corpus *corpus)
     return bytes;
 }
 
-/* The part from skip to skip + take. Both cuts round in the same way, so that [0, 0.9) and [0.9, 1) share no token. */
+/* Selects the part from skip to skip + take. Both limits are rounded in the same way, so that [0, 0.9) and [0.9, 1)
+ * share no token. */
 static bo_status cut(bo_context *context, bo_corpus *corpus, const bo_corpus_desc *desc)
 {
     const double skip = desc->skip, take = desc->take > 0 ? desc->take : 1 - skip;

@@ -1,10 +1,10 @@
-/* The characters between which no merge joins, found from the merges of a vocabulary. */
+/* Finds the pairs of characters that no merge joins, from the merges of a vocabulary. */
 #include "cut_points.h"
 #include "unicode.h"
 
 #include <string.h>
 
-/* The character's bytes as a number: what it is does not matter, only that it is one's own. */
+/* The bytes of a character as a number that identifies it. */
 static uint64_t character(const char *text, size_t bytes)
 {
     uint64_t number = 0;
@@ -18,7 +18,7 @@ static size_t character_bytes(const char *text, size_t length)
     return bytes ? bytes : 1;
 }
 
-/* Bytes of the last character: what follows its first byte are continuations, at most three. */
+/* Bytes of the last character: its first byte and at most three continuation bytes. */
 static size_t last_character(const char *text, size_t length)
 {
     size_t bytes = 1;
@@ -43,7 +43,7 @@ static void add_joint(bo_tokenizer *tokenizer, int32_t left, int32_t right)
     *place_of(&tokenizer->joints, joint) = joint;
 }
 
-/* Ids that stand for bytes, marked; false: some byte has none. */
+/* Marks the ids that represent bytes. False: some byte has no id. */
 static bool mark_bytes(const bo_tokenizer *tokenizer, bool *is_byte)
 {
     for (int b = 0; b < 256; ++b) {
@@ -53,7 +53,7 @@ static bool mark_bytes(const bo_tokenizer *tokenizer, bool *is_byte)
     return true;
 }
 
-/* The number of merges; SIZE_MAX: one of them joins what stands for a byte. */
+/* The number of merges. SIZE_MAX: a merge joins a token that represents a byte. */
 static size_t count_merges(const bo_tokenizer *tokenizer, const bool *is_byte)
 {
     size_t count = 0;

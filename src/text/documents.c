@@ -1,4 +1,4 @@
-/* Files as a row of documents, and documents as parts for threads. */
+/* Files as a sequence of documents, and documents as parts for threads. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,12 +7,12 @@
 #include "documents.h"
 
 /* ====================================================================================================================
- * JSON lines: one object a line, blank lines are passed over. The text of all lines goes into one block, which is never
- * larger than the file: an escaped string is at least as long as what it stands for. */
+ * JSON lines: one object per line; blank lines are skipped. The text of all lines is stored in one block, which is
+ * never larger than the file, because an escaped string is at least as long as its content. */
 
 enum { MOST_DEPTH = 64 };
 
-/* By its name. */
+/* Decides by the name of the file. */
 static bool is_json_lines(const char *path)
 {
     static const char *const endings[] = {".jsonl", ".ndjson", ".json"};
@@ -25,7 +25,8 @@ static bool is_json_lines(const char *path)
     return false;
 }
 
-/* A NUL, as it is or as \u0000 after an even number of backslashes: cJSON would end a string there and lose the rest. */
+/* True if the line contains a NUL, literally or as \u0000 after an even number of backslashes. cJSON would end a string
+ * there and lose the rest. */
 static bool has_nul(const char *line, size_t length)
 {
     if (memchr(line, 0, length)) return true;
@@ -37,7 +38,7 @@ static bool has_nul(const char *line, size_t length)
     return false;
 }
 
-/* The string of `field` in one line. */
+/* Finds the string `field` in one line. */
 static bo_status find_text(bo_context *context, const char *where, const cJSON *object, const char *field,
                            const char **out)
 {

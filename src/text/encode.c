@@ -1,4 +1,4 @@
-/* Text to ids: the tokens that were added are found, the rest is normalized, split into words, and each word merged. */
+/* Text to ids: added tokens are found first; the rest is normalized and split into words, and each word is merged. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- normalizing -------------------------------------------------------------------------------------------------- */
 
-/* Compositions and decompositions, of the stretches that are valid. */
+/* Composes or decomposes the valid stretches of a text. */
 static bo_status change_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to)
 {
     for (size_t at = 0; at < length;) {
@@ -50,7 +50,7 @@ static bo_status lower(bo_context *context, const char *text, size_t length, bo_
     return BO_OK;
 }
 
-/* A regular expression wants valid text: each valid stretch is a text of its own. */
+/* Regular expressions need valid text, so each valid stretch is processed separately. */
 static bo_status replace(bo_encoder *encoder, const bo_text_normalizer *step, const char *text, size_t length,
                          bo_buffer *to)
 {
@@ -78,7 +78,8 @@ static bo_status strip(bo_context *context, const bo_text_normalizer *step, cons
 {
     size_t begin = 0, end = 0, bytes;
     while (step->left && bo_utf8_space(text + begin, length - begin, &bytes)) begin += bytes;
-    for (size_t at = begin; at < length; at += bytes ? bytes : 1) /* end: behind the last that is no white space */
+    /* end: after the last character that is not white space */
+    for (size_t at = begin; at < length; at += bytes ? bytes : 1)
         if (!bo_utf8_space(text + at, length - at, &bytes) || !step->right) end = at + (bytes ? bytes : 1);
     if (end < begin) end = begin;
     return bo_buffer_append(context, to, text + begin, end - begin);
@@ -104,7 +105,7 @@ static bo_status apply(bo_encoder *encoder, const bo_text_normalizer *step, cons
     return BO_OK;
 }
 
-/* *out is the text itself where nothing changes it, else it lies in encoder->normal until the next call. */
+/* *out is the text itself if nothing changes; otherwise it is in encoder->normal until the next call. */
 static bo_status normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length)
 {
     *out = text;
@@ -120,9 +121,9 @@ static bo_status normalize(bo_encoder *encoder, const char *text, size_t length,
 }
 
 /* ====================================================================================================================
- * A word's symbols, merged: the pair of lowest rank first, the leftmost of equal ones, until no pair has a rank. */
+ * Merges the symbols of a word: the pair of lowest rank first, the leftmost among equals, until no pair has a rank. */
 
-enum { SHORT = BO_SIZE(32, 2) }; /* up to here looking at every pair each time beats a heap */
+enum { SHORT = BO_SIZE(32, 2) }; /* up to this length, searching every pair each time is faster than a heap */
 
 static uint32_t rank_of(const bo_merge *merge)
 {
@@ -131,7 +132,7 @@ static uint32_t rank_of(const bo_merge *merge)
 
 static void merge_short(const bo_merges *merges, bo_merging *word)
 {
-    const bo_merge *found[SHORT]; /* [i]: how symbols i and i + 1 are merged */
+    const bo_merge *found[SHORT]; /* [i]: the merge of symbols i and i + 1 */
     int32_t *ids = word->ids;
     size_t count = word->count;
     for (size_t i = 0; i + 1 < count; ++i) found[i] = bo_merges_find(merges, ids[i], ids[i + 1]);
@@ -150,7 +151,7 @@ static void merge_short(const bo_merges *merges, bo_merging *word)
     word->count = count;
 }
 
-/* ---- long words: a linked list and a heap, n log n ---------------------------------------------------------------- */
+/* ---- long words: a linked list and a heap, n log n --------------------------------------------------------------- */
 
 static void push(uint64_t *heap, size_t *count, uint64_t item)
 {
@@ -172,7 +173,7 @@ static uint64_t pop(uint64_t *heap, size_t *count)
     return top;
 }
 
-/* A merge takes one entry off the heap and adds two at most: 2 x count entries always do. */
+/* A merge removes one entry from the heap and adds at most two, so 2 x count entries suffice. */
 static bo_status make_room(bo_context *context, bo_merging *word)
 {
     if (word->heap_capacity >= 2 * word->count) return BO_OK;
@@ -196,8 +197,8 @@ static void offer(const bo_merges *merges, bo_merging *word, size_t *heap_count,
     if (merge) push(word->heap, heap_count, (uint64_t)merge->rank << 32 | left);
 }
 
-/* Symbols that were merged into their left neighbor are -1. An entry of the heap counts only if the pair that stands there
- * now still has its rank. */
+/* Symbols that were merged into their left neighbor are -1. An entry of the heap is valid only if the pair at its
+ * position still has its rank. */
 static void merge_long(const bo_merges *merges, bo_merging *word)
 {
     const uint32_t count = (uint32_t)word->count, none = UINT32_MAX;
@@ -256,7 +257,7 @@ static void add_unknown(bo_encoder *encoder, const char *text, size_t length)
     word->ids[word->count++] = tokenizer->unknown;
 }
 
-/* The bytes of a character that has no token: each its own, if all have one. */
+/* Encodes a character without a token as bytes, if all of its bytes have tokens. */
 static void add_bytes(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -288,7 +289,7 @@ static void spell_characters(bo_encoder *encoder, const char *text, size_t lengt
     }
 }
 
-/* The symbols a word begins with: at most one a byte. */
+/* The initial symbols of a word: at most one per byte. */
 static bo_status spell(bo_encoder *encoder, const char *text, size_t length)
 {
     bo_merging *word = &encoder->merging;
@@ -307,7 +308,7 @@ static bo_status spell(bo_encoder *encoder, const char *text, size_t length)
     return BO_OK;
 }
 
-/* Where merges are ignored for a word that is itself a token: is it one? */
+/* If merges are ignored for words that are tokens: looks the word up. */
 static bo_status find_whole(bo_encoder *encoder, const char *text, size_t length, int32_t *id)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -334,7 +335,7 @@ static bo_status merge_word(bo_encoder *encoder, const char *text, size_t length
     const bo_missed missed = encoder->missed;
     BO_TRY(spell(encoder, text, length));
     if (whole < 0) return merge_symbols(encoder);
-    encoder->missed = missed; /* its characters need no tokens */
+    encoder->missed = missed; /* its characters do not need tokens */
     encoder->merging.ids[0] = whole;
     encoder->merging.count = 1;
     return BO_OK;
@@ -350,7 +351,7 @@ static bo_status append(bo_encoder *encoder, const int32_t *ids, size_t count)
     return BO_OK;
 }
 
-/* What lies between two seams. */
+/* Encodes the text between two cut points. */
 static bo_status encode_piece(bo_encoder *encoder, const char *text, size_t length)
 {
     bo_cached *cached = NULL;
@@ -370,7 +371,7 @@ static bo_status encode_piece(bo_encoder *encoder, const char *text, size_t leng
     return append(encoder, word->ids, word->count);
 }
 
-/* The ids of one word, appended to encoder->out. */
+/* Appends the ids of one word to encoder->out. */
 static bo_status encode_word(bo_encoder *encoder, const char *text, size_t length)
 {
     for (size_t piece; length > 0; text += piece, length -= piece) {
@@ -384,7 +385,7 @@ static bo_status encode_word(bo_encoder *encoder, const char *text, size_t lengt
 
 static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first);
 
-/* A text on its way through one splitter; [begin, end) is a part that may still grow. */
+/* The state of a text in one splitter; [begin, end) is a part that may still grow. */
 typedef struct bo_cutting {
     bo_encoder *encoder;
     size_t step;
@@ -400,7 +401,7 @@ static bo_status pass_on(bo_cutting *cutting, size_t begin, size_t end)
     return split(cutting->encoder, cutting->step + 1, cutting->text + begin, end - begin, cutting->first && begin == 0);
 }
 
-/* What is waiting goes on; [begin, end) waits in its place. */
+/* Passes the waiting part on; [begin, end) waits in its place. */
 static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, bool matched)
 {
     bo_status status = pass_on(cutting, cutting->begin, cutting->end);
@@ -410,7 +411,7 @@ static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, boo
     return status;
 }
 
-/* The next stretch of the text, which is a match or lies between two. */
+/* Processes the next stretch of the text: a match or the text between two matches. */
 static bo_status take(bo_cutting *cutting, bo_behavior behavior, size_t begin, size_t end, bool matched)
 {
     const bool waiting = cutting->begin < cutting->end;
@@ -424,7 +425,7 @@ static bo_status take(bo_cutting *cutting, bo_behavior behavior, size_t begin, s
     case BO_SPLIT_CONTIGUOUS:
         joins = waiting && cutting->matched == matched;
         break;
-    case BO_SPLIT_MERGED_WITH_PREVIOUS: /* one match joins the text before it */
+    case BO_SPLIT_MERGED_WITH_PREVIOUS: /* a match joins the text before it */
         joins = waiting && matched && !cutting->matched;
         break;
     case BO_SPLIT_MERGED_WITH_NEXT:
@@ -473,7 +474,7 @@ static bo_status mark(bo_encoder *encoder, size_t step, const char **text, size_
     return BO_OK;
 }
 
-/* Sends each word of the text, which is valid UTF-8, to encode_word. first: nothing stands before it. */
+/* Sends each word of the text, which is valid UTF-8, to encode_word. first: the start of the text. */
 static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first)
 {
     if (step == encoder->tokenizer->splitter_count) return encode_word(encoder, text, length);
@@ -484,7 +485,7 @@ static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_
 
 /* ---- a text ------------------------------------------------------------------------------------------------------- */
 
-/* The added token that begins at text[at], the longest there is; NULL: none. */
+/* The longest added token that begins at text[at]; NULL: none. */
 static const bo_added *added_at(const bo_encoder *encoder, const char *text, size_t length, size_t at, size_t *bytes)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -514,7 +515,7 @@ static const bo_added *next_added(const bo_encoder *encoder, const char *text, s
     *begin = at - 1;
     *end = *begin + bytes;
     while (added->right && bo_utf8_space(text + *end, length - *end, &bytes)) *end += bytes;
-    if (added->left) { /* the stretch of white space before it */
+    if (added->left) { /* the white space before it */
         size_t blank = *begin;
         for (size_t i = from; i < *begin; i += bytes ? bytes : 1)
             if (!bo_utf8_space(text + i, *begin - i, &bytes))
@@ -526,7 +527,8 @@ static const bo_added *next_added(const bo_encoder *encoder, const char *text, s
     return added;
 }
 
-/* A stretch without added tokens. Bytes that are not UTF-8 are words of their own: expressions could not look at them. */
+/* Encodes a stretch without added tokens. Bytes that are not valid UTF-8 form separate words, because regular
+ * expressions cannot process them. */
 static bo_status encode_stretch(bo_encoder *encoder, const char *text, size_t length, bool first)
 {
     BO_TRY(normalize(encoder, text, length, &text, &length));
@@ -541,7 +543,7 @@ static bo_status encode_stretch(bo_encoder *encoder, const char *text, size_t le
     return BO_OK;
 }
 
-/* Where the character that was missed stands; normalizing may have made it of others. */
+/* Finds the position of the character that has no token; normalization may have changed the text. */
 static size_t find_missed(const bo_encoder *encoder, const char *text, size_t from, size_t to)
 {
     const char *found = memmem(text + from, to - from, encoder->missed.character, encoder->missed.bytes);
@@ -607,7 +609,7 @@ void bo_encoder_free(bo_encoder *encoder)
 }
 
 /* ====================================================================================================================
- * Encoders for the workers of a pool: tasks may allocate and fail in contexts of their own. */
+ * Encoders for the workers of a pool. Each has its own context, so that tasks may allocate and fail. */
 
 static bo_status create_one(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
                             bo_context **branch, bo_encoder *out)

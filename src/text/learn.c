@@ -1,4 +1,4 @@
-/* Learning a byte-pair encoding: words are counted, then the most frequent pair of symbols becomes one, again and again. */
+/* Training of a byte-pair encoding: words are counted; then the most frequent pair of symbols is merged repeatedly. */
 #include <assert.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -71,7 +71,7 @@ bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, s
 
 /* ---- counting on the pool ----------------------------------------------------------------------------------------- */
 
-/* What one worker counts with. */
+/* The state of one counting worker. */
 typedef struct bo_counter {
     bo_context *context;
     bo_matcher matcher;
@@ -84,7 +84,7 @@ typedef struct bo_counting {
     const char *const *special;
     size_t special_count;
     bo_parts parts;
-    size_t first; /* part of this round */
+    size_t first; /* first part of this round */
     bo_counter *counters;
     int workers;
 } bo_counting;
@@ -177,7 +177,7 @@ static bo_status count_all(bo_context *context, bo_counting *counting, uint64_t 
     return BO_OK;
 }
 
-/* The first worker's tally takes the others' in. */
+/* Adds the tallies of all workers to that of the first. */
 static bo_status sum_up(bo_context *context, bo_counting *counting, bo_tally *out)
 {
     bo_tally *sum = &counting->counters[0].tally;
@@ -191,8 +191,8 @@ static bo_status sum_up(bo_context *context, bo_counting *counting, bo_tally *ou
     return BO_OK;
 }
 
-/* The words of all documents, on the pool. special: texts that are no words. The order of the words depends on threads; what
- * is learned from them does not. */
+/* Counts the words of all documents on the pool. special: texts that are not words. The order of the words depends on
+ * the threads; the merges do not. */
 static bo_status count_words(bo_context *context, const bo_documents *documents, const bo_pattern *pattern,
                              const char *const *special, size_t special_count, bo_tally *out)
 {
@@ -212,11 +212,11 @@ static bo_status count_words(bo_context *context, const bo_documents *documents,
 }
 
 /* ====================================================================================================================
- * Byte-pair encoding (Sennrich, Haddow and Birch 2016). Counts of pairs are kept up to date word by word. A pair of symbols
- * that exist never becomes more frequent, for a merge only takes pairs away and makes pairs of its own symbol; so an entry of
- * the heap is never too small, and one that turns out too large goes back with the count of now. */
+ * Byte-pair encoding (Sennrich, Haddow and Birch 2016). Counts of pairs are updated word by word. An existing pair
+ * never becomes more frequent, because a merge only removes pairs and creates pairs with its own symbol. An entry of
+ * the heap is therefore never too small; one that is too large is inserted again with its current count. */
 
-/* A pair, how often it occurs, and the words it was seen in (some of which may have lost it since). */
+/* A pair, its count, and the words it was seen in (some of which may no longer contain it). */
 typedef struct bo_counted_pair {
     uint64_t pair;
     uint64_t count;
@@ -251,7 +251,7 @@ typedef struct bo_learning {
 
 /* ---- growing ------------------------------------------------------------------------------------------------------ */
 
-/* Room for one more of `size` bytes. */
+/* Makes space for one more item of `size` bytes. */
 static bo_status grow_pairs(bo_context *context, void **items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) return BO_OK;
@@ -287,7 +287,7 @@ static bo_status spread(bo_learning *learning)
 
 /* ---- pairs -------------------------------------------------------------------------------------------------------- */
 
-/* Pairs from `new_from` on are new in this merge, and only of them the words must be noted. */
+/* Pairs from `new_from` on are new in this merge; words are recorded only for these. */
 static bo_status add_pair(bo_learning *learning, uint64_t pair, uint64_t count, uint32_t word, size_t new_from)
 {
     uint32_t *slot = slot_of_pair(learning, pair);
@@ -333,7 +333,7 @@ static void take_pairs_of(bo_learning *learning, uint32_t word)
             learning->words->words[word].count;
 }
 
-/* ---- the heap: the most frequent pair on top, of equal ones the smaller ------------------------------------------- */
+/* ---- the heap: the most frequent pair on top, the smaller among equals ------------------------------------------- */
 
 static bool goes_before(const bo_merge_candidate *a, const bo_merge_candidate *b)
 {
@@ -386,7 +386,7 @@ static bool has_pair(const bo_learning *learning, uint32_t word, uint64_t pair)
     return false;
 }
 
-/* Every occurrence of the pair in the word, from the left, becomes `id`. */
+/* Replaces every occurrence of the pair in the word by `id`, from the left. */
 static void rewrite(bo_learning *learning, uint32_t word, uint64_t pair, int32_t id)
 {
     int32_t *symbols = learning->symbols + learning->starts[word];
@@ -413,7 +413,7 @@ static bo_status merge_pair(bo_learning *learning, uint32_t index, int32_t id, u
     return push_pairs(learning, new_from, least);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 static bo_status prepare_learning(bo_learning *learning, const int32_t byte_ids[256], uint64_t least)
 {
@@ -471,7 +471,8 @@ bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int3
 }
 
 /* ====================================================================================================================
- * A tokenizer learned from text is written as tokenizer.json and read back, so that there is one way to make one. */
+ * A trained tokenizer is written as tokenizer.json and read back, so that there is only one way to create a
+ * tokenizer. */
 
 enum { MOST_VOCAB = 1 << 24 };
 
@@ -480,7 +481,7 @@ static bo_status check_special(bo_context *context, const bo_learned *learned)
     for (size_t i = 0; i < learned->special_count; ++i) {
         const char *text = learned->special[i];
         if (!text || !*text) return bo_fail(context, BO_INVALID, "special token %zu is empty", i);
-        if (strlen(text) == 1) /* it would be a letter's text, too */
+        if (strlen(text) == 1) /* it would equal the text of a letter */
             return bo_fail(context, BO_INVALID, "the special token \"%s\" is a single byte, which is a token already",
                            text);
         for (size_t j = 0; j < i; ++j)

@@ -1,14 +1,14 @@
-/* Learning a byte-pair encoding: words are counted, then the most frequent pair of symbols becomes one, again and again. */
+/* Training of a byte-pair encoding: words are counted; then the most frequent pair of symbols is merged repeatedly. */
 #ifndef BO_TEXT_LEARN_H
 #define BO_TEXT_LEARN_H
 
 #include "documents.h"
 #include "pattern.h"
 
-enum { BO_MOST_WORD = 256 }; /* longer words (one line of a picture in base 64) are counted in pieces of this size */
+enum { BO_MOST_WORD = 256 }; /* longer words (such as base64 data) are counted in pieces of this size */
 
 typedef struct bo_word {
-    const char *text; /* in its document */
+    const char *text; /* pointer into its document */
     uint32_t length;
     uint64_t count;
 } bo_word;
@@ -25,7 +25,8 @@ bo_status bo_tally_create(bo_context *context, bo_tally *out);
 bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, size_t length, uint64_t count);
 void bo_tally_free(bo_tally *tally);
 
-/* At most `most` merges of pairs that occur `least` times. byte_ids: the symbols of bytes; merge m makes first_id + m. */
+/* Makes at most `most` merges of pairs that occur at least `least` times. byte_ids: the symbols of bytes; merge m makes
+ * first_id + m. */
 bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int32_t byte_ids[256], int32_t first_id,
                           size_t most, uint64_t least, int32_t (*merges)[2], size_t *count);
 

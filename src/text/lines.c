@@ -1,4 +1,4 @@
-/* Files of labeled lines: reading, checking, splitting. */
+/* Files of labeled lines: reading, checks, selection. */
 #include "lines.h"
 #include "unicode.h"
 #include "../base/rng.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the fields of a line are. */
+/* The meaning of the fields of a line. */
 typedef struct bo_columns {
     bool labeled;
     size_t sides;
@@ -35,7 +35,7 @@ const char *bo_side_name(bo_texts_kind kind, size_t side)
     return columns_of[kind].names[side];
 }
 
-/* One character as messages show it; how many bytes that takes. */
+/* Writes one character as messages show it and returns the number of bytes. */
 static size_t show_character(const char *text, size_t bytes, size_t rest, char out[8])
 {
     const int control = bo_utf8_control(text, rest);
@@ -44,7 +44,8 @@ static size_t show_character(const char *text, size_t bytes, size_t rest, char o
 }
 
 enum { EXCERPT = 64 };
-/* The beginning of a text for a message, cut between characters, in quotes; control characters as \t or \x1b. */
+/* Writes the start of a text for a message, in quotes, cut between characters; control characters appear as \t or
+ * \x1b. */
 static const char *excerpt(const char *text, size_t bytes, char out[EXCERPT])
 {
     static const char more[] = "…\"";
@@ -64,7 +65,7 @@ static const char *excerpt(const char *text, size_t bytes, char out[EXCERPT])
 
 /* ---- labels --------------------------------------------------------------------------------------------------------- */
 
-/* "neg, pos"; the first few of many. */
+/* Lists classes as "neg, pos"; only the first few of many. */
 static void list_classes(const bo_categories *classes, char *out, size_t room)
 {
     enum { SHOWN = 8 };
@@ -87,7 +88,7 @@ static bo_status unknown_class(bo_context *context, const bo_categories *classes
 static bo_status find_class(bo_context *context, bo_categories *classes, bool closed, const char *where,
                             const bo_line_field *field, int32_t *out)
 {
-    enum { MOST_BYTES = 255 }; /* as a model takes */
+    enum { MOST_BYTES = 255 }; /* maximum that a model accepts */
     char label[MOST_BYTES + 1], shown[EXCERPT];
     if (field->bytes > MOST_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: expected a label of at most %d bytes, found %zu: %s", where, MOST_BYTES,
@@ -125,7 +126,7 @@ static bo_status take_labels(bo_context *context, const bo_texts_desc *desc, bo_
     return BO_OK;
 }
 
-/* The classes of the file, put in order; the lines follow. */
+/* Sorts the classes of the file and renumbers the labels. */
 static bo_status sort_classes(bo_context *context, bo_lines *lines)
 {
     const size_t count = lines->classes.count;
@@ -160,7 +161,7 @@ static bo_status check_bytes(bo_context *context, const char *where, const bo_li
     return BO_OK;
 }
 
-/* The fields of a line, `wanted` of them. */
+/* Splits a line into `wanted` fields. */
 static bo_status split_fields(bo_context *context, const char *where, const bo_columns *columns,
                               const bo_line_field *line, size_t wanted, bo_line_field *fields)
 {
@@ -215,7 +216,7 @@ static bool line_holds(const bo_lines *lines, const bo_line *line)
 
 static bo_status add(bo_context *context, bo_lines *lines, bo_line line)
 {
-    assert(!BO_SIZE(false, true) || line_holds(lines, &line)); /* reads every byte: only in builds for tests */
+    assert(!BO_SIZE(false, true) || line_holds(lines, &line)); /* reads every byte: only in test builds */
     if (lines->count == lines->capacity) {
         size_t capacity = lines->capacity ? 2 * lines->capacity : 256;
         bo_line *larger = bo_realloc(context, lines->items, capacity, sizeof *larger, "the lines of a file");
@@ -227,8 +228,7 @@ static bo_status add(bo_context *context, bo_lines *lines, bo_line line)
     return BO_OK;
 }
 
-/* Without the mark that some programs put before UTF-8, and without the line ends and empty lines behind the last text (unless
- * they are texts too). */
+/* Removes a byte order mark, and line ends and empty lines after the last text (unless empty lines are texts). */
 static bo_line_field body_of(const bo_lines *lines, const bo_mapping *mapping)
 {
     bo_line_field body = {mapping->data, mapping->size};
@@ -289,8 +289,8 @@ static bo_status open_files(bo_context *context, const bo_texts_desc *desc, bo_l
     return BO_OK;
 }
 
-/* The part from skip to skip + take of an order drawn from the seed. Both cuts round in the same way, so that [0, 0.9) and
- * [0.9, 1) share no line. */
+/* Selects the part from skip to skip + take of an order drawn from the seed. Both limits are rounded in the same way,
+ * so that [0, 0.9) and [0.9, 1) share no line. */
 static bo_status select_part(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
 {
     const double skip = desc->skip, take = desc->take > 0 ? desc->take : 1 - skip, all = (double)lines->count;

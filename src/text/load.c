@@ -1,4 +1,4 @@
-/* tokenizer.json as Hugging Face's `tokenizers` writes it: the file, its parts, and what the rest follows from. */
+/* Reads tokenizer.json as Hugging Face's `tokenizers` writes it: the file, its parts, and derived tables. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 
 enum { MOST_DEPTH = 32, MOST_BYTES = 1 << 28, PATH_BYTES = 4096 };
 
-/* ---- what the parts share ----------------------------------------------------------------------------------------- */
+/* ---- shared functions -------------------------------------------------------------------------------------------- */
 
 bool bo_load_flag(const cJSON *object, const char *name, bool otherwise)
 {
@@ -104,7 +104,7 @@ static bo_status load_normalizer(bo_loading *loading, const cJSON *part)
     if (tokenizer->normalizer_count == BO_MOST_STEPS)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: more than %d normalizers are not supported",
                        loading->where, BO_MOST_STEPS);
-    bo_text_normalizer *step = &tokenizer->normalizers[tokenizer->normalizer_count++]; /* freed whatever comes of it */
+    bo_text_normalizer *step = &tokenizer->normalizers[tokenizer->normalizer_count++]; /* freed in any case */
     if (strcmp(type, "Prepend") == 0) {
         step->kind = BO_NORMALIZE_PREPEND;
         return keep_content(loading, part, "prepend", step);
@@ -175,7 +175,7 @@ static bo_status load_metaspace(bo_loading *loading, const cJSON *part, bo_split
     return bo_load_flag(part, "split", true) ? bo_pattern_string(loading->context, blank, &step->pattern) : BO_OK;
 }
 
-/* Pre-tokenizers that are an expression and what becomes of its matches. */
+/* Pre-tokenizers that consist of an expression and a behavior for its matches. */
 static bo_status load_named(bo_loading *loading, const cJSON *part, bo_splitter *step)
 {
     const char *type = bo_load_type(part), *expression = NULL;
@@ -201,13 +201,13 @@ static bo_status load_splitter(bo_loading *loading, const cJSON *part)
     const char *type = bo_load_type(part);
     if (!part || cJSON_IsNull(part)) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return load_sequence(loading, part, "pretokenizers", load_splitter);
-    if (tokenizer->byte_level) /* what follows would split letters, which are not made here */
+    if (tokenizer->byte_level) /* a later step would split byte letters, which are not created here */
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: a pre-tokenizer (%.80s) after ByteLevel is not supported",
                        loading->where, type);
     if (tokenizer->splitter_count == BO_MOST_STEPS)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: more than %d pre-tokenizers are not supported",
                        loading->where, BO_MOST_STEPS);
-    bo_splitter *step = &tokenizer->splitters[tokenizer->splitter_count++]; /* freed whatever comes of it */
+    bo_splitter *step = &tokenizer->splitters[tokenizer->splitter_count++]; /* freed in any case */
     if (strcmp(type, "ByteLevel") == 0) return load_byte_level(loading, part, step);
     if (strcmp(type, "Split") == 0) return load_split(loading, part, step);
     if (strcmp(type, "Metaspace") == 0) return load_metaspace(loading, part, step);
@@ -215,7 +215,7 @@ static bo_status load_splitter(bo_loading *loading, const cJSON *part)
 }
 
 /* ====================================================================================================================
- * Decoders, which give every token the bytes it stands for in running text, and the special tokens around a text. */
+ * Decoders, which give every token its bytes in running text, and the special tokens around a text. */
 
 /* ---- decoders ----------------------------------------------------------------------------------------------------- */
 
@@ -227,7 +227,7 @@ typedef struct bo_decoder_step {
     size_t start, stop;    /* STRIP */
 } bo_decoder_step;
 
-/* `fused`: from here on a decoder is about the whole text. */
+/* `fused`: later decoders apply to the whole text. */
 typedef struct bo_decoding {
     bo_loading *loading;
     bo_decoder_step steps[BO_MOST_STEPS];
@@ -349,7 +349,7 @@ void bo_strip_ends(const char *content, size_t start, size_t stop, const char **
         *length -= bytes;
 }
 
-/* One step: from *text to `to`. Letters that are none leave the token as it is. */
+/* Applies one step to *text and writes `to`. Text that contains other characters than byte letters is unchanged. */
 static bo_status decode(bo_context *context, const bo_decoder_step *step, const bo_buffer *text, bo_buffer *to)
 {
     const char *bytes = text->bytes;
@@ -370,7 +370,7 @@ static bo_status decode(bo_context *context, const bo_decoder_step *step, const 
     return BO_OK;
 }
 
-/* Added tokens stand in text as they are written. */
+/* Added tokens appear in text as they are written. */
 static bo_status decode_token(bo_decoding *decoding, size_t id, bool plain, bo_buffer work[2], bo_buffer *pieces)
 {
     const bo_tokenizer *tokenizer = decoding->loading->tokenizer;
@@ -420,7 +420,7 @@ static bo_status load_decoder(bo_loading *loading, const cJSON *decoder)
     return make_pieces(&decoding);
 }
 
-/* ---- the frame ---------------------------------------------------------------------------------------------------- */
+/* ---- special tokens around a text -------------------------------------------------------------------------------- */
 
 static bo_status frame_add(bo_loading *loading, size_t id, bool before)
 {
@@ -437,7 +437,7 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
     return BO_OK;
 }
 
-/* The list "single": special tokens before and after the one sequence. */
+/* The list "single": special tokens before and after the sequence. */
 static bo_status read_template(bo_loading *loading, const cJSON *part)
 {
     const cJSON *known = cJSON_GetObjectItemCaseSensitive(part, "special_tokens"), *item, *id;
@@ -466,15 +466,16 @@ static bo_status read_template(bo_loading *loading, const cJSON *part)
 static bo_status load_frame(bo_loading *loading, const cJSON *part)
 {
     const char *type = bo_load_type(part);
-    if (!part || cJSON_IsNull(part) || strcmp(type, "ByteLevel") == 0) return BO_OK; /* that one is about offsets */
+    /* ByteLevel here concerns offsets only */
+    if (!part || cJSON_IsNull(part) || strcmp(type, "ByteLevel") == 0) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return load_sequence(loading, part, "processors", load_frame);
     if (strcmp(type, "TemplateProcessing") == 0) return read_template(loading, part);
     return bo_load_refuse(loading, "a post-processor", part);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------- */
+/* ---- the tokenizer ----------------------------------------------------------------------------------------------- */
 
-/* FNV-1a over the normalizer and the pre-tokenizer, which decide about ids as much as the vocabulary. */
+/* FNV-1a over the normalizer and the pre-tokenizer, which determine ids as much as the vocabulary does. */
 static bo_status hash_part(bo_loading *loading, const cJSON *part)
 {
     if (!part) return BO_OK;
@@ -485,7 +486,8 @@ static bo_status hash_part(bo_loading *loading, const cJSON *part)
     return BO_OK;
 }
 
-/* Two hundred and fifty-six letters in the order of their bytes and nothing else: our own bytes, as they are saved. */
+/* True if the vocabulary is the 256 letters in the order of their bytes and nothing else: the byte tokenizer, as it is
+ * saved. */
 static bool is_bytes(const bo_tokenizer *tokenizer)
 {
     bool plain = tokenizer->vocab == 256 && tokenizer->byte_level && tokenizer->added_count == 0 &&
@@ -578,7 +580,7 @@ static bo_status read_json(bo_context *context, const char *path, cJSON **out)
     return status;
 }
 
-/* The folder's tokenizer_config.json may name the token that ends a text. */
+/* The folder's tokenizer_config.json may name the end-of-text token. */
 static bo_status read_end(bo_context *context, const char *folder, bo_tokenizer *tokenizer)
 {
     char path[PATH_BYTES];
@@ -611,7 +613,7 @@ static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenize
     return bo_tokenizer_create(context, out);
 }
 
-/* One file that holds a whole model (bo_model_save). */
+/* Loads from one file that holds a whole model (bo_model_save). */
 static bo_status load_image(bo_context *context, const char *path, bo_tokenizer **out)
 {
     bo_tensors *image;

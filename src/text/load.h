@@ -1,4 +1,4 @@
-/* Reading tokenizer.json, part by part. */
+/* Reading of tokenizer.json, part by part. */
 #ifndef BO_TEXT_LOAD_H
 #define BO_TEXT_LOAD_H
 
@@ -7,16 +7,16 @@
 
 typedef struct bo_loading {
     bo_context *context;
-    const char *where; /* begins every message */
+    const char *where; /* prefix of every message */
     bo_tokenizer *tokenizer;
-    uint64_t hash; /* of all that decides about ids, so far */
+    uint64_t hash; /* hash of everything that determines ids, so far */
 } bo_loading;
 
 bool bo_load_flag(const cJSON *object, const char *name, bool otherwise);
-const char *bo_load_text(const cJSON *object, const char *name); /* NULL: there is no such string */
-/* The type of a part, "" when it has none. */
+const char *bo_load_text(const cJSON *object, const char *name); /* NULL: no such string */
+/* The type of a part; "" if it has none. */
 const char *bo_load_type(const cJSON *part);
-/* `part` ("a pre-tokenizer") of a type that is not known. */
+/* Fails because `part` ("a pre-tokenizer") has an unknown type. */
 bo_status bo_load_refuse(const bo_loading *loading, const char *part, const cJSON *item);
 
 bo_status bo_load_model(bo_loading *loading, const cJSON *model, const cJSON *added);

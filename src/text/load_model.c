@@ -1,5 +1,5 @@
-/* The model: vocabulary, added tokens, merges. Nothing the file says is believed: ids are distinct and not far beyond their
- * number, and a merge joins tokens that exist into one that exists. */
+/* The model part of tokenizer.json: vocabulary, added tokens, merges. The file is not trusted: ids must be distinct and
+ * not far beyond their number, and a merge must join existing tokens into an existing token. */
 #include "load.h"
 #include "cut_points.h"
 #include "unicode.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPARE_IDS = 1 << 16 }; /* ids may leave gaps, but not more than this beyond twice their number */
+enum { SPARE_IDS = 1 << 16 }; /* ids may have gaps, but may not exceed twice their number by more than this */
 
 static void hash_bytes(bo_loading *loading, const void *bytes, size_t length)
 {
@@ -58,7 +58,7 @@ static bo_status check_id(const bo_loading *loading, const char *token, const cJ
     return BO_OK;
 }
 
-/* Token `id` is called `text`, which may have been said before. */
+/* Names token `id` `text`; the same name may have been set before. */
 static bo_status name_id(const bo_loading *loading, const char **names, size_t id, const char *text)
 {
     if (names[id] && strcmp(names[id], text) != 0)
@@ -92,7 +92,7 @@ static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *
     return BO_OK;
 }
 
-/* The texts by id and the ids by text. An id without a token has the empty text, which none finds. */
+/* Stores the texts by id and the ids by text. An id without a token has an empty text, which no lookup finds. */
 static bo_status keep_texts(bo_loading *loading, const char **names)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
@@ -114,7 +114,7 @@ static bo_status keep_texts(bo_loading *loading, const char **names)
 
 /* ---- added tokens ------------------------------------------------------------------------------------------------- */
 
-/* What the order of added tokens is made from. */
+/* The sort key of added tokens. */
 typedef struct bo_added_text {
     bo_added added;
     const char *text;
@@ -238,7 +238,7 @@ static int32_t find(const bo_tokenizer *tokenizer, const char *text, size_t leng
     return bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, text, length);
 }
 
-/* The symbols that bytes and single ASCII characters begin as. */
+/* The initial symbols of bytes and single ASCII characters. */
 static bo_status find_symbols(bo_loading *loading, const cJSON *model)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;

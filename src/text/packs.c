@@ -1,6 +1,6 @@
-/* Packs: the examples of an epoch are shuffled, and each goes into the open pack that it fills best (best fit, Johnson 1974:
- * shuffled, not sorted by length, so that packs are alike); the packs are shuffled at last. All of it follows from seed and
- * epoch. */
+/* Packs: the examples of an epoch are shuffled, and each is placed into the open pack that it fills best (best fit,
+ * Johnson 1974; shuffled rather than sorted by length, so that packs are alike). Then the packs are shuffled. The
+ * result is a function of seed and epoch. */
 #include <assert.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -15,27 +15,27 @@ typedef struct bo_open_pack {
 
 struct bo_packs {
     bo_packs_desc desc;
-    size_t count;      /* examples */
+    size_t count;      /* number of examples */
     size_t (*need)[2]; /* rows of each example on each side */
-    double fill;       /* of epoch 0 */
+    double fill;       /* fill of epoch 0 */
 
-    /* The epoch that is laid out: pack p holds examples[starts[p]] to examples[starts[p + 1]]. */
+    /* The current epoch: pack p holds examples[starts[p]] to examples[starts[p + 1]]. */
     uint64_t epoch;
     size_t *examples, *starts, packs;
 
-    /* Packs before each epoch that was ever laid out: firsts[e + 1] - firsts[e] are of epoch e. */
+    /* Packs before each epoch that was computed: epoch e has firsts[e + 1] - firsts[e] packs. */
     uint64_t *firsts;
     size_t epochs, capacity;
 
-    /* Room to lay out in: examples in their order, and the pack of each. */
+    /* Work memory: examples in their order, and the pack of each. */
     size_t *order, *numbers;
     bo_open_pack open[MOST_OPEN];
     size_t open_count;
 };
 
-/* ---- laying out ------------------------------------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* The fullest open pack that has room for both sides; `need` {0, 0}: the fullest of all. NULL: none has. */
+/* The fullest open pack that has space for both sides; with `need` {0, 0} the fullest of all. NULL: none. */
 static bo_open_pack *fullest(bo_packs *packs, const size_t need[2])
 {
     bo_open_pack *best = NULL;
@@ -74,7 +74,7 @@ static void lay(bo_packs *packs, size_t place)
     if (full) close_pack(packs, chosen);
 }
 
-/* From the pack of each place to the places of each pack: pack number p becomes the one that the epoch's permutation says. */
+/* Converts the pack of each place into the places of each pack; the epoch's permutation renumbers the packs. */
 static void collect(bo_packs *packs)
 {
     size_t *starts = packs->starts;
@@ -86,7 +86,7 @@ static void collect(bo_packs *packs)
     }
     for (size_t p = 0; p < packs->packs; ++p) starts[p + 1] += starts[p];
     for (size_t i = packs->count; i-- > 0;) packs->examples[--starts[packs->numbers[i] + 1]] = packs->order[i];
-    memmove(starts, starts + 1, packs->packs * sizeof *starts); /* what were ends are starts now */
+    memmove(starts, starts + 1, packs->packs * sizeof *starts); /* the ends become the starts */
     starts[packs->packs] = packs->count;
 }
 
@@ -104,7 +104,7 @@ static void lay_out(bo_packs *packs, uint64_t epoch)
     collect(packs);
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 static bo_status measure(bo_context *context, bo_packs *packs)
 {
@@ -150,7 +150,7 @@ static bo_status check(bo_context *context, const bo_packs_desc *desc)
     return BO_OK;
 }
 
-/* The epoch after those that are known is laid out and remembered. */
+/* Computes and records the next epoch. */
 static bo_status next_epoch(bo_context *context, bo_packs *packs)
 {
     if (packs->epochs + 2 > packs->capacity) {
@@ -207,7 +207,7 @@ void bo_packs_destroy(bo_packs *packs)
     bo_free(packs);
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 size_t bo_packs_per_epoch(const bo_packs *packs)
 {
@@ -219,7 +219,7 @@ double bo_packs_occupancy(const bo_packs *packs)
     return packs->fill;
 }
 
-/* The known epoch that holds pack `at` of all. */
+/* The computed epoch that holds pack `at` of all packs. */
 static size_t epoch_of(const bo_packs *packs, uint64_t at)
 {
     size_t low = 0, high = packs->epochs;
@@ -251,16 +251,16 @@ bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size
     return BO_OK;
 }
 
-/* ---- a pack in the host's memory ---------------------------------------------------------------------------------- */
+/* ---- a pack in host memory --------------------------------------------------------------------------------------- */
 
-enum { REST = 64 }; /* tokens of a sequence of the rest, where there is room for so many */
+enum { REST = 64 }; /* tokens per sequence of padding, if there is space for that many */
 
 static bool is_pair(const bo_texts *texts)
 {
     return bo_texts_get_kind(texts) == BO_TEXTS_PAIR;
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 static bo_status create_stream(bo_context *context, size_t rows, size_t sequences, bo_packed_stream *out)
 {
@@ -321,13 +321,14 @@ void bo_text_pack_destroy(bo_text_pack *packed)
 
 /* ---- filling ---------------------------------------------------------------------------------------------------------- */
 
-/* Where the next sequence of a stream goes. */
+/* Position of the next sequence of a stream. */
 typedef struct bo_filling {
     bo_packed_stream *stream;
     size_t row, sequences;
 } bo_filling;
 
-/* Rows [row, row + count) become a sequence; its tokens are there already. counting: its positions are 0, 1, …, else 0. */
+/* Makes rows [row, row + count) a sequence; its tokens are already stored. counting: positions are 0, 1, …; otherwise
+ * all 0. */
 static void end_sequence(bo_filling *filling, size_t count, bool counting)
 {
     bo_packed_stream *stream = filling->stream;
@@ -346,7 +347,7 @@ static void add_text(bo_filling *filling, bo_text_view text)
     end_sequence(filling, text.count, true);
 }
 
-/* y_1 … y_n end is what is to be said after begin y_1 … y_n. */
+/* After begin y_1 … y_n the targets are y_1 … y_n end. */
 static void add_target(bo_text_pack *packed, bo_filling *filling, bo_text_view text)
 {
     int32_t *tokens = packed->stream.tokens + filling->row;
@@ -367,7 +368,7 @@ static void add_rest(bo_filling *filling, size_t pieces)
     for (; pieces; --pieces) end_sequence(filling, rest_of(filling) / pieces, false);
 }
 
-/* The rest of both streams, in as many pieces. */
+/* Fills the rest of both streams with the same number of padding sequences. */
 static void add_rests(bo_filling *stream, bo_filling *source, size_t most)
 {
     const size_t rests[2] = {rest_of(stream), rest_of(source)}, room = most - stream->sequences;

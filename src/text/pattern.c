@@ -5,15 +5,15 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* Contractions, words, numbers, other signs, each with the one blank before it; then white space, which leaves its last
- * blank to what follows. */
+/* Contractions, words, numbers and other symbols, each with one preceding blank; then white space except the blank that
+ * belongs to the next word. */
 const char *const bo_gpt2_pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 enum {
     MOST_EXPRESSION = 1 << 16,
-    MOST_STEPS = 200000, /* backtracking of one match */
-    MOST_HEAP = 1 << 16, /* KiB, when there is no compiler for this CPU */
+    MOST_STEPS = 200000, /* backtracking limit per match */
+    MOST_HEAP = 1 << 16, /* KiB, without a JIT compiler for this CPU */
     STACK_FIRST = 1 << 15,
     STACK_MOST = 1 << 20
 };
@@ -26,7 +26,7 @@ static bo_status compile(bo_context *context, const char *where, const char *exp
     if (length > MOST_EXPRESSION)
         return bo_fail(context, BO_INVALID, "%s: a regular expression of %zu bytes, at most %d are read", where, length,
                        MOST_EXPRESSION);
-    if (strstr(expression, "&&")) /* an intersection of classes elsewhere, two letters in PCRE2 */
+    if (strstr(expression, "&&")) /* intersection of classes in other dialects, two characters in PCRE2 */
         return bo_fail(context, BO_UNSUPPORTED, "%s: \"&&\" in a regular expression is not supported: %.200s", where,
                        expression);
     *out = pcre2_compile((PCRE2_SPTR)expression, length, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at,
@@ -37,7 +37,7 @@ static bo_status compile(bo_context *context, const char *where, const char *exp
         return bo_fail(context, BO_INVALID, "%s: the regular expression %.200s is wrong at byte %zu: %s", where,
                        expression, (size_t)at, (const char *)words);
     }
-    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without it matching is slower, and the same */
+    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without JIT matching is slower but gives the same result */
     return BO_OK;
 }
 
@@ -105,7 +105,7 @@ bo_status bo_pattern_find(bo_context *context, const bo_pattern *pattern, bo_mat
         return bo_fail(context, BO_INVALID, "the regular expression %.200s takes too many steps on this text",
                        pattern->text);
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(matcher->data);
-    if (span[0] >= span[1] || span[0] < from) /* \K can do that */
+    if (span[0] >= span[1] || span[0] < from) /* \K can cause this */
         return bo_fail(context, BO_INVALID, "the regular expression %.200s matches backwards", pattern->text);
     *begin = span[0];
     *end = span[1];

@@ -23,12 +23,12 @@ struct bo_texts {
 
 enum { TEXTS_A_TASK = BO_SIZE(64, 2), TASKS_A_THREAD = 8 };
 
-/* What one task made of TEXTS_A_TASK texts, or of fewer at the end. */
+/* The results of one task for TEXTS_A_TASK texts, or fewer at the end. */
 typedef struct bo_batch_ids {
     bo_ids ids;
-    size_t ends[TEXTS_A_TASK]; /* of each text in ids */
+    size_t ends[TEXTS_A_TASK]; /* end of each text in ids */
     bo_status status;
-    size_t failed; /* texts before the one that failed or missed */
+    size_t failed; /* texts before the one that failed or has a character without a token */
     bo_missed missed;
 } bo_batch_ids;
 
@@ -36,10 +36,11 @@ typedef struct bo_encoding {
     bo_texts *texts;
     const bo_texts_desc *desc;
     bo_encoders encoders;
-    bo_batch_ids *batches; /* of this round */
-    size_t round;          /* how many */
-    size_t first, count;   /* text of this round, and all of them */
-    /* Texts that are refused for their length, and of them the one whose line comes first (they are taken in any order). */
+    bo_batch_ids *batches; /* results of this round */
+    size_t round;          /* their number */
+    size_t first, count;   /* first text of this round, and total number */
+    /* Number of texts that exceed the maximum length, and the one with the smallest line number (texts are processed in
+     * any order). */
     size_t refused, longer, longer_tokens;
 } bo_encoding;
 
@@ -83,7 +84,7 @@ static bo_status check_lengths(bo_context *context, const bo_encoding *encoding)
                    encoding->longer_tokens, more);
 }
 
-/* Appends the ids of text t, cut where they are too many, and its end. */
+/* Appends the ids of text t, truncated if necessary, and its end. */
 static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, const int32_t *ids, size_t count)
 {
     bo_texts *texts = encoding->texts;
@@ -244,7 +245,7 @@ void bo_texts_close(bo_texts *texts)
     bo_free(texts);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------ */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 bo_texts_kind bo_texts_get_kind(const bo_texts *texts)
 {

@@ -1,4 +1,4 @@
-/* What a tokenizer answers about itself; ids to text. */
+/* Properties of a tokenizer, and ids to text. */
 #include "encoder.h"
 #include "write.h"
 #include "../base/rng.h"
@@ -18,7 +18,7 @@ bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out)
     return BO_OK;
 }
 
-/* All bytes in order, so that a token of a byte is a part of it. */
+/* All bytes in order, so that the text of a byte token is a part of this string. */
 static const char *every_byte(void)
 {
 #define BYTES_4(n)  n, n + 1, n + 2, n + 3
@@ -28,7 +28,7 @@ static const char *every_byte(void)
     return (const char *)bytes;
 }
 
-/* ---- questions ---------------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 static void free_steps(bo_tokenizer *tokenizer)
 {
@@ -93,8 +93,8 @@ const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t
     return every_byte() + id;
 }
 
-/* GPT-2's expression never joins a blank to what stands before it, nothing is added or changed, and no special token has a
- * blank in it or takes one with it. */
+/* GPT-2's expression never joins a blank to the text before it, normalization changes nothing, and no special token
+ * contains a blank or takes one with it. */
 bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer)
 {
     const bo_splitter *splitter = &tokenizer->splitters[0];
@@ -207,7 +207,7 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-/* The tokenizer.json, terminated: as it was loaded, or written. */
+/* The tokenizer.json, terminated: as loaded or as written. */
 static bo_status spell_out(bo_context *context, const bo_tokenizer *tokenizer, char **out, size_t *size)
 {
     if (!tokenizer->source) {

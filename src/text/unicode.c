@@ -1,4 +1,4 @@
-/* UTF-8: checks, spaces, and the letters that stand for bytes. */
+/* UTF-8: validation, white space, and the letters that represent bytes. */
 #include "unicode.h"
 
 #include <bochner/base.h>
@@ -93,7 +93,7 @@ size_t bo_letter_write(unsigned char byte, char *out)
 unsigned char bo_letter_byte(size_t place)
 {
     unsigned byte = 0;
-    for (int pass = 1; pass >= 0; --pass) /* first those that print */
+    for (int pass = 1; pass >= 0; --pass) /* printing bytes first */
         for (byte = 0; byte < 256; ++byte)
             if (prints(byte) == pass && place-- == 0) return (unsigned char)byte;
     return (unsigned char)byte;

@@ -27,7 +27,8 @@ void bo_spellings_free(bo_spellings *strings)
     *strings = (bo_spellings){0};
 }
 
-/* Eight bytes at a time, multiplied and folded; the length is in it, so that the zeros that fill the last eight are too. */
+/* Multiplies and folds eight bytes at a time. The length is included, so that zeros which pad the last eight bytes
+ * matter. */
 uint64_t bo_hash_bytes(const char *text, size_t length)
 {
     const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);

@@ -11,7 +11,7 @@ typedef struct bo_spellings {
     size_t count;
 } bo_spellings;
 
-/* Room for `count` strings of `bytes` bytes in all; they are then added one after the other with bo_spellings_add. */
+/* Makes space for `count` strings of `bytes` bytes in total; bo_spellings_add then adds them in order. */
 bo_status bo_spellings_create(bo_context *context, size_t count, size_t bytes, bo_spellings *out);
 void bo_spellings_add(bo_spellings *strings, const char *text, size_t length);
 void bo_spellings_free(bo_spellings *strings);
@@ -24,7 +24,7 @@ static inline const char *bo_spelling_at(const bo_spellings *strings, size_t ind
 
 uint64_t bo_hash_bytes(const char *text, size_t length);
 
-/* Numbers of strings by their text: open addressing, at most half full; -1 is an empty place. */
+/* Numbers of strings by their text: open addressing, at most half full; -1 is an empty slot. */
 typedef struct bo_lookup {
     int32_t *slots;
     size_t mask;
@@ -32,12 +32,12 @@ typedef struct bo_lookup {
 
 bo_status bo_lookup_create(bo_context *context, size_t count, bo_lookup *out);
 int32_t bo_lookup_find(const bo_lookup *lookup, const bo_spellings *strings, const char *text, size_t length);
-/* Adds string `index`; the number of an equal one that is there already, else -1. */
+/* Adds string `index`. Returns the number of an equal string that is already present, or -1. */
 int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t index);
 
-/* left and right, beside each other, become id; lower ranks first. */
+/* The adjacent symbols left and right become id; lower ranks first. */
 typedef struct bo_merge {
-    uint64_t pair; /* left << 32 | right; BO_NO_PAIR: an empty place */
+    uint64_t pair; /* left << 32 | right; BO_NO_PAIR: an empty slot */
     uint32_t rank;
     int32_t id;
 } bo_merge;
@@ -61,7 +61,7 @@ static inline uint64_t bo_hash_pair(uint64_t pair)
 }
 
 bo_status bo_merges_create(bo_context *context, size_t count, bo_merges *out);
-void bo_merges_add(bo_merges *merges, bo_merge merge); /* a pair that is there already gets the new rank */
+void bo_merges_add(bo_merges *merges, bo_merge merge); /* an existing pair gets the new rank */
 
 /* NULL: the two are not merged. */
 static inline const bo_merge *bo_merges_find(const bo_merges *merges, int32_t left, int32_t right)

@@ -1,4 +1,4 @@
-/* tokenizer.json in the order, with the fields and in the form in which Hugging Face's `tokenizers` writes it. */
+/* Writes tokenizer.json with the order, fields and format of Hugging Face's `tokenizers`. */
 #include "write.h"
 #include "buffer.h"
 #include "unicode.h"
@@ -10,7 +10,7 @@ unsigned char bo_learned_byte(const bo_learned *learned, size_t place)
     return learned->byte_order ? (unsigned char)place : bo_letter_byte(place);
 }
 
-/* The spelling of every token, one after the other with a NUL behind each. */
+/* The spelling of every token, each followed by a NUL. */
 typedef struct bo_spelling {
     bo_buffer bytes;
     size_t *starts; /* by id */
@@ -39,7 +39,8 @@ static bo_status spell(bo_context *context, const bo_learned *learned, bo_spelli
         spelling->starts[id++] = bytes->length;
         for (int side = 0; side < 2; ++side) {
             size_t from = spelling->starts[learned->merges[m][side]], length = strlen(bytes->bytes + from);
-            BO_TRY(bo_buffer_reserve(context, bytes, length + 1)); /* so that what is copied does not move meanwhile */
+            /* reserved first, so that the copied text does not move */
+            BO_TRY(bo_buffer_reserve(context, bytes, length + 1));
             BO_TRY(bo_buffer_append(context, bytes, bytes->bytes + from, length + (size_t)side));
         }
     }

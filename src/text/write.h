@@ -11,11 +11,11 @@ typedef struct bo_learned {
     size_t special_count;
     bool byte_order;
     const char *pattern;        /* NULL: GPT-2's; "": none */
-    const int32_t (*merges)[2]; /* ids; a merge's own is special_count + 256 + its number */
+    const int32_t (*merges)[2]; /* ids; the id of a merge is special_count + 256 + its number */
     size_t merge_count;
 } bo_learned;
 
-/* The letter of which byte has id special_count + place. */
+/* The byte whose letter has id special_count + place. */
 unsigned char bo_learned_byte(const bo_learned *learned, size_t place);
 /* text->bytes is freed by the caller, also after a failure. */
 bo_status bo_tokenizer_write(bo_context *context, const bo_learned *learned, bo_json_text *text);
