@@ -134,7 +134,8 @@ static bo_status refuse(const bo_plan_search *search)
     if (!least) return bo_plan_refuse(search);
     BO_TRY(plan_training(search->context, &least->shape, 1, &training));
     if (none && training.all_bytes <= search->budget.memory) return bo_plan_refuse(search);
-    return bo_fail(search->context, BO_INVALID, "no model fits into %.4g MB of memory; the smallest one needs %.4g MB",
+    return bo_fail(search->context, BO_INVALID,
+                   "no model fits into %.4g MB of memory; the smallest one needs at least %.4g MB",
                    (double)search->budget.memory / 1e6, ceil((double)training.all_bytes / 1e5) / 10);
 }
 
@@ -218,7 +219,8 @@ bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, co
     *out = NULL;
     BO_TRY(resolve(context, budget, &search.budget));
     if (!machine->timing_count)
-        return bo_fail(context, BO_INVALID, "plan: the calibration is NULL; bo_plan_machine_calibrate creates one");
+        return bo_fail(context, BO_INVALID,
+                       "plan: the calibration holds no measured timings; bo_plan_machine_calibrate measures them");
     if (!losses) BO_TRY(bo_plan_losses_default(context, &usual));
     search.losses = losses ? losses : usual;
     plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");

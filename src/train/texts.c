@@ -121,7 +121,7 @@ static bo_status check_lengths(bo_context *context, const bo_texts *texts, size_
             const size_t line = bo_texts_line(texts, i, &path);
             if (tokens > longest)
                 return bo_fail(context, BO_INVALID,
-                               "%s:%zu: expected at most %zu tokens (the model's context), found %zu", path, line,
+                               "%s, line %zu: expected at most %zu tokens (the model's context), found %zu", path, line,
                                longest, tokens);
         }
     return BO_OK;

@@ -50,9 +50,9 @@ rm -rf again/checkpoints/step-60 again/checkpoints/step-40
 mkdir -p elsewhere
 (cd elsewhere && "$BOCHNER" train --resume --out ../again --quiet) >out 2>err || complain "resuming: $(cat err)"
 cmp -s again/adapter_model.safetensors weight/adapter_model.safetensors || complain "resumed to other bits"
-fails 1 "cannot be resumed with another lora_rank" "$BOCHNER" train --resume --out again --lora 3 --quiet
-fails 1 "cannot be resumed with another lora_alpha" "$BOCHNER" train --resume --out again --lora-alpha 3 --quiet
-fails 1 "cannot be resumed with another model" "$BOCHNER" train --resume --out again --lora-targets q_proj --quiet
+fails 1 "cannot be resumed with a different lora_rank" "$BOCHNER" train --resume --out again --lora 3 --quiet
+fails 1 "cannot be resumed with a different lora_alpha" "$BOCHNER" train --resume --out again --lora-alpha 3 --quiet
+fails 1 "cannot be resumed with a different model" "$BOCHNER" train --resume --out again --lora-targets q_proj --quiet
 
 # What cannot be.
 t="$BOCHNER train --data other.txt --out never --steps 5 --quiet"

@@ -40,9 +40,9 @@ mkdir -p elsewhere
 (cd elsewhere && succeeds "$BOCHNER" train --resume --out ../cut --quiet) || complain "the run did not go on"
 cmp -s whole/model.safetensors cut/model.safetensors || complain "a resumed run has other weights"
 sed 's/tanh/relu/' mlp.json >other.json
-fails 1 "cannot be resumed with another network" "$BOCHNER" train --resume --out cut --model other.json --quiet
-fails 1 "cannot be resumed with another" "$BOCHNER" train --resume --out cut --width-multiplier 2 --quiet
-fails 1 "cannot be resumed with another network" "$BOCHNER" train --resume --out cut --mup --quiet
+fails 1 "cannot be resumed with a different network" "$BOCHNER" train --resume --out cut --model other.json --quiet
+fails 1 "cannot be resumed with a different" "$BOCHNER" train --resume --out cut --width-multiplier 2 --quiet
+fails 1 "cannot be resumed with a different network" "$BOCHNER" train --resume --out cut --mup --quiet
 
 if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" train $run --out drawn --steps 12 --plot loss.svg

@@ -31,7 +31,7 @@ succeeds "$BOCHNER" plan --threads 1 --minutes 1 --calibration machine.json --da
 eval "set -- $(tail -1 out)"
 [ "$4" = "it's \$HOME; a;b" ] && [ "$6" = '~' ] || complain "a shell reads $4 and $6 in $(tail -1 out)"
 succeeds timeout 60 "$BOCHNER" plan --threads 1 --params 1e9 --memory 1000G --calibration machine.json --quiet
-fails 1 "too few|at least" "$BOCHNER" plan --threads 1 --minutes 0.001 --calibration machine.json
+fails 1 "too short|at least" "$BOCHNER" plan --threads 1 --minutes 0.001 --calibration machine.json
 fails 1 "memory|at least" "$BOCHNER" plan --threads 1 --minutes 1 --memory 1M --calibration machine.json
 fails 1 "no candidate model has about 10 parameters" "$BOCHNER" plan --threads 1 --params 10 --calibration machine.json
 fails 1 "measured with --attention rfa-gate, not softmax" "$BOCHNER" plan --threads 1 --minutes 1 --attention softmax --calibration machine.json

@@ -53,11 +53,11 @@ fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --featu
 
 # Resuming needs nothing but the folder; another run is refused by name.
 succeeds "$BOCHNER" train --resume --out run --quiet
-fails 1 "run|holds a run already|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
+fails 1 "run|already holds a run|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
 fails 1 "layers|expected 2|found 3" "$BOCHNER" train --resume --out run --layers 3 --quiet
 fails 1 "steps|expected 60|found 70" "$BOCHNER" train --resume --out run --steps 70 --quiet
 fails 1 "batch|expected 4|found 8" "$BOCHNER" train --resume --out run --batch 8 --quiet
-fails 1 "another seed" "$BOCHNER" train --resume --out run --seed 4 --quiet
+fails 1 "different seed" "$BOCHNER" train --resume --out run --seed 4 --quiet
 head -c 20000 text.txt >other.txt
 fails 1 "corpus" "$BOCHNER" train --resume --out run --data other.txt --quiet
 

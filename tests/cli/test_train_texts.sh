@@ -39,9 +39,9 @@ cmp -s labels/model.safetensors again/model.safetensors || complain "resuming a 
 head -100 labels.tsv >other.tsv
 fails 1 "texts" "$BOCHNER" train --resume --out labels --data other.tsv --quiet
 fails 1 "pack|expected 64|found 80" "$BOCHNER" train --resume --out labels --pack 80 --quiet
-fails 1 "another pooling|max" "$BOCHNER" train --resume --out labels --pooling max --quiet
+fails 1 "different pooling|max" "$BOCHNER" train --resume --out labels --pooling max --quiet
 sed 's/^good/fine/' labels.tsv >renamed.tsv
-fails 1 "another texts" "$BOCHNER" train --resume --out labels --data renamed.tsv --quiet
+fails 1 "different texts" "$BOCHNER" train --resume --out labels --data renamed.tsv --quiet
 
 # Standard input and gzip; a file to test with; longer texts are cut and counted.
 succeeds "$BOCHNER" train --task classify --data - --out piped $small --steps 3 --quiet <labels.tsv

@@ -67,7 +67,7 @@ static void bits_hold_from_there(void **state)
     }
     assert_true(runs_same_weights(first, second));
     desc.minutes = 1;
-    assert_fails(r->context, BO_INVALID, "other minutes", bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, "different number of minutes", bo_trainer_create(r->context, &desc, &trainer));
     bo_model_destroy(first);
     bo_model_destroy(second);
 }

@@ -75,7 +75,7 @@ static void it_is_resumed_as_it_was(void **state)
         if (i == 2) {
             desc.resume = true;
             desc.activations = BO_STORAGE_FLOAT32;
-            assert_fails(r->context, BO_INVALID, "another activations: expected \"bfloat16\", found none",
+            assert_fails(r->context, BO_INVALID, "different activations: expected \"bfloat16\", found none",
                          bo_trainer_create(r->context, &desc, &trainer));
             desc.activations = BO_STORAGE_BFLOAT16;
         }
