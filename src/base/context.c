@@ -148,7 +148,7 @@ bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_
     if (!(reserved[0] | reserved[1] | reserved[2] | reserved[3])) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
-        "%s: its reserved members are not zero; initialize the struct with {0}, or use the version of the library that "
+        "%s: its reserved words are not zero; initialize the struct with {0}, or use the version of the library that "
         "the program was compiled for (this is " BO_VERSION_STRING ")",
         name);
 }

@@ -56,22 +56,22 @@ static void test_refusals(void **state)
         bo_optimizer_desc desc;
         const char *words;
     } bad[] = {
-        {{.rate = -1e-3}, "rate is at least 0 and finite, not -0.001"},
+        {{.rate = -1e-3}, "rate: expected a number that is at least 0 and finite, found -0.001"},
         {{.rate = NAN}, "rate"},
         {{.rate = INFINITY}, "rate"},
         {{.other_rate = -1}, "AdamW"},
         {{.decay = -0.1}, "weight decay"},
-        {{.momentum = 1}, "momentum is in [0, 1), not 1"},
+        {{.momentum = 1}, "momentum: expected a number in [0, 1), found 1"},
         {{.momentum = NAN}, "momentum"},
         {{.beta1 = 1}, "beta1"},
         {{.beta1 = -0.5}, "beta1"},
         {{.beta2 = 1.5}, "beta2"},
         {{.epsilon = -1}, "epsilon"},
-        {{.epsilon = 1e-50}, "0 as a float"},
-        {{.clip = NAN}, "clipped"},
-        {{.average = 1}, "averaged"},
-        {{.average = -0.1}, "averaged"},
-        {{.kind = BO_OPTIMIZER_COUNT}, "optimizer 5"},
+        {{.epsilon = 1e-50}, "0 in single precision"},
+        {{.clip = NAN}, "clipping"},
+        {{.average = 1}, "moving average"},
+        {{.average = -0.1}, "moving average"},
+        {{.kind = BO_OPTIMIZER_COUNT}, "optimizer: 5"},
         {{.factor = BO_MUON_FACTOR_COUNT}, "factor"},
         {{.iteration = BO_MUON_ITERATION_COUNT}, "iteration"},
         {{.iterations = 101}, "at most 100"},
@@ -97,7 +97,7 @@ static void test_refusals(void **state)
                  bo_optimizer_create(context, &unknown, weights, &optimizer));
     assert_fails(context, BO_INVALID, "bo_schedule: its reserved words", bo_schedule_check(context, &later));
     for (size_t i = 0; i < bo_weights_count(weights); i++) bo_weights_set_frozen(weights, i, true);
-    assert_fails(context, BO_INVALID, "no weight to train",
+    assert_fails(context, BO_INVALID, "no trainable weight",
                  bo_optimizer_create(context, &(bo_optimizer_desc){0}, weights, &optimizer));
     bo_weights_destroy(weights);
     bo_context_destroy(context);
@@ -176,9 +176,9 @@ static void test_schedule_refusals(void **state)
     bo_context *context = test_context(1);
     assert_ok(context, bo_schedule_check(context, &(bo_schedule){0}));
     assert_fails(context, BO_INVALID, "kinds", bo_schedule_check(context, &(bo_schedule){.kind = BO_SCHEDULE_COUNT}));
-    assert_fails(context, BO_INVALID, "last factor", bo_schedule_check(context, &(bo_schedule){.floor = -0.1}));
-    assert_fails(context, BO_INVALID, "last factor", bo_schedule_check(context, &(bo_schedule){.floor = NAN}));
-    assert_fails(context, BO_INVALID, "decays", bo_schedule_check(context, &(bo_schedule){.decay = 1.1}));
+    assert_fails(context, BO_INVALID, "final factor", bo_schedule_check(context, &(bo_schedule){.floor = -0.1}));
+    assert_fails(context, BO_INVALID, "final factor", bo_schedule_check(context, &(bo_schedule){.floor = NAN}));
+    assert_fails(context, BO_INVALID, "decay fraction", bo_schedule_check(context, &(bo_schedule){.decay = 1.1}));
     bo_context_destroy(context);
 }
 

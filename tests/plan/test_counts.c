@@ -136,7 +136,7 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "divisor of the width 64, found 3", bo_plan_count(context, &shape, &counts));
     shape.heads = 2;
     shape.attention = "nothing";
-    assert_fails(context, BO_INVALID, "no 'nothing'", bo_plan_count(context, &shape, &counts));
+    assert_fails(context, BO_INVALID, "unknown attention 'nothing'", bo_plan_count(context, &shape, &counts));
     shape.attention = NULL;
     shape.optimizer = (bo_optimizer_kind)77;
     assert_fails(context, BO_INVALID, "optimizer", bo_plan_count(context, &shape, &counts));

@@ -100,10 +100,10 @@ static void wrong_runs_are_refused(void **state)
     bo_plan_losses *losses;
     make_runs(runs, 0);
     losses = (bo_plan_losses *)runs;
-    assert_fails(context, BO_INVALID, "not 7", bo_plan_losses_fit(context, runs, 7, &losses));
+    assert_fails(context, BO_INVALID, "found 7", bo_plan_losses_fit(context, runs, 7, &losses));
     assert_null(losses);
     bo_plan_losses_destroy(losses);
-    assert_fails(context, BO_INVALID, "not 65", bo_plan_losses_fit(context, runs, 65, &losses));
+    assert_fails(context, BO_INVALID, "found 65", bo_plan_losses_fit(context, runs, 65, &losses));
     runs[4].loss = NAN;
     assert_fails(context, BO_INVALID, "run 4", bo_plan_losses_fit(context, runs, RUNS, &losses));
     bo_context_destroy(context);

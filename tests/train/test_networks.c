@@ -147,7 +147,7 @@ static void test_refused(void **state)
     bo_trainer *trainer;
     bo_trainer_desc desc = run_of(network, m, graph, 4);
     desc.batch = 2;
-    assert_fails(context, BO_INVALID, "a batch of 1, found 2", bo_trainer_create(context, &desc, &trainer));
+    assert_fails(context, BO_INVALID, "expected 1, found 2", bo_trainer_create(context, &desc, &trainer));
     desc.batch = 0;
     desc.ranks = &(bo_collective){.size = 2, .sum = no_sum, .sum_f32 = no_sum_f32};
     assert_fails(context, BO_INVALID, "one batch here, which no ranks share: expected 1, found 2",

@@ -212,7 +212,7 @@ static void other_runs_are_refused(void **state)
     refused(r, &desc, "different seed");
     desc = good;
     desc.steps = 20;
-    refused(r, &desc, "other steps: expected 12, found 20");
+    refused(r, &desc, "different number of steps: expected 12, found 20");
     desc = good;
     desc.steps = 0; /* as it was */
     assert_ok(r->context, run_part(r, desc, UINT64_MAX));
