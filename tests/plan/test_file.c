@@ -58,7 +58,7 @@ static void broken_files_are_refused(void **state)
     assert_fails(context, BO_FORMAT, "format", bo_plan_machine_parse(context, path, "{}", 2, &machine));
     refused_with(context, "found 'other'", "bochner calibration 1", "other");
     refused_with(context, "unknown attention 'nothing'", "rfa-gate", "nothing");
-    refused_with(context, "no optimizer 'hope'", "\"muon\"", "\"hope\"");
+    refused_with(context, "unknown optimizer 'hope'", "\"muon\"", "\"hope\"");
     refused_with(context, "threads", "\"threads\": 1", "\"threads\": 0");
     refused_with(context, "layers", "\"layers\": 1", "\"layers\": 1.5");
     refused_with(context, "width", "\"width\": 64", "\"breadth\": 64");

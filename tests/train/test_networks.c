@@ -150,13 +150,13 @@ static void test_refused(void **state)
     assert_fails(context, BO_INVALID, "expected 1, found 2", bo_trainer_create(context, &desc, &trainer));
     desc.batch = 0;
     desc.ranks = &(bo_collective){.size = 2, .sum = no_sum, .sum_f32 = no_sum_f32};
-    assert_fails(context, BO_INVALID, "one batch here, which no ranks share: expected 1, found 2",
+    assert_fails(context, BO_INVALID, "a single batch that cannot be divided: expected 1 rank, found 2",
                  bo_trainer_create(context, &desc, &trainer));
     desc.ranks = NULL;
     desc.examples = other->examples;
     assert_fails(context, BO_INVALID, "takes 6 numbers", bo_trainer_create(context, &desc, &trainer));
     desc.examples = NULL;
-    assert_fails(context, BO_INVALID, "a network and examples", bo_trainer_create(context, &desc, &trainer));
+    assert_fails(context, BO_INVALID, "the network or the examples are NULL", bo_trainer_create(context, &desc, &trainer));
     bo_network_destroy(network);
     made_free(m), made_free(other);
     bo_context_destroy(context);
