@@ -3,9 +3,9 @@
 #include "gla.h"
 #include "linear.h"
 
-/* ---- a block --------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* A block of gated linear attention: products of gates, and what they do to queries and keys. */
+/* A block of gated linear attention: products of gates, and queries and keys multiplied by them. */
 
 bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                bo_carver *carver)
@@ -27,8 +27,8 @@ bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention
     return block;
 }
 
-/* `whole` from the sum of the logarithms: the state is multiplied by it again and again, and the rounding of each gate
- * would add up where gates are near 1. */
+/* `whole` is computed from the sum of the logarithms: the state is multiplied by it repeatedly, and the rounding errors
+ * of single gates would accumulate if gates are near 1. */
 static void take_gates(bo_gla_block *block, const float *log_gate, size_t ld)
 {
     const bo_kernels *kernels = block->kernels;
@@ -90,15 +90,16 @@ void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width)
     bo_rows_fetch(rows, first, bo_min(first + BO_GATED_ROWS, end), width);
 }
 
-/* ---- the engine ------------------------------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
-/* Work space of a forward pass. Invariant: kt holds the chunk's keys so far, decayed to where the next block begins. */
+/* Work memory of a forward pass. Invariant: kt holds the chunk's keys so far, decayed to the start of the next
+ * block. */
 typedef struct forward_work {
     bo_gla_block block;
     size_t chunk;
     float *s;      /* the state before the chunk: dim x value_dim */
     float *kt;     /* dim x chunk */
-    float *since;  /* dim: gates since the chunk began */
+    float *since;  /* dim: product of the gates since the start of the chunk */
     float *q;      /* s q ∘ upto ∘ since: rows x dim */
     float *scores; /* rows x chunk */
 } forward_work;
@@ -116,9 +117,10 @@ static forward_work forward_make(const bo_attention *attention, const bo_attenti
     return work;
 }
 
-/* ---- plan ------------------------------------------------------------------------------------------------------ */
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Small states are cheaply brought up to date block by block; others, which lie further away, less often. */
+/* Small states are cheap to update block by block; larger states, which are in slower caches, are updated less
+ * often. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t state = attention->desc.dim * attention->desc.value_dim * sizeof(float), chunk = BO_GATED_ROWS;
@@ -139,7 +141,7 @@ static void make_plan(const bo_attention *attention, size_t longest_queries, siz
     plan->backward_bytes = bo_gla_backward_bytes(attention, plan);
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
@@ -151,8 +153,8 @@ bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_he
                          .rows = bo_token_rows_at(call, sequence, key_head)};
 }
 
-/* The block's queries, `done` tokens after the chunk began. False: numbers left float. What is not finite in q, k or v
- * is not finite in the outputs. */
+/* Computes the outputs of the block's queries, `done` tokens after the start of the chunk. False: numbers overflowed.
+ * Values in q, k or v that are not finite make the outputs not finite. */
 static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t done)
 {
     const bo_call *call = at->call;
@@ -182,7 +184,7 @@ static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t 
     return true;
 }
 
-/* The block's keys join those that wait. */
+/* Appends the block's keys to the keys that are not yet in the state. */
 static void keep(forward_work *work, size_t done)
 {
     const bo_gla_block *block = &work->block;
@@ -232,7 +234,7 @@ static bool forward_causal(const bo_gla_task *at, forward_work *work)
     return call->kernels->finite(size, work->s);
 }
 
-/* Without keys: the state answers and stays. */
+/* Without keys: computes outputs from the state, which does not change. */
 static bool forward_asking(const bo_gla_task *at, forward_work *work)
 {
     const bo_call *call = at->call;
@@ -272,7 +274,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     if (call->final) memcpy(bo_state_memory(attention, call->final[sequence], key_head), work.s, bytes);
 }
 
-/* ---- step ------------------------------------------------------------------------------------------------------ */
+/* ---- step -------------------------------------------------------------------------------------------------------- */
 
 typedef struct step_work {
     bo_gla_block block;
@@ -295,7 +297,7 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-/* One token of one sequence; false where numbers left float. */
+/* Computes one token of one sequence. False: numbers overflowed. */
 static bool step_one(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
                      step_work *work, float *s, float *out)
 {
@@ -325,7 +327,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
             atomic_store(not_finite, true);
 }
 
-/* ---- the engine ------------------------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 static size_t memory(const bo_attention *attention)
 {

@@ -1,18 +1,19 @@
-/* The backward pass of gated linear attention. The tape has the states at the segments' beginnings; segments are taken
- * from the last to the first, the states before each block of one made again on the way forward, gradients on the way
- * back. G = dL/dS after a block becomes the one before it:
+/* The backward pass of gated linear attention. The tape has the states at the start of each segment. Segments are
+ * processed from the last to the first: for each, a forward pass recomputes the states before each block, then a
+ * backward pass computes the gradients. G = dL/dS after a block is replaced by that before it:
  *
  *     dv_j = Gᵀ (k_j ∘ after_j) + Σ_{i>=j} score_ij do_i      dk_j = after_j ∘ G v_j + (pairs of the block)
  *     dq_i = s (upto_i ∘ S do_i + (pairs of the block))       G' = diag(whole) G + Σ_i (s q_i ∘ upto_i) do_iᵀ
  *
- * d log g_t is what flows through g_t: from keys before t to queries from t on. For a gate in a block a … e that is
+ * d log g_t is the sum of all terms that contain g_t: from keys before t to queries from t on. For a gate in a block a
+ * … e these are
  *
  *     whole ∘ ⟨S, G⟩                    from before a to after e
  *     Σ_{j<t} k_j ∘ after_j ∘ G v_j     from the block to after e
  *     Σ_{i>=t} s q_i ∘ upto_i ∘ S do_i  from before a into the block, and pairs within the block.
  *
- * Each term has g_t as a factor. The usual suffix sums of q ∘ dq - k ∘ dk are the same numbers, but as differences of
- * large ones: a closed gate would get their rounding instead of 0. */
+ * Each term has g_t as a factor. The usual suffix sums of q ∘ dq - k ∘ dk give the same numbers, but as differences of
+ * large numbers: the gradient of a closed gate would be their rounding error instead of 0. */
 #include <string.h>
 #include "gla.h"
 
@@ -65,7 +66,7 @@ static void take(const bo_gla_task *at, bo_gla_block *block, size_t first, size_
     bo_gla_take(block, rows, k.at, k.stride, gate.at, gate.stride);
 }
 
-/* The block that is `rows` tokens long from `first` on will be next. */
+/* Prefetches the next block: `rows` tokens, starting at `first`. */
 static void expect(const bo_gla_task *at, const bo_gla_block *block, size_t first, size_t rows)
 {
     bo_gla_fetch(at->rows.k, first, first + rows, block->dim);
@@ -73,7 +74,7 @@ static void expect(const bo_gla_task *at, const bo_gla_block *block, size_t firs
     bo_gla_fetch(at->rows.v, first, first + rows, block->value_dim);
 }
 
-/* Rows of the group's query head: q, dout, and where dq goes. */
+/* Rows of one query head of the group: q, dout, and the destination of dq. */
 typedef struct query_rows {
     bo_rows q, dout, dq;
 } query_rows;
@@ -89,7 +90,7 @@ static query_rows queries_at(const bo_gla_task *at, size_t g, size_t first)
         .dq = bo_rows_from(bo_rows_at(call, call->gradients->q, d->heads, d->dim, false, at->sequence, head), first)};
 }
 
-/* dq (rows x dim) of s q becomes the gradient of the rows themselves. */
+/* Converts dq (rows x dim) from the gradient of s q to the gradient of the rows of q. */
 static void give_queries(const bo_gla_block *block, size_t rows, const query_rows *at, float *dq)
 {
     block->kernels->scale(rows * block->dim, (float)block->attention->desc.scale, dq, dq);
@@ -98,9 +99,10 @@ static void give_queries(const bo_gla_block *block, size_t rows, const query_row
                                   at->dq.stride, NULL);
 }
 
-/* ---- a block --------------------------------------------------------------------------------------------------- */
+/* ---- a block ----------------------------------------------------------------------------------------------------- */
 
-/* From G: dk, dv, and of the gates what flows on after the block. st: Sᵀ before it. */
+/* Computes from G: dk, dv, and the part of the gates' gradients that passes to after the block. st: Sᵀ before the
+ * block. */
 static void back_later(back_work *work, const float *st, const float *v, size_t ldv)
 {
     const bo_gla_block *block = &work->block;
@@ -120,7 +122,7 @@ static void back_later(back_work *work, const float *st, const float *v, size_t 
     }
 }
 
-/* One query head: dq, what it adds to dk, dv, G and the gates' gradients. False: dout is not finite. */
+/* Processes one query head: computes dq and adds to dk, dv, G and the gates' gradients. False: dout is not finite. */
 static bool back_queries(back_work *work, const query_rows *at, const float *st, float *g)
 {
     bo_gla_block *block = &work->block;
@@ -151,7 +153,7 @@ static void give_rows(bo_rows to, size_t rows, size_t width, const float *from)
     for (size_t t = 0; to.at && t < rows; t++) memcpy(to.at + t * to.stride, from + t * width, width * sizeof *from);
 }
 
-/* Where the gradients of the block's keys, values and gates are wanted. */
+/* Destinations of the requested gradients of the block's keys, values and gates. */
 typedef struct key_gradients {
     bo_rows k, v, gate;
 } key_gradients;
@@ -206,9 +208,9 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
     return true;
 }
 
-/* ---- the pass -------------------------------------------------------------------------------------------------- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-/* States before each block of the segment [first, end), from that before the first. */
+/* Recomputes the states before each block of the segment [first, end), from the state before the first block. */
 static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t end)
 {
     bo_gla_block *block = &work->block;
@@ -225,7 +227,7 @@ static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t 
     }
 }
 
-/* Sᵀ of a state into the first of the segment's; NULL: the state of nothing. */
+/* Writes Sᵀ of a state to the first state of the segment; NULL: zeros. */
 static void begin_states(back_work *work, const float *s)
 {
     size_t dim = work->block.dim, values = work->block.value_dim;
@@ -251,7 +253,7 @@ static bool reverse_causal(const bo_gla_task *at, back_work *work, const float *
     return true;
 }
 
-/* Without keys: dq = s S do, and G takes s q doᵀ in. */
+/* Without keys: dq = s S do, and s q doᵀ is added to G. */
 static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *initial)
 {
     const bo_call *call = at->call;

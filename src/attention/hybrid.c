@@ -1,25 +1,25 @@
-/* Exact softmax in the window, features for what has left it, one denominator: a chunk of tokens goes through linear.h
- * with the keys that leave meanwhile, then through softmax tiles, and row by row both are put on the larger of the two
- * log scales. */
+/* Softmax attention inside the window, features for older keys, one denominator. A chunk of tokens is processed by
+ * linear.h with the keys that leave the window, then by softmax tiles; row by row, both parts are merged on the larger
+ * of their two log scales. */
 #include "hybrid.h"
 #include "linear.h"
 #include <math.h>
 #include <string.h>
 #include "linear_backward.h"
 
-/* ---- one row --------------------------------------------------------------------------------------------------- */
+/* ---- one row ----------------------------------------------------------------------------------------------------- */
 
 static float relative(float top, float reference)
 {
     return top > -INFINITY ? expf(top - reference) : 0.0f;
 }
 
-/* `far` takes `near` in: both on the larger of their log scales. */
+/* Adds `near` to `far`: both are put on the larger of their log scales. */
 static void hybrid_part_merge(const bo_attention *attention, bo_hybrid_part *far, bo_hybrid_part near)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t width = attention->desc.value_dim;
-    /* Sums without weight have no part in the maximum: what they are relative to says nothing about the window's. */
+    /* Sums of zero weight do not enter the maximum: their log scale is meaningless. */
     if (far->denominator == 0.0f) far->top = -INFINITY;
     float top = fmaxf(far->top, near.top), keep = relative(far->top, top), take = relative(near.top, top);
     if (keep != 1.0f) kernels->scale(width, keep, far->numerator, far->numerator);
@@ -28,17 +28,17 @@ static void hybrid_part_merge(const bo_attention *attention, bo_hybrid_part *far
     far->top = top;
 }
 
-/* What a row of a tile has gathered, times the head's mix. */
+/* Returns the sums of a row of a tile, times the head's mix. */
 static bo_hybrid_part window_part(const bo_softmax_tile *tile, size_t row, const bo_attention_inputs *in, size_t head)
 {
     float log_mix = in->mix ? logf(in->mix[head]) : 0.0f;
     return (bo_hybrid_part){tile->numerator + row * tile->value_dim, tile->sum[row], tile->top[row] + log_mix};
 }
 
-/* ---- plan ------------------------------------------------------------------------------------------------------ */
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Keys and values of the initial state that may leave the window during a call, or their gradients: no more than the call
- * has tokens. */
+/* Keys and values of the initial state that may leave the window during a call, or their gradients; at most one per
+ * token of the call. */
 typedef struct early_rows {
     float *k, *v;
 } early_rows;
@@ -50,13 +50,13 @@ static early_rows carve_early(const bo_attention *attention, size_t tokens, bo_c
                         bo_carve_floats(carver, rows * attention->desc.value_dim)};
 }
 
-/* What forward works with, a chunk at a time. */
+/* Work memory of the forward pass for one chunk. */
 typedef struct chunk_work {
     bo_linear linear;
-    float *n, *denominator, *top; /* what the sums and the chunk's keys give */
+    float *n, *denominator, *top; /* results from the sums and the chunk's keys */
     float *k, *v;                 /* buffers of the stream */
     early_rows early;
-    void *window; /* bo_exact's scratch */
+    void *window; /* scratch memory of bo_exact */
 } chunk_work;
 
 static chunk_work carve(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t longest,
@@ -88,9 +88,9 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
                                                   bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* The keys of a task as the sums take them in: each a window later. */
+/* Returns the keys of a task in the order in which the sums absorb them: each key is delayed by the window. */
 static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
 {
     const bo_call *call = keys->call;
@@ -111,7 +111,7 @@ typedef struct task {
     bo_key_stream leaving;
 } task;
 
-/* Rows of the tile, which begins at row `offset` of the chunk: merged, divided, recorded. */
+/* Merges, divides and records the rows of the tile, which starts at row `offset` of the chunk. */
 static void finish_tile(task *t, size_t head, size_t first, size_t offset)
 {
     const bo_call *call = t->window.call;
@@ -125,12 +125,13 @@ static void finish_tile(task *t, size_t head, size_t first, size_t offset)
         float sum = bo_normalize(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
         bo_exact_note(call, bo_linear_finite(call->attention, far.denominator, far.numerator));
         if (!call->tape.top) continue;
-        call->tape.top[tape + r] = far.top > -INFINITY ? far.top : 0.0f; /* no key at all: keep NaN out of backward */
+        /* no key at all: avoids NaN in the backward pass */
+        call->tape.top[tape + r] = far.top > -INFINITY ? far.top : 0.0f;
         call->tape.sum[tape + r] = sum;
     }
 }
 
-/* Queries [first, first + rows) of every head of the group. */
+/* Computes queries [first, first + rows) of every head of the group. */
 static void ask(task *t, size_t first, size_t rows, const bo_key_rows *keys)
 {
     const bo_call *call = t->window.call;
@@ -161,7 +162,7 @@ static void record_sums(const task *t, size_t index)
                  t->work.linear.sums);
 }
 
-/* Every query of the group in these rows is finite. */
+/* True if every query of the group in these rows is finite. */
 static bool finite_queries(const bo_exact *window, size_t first, size_t rows)
 {
     const bo_call *call = window->call;
@@ -174,7 +175,7 @@ static bool finite_queries(const bo_exact *window, size_t first, size_t rows)
     return finite;
 }
 
-/* A chunk of tokens, or of keys or queries alone. False: some input was not finite. */
+/* Processes a chunk of tokens, or of keys or queries only. False: some input was not finite. */
 static bool forward_chunk(task *t, size_t first, size_t rows)
 {
     const bo_call *call = t->window.call;
@@ -215,9 +216,9 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     bo_softmax_keep(&t.window.keys);
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Gradients of the initial state's keys that came through the sums, added to those that came through the window. */
+/* Adds the gradients of the initial state's keys that come through the sums to those that come through the window. */
 static void add_early(const bo_call *call, size_t sequence, size_t key_head, size_t count, early_rows gradients)
 {
     const bo_attention_desc *desc = &call->attention->desc;
@@ -255,14 +256,14 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     if (call->gradients->initial) add_early(call, sequence, key_head, leave, slopes);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Decoding with the hybrid: the sums take in the key that leaves the window, the window takes in the new one, and both
- * answer. */
+/* Decoding with the hybrid: the sums absorb the key that leaves the window, the new key enters the window, and the
+ * output is computed from both. */
 
 typedef struct step_work {
     bo_linear_step_work far;
-    float *k, *v; /* keys and values that leave: count x dim, count x value_dim */
+    float *k, *v; /* keys and values that leave the window: count x dim, count x value_dim */
     bo_softmax_tile tile;
 } step_work;
 
@@ -292,13 +293,13 @@ typedef struct step_at {
     float *out;
 } step_at;
 
-/* Does a key leave the window with this token? */
+/* True if a key leaves the window with this token. */
 static bool leaves(const step_at *at, size_t row)
 {
     return at->in->k && bo_attention_state_tokens(at->states[at->first + row]) >= at->attention->held;
 }
 
-/* Features of the keys that leave, and of the queries; false where their log scales are too large. */
+/* Computes the features of the keys that leave the window and of the queries. False: their log scales are too large. */
 static bool map_rows(const step_at *at, step_work *work)
 {
     const bo_attention *attention = at->attention;
@@ -317,7 +318,8 @@ static bool map_rows(const step_at *at, step_work *work)
     return bo_log_scales_fit(count, work->far.lk) && bo_log_scales_fit(attention->group * count, work->far.lq);
 }
 
-/* The sums take in the key that leaves, if one does, and answer every query of the group: numerators to work->n. */
+/* Updates the sums with the key that leaves the window, if there is one, and multiplies them with every query of the
+ * group: numerators are written to work->n. */
 static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums sums)
 {
     const bo_attention *attention = at->attention;
@@ -327,7 +329,7 @@ static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums su
                  work->far.fq + row * features, at->count * features, work->far.n);
 }
 
-/* Query heads [g, g + tile rows) of the group: the window's part joins the sums'. */
+/* Adds the part of the window to that of the sums, for query heads [g, g + tile rows) of the group. */
 static bool step_window(const step_at *at, step_work *work, size_t row, size_t g, bo_sums sums)
 {
     const bo_attention *attention = at->attention;
@@ -388,5 +390,5 @@ const bo_engine bo_engine_hybrid = {
     .step_bytes = hybrid_step_bytes,
     .step = hybrid_step,
     .operations = bo_linear_operations,
-    .backward_passes = 2, /* its two parts, one after the other */
+    .backward_passes = 2, /* one for each of its two parts */
 };

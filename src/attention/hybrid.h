@@ -1,10 +1,11 @@
-/* The hybrid's two parts of a row: features for keys that have left the window, exact weights for those inside. */
+/* The two parts of a row in the hybrid: features for keys that have left the window, softmax weights for those
+ * inside. */
 #ifndef BO_ATTENTION_HYBRID_H
 #define BO_ATTENTION_HYBRID_H
 
 #include "exact.h"
 
-/* A numerator (value_dim) and a denominator relative to exp(top); top == -INFINITY: nothing yet. */
+/* A numerator (value_dim) and a denominator relative to exp(top); top == -INFINITY: empty. */
 typedef struct bo_hybrid_part {
     float *numerator;
     float denominator, top;

@@ -1,4 +1,4 @@
-/* What is asked of arrays, parameters and states before any task runs, and whom to blame for a NaN afterwards. */
+/* Checks of arrays, parameters and states before tasks run, and the search for the cause of a NaN afterwards. */
 #include <math.h>
 #include <stdlib.h>
 #include "calls.h"
@@ -8,7 +8,7 @@
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
 
-/* An array of numbers that every token and key head has, each in its range. */
+/* An array with numbers for every token and key head, each in a given range. */
 typedef struct token_array {
     const char *name, *expected;
     const float *values;
@@ -16,7 +16,7 @@ typedef struct token_array {
     float sign; /* sign * value >= 0 */
 } token_array;
 
-/* A gate for each channel is as much to look at as q: with vectors. False: look closely. */
+/* Gates per channel are as large as q and are checked with vectors. False: check each number. */
 static bool wide_row_fits(const bo_kernels *kernels, const token_array *of, const float *row)
 {
     return of->sign < 0 && of->width > 1 && kernels->finite(of->width, row) && kernels->max(of->width, row) <= 0;
@@ -133,9 +133,9 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
     return final ? bo_states_apart(context, call->work, count, initial, final) : BO_OK;
 }
 
-/* ---- blame ----------------------------------------------------------------------------------------------------- */
+/* ---- causes of numbers that are not finite ----------------------------------------------------------------------- */
 
-/* An array with a row for each head and token of a call. */
+/* An array with one row per head and token of a call. */
 typedef struct row_array {
     const char *name;
     const float *values;
@@ -143,7 +143,7 @@ typedef struct row_array {
     bool keys; /* one row per key, else one per query */
 } row_array;
 
-/* Says where the first number that is not finite is, and then `advice`; false: there is none. */
+/* Fails with the position of the first number that is not finite, followed by `advice`. False: there is none. */
 static bool blame(bo_context *context, const bo_call *call, const row_array *of, const char *advice)
 {
     for (size_t s = 0; s < call->shape->sequences; s++) {
@@ -163,7 +163,7 @@ static bool blame(bo_context *context, const bo_call *call, const row_array *of,
     return false;
 }
 
-/* A row and where it is. */
+/* A row and its position. */
 typedef struct culprit {
     const char *name;
     double norm;
@@ -185,7 +185,8 @@ static void seek_largest(const bo_call *call, const char *name, const float *arr
         }
 }
 
-/* Everything was finite, and still something left float32 on the way: most likely where the inputs are largest. */
+/* All inputs are finite, but some result overflowed float32: reports the position of the largest inputs as the likely
+ * cause. */
 static bo_status blame_largest(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
@@ -201,7 +202,7 @@ static bo_status blame_largest(bo_context *context, const bo_call *call)
         worst.name, worst.norm, worst.sequence, worst.head, worst.token);
 }
 
-/* The gradient of some final or initial state. */
+/* Reports a gradient of a final or initial state that is not finite. */
 static bool blame_states(bo_context *context, const bo_call *call, const char *name, const float *const *gradients,
                          const char *advice)
 {
@@ -217,7 +218,7 @@ static bool blame_states(bo_context *context, const bo_call *call, const char *n
     return false;
 }
 
-/* Some input was not finite, and is named. */
+/* Reports an input that is not finite. False: there is none. */
 static bool blame_inputs(bo_context *context, const bo_call *call)
 {
     static const char advice[] = "expected a finite number";
@@ -253,9 +254,9 @@ bo_status bo_gradients_blame(bo_context *context, const bo_call *call)
     return bo_parameter_gradients_blame(context, call->attention, g, advice);
 }
 
-/* ---- a look at everything -------------------------------------------------------------------------------------- */
+/* ---- checks of all arrays ---------------------------------------------------------------------------------------- */
 
-/* All rows of one head of a sequence; an array that is NULL has none. */
+/* Checks all rows of one head of a sequence; an array that is NULL has none. */
 static bool head_finite(const bo_call *call, const row_array *of, size_t sequence, size_t head)
 {
     const bo_sequence *at = &call->sequences[sequence];
@@ -264,7 +265,7 @@ static bool head_finite(const bo_call *call, const row_array *of, size_t sequenc
            bo_rows_finite(call->kernels, of->keys ? at->keys : at->queries, of->width, rows.at, rows.stride);
 }
 
-/* q, k, v of one key head and its group, or their gradients. */
+/* Checks q, k, v of one key head and its group, or their gradients. */
 static bool group_finite(const bo_call *call, const float *q, const float *k, const float *v, size_t sequence,
                          size_t key_head)
 {
@@ -278,7 +279,7 @@ static bool group_finite(const bo_call *call, const float *q, const float *k, co
     return finite;
 }
 
-/* The gradient of one key head's part of an initial state. */
+/* Checks the gradient of one key head's part of an initial state. */
 static bool state_finite(const bo_call *call, const float *gradient, size_t key_head)
 {
     const bo_attention *attention = call->attention;
@@ -314,7 +315,7 @@ static void look_task(void *arg, size_t index, int worker)
 
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
 {
-    enum { FEW = BO_SIZE(1 << 18, 8) }; /* floats that are looked at sooner than a thread wakes */
+    enum { FEW = BO_SIZE(1 << 18, 8) }; /* floats that are checked faster than a thread wakes */
     const bo_attention_desc *d = &call->attention->desc;
     size_t tasks = call->shape->sequences * d->key_heads;
     if ((call->queries_total * d->heads + call->keys_total * d->key_heads) * (d->dim + d->value_dim) < FEW)

@@ -1,4 +1,4 @@
-/* The table of attention kinds, the presets, and the questions that are answered from them: kinds.h. */
+/* The table of attention kinds, the presets, and the functions that look them up: kinds.h. */
 #include "kinds.h"
 #include <assert.h>
 #include <stdio.h>
@@ -11,17 +11,17 @@
 
 enum {
     ALL_KERNELS = (1 << BO_KERNEL_COUNT) - 1,
-    /* attention with features, its denominator a sum of features alone */
+    /* attention with features whose denominator is a sum of features */
     SUMS = T(FEATURES) | T(NORMALIZER) | T(GATE_CONVEX) | T(GATE_DECAY) | T(GATE_FIXED) | T(CROSS),
     /* an estimate of exp(s q·k) */
     ESTIMATE = T(SCALE) | T(DRAWS) | T(PROPOSAL),
-    /* explicit keys and nothing else */
+    /* explicit keys only */
     KEYS = T(SCALE) | T(WINDOW) | T(CAPACITY) | T(CROSS),
-    /* a matrix that is no sum of features */
+    /* a matrix that is not a sum of features */
     MATRIX_MEMORY = T(MEMORY) | T(CAUSAL) | T(UNIT) | T(CROSS),
 };
 
-/* HYBRID asks a source through the features of its past alone. */
+/* In cross attention HYBRID uses only the features of its past. */
 static bo_attention_kind kind_of_past(const bo_attention_desc *desc)
 {
     bo_kernel kernel = desc->features.kernel;
@@ -97,7 +97,7 @@ const bo_kind *bo_kind_of(bo_attention_kind kind)
     return row;
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
 static bool is_kind(bo_attention_kind kind)
 {
@@ -143,7 +143,7 @@ bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel)
 
 /* ---- lists for messages ------------------------------------------------------------------------------------------ */
 
-/* Those of `count` words that are not NULL; `joint` stands before the last. */
+/* Lists those of `count` words that are not NULL; `joint` precedes the last. */
 static const char *list(const char *const *words, size_t count, const char *joint, char out[BO_KIND_WORDS])
 {
     size_t last = 0, used = 0;
@@ -200,7 +200,7 @@ const char *bo_attention_kind_name(bo_attention_kind kind)
     return is_kind(kind) ? kinds[kind].name : NULL;
 }
 
-/* Names that other papers and libraries use for the same thing. */
+/* Names that papers and other libraries use for the same attention. */
 static const struct {
     const char *alias, *name;
 } aliases[] = {
@@ -214,7 +214,7 @@ static const struct {
     {"gated-deltanet", "gated-delta"},
 };
 
-/* The name under which the tables list `name`: its own, or the one that it is an alias of. */
+/* Returns the name in the tables: `name` itself, or the name that it is an alias of. */
 static const char *listed_name(const char *name)
 {
     for (size_t i = 0; name && i < sizeof aliases / sizeof *aliases; i++)
@@ -233,7 +233,7 @@ bool bo_attention_kind_parse(const char *name, bo_attention_kind *out)
     return false;
 }
 
-/* ---- presets --------------------------------------------------------------------------------------------------- */
+/* ---- presets ----------------------------------------------------------------------------------------------------- */
 
 typedef struct preset {
     const char *name;
@@ -243,7 +243,7 @@ typedef struct preset {
     bo_proposal proposal;
     bo_kernel kernel;
     bo_function function;
-    bool causal, unit; /* causal: it is nothing else */
+    bool causal, unit; /* causal: it exists only in causal form */
 } preset;
 
 static const preset presets[] = {

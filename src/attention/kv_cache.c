@@ -1,4 +1,4 @@
-/* Kept keys and values: layout, append, pieces. */
+/* The KV cache: layout, append, pieces. */
 #include "kv_cache.h"
 #include <string.h>
 
@@ -35,7 +35,7 @@ static float *key_slot(const bo_kv_cache *kept, size_t slot)
     return kept->keys + slot / BO_PANEL * BO_PANEL * kept->dim + slot % BO_PANEL;
 }
 
-/* Slots from this one to the end of its panel or of the ring. */
+/* Returns the number of slots from this one to the end of its panel or of the ring. */
 static size_t slots_ahead(const bo_kv_cache *kept, size_t slot)
 {
     size_t ahead = BO_PANEL - slot % BO_PANEL, left = kept->ring - slot;

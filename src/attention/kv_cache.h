@@ -1,54 +1,56 @@
-/* Keys and values of consecutive positions, kept as softmax reads them: keys transposed in panels, values as rows. The
- * same block of bytes lies in a state (the KV cache) and in scratch (the keys of a call).
+/* Keys and values of consecutive positions in the layout that softmax attention reads: keys transposed in panels,
+ * values as rows. The same layout is used in a state (the KV cache) and in scratch memory (the keys of a call).
  *
- * Position p lives in slot p % ring, so that a window overwrites what has left it. Slot s is column s % 64 of panel
- * s / 64: entry i of its key is keys[(s / 64 * dim + i) * 64 + s % 64], its value values[s * value_dim …]. */
+ * Position p is stored in slot p % ring, so that a window overwrites the positions that have left it. Slot s is column
+ * s % 64 of panel s / 64: entry i of its key is keys[(s / 64 * dim + i) * 64 + s % 64], its value is values[s *
+ * value_dim …]. */
 #ifndef BO_ATTENTION_KV_CACHE_H
 #define BO_ATTENTION_KV_CACHE_H
 
 #include "internal.h"
 
-enum { BO_PANEL = BO_SIZE(64, 8) }; /* keys in a panel */
+enum { BO_PANEL = BO_SIZE(64, 8) }; /* keys per panel */
 
 typedef struct bo_kv_cache {
     float *keys, *values;
-    size_t ring; /* slots */
+    size_t ring; /* number of slots */
     size_t dim, value_dim;
 } bo_kv_cache;
 
-/* Bytes for a ring of `ring` slots, a multiple of 64. */
+/* Returns the bytes for a ring of `ring` slots, a multiple of 64. */
 size_t bo_kv_cache_bytes(size_t ring, size_t dim, size_t value_dim);
 bo_kv_cache bo_kv_cache_at(void *bytes, size_t ring, size_t dim, size_t value_dim);
-/* The kept keys of a key head in a state. */
+/* Returns the kept keys of a key head in a state. */
 bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, size_t key_head);
 
-/* Stores `count` keys and values from `position` on; where the ring is shorter, the latest. */
+/* Stores `count` keys and values, starting at `position`; if the ring is shorter, only the latest. */
 void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *kept, size_t position, size_t count, bo_rows keys,
                         bo_rows values);
 
-/* Keeps the token of a step (bo_attention_step) in a state, if there is one; how many tokens the state has then. */
+/* Stores the token of a step (bo_attention_step) in a state, if it has a token. Returns the number of tokens in the
+ * state afterwards. */
 size_t bo_kv_cache_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
                          void *state);
-/* Keys (count x dim) and values (count x value_dim) of the positions from `first` on. */
+/* Copies keys (count x dim) and values (count x value_dim) of the positions from `first` on. */
 void bo_kv_cache_read(const bo_kernels *kernels, const bo_kv_cache *kept, size_t first, size_t count, float *keys,
                       float *values);
 
-/* The oldest position held after `tokens` tokens. */
+/* Returns the oldest position held after `tokens` tokens. */
 static inline size_t bo_kv_cache_first(size_t tokens, size_t ring)
 {
     return tokens > ring ? tokens - ring : 0;
 }
-/* Some positions that share a panel. */
+/* Positions within one panel. */
 typedef struct bo_kv_piece {
     const float *keys;   /* dim rows of `count`, stride BO_PANEL */
     const float *values; /* count x value_dim */
     size_t count;
 } bo_kv_piece;
-/* The longest piece that begins at `position` and ends before `end`. */
+/* Returns the longest piece that starts at `position` and ends before `end`. */
 bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end);
 
-/* Where the gradients of a key head's kept keys begin in the gradient of a state: row r is that of the r-th oldest,
- * first the key's, then the value's. */
+/* Returns the start of the gradients of a key head's kept keys in the gradient of a state. Row r belongs to the r-th
+ * oldest: first the key, then the value. */
 float *bo_kv_cache_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
 
 #endif

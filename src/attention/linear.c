@@ -1,25 +1,27 @@
-/* The engine of the kinds with features: forward, by one thread a head or by all of them on few heads, and step. */
+/* The engine of the kinds with features: forward, with one thread per head or with all threads on few heads, and
+ * step. */
 #include <math.h>
 #include <string.h>
 #include "linear.h"
 #include "work.h"
 #include "linear_backward.h"
 
-/* ---- a sequence --------------------------------------------------------------------------------------------------------- */
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
 /* The engine of the kinds with features: forward and step. */
 
-/* ---- plan ------------------------------------------------------------------------------------------------------ */
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Cycles a token, from counting: within a chunk (C + 16)(D + d_v) operations at 32 a cycle (bands of 16 rows make the
- * triangle a staircase; D is the depth of a row); per chunk the sums are read and written, 8 floats a cycle, and some 1500 cycles go to calls. */
+/* Returns estimated cycles per token, from operation counts: within a chunk (C + 16)(D + d_v) operations at 32 per
+ * cycle (bands of 16 rows turn the triangle into a staircase; D is the depth of a row); per chunk the sums are read and
+ * written at 8 floats per cycle, and calls take about 1500 cycles. */
 static double chunk_cost(const bo_attention *attention, double depth, size_t chunk)
 {
     double features = (double)attention->count, values = (double)attention->desc.value_dim, tokens = (double)chunk;
     return (tokens + BO_BAND) * (depth + values) / 32 + (features * values / 8 + 1500) / tokens;
 }
 
-/* The cheapest, but its rows, three times over, stay in half of the second cache. */
+/* Returns the cheapest chunk whose rows, three times over, fit in half of the second-level cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t best = 16, depth = bo_linear_depth(attention);
@@ -54,7 +56,7 @@ void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_
     plan->backward_bytes = bo_linear_backward_bytes(attention, plan);
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static bo_linear_task linear_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
@@ -68,13 +70,15 @@ static bo_linear_task linear_task_make(const bo_call *call, size_t sequence, siz
                             .gate = stream.gate};
 }
 
-/* Log scales hold the norm of the row itself: they are not finite where it is not, and nobody need look at it before. */
+/* Log scales contain the norm of the row: they are not finite if the row is not, so the row need not be checked
+ * separately. */
 static bool told(const bo_linear *linear)
 {
     return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.transform);
 }
 
-/* What fk holds of keys [first, first + keys), and their log scales; false: numbers that are not finite, or too large. */
+/* Computes the rows of fk for keys [first, first + keys), and their log scales. False: numbers are not finite, or too
+ * large. */
 static bool linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *mapped,
                             float *log_scale)
 {
@@ -94,7 +98,7 @@ static bool take_keys(const bo_linear_task *at, bo_linear *linear, size_t first,
     return true;
 }
 
-/* Before the chunk that begins at token `first`: the tape keeps the sums where a segment begins. */
+/* Called before the chunk that starts at token `first`: the tape stores the sums at the start of a segment. */
 static void linear_record(const bo_linear_task *at, const bo_linear *linear, size_t first)
 {
     const bo_call *call = at->call;
@@ -103,7 +107,7 @@ static void linear_record(const bo_linear_task *at, const bo_linear *linear, siz
                      linear->sums);
 }
 
-/* Queries [first, first + queries) of every head of the group against the sums and the chunk's keys. */
+/* Computes queries [first, first + queries) of every head of the group from the sums and the chunk's keys. */
 static bool linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries)
 {
     const bo_call *call = at->call;
@@ -196,10 +200,10 @@ bo_token_operations bo_linear_operations(const bo_attention *attention)
     return (bo_token_operations){map + 2 * features * values + scores, map + 2 * features * values};
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Decoding: one token for some sequences of one key head. Their features are computed together, as a chunk's would
- * be; then each state is read and written once. */
+/* Decoding: one token for some sequences of one key head. Their features are computed together, like those of a chunk;
+ * then each state is read and written once. */
 
 bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                         size_t count, bo_carver *carver)
@@ -248,7 +252,7 @@ void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float 
     kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, fq, ldq, n, values);
 }
 
-/* The state takes its token in and answers every query of the group; false where numbers left float. */
+/* Updates the state with its token and computes the outputs of every query of the group. False: numbers overflowed. */
 static bool step_one(const bo_attention *attention, bo_linear_step_work *work, size_t row, size_t count, const float *v,
                      const float *log_gate, bo_sums sums, float *out)
 {
@@ -264,20 +268,20 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
     return true;
 }
 
-/* A chunk of one key, by linear.h's formulas. */
+/* Computes a chunk of one key by the formulas of linear.h. */
 bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate)
 {
     float gate = bo_log_gate(log_gate);
     double own = (double)lk + (double)bo_log_input(attention, gate);
     float next = attention->scaled ? fmaxf(log_scale + gate, (float)own) : 0;
-    /* In double: what rounding has put into `next` goes into the sums, or slow gates would be lost in large log
+    /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
      * scales. */
     return (bo_token){.log_scale = next,
                       .decay = (float)exp((double)log_scale + (double)gate - (double)next),
                       .weight = (float)exp(own - (double)next)};
 }
 
-/* The log gate of token `at`; NULL without one. */
+/* Returns the log gate of token `at`; NULL: there is none. */
 static const float *step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at)
 {
     if (attention->desc.gate == BO_GATE_FIXED) return bo_fixed_gate(attention, in, key_head);
@@ -314,30 +318,31 @@ static void linear_step(const bo_attention *attention, const bo_attention_inputs
     }
 }
 
-/* ---- few heads, many threads ----------------------------------------------------------------------------------------- */
+/* ---- few heads, many threads ------------------------------------------------------------------------------------- */
 
-/* Few heads, many threads. A wave of groups of chunks at a time, in three steps: features of the keys, all groups at once; the sums before
- * each group, one head's after the other; the queries, all groups at once, each taking its keys in again as it goes. Every number is made
- * from the same numbers in the same order as in linear.c, so that the bits do not tell how many threads there were. Without sweeps
- * (bidirectional) the first two steps run over all keys, then the third over all queries. */
+/* Few heads, many threads. The pass runs in waves of groups of chunks, each in three steps: features of the keys, for
+ * all groups in parallel; the sums before each group, sequentially per head; the queries, for all groups in parallel,
+ * each of which absorbs its keys again. Every number is computed from the same numbers in the same order as in the
+ * serial pass, so the bits do not depend on the number of threads. Without sweeps (bidirectional) the first two steps
+ * run over all keys, then the third over all queries. */
 
 enum {
     WAVE = BO_SIZE(16, 2),
     GROUP = BO_SIZE(8, 2)
-}; /* groups in a wave, chunks in a group: what a wave keeps stays in the caches */
+}; /* groups per wave and chunks per group: the data of a wave stays in the caches */
 
 /* One (sequence, key head) across waves. */
 typedef struct wave_head {
     bo_linear_task task;
-    bo_linear linear; /* holds the sums; its fk and lk point into the wave's */
-    float *fk, *lk;   /* of a wave's keys */
+    bo_linear linear; /* holds the sums; its fk and lk point into those of the wave */
+    float *fk, *lk;   /* features and log scales of a wave's keys */
     char *states;     /* sums before each group */
 } wave_head;
 
 typedef struct waves {
     bo_call *call;
     wave_head *heads;
-    char *scratch; /* a bo_linear_forward each worker */
+    char *scratch; /* one bo_linear_forward per worker */
     size_t chunk, first;
 } waves;
 
@@ -346,7 +351,7 @@ static void *states_at(const bo_attention *attention, const wave_head *head, siz
     return head->states + index * attention->sums_bytes;
 }
 
-/* Keys of a wave: short sequences, as those of a step, have not so many. */
+/* Returns the keys of a wave; short sequences, such as those of a step, have fewer. */
 static size_t wave_keys(const bo_attention_cost *plan)
 {
     return bo_min(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
@@ -374,7 +379,8 @@ static size_t linear_waves_bytes(const bo_attention *attention, const bo_attenti
     return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
 }
 
-/* The sums go in order and the steps wait for each other: 8 heads are not faster on 16 threads (measured), 4 are. */
+/* The sums are sequential and the steps wait for each other: 8 heads are not faster on 16 threads (measured), 4 heads
+ * are. */
 static size_t linear_waves_threads(size_t tasks)
 {
     return tasks == 1 ? 2 : 4 * tasks;
@@ -392,14 +398,14 @@ static bo_linear_forward worker_of(const waves *w, const wave_head *head, int wo
     return linear_forward_make(call->attention, call->in, head->task.key_head, w->chunk, &carver);
 }
 
-/* Rows of chunk `index` of the wave among `tokens`. */
+/* Returns the rows of chunk `index` of the wave among `tokens`. */
 static size_t rows_of(const waves *w, size_t index, size_t tokens)
 {
     size_t first = w->first + index * w->chunk;
     return first < tokens ? bo_min(w->chunk, tokens - first) : 0;
 }
 
-/* ---- the steps ------------------------------------------------------------------------------------------------- */
+/* ---- the steps --------------------------------------------------------------------------------------------------- */
 
 static void map_task(void *arg, size_t index, int worker)
 {
@@ -417,7 +423,7 @@ static void map_task(void *arg, size_t index, int worker)
     }
 }
 
-/* The keys of chunk `index`, whose features are in the wave's buffers. */
+/* Loads the keys of chunk `index`, whose features are in the wave's buffers. */
 static void take(const waves *w, const wave_head *head, size_t index, size_t rows, bo_linear *linear)
 {
     bo_rows gate = bo_rows_from(head->task.gate, w->first + index * w->chunk);
@@ -451,7 +457,7 @@ static void sum_task(void *arg, size_t index, int worker)
     }
 }
 
-/* A group's sums are its own: they go with it from chunk to chunk. */
+/* Each group has its own sums, which it updates from chunk to chunk. */
 static void ask_task(void *arg, size_t index, int worker)
 {
     const waves *w = arg;
@@ -517,7 +523,7 @@ static void begin(waves *w, char *memory, size_t each)
     }
 }
 
-/* The whole pass with every thread at work on every head; the same bits. */
+/* The whole pass with all threads on every head; the bits are the same. */
 static bo_status linear_waves(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;

@@ -4,15 +4,16 @@
 #include "linear_backward.h"
 #include "parameters.h"
 
-/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
-/* The hybrid's window may weigh e^-100 in the sums' units: what nothing in them answers to stays a number. */
+/* The window of the hybrid may have a weight of e^-100 in the units of the sums. This limit keeps factors finite when
+ * the sums have no matching term. */
 static const float most_exponent = 69.0f;
 
-/* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
+/* Columns of a triangular right factor processed together: two vectors of the widest instruction set. */
 enum { COLUMNS = BO_SIZE(32, 4) };
 
-/* Where features' gradients go, a chunk of them or a panel. */
+/* Allocates the gradients of features, for a chunk or a panel. */
 static void carve_slopes(bo_linear_back *back, bo_carver *carver)
 {
     bo_linear *work = &back->linear;
@@ -51,7 +52,7 @@ static bo_linear_back linear_back_make(const bo_attention *attention, const bo_a
     return back;
 }
 
-/* The sums, transposed and augmented. */
+/* Copies the sums, transposed and augmented. */
 static void sums_widen(const bo_linear_back *back, bo_sums sums, float *st)
 {
     size_t count = back->linear.count, values = back->linear.value_dim;
@@ -59,7 +60,7 @@ static void sums_widen(const bo_linear_back *back, bo_sums sums, float *st)
     memcpy(st + values * count, sums.z, count * sizeof *st);
 }
 
-/* next = S~ᵀ after the chunk whose keys (fk, weights, vw) are at hand. */
+/* Computes next = S~ᵀ after the current chunk (fk, weights, vw). */
 static void linear_advance(const bo_linear_back *back, const float *st, float *next)
 {
     const bo_linear *work = &back->linear;
@@ -72,7 +73,7 @@ static void linear_advance(const bo_linear_back *back, const float *st, float *n
     }
 }
 
-/* w_j v~_j of the chunk's keys: vw. */
+/* Computes w_j v~_j of the chunk's keys: vw. */
 static void linear_back_values(bo_linear_back *back, const bo_key_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -84,7 +85,7 @@ static void linear_back_values(bo_linear_back *back, const bo_key_rows *rows)
     }
 }
 
-/* f_i·df_i of some rows, for the gates. */
+/* Adds f_i·df_i of some rows, for the gates' gradients. */
 static void add_flow(const bo_linear *work, size_t rows, const float *features, const float *slopes, double *flow)
 {
     size_t count = work->count;
@@ -92,7 +93,7 @@ static void add_flow(const bo_linear *work, size_t rows, const float *features, 
         flow[i] += work->kernels->dot(count, features + i * count, slopes + i * count);
 }
 
-/* Closed: a panel of keys, down to dt. */
+/* Closed: processes a panel of keys down to dt. */
 static void sums_panel(bo_linear_back *back, size_t first, size_t rows)
 {
     const bo_linear *work = &back->linear;
@@ -108,7 +109,8 @@ static void sums_panel(bo_linear_back *back, size_t first, size_t rows)
                       work->chunk);
 }
 
-/* The parts of df_j (where closed dt_j) and dv_j that come through the sums after the chunk; fkt and vt are made. */
+/* Computes the parts of df_j (dt_j if closed) and dv_j that come through the sums after the chunk; also computes fkt
+ * and vt. */
 static void linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -131,7 +133,7 @@ static void linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
         for (size_t j = 0; j < keys; j++) back->dvt[i * chunk + j] *= work->weights[j];
 }
 
-/* The same, and Gᵀ is carried over to the chunk's beginning: ready for the queries. */
+/* The same; then Gᵀ is propagated to the start of the chunk, ready for the queries. */
 static void linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -142,7 +144,8 @@ static void linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
     if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
 }
 
-/* dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is what n is relative to. */
+/* Computes dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is the log scale of
+ * n. */
 static void output_gradient(const bo_linear *work, const float *dout, const float *out, float own, float top, float sum,
                             float *dn)
 {
@@ -159,7 +162,7 @@ static void output_gradient(const bo_linear *work, const float *dout, const floa
     }
 }
 
-/* dn~ and ρ dn~ of each row. */
+/* Computes dn~ and ρ dn~ of each row. */
 static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -173,7 +176,8 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
     }
 }
 
-/* Gates where scores are closed: what row i owes to f_i·df_i and to f_j·df_j within the chunk is dn~_i·v~_j A_ij. */
+/* Gates with closed scores: the contribution of row i to f_i·df_i and to f_j·df_j within the chunk is dn~_i·v~_j
+ * A_ij. */
 static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *products)
 {
     const float *scores = back->linear.scores + row * back->linear.chunk;
@@ -184,7 +188,7 @@ static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *
     }
 }
 
-/* P, zero where nothing is seen; where closed P_ij f'(s_ij). The scores are there. */
+/* Computes P, with zeros for keys that are not seen; P_ij f'(s_ij) if closed. The scores must be computed before. */
 static void value_products(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -205,7 +209,7 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
     }
 }
 
-/* Keys from j on are seen by rows from j + lag on: to = Pᵀ fq added to the keys' gradients, and Aᵀ dn to dv. */
+/* Keys from j on are seen by rows from j + lag on: adds Pᵀ fq to the gradients of the keys (`to`), and Aᵀ dn to dv. */
 static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to)
 {
     const bo_linear *work = &back->linear;
@@ -220,7 +224,7 @@ static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to
     }
 }
 
-/* P fk, added to or written over what the queries get. */
+/* Adds P fk to the gradients of the queries, or overwrites them. */
 static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool add, float *to)
 {
     const bo_linear *work = &back->linear;
@@ -232,7 +236,7 @@ static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool a
     }
 }
 
-/* dt += factor ∘ direct */
+/* Computes dt += factor ∘ direct. */
 static void add_direct(const bo_linear *work, size_t rows, const float *direct, float *dt)
 {
     size_t depth = work->depth;
@@ -240,7 +244,8 @@ static void add_direct(const bo_linear *work, size_t rows, const float *direct, 
         for (size_t j = 0; j < depth; j++) dt[r * depth + j] += work->closed.factor[j] * direct[r * depth + j];
 }
 
-/* What queries and keys of the chunk owe each other: df_i, df_j (where closed dt_i, dt_j) and dv_j through P and A. */
+/* Computes the gradients between queries and keys of the chunk: df_i, df_j (dt_i, dt_j if closed) and dv_j through P
+ * and A. */
 static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -256,7 +261,7 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
     add_direct(work, rows->rows, work->mapper.t, back->dt);
 }
 
-/* dt of the features in `features`, through the map; t: the rows after the transform. */
+/* Computes dt from the features in `features`, through the map; t: the rows after the transform. */
 static void through_map(bo_linear_back *back, size_t rows, const float *t, size_t ldt, const float *features,
                         const float *slopes, float *dt, size_t lddt)
 {
@@ -265,7 +270,7 @@ static void through_map(bo_linear_back *back, size_t rows, const float *t, size_
                                mapper->block);
 }
 
-/* Not closed: d inputs of the features in `features`, through map and transform. */
+/* Not closed: computes the gradients of the inputs of the features in `features`, through map and transform. */
 static void through_transform(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
                               const float *features, const float *slopes, float *dx, size_t lddx, float *parameters)
 {
@@ -280,7 +285,7 @@ static void through_transform(bo_linear_back *back, bo_role role, size_t rows, c
     bo_row_transform_backward(&mapper->transform, role, rows, x, ldx, back->dt, dx, lddx, parameters);
 }
 
-/* A panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
+/* Processes a panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
 static void query_panel(bo_linear_back *back, size_t first, size_t rows)
 {
     const bo_linear *work = &back->linear;
@@ -318,7 +323,7 @@ static void linear_back_queries(bo_linear_back *back, const bo_query_rows *rows,
         work->kernels->axpy(dim, 1, back->dx + i * dim, rows->dq + i * rows->lddq);
 }
 
-/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv. */
+/* Called after all query heads: computes dk and dv of the chunk's keys, to back->dx and back->dv. */
 static void linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
@@ -336,22 +341,22 @@ static void linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, fl
     work->kernels->transpose(values, rows->keys, back->dvt, work->chunk, back->dv, values);
 }
 
-/* ---- a sequence ------------------------------------------------------------------------------------------------------ */
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
-/* The backward pass of a sequence. Causal: the tape has the sums at the segments' beginnings; segments are taken from
- * the last to the first, the sums before each chunk of one made again on the way forward, the gradient on the way
- * back. So memory is that of √N states. Bidirectional: queries first, which collect the gradient of the sums, then
- * keys. */
+/* The backward pass of a sequence. Causal: the tape has the sums at the start of each segment. Segments are processed
+ * from the last to the first: for each, a forward pass recomputes the sums before each chunk, then a backward pass
+ * computes the gradients. The work memory is therefore that of √N states. Bidirectional: queries first, which
+ * accumulate the gradient of the sums, then keys. */
 
-/* A segment's features and sums. */
+/* Features and sums of a segment. */
 typedef struct back_work {
     bo_linear_back back;
-    float *fk, *log_scales;       /* of a segment's keys: segment x depth, segment */
-    float *states, *state_scales; /* S~ᵀ before each of its chunks, and one more; their log scales */
+    float *fk, *log_scales;       /* features and log scales of a segment's keys: segment x depth, segment */
+    float *states, *state_scales; /* S~ᵀ before each of its chunks, and after the last; their log scales */
     float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
-    double carried;               /* gradient of the log gates after the chunk at hand */
+    double carried;               /* gradient of the log gates after the current chunk */
     double decay;                 /* gradient of a fixed log gate: the sum over tokens */
-    float *transform;             /* the task's parameters where a gradient of the transform's is wanted, else NULL */
+    float *transform;             /* the task's parameters if a gradient of the transform is requested, else NULL */
 } back_work;
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
@@ -375,9 +380,9 @@ size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attentio
     return carver.bytes;
 }
 
-/* ---- queries -------------------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
 
-/* Every query head of the group, rows [first, first + rows). */
+/* Processes every query head of the group, rows [first, first + rows). */
 static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows, size_t lag)
 {
     const bo_call *call = at->call;
@@ -409,7 +414,7 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
     return true;
 }
 
-/* ---- the sums' gradients at both ends ------------------------------------------------------------------------------- */
+/* ---- gradients of the sums at both ends -------------------------------------------------------------------------- */
 
 static void begin_gradient(const bo_linear_reverse *at, back_work *work)
 {
@@ -433,15 +438,15 @@ static void end_gradient(const bo_linear_reverse *at, const back_work *work)
     float *gradient = bo_sums_gradient(attention, call->gradients->initial[at->sequence], at->key_head);
     const void *initial = call->initial ? call->initial[at->sequence] : NULL;
     float log_scale = initial ? *bo_state_sums(attention, (void *)initial, at->key_head).log_scale : -INFINITY;
-    if (attention->scaled && isinf(log_scale)) /* exp(-∞) S is 0 whatever S */
+    if (attention->scaled && isinf(log_scale)) /* exp(-∞) S is 0 for every S */
         memset(gradient, 0, back->wide * attention->count * sizeof *gradient);
     else
         attention->kernels->transpose(back->wide, attention->count, back->gt, attention->count, gradient, back->wide);
 }
 
-/* ---- causal --------------------------------------------------------------------------------------------------------- */
+/* ---- causal ------------------------------------------------------------------------------------------------------ */
 
-/* A chunk's keys as they were: features and log scales from the segment's store, exponents again. */
+/* Restores a chunk's keys: features and log scales from the segment's arrays; exponents are recomputed. */
 static void restore_chunk(back_work *work, const bo_key_rows *rows, size_t index)
 {
     bo_linear *linear = &work->back.linear;
@@ -458,7 +463,7 @@ static bo_key_rows take(const bo_linear_reverse *at, back_work *work, size_t fir
     return bo_stream_take(at->call->attention, &at->keys, first, rows, work->k, work->v);
 }
 
-/* Sums before each chunk of the segment [first, end) and, where `whole`, after the last. */
+/* Recomputes the sums before each chunk of the segment [first, end) and, if `whole`, after the last. */
 static void replay(const bo_linear_reverse *at, back_work *work, size_t first, size_t end, bool whole)
 {
     bo_linear_back *back = &work->back;
@@ -514,7 +519,7 @@ static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t firs
     return true;
 }
 
-/* ⟨S_T, dS_T⟩ at the end of the sequence. */
+/* Returns ⟨S_T, dS_T⟩ at the end of the sequence. */
 static double final_product(const back_work *work, size_t chunks)
 {
     size_t size = work->back.wide * work->back.linear.count;
@@ -544,7 +549,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
     return true;
 }
 
-/* ---- bidirectional -------------------------------------------------------------------------------------------------- */
+/* ---- bidirectional ----------------------------------------------------------------------------------------------- */
 
 static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, const void *initial)
 {
@@ -574,13 +579,13 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
         linear_back_finish(back, &rows, work->transform);
         bo_stream_give(call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
     }
-    /* The initial sums count exp(before - after) of the final ones. */
+    /* The initial sums have the weight exp(before - after) in the final sums. */
     if (linear->weighted && before != after)
         linear->kernels->scale(back->wide * linear->count, expf(before - after), back->gt, back->gt);
     return true;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------------------------- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
 {

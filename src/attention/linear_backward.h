@@ -1,6 +1,6 @@
-/* The backward pass of a chunk. Everything is transposed and augmented: S~ᵀ is (value_dim + 1) x features with z as
- * its last row, v~ = [v, 1], dn~ = [dL/dn, dL/d denominator]; so that every product runs over rows as they lie. With
- * the letters of linear.h, W_ij = exp(c[j] + b[t] - r[t]), ρ_i = exp(r[0] + b[t] - r[t]), w_j = exp(c[j] + b[T] -
+/* The backward pass of a chunk. All matrices are transposed and augmented: S~ᵀ is (value_dim + 1) x features with z as
+ * its last row, v~ = [v, 1], dn~ = [dL/dn, dL/d denominator], so that every product runs along rows in memory. In the
+ * notation of linear.h, with W_ij = exp(c[j] + b[t] - r[t]), ρ_i = exp(r[0] + b[t] - r[t]), w_j = exp(c[j] + b[T] -
  * r[T]) and G the gradient of the sums after the chunk:
  *
  *     df_i = ρ_i S~ dn~_i + Σ_{j<t} P_ij f_j          P_ij = W_ij dn~_i·v~_j
@@ -10,8 +10,9 @@
  *
  * The running log scales are constants: outputs do not depend on them.
  *
- * Where scores are closed, f(s) with s of the rows t themselves, the sums over j and i above are not made: P_ij f'(s_ij)
- * times the other row goes to dt_i and dt_j; what comes through the sums is made a panel of rows at a time. */
+ * If scores are closed, f(s) with s computed from the rows t, the sums over j and i above are not computed. Instead
+ * P_ij f'(s_ij) times the other row is added to dt_i and dt_j; gradients through the sums are computed for a panel of
+ * rows at a time. */
 #ifndef BO_ATTENTION_LINEAR_BACKWARD_H
 #define BO_ATTENTION_LINEAR_BACKWARD_H
 
@@ -28,18 +29,18 @@ typedef struct bo_linear_back {
     float *vt;           /* v~ᵀ: wide x chunk */
     float *vw;           /* w_j v~_j: chunk x wide */
     float *p;            /* chunk x chunk */
-    float *dfq, *dfk;    /* panel x features; where closed they are one */
+    float *dfq, *dfk;    /* panel x features; the same array if closed */
     float *ft;           /* closed: features of a panel, transposed */
-    float *direct;       /* closed: what keys get from the chunk's queries before the factors: chunk x width */
-    float *dtk;          /* closed: what they get through the sums: chunk x width */
+    float *direct;       /* closed: gradients of keys from the chunk's queries, before the factors: chunk x width */
+    float *dtk;          /* closed: gradients of keys through the sums: chunk x width */
     float *dvt;          /* value_dim x chunk */
-    float *dt;           /* chunk x the transform's width */
+    float *dt;           /* chunk x width of the transform */
     float *dx;           /* chunk x dim */
     float *dv;           /* chunk x value_dim */
-    double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: the gates' gradients */
+    double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: for the gates' gradients */
 } bo_linear_back;
 
-/* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not wanted) is overwritten, or added to. */
+/* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not requested) is overwritten or added to. */
 typedef struct bo_query_rows {
     size_t rows, lag;
     const float *q, *dout, *out;
@@ -50,16 +51,16 @@ typedef struct bo_query_rows {
     bool add;
 } bo_query_rows;
 
-/* ---- a sequence ------------------------------------------------------------------------------------------------ */
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
-/* One key head of one sequence, backwards: bo_linear_backward, and the linear part of the hybrid. */
+/* One key head of one sequence in the backward pass: bo_linear_backward, and the linear part of the hybrid. */
 typedef struct bo_linear_reverse {
     const bo_call *call;
     size_t sequence, key_head;
     bo_key_stream keys;
     bo_gradient_stream d_keys;
-    bool add;          /* to dq, which other gradients are in already */
-    float *parameters; /* the task's */
+    bool add;          /* add to dq, which already contains other gradients */
+    float *parameters; /* those of the task */
 } bo_linear_reverse;
 void bo_linear_reverse_run(const bo_linear_reverse *reverse, void *scratch);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <float.h>
 
-/* ---- rows to features ------------------------------------------------------------------------------------------------ */
+/* ---- rows to features -------------------------------------------------------------------------------------------- */
 
 bo_mapper bo_mapper_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t rows,
                          bo_carver *carver)
@@ -44,7 +44,7 @@ static bo_closed closed_make(const bo_attention *attention, bo_carver *carver)
     return closed;
 }
 
-/* s becomes f(s); slope (NULL: not wanted) gets f'(s). */
+/* Replaces s by f(s); slope (NULL: not requested) receives f'(s). */
 static void closed_apply(const bo_closed *closed, size_t n, float *s, float *slope)
 {
     if (closed->taylor) {
@@ -61,9 +61,9 @@ static void closed_apply(const bo_closed *closed, size_t n, float *s, float *slo
     }
 }
 
-/* ---- what keys weigh ------------------------------------------------------------------------------------------------- */
+/* ---- weights of keys --------------------------------------------------------------------------------------------- */
 
-/* Least input weight 1 - g, so that its logarithm stays finite; where it is this, it does not depend on g. */
+/* Minimum input weight 1 - g, so that its logarithm is finite. A clamped weight does not depend on g. */
 static const float least_input = 1e-30f;
 
 float bo_log_input(const bo_attention *attention, float log_gate)
@@ -77,17 +77,18 @@ double bo_input_slope(float log_gate)
     return input > (double)least_input ? -exp((double)log_gate) / input : 0;
 }
 
-/* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
+/* Sums of gates may be far larger than any relevant exponent, so their differences are computed in double. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
 {
     if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -work->r[t], row);
     return work->kernels->exp_weigh_wide(t, work->c, work->b[t] - (double)work->r[t], row);
 }
 
-/* How many of the first keys leave enough of what was before, a rule that asks no later key; exp(c) of those. */
+/* Counts the first keys that leave enough of the earlier sums (the rule does not depend on later keys), and computes
+ * exp(c) of these. */
 static void find_apart(bo_linear *work, size_t keys)
 {
-    const double least = -8; /* exponents of this size cost float no more than three of its bits */
+    const double least = -8; /* exponents of this size cost at most three bits of float precision */
     work->mild = 0;
     if (work->attention->scaled || work->whole) return;
     while (work->mild < keys && work->b[work->mild + 1] >= least) work->mild++;
@@ -95,7 +96,7 @@ static void find_apart(bo_linear *work, size_t keys)
     work->kernels->exp_shift(work->mild, work->apart, 0, work->apart);
 }
 
-/* Settles b, c and what remains for every chunk, from the gate of all tokens. */
+/* Computes b, c and remains once for all chunks, from the gate that all tokens share. */
 static void linear_settle(bo_linear *work, const float *log_gate)
 {
     double gate = (double)bo_log_gate(log_gate);
@@ -108,8 +109,8 @@ static void linear_settle(bo_linear *work, const float *log_gate)
     find_apart(work, work->chunk);
 }
 
-/* What is left of the sums after t keys, for the queries as exp_below has it. What the sums themselves are multiplied
- * with is as exact as float can say, for it goes on from chunk to chunk. */
+/* Computes the factor of the sums after t keys; for the queries with the accuracy of exp_below. The factor of the sums
+ * themselves is computed to full float accuracy, because its error accumulates from chunk to chunk. */
 static void find_remains(bo_linear *work)
 {
     size_t keys = work->keys;
@@ -119,7 +120,7 @@ static void find_remains(bo_linear *work)
     work->remains[keys] = (float)exp(before + work->b[keys] - (double)work->r[keys]);
 }
 
-/* b, r and c of the chunk's keys, from lk and the sums' log scale. */
+/* Computes b, r and c of the chunk's keys, from lk and the log scale of the sums. */
 static void find_exponents(bo_linear *work, const float *log_gate, size_t stride)
 {
     bool scaled = work->attention->scaled;
@@ -152,10 +153,10 @@ void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t 
     bo_linear_weigh(work, keys, work->weights);
 }
 
-/* ---- queries and keys ------------------------------------------------------------------------------------------------ */
+/* ---- queries and keys -------------------------------------------------------------------------------------------- */
 
-/* Rows whose features are made at a time where scores are closed: deep enough for products near peak, few enough that
- * the features of a row of thousands stay in the second cache. */
+/* Rows whose features are computed at a time if scores are closed: enough for products near peak speed, and few enough
+ * that features of thousands of numbers per row stay in the second-level cache. */
 enum { PANEL = BO_SIZE(32, 4) };
 
 size_t bo_linear_depth(const bo_attention *attention)
@@ -268,7 +269,8 @@ void bo_linear_transpose(const bo_linear *work)
                                   work->chunk);
 }
 
-/* One row of scores: what is seen is weighed unless apart, the rest 0; returns the sum where it is wanted. */
+/* Finishes one row of scores: visible scores are weighted unless weights factorize, the rest are 0. Returns the sum if
+ * it is requested. */
 static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wanted)
 {
     float *scores = work->scores + row * work->chunk, *slopes = work->slopes ? work->slopes + row * work->chunk : NULL;
@@ -294,18 +296,18 @@ void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *
     }
 }
 
-/* Products of features (rows x count) with the sums, some features at a time: their part of S stays in the first
- * cache. */
+/* Multiplies features (rows x count) with the sums, some features at a time, so that their part of S stays in the
+ * first-level cache. */
 static void ask_sums(const bo_linear *work, size_t rows, const float *features, float *n, size_t ldn)
 {
-    enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats, of 8192 */
+    enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats used, of 8192 */
     size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
     for (size_t first = 0; first < count; first += step)
         work->kernels->multiply(rows, values, bo_min(step, count - first), features + first, count, 1,
                                 work->sums.s + first * values, values, first > 0, n, ldn);
 }
 
-/* n += scores v for rows [first, end). */
+/* Computes n += scores v for rows [first, end). */
 static void add_within(const bo_linear *work, size_t first, size_t end, size_t lag, const float *v, size_t ldv,
                        float *n, size_t ldn)
 {
@@ -316,7 +318,7 @@ static void add_within(const bo_linear *work, size_t first, size_t end, size_t l
     }
 }
 
-/* n = Sᵀ f of each row, and zᵀ f to `before` (NULL: not wanted). */
+/* Computes n = Sᵀ f of each row, and zᵀ f to `before` (NULL: not requested). */
 static void ask_before(const bo_linear *work, size_t queries, float *n, size_t ldn, float *before)
 {
     for (size_t first = 0; first < queries; first += work->panel) {
@@ -328,8 +330,8 @@ static void ask_before(const bo_linear *work, size_t queries, float *n, size_t l
     }
 }
 
-/* Denominators and tops of the rows, which hold Σ_j of the scores and zᵀ f before, and what remains at each to factors;
- * the first `mild` rows take weights apart. */
+/* Computes denominators and tops of the rows, which hold Σ_j of the scores and zᵀ f before; writes the remaining factor
+ * of each row to factors. The first `mild` rows use factorized weights. */
 static void finish_rows(const bo_linear *work, size_t queries, size_t lag, size_t mild, float *denominator, float *top)
 {
     bool divides = bo_linear_divides(work);
