@@ -1,9 +1,9 @@
-/* Tensor operations on memory that only a backend looks into. Layers and models hold addresses and never read through
- * them, so that a device is a folder beside cpu/ that fills this table.
+/* Tensor operations on memory that only a backend accesses. Layers and models hold addresses and never read through
+ * them, so that a new device is a folder beside cpu/ that fills this table.
  *
- * An operation is one forward and one backward. A tensor is `rows` rows of `columns` elements, contiguous; an operation
- * that sees more in it (heads, channels) is told so by its attributes. Same inputs, same bits, for any number of
- * threads; neither direction allocates: `saved` and `scratch` are asked for beforehand. */
+ * An operation has one forward and one backward. A tensor is `rows` rows of `columns` elements, contiguous. Further
+ * structure (heads, channels) is described by the attributes of an operation. The same inputs give the same bits for
+ * any number of threads. Neither direction allocates: the sizes of `saved` and `scratch` are requested beforehand. */
 #ifndef BO_BACKEND_H
 #define BO_BACKEND_H
 
@@ -12,82 +12,87 @@
 
 enum { BO_OP_INPUTS = 16, BO_OP_OUTPUTS = 4 };
 
-/* INT8 has a scale for each group of BO_S8_GROUP numbers of a row (kernels.h). */
+/* INT8 has one scale per group of BO_S8_GROUP numbers of a row (kernels.h). */
 size_t bo_element_bytes(bo_element element, size_t rows, size_t columns);
 
-/* A run that draws the frequencies of attention from the data it sees (a proposal, optimal sampling), for whoever owns the
- * attentions: before attention i is used its q and k are added to calibrations[i] (NULL: it stays as it is), and attentions[i]
- * is drawn anew from all that has been seen. Every other run leaves attentions as they are. */
+/* A run that resamples the frequencies of attention from its data (a proposal, optimal sampling), for the owner of the
+ * attentions. Before attention i is used, its q and k are added to calibrations[i] (NULL: it is not changed), and
+ * attentions[i] is resampled from all data so far. Other runs do not change attentions. */
 typedef struct bo_calibrating {
     bo_calibration *const *calibrations;
-    bo_attention *const *attentions; /* those that the operations have */
+    bo_attention *const *attentions; /* those of the operations */
 } bo_calibrating;
 
-/* One call. In forward din and dout are not there. In backward in[] and out[] are as forward left them where the
- * operation says that it reads them, else without data. */
+/* One call. In forward, din and dout are not set. In backward, in[] and out[] have the data of forward if the operation
+ * declares that it reads them, otherwise no data. */
 typedef struct bo_op_call {
-    const void *attributes; /* the operation's struct (operations.h) */
+    const void *attributes; /* attribute struct of the operation (operations.h) */
     size_t inputs, outputs;
     bo_tensor in[BO_OP_INPUTS], out[BO_OP_OUTPUTS];
-    void *din[BO_OP_INPUTS];         /* gradients to write; NULL: not wanted */
+    void *din[BO_OP_INPUTS];         /* gradients to write; NULL: not needed */
     bool add[BO_OP_INPUTS];          /* din += instead of = */
     const void *dout[BO_OP_OUTPUTS]; /* NULL: zero */
-    void *saved;                     /* what forward leaves for backward; NULL: none follows, or none was asked for */
-    void *scratch;                   /* for the time of the call */
-    bool again; /* forward computes what it computed in this pass before (the same bits, unless its inputs were kept as
-                 * bfloat16), and leaves no traces (states, calibrations) a second time */
+    /* data that forward saves for backward; NULL: no backward follows, or nothing is saved */
+    void *saved;
+    void *scratch; /* memory for the duration of the call */
+    /* true: forward is repeated in this pass (with the same bits, unless its inputs were stored as bfloat16) and must
+     * not repeat side effects (states, calibrations) */
+    bool again;
     const bo_graph_pass *pass;
 } bo_op_call;
 
-/* ---- operations ---------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_op {
     const char *name;
-    size_t attributes;                    /* bytes of its struct */
-    unsigned reads_inputs, reads_outputs; /* bits of those backward reads */
-    unsigned stored_inputs;               /* bits of those that may be BFLOAT16 or INT8; there is no backward then */
-    /* Backward computes the outputs too, so that a run with gradients need not call forward: losses over large
-     * vocabularies, whose logits would otherwise be made twice. Where forward was called, it writes the same once more. */
+    size_t attributes;                    /* bytes of the attribute struct */
+    unsigned reads_inputs, reads_outputs; /* bit masks of the tensors that backward reads */
+    /* bit mask of the inputs that may be BFLOAT16 or INT8; they have no backward */
+    unsigned stored_inputs;
+    /* Backward computes the outputs too, so that a run with gradients need not call forward. Used by losses over large
+     * vocabularies, whose logits would otherwise be computed twice. If forward was called, backward writes the same
+     * outputs again. */
     bool forward_in_backward;
-    /* Bits of the inputs whose gradient is dout[0] as it is: sums, residuals. The first to write such a gradient may be
-     * spared to copy it; din is NULL then. NULL: none. */
+    /* Bit mask of the inputs whose gradient equals dout[0]: sums, residuals. The schedule may reuse dout for such a
+     * gradient instead of a copy; din is NULL in this case. NULL: none. */
     unsigned (*passes)(const bo_op_call *call);
-    /* Checks attributes and inputs (without data), and fills in element, rows and columns of the outputs and their
-     * number. BO_INVALID with a sentence where they do not fit. */
+    /* Checks attributes and inputs (without data), and sets the number of outputs and their elements, rows and columns.
+     * Fails with BO_INVALID and a message if they are not valid. */
     bo_status (*shape)(bo_context *context, bo_op_call *call);
-    /* Bytes, for shapes that fit; most that any pass may need. Asked for each call by itself: before backward din and
-     * dout are not NULL where they will be there, and add is as it will be; before forward din and dout are NULL. What
-     * is saved depends on none of this but on `gradients`: whether a backward follows, or is it. */
+    /* Returns the bytes for valid shapes: the maximum over all passes. Called for each call separately: before
+     * backward, din and dout are not NULL where they will exist, and add is set; before forward, din and dout are NULL.
+     * The size of `saved` depends only on `gradients`: true if a backward follows, or in backward. */
     bo_status (*sizes)(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch);
     bo_status (*forward)(bo_context *context, const bo_op_call *call);
-    /* Before forward, with the same call, in a run that calibrates. NULL: nothing to do. */
+    /* Called before forward with the same call in a run that calibrates. NULL: nothing to do. */
     bo_status (*calibrate)(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating);
     bo_status (*backward)(bo_context *context, const bo_op_call *call);
-    /* Useful operations of forward, by a fixed count (a product and a sum are two); NULL: none worth counting. Backward
-     * counts twice as many. */
+    /* Returns the number of useful operations of forward by a fixed count (a multiply-add counts as two); NULL:
+     * negligible. Backward counts twice as many. */
     double (*operations)(bo_context *context, const bo_op_call *call);
 } bo_op;
 
-struct bo_updates; /* updates.h: what optimizers ask for */
+struct bo_updates; /* updates.h: functions for optimizers */
 
 typedef struct bo_backend {
     const char *name; /* "cpu" */
-    bool plain;       /* its memory is the host's: functions of the caller can work on it */
+    bool plain;       /* memory of the host: functions of the caller can access it */
     void *(*allocate)(bo_context *context, size_t bytes,
-                      const char *what); /* zeroed; NULL: the context's error says why */
+                      const char *what); /* filled with zeros; NULL: see the context's error */
     void (*release)(void *memory);
     bo_status (*write)(bo_context *context, void *to, const void *host, size_t bytes);
     bo_status (*read)(bo_context *context, void *host, const void *from, size_t bytes);
     bo_status (*zero)(bo_context *context, void *to, size_t bytes);
     bo_status (*copy)(bo_context *context, void *to, const void *from, size_t bytes);
-    /* rows x columns floats as another element (to the nearest, ties to even), and back. The two do not overlap. */
+    /* Converts rows x columns floats to another element type (rounding to nearest, ties to even), and back. The two do
+     * not overlap. */
     bo_status (*narrow)(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
                         void *to);
     bo_status (*widen)(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
                        void *floats);
-    /* Are all floats finite? */
+    /* Checks that all floats are finite. */
     bo_status (*finite)(bo_context *context, const void *floats, size_t count, bool *out);
-    const bo_op *const *ops; /* by bo_operation; NULL: this backend lacks it */
+    const bo_op *const *ops; /* by bo_operation; NULL: not supported by this backend */
     const struct bo_updates *updates;
 } bo_backend;
 

@@ -1,5 +1,5 @@
-/* Shapes of the operations that work row by row, and of those on graphs. Grids, sequences and attention have files of
- * their own. */
+/* Shapes of operations that act on rows, and of those on graphs. Grids, sequences and attention are in separate
+ * files. */
 #include "shapes_internal.h"
 #include "../features/block.h"
 
@@ -86,7 +86,7 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
         REFUSE("rope: heads of %zu do not divide %zu columns", a->dim, call->in[0].columns);
     if (rotated > a->dim || rotated % 2)
         REFUSE("rope: %zu columns of a head turn, expected an even number up to %zu", rotated, a->dim);
-    if (a->base != 0 && !(a->base >= 1 && isfinite(a->base))) /* below 1 frequencies would grow without bound */
+    if (a->base != 0 && !(a->base >= 1 && isfinite(a->base))) /* below 1, frequencies would grow without bound */
         REFUSE("rope: the base is %g, expected at least 1", a->base);
     if (a->layout != BO_ROPE_LAYOUT_HALVES && a->layout != BO_ROPE_LAYOUT_NEIGHBORS)
         REFUSE("rope: no layout %d", (int)a->layout);
@@ -110,7 +110,7 @@ bo_status bo_shape_unary(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* a and b alike. */
+/* Checks that a and b have the same shape. */
 static bo_status shape_pair(bo_context *context, bo_op_call *call, const char *op)
 {
     BO_TRY(begin(context, call, op, 2));
@@ -216,7 +216,7 @@ bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- graphs, and what moves or disturbs numbers ------------------------------------------------------------------- */
+/* ---- graphs; operations that reorder or perturb values ----------------------------------------------------------- */
 
 bo_status bo_shape_reshape(bo_context *context, bo_op_call *call)
 {

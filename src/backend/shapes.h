@@ -1,5 +1,5 @@
-/* Whether attributes and inputs of an operation fit, and what its outputs are: bo_op.shape of every operation, the same for
- * every backend. */
+/* Shape functions (bo_op.shape) of every operation, shared by all backends: they check attributes and inputs and
+ * compute the shapes of the outputs. */
 #ifndef BO_BACKEND_SHAPES_H
 #define BO_BACKEND_SHAPES_H
 
@@ -44,17 +44,17 @@ static inline double bo_product_power(const bo_product_attributes *attributes, s
 typedef struct bo_grid {
     size_t size[2], kernel[2], stride[2], before[2], after[2];
 } bo_grid;
-/* Windows with what is 0 and stands for 1 filled in; how many fit along an axis, 0 where none does. */
+/* Windows with defaults filled in, and the number of windows along an axis (0: none fits). */
 bo_grid bo_grid_of(const bo_windows *windows);
 size_t bo_grid_count(const bo_grid *grid, size_t axis);
 
-/* Gates of a cell: its input has so many times h columns; 0: no such. */
+/* Returns the number of gates of a cell, whose input has that many times h columns; 0: unknown cell. */
 size_t bo_recurrent_gates(bo_recurrence cell);
-/* The memory of MIX: how many tokens it holds (uint32), and from byte BO_MIX_HEAD on the rows of x, of which there are at most
+/* The state of MIX: the number of tokens that it holds (uint32) and, from byte BO_MIX_HEAD, the rows of x, at most
  * `most`. */
 enum { BO_MIX_HEAD = 64 };
 
-/* bo_op.passes of those that have one. */
+/* bo_op.passes of the operations that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);
 unsigned bo_passes_round(const bo_op_call *call);

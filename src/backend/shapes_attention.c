@@ -1,11 +1,11 @@
-/* The shape of attention, within a stream of rows or across two. */
+/* Shapes of attention, within one stream of rows or across two. */
 #include "shapes_internal.h"
 #include "../attention/attention.h"
 
-/* What may stand behind q, k and v. */
+/* An optional input after q, k and v. */
 typedef struct given {
     const char *name;
-    size_t rows, columns; /* 0 columns: this kind has none */
+    size_t rows, columns; /* columns 0: this kind has no such input */
 } given;
 
 /* In the order of bo_attention_given. */
@@ -29,7 +29,7 @@ static void list_given(const bo_attention *attention, size_t tokens, given list[
     list[4] = (given){"beta", tokens, bo_attention_has(d, BO_TRAIT_BETA) ? d->key_heads : 0};
 }
 
-/* Parameters are taken by their number: files have them as key_heads x …. */
+/* Checks the number of entries of parameters, since files store them as key_heads x …. */
 static bo_status check_given(bo_context *context, const bo_op_call *call, size_t i, const given *g)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -42,7 +42,7 @@ static bo_status check_given(bo_context *context, const bo_op_call *call, size_t
     return check_floats(context, call, "attention", i, g->name, g->rows, g->columns);
 }
 
-/* Flags that do not go together. */
+/* Refuses flags that exclude each other. */
 static bo_status check_flags(bo_context *context, const bo_attention_attributes *a)
 {
     if (!a->attention) REFUSE("attention: none is given");
@@ -55,7 +55,8 @@ static bo_status check_flags(bo_context *context, const bo_attention_attributes 
     return BO_OK;
 }
 
-/* q, and unless the operation only asks, k and v: with as many rows, or across streams with those of the source. */
+/* Checks q and, unless the operation only reads states, k and v: they have as many rows as q or, across streams, those
+ * of the source. */
 static bo_status check_rows(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include "shapes_internal.h"
 
-/* ---- windows --------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 bo_grid bo_grid_of(const bo_windows *windows)
 {
@@ -40,13 +40,13 @@ static bo_status check_axis(bo_context *context, const char *op, const bo_grid *
     return BO_OK;
 }
 
-/* Images of that size divide the rows, and windows fit them. */
+/* Checks that the rows are a multiple of the image size, and that windows fit. */
 static bo_status check_windows(bo_context *context, const char *op, const bo_grid *w, size_t rows)
 {
     if (!w->size[0] || !w->size[1])
         REFUSE("%s: images are of %zu x %zu places, expected at least 1 x 1", op, w->size[0], w->size[1]);
     for (size_t axis = 0; axis < 2; axis++) BO_TRY(check_axis(context, op, w, axis));
-    if (times(padded(w, 0), padded(w, 1)) >> 31) /* places are numbered by int32 */
+    if (times(padded(w, 0), padded(w, 1)) >> 31) /* pixels are indexed by int32 */
         REFUSE("%s: images of %zu x %zu places with what lies around them, expected less than 2^31 places", op,
                padded(w, 0), padded(w, 1));
     if (rows % (w->size[0] * w->size[1]))
@@ -59,9 +59,9 @@ static size_t rows_of_windows(const bo_grid *w, size_t rows)
     return times(rows / (w->size[0] * w->size[1]), bo_grid_count(w, 0) * bo_grid_count(w, 1));
 }
 
-/* ---- convolution ----------------------------------------------------------------------------------------------- */
+/* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-/* Within sequences a window ends at its own token. */
+/* In sequences, a window ends at its token. */
 static bo_status check_causal(bo_context *context, const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
@@ -105,7 +105,7 @@ size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, s
     return (bo_grid_of(&attributes->windows).kernel[1] - 1) * channels * sizeof(float);
 }
 
-/* ---- pooling --------------------------------------------------------------------------------------------------- */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
 {
@@ -114,7 +114,7 @@ bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
     if ((unsigned)a->kind >= BO_POOL_COUNT) REFUSE("pool: no kind %d", (int)a->kind);
     BO_TRY(begin(context, call, "pool", 1));
     BO_TRY(check_windows(context, "pool", &w, call->in[0].rows));
-    for (size_t i = 0; i < 2; i++) /* so that every window has a place of the image */
+    for (size_t i = 0; i < 2; i++) /* so that every window contains a pixel of the image */
         if (w.before[i] >= w.kernel[i] || w.after[i] >= w.kernel[i])
             REFUSE("pool: %zu places before and %zu after, expected less than the window's %zu", w.before[i],
                    w.after[i], w.kernel[i]);
@@ -122,7 +122,7 @@ bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- batch normalization --------------------------------------------------------------------------------------- */
+/* ---- batch normalization ----------------------------------------------------------------------------------------- */
 
 bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call)
 {

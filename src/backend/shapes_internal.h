@@ -1,4 +1,4 @@
-/* What the files of shapes share: refusals, and checks of one input. */
+/* Functions shared by the shape files: error messages, and checks of one input. */
 #ifndef BO_BACKEND_SHAPES_INTERNAL_H
 #define BO_BACKEND_SHAPES_INTERNAL_H
 
@@ -8,14 +8,14 @@
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, __VA_ARGS__)
 
-/* a b; where that is beyond size_t, what no operand has. */
+/* Returns a b, or on overflow a size that no operand has. */
 static inline size_t times(size_t a, size_t b)
 {
     size_t product;
     return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
 }
 
-/* A number that float32 has room for. */
+/* True if the number is in the range of float32. */
 static inline bool is_float(double x)
 {
     return fabs(x) <= (double)FLT_MAX;
@@ -33,7 +33,7 @@ static inline const char *elements(bo_element element)
     return (unsigned)element < sizeof names / sizeof *names ? names[element] : "unknown elements";
 }
 
-/* Input i has this element and, where they are not 0, these rows and columns. */
+/* Checks that input i has this element type and, if they are not 0, these rows and columns. */
 static inline bo_status check(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
                               bo_element element, size_t rows, size_t columns)
 {
@@ -51,7 +51,7 @@ static inline bo_status check_floats(bo_context *context, const bo_op_call *call
     return check(context, call, op, i, what, BO_ELEMENT_FLOAT32, rows, columns);
 }
 
-/* Floats, or what stands for them in fewer bits (bo_op.stored_inputs). */
+/* Checks for floats, or a storage type with fewer bits if allowed (bo_op.stored_inputs). */
 static inline bo_status check_stored(bo_context *context, const bo_op_call *call, const char *op, size_t i,
                                      const char *what, size_t rows, size_t columns)
 {
@@ -60,14 +60,14 @@ static inline bo_status check_stored(bo_context *context, const bo_op_call *call
     return check(context, call, op, i, what, stored ? element : BO_ELEMENT_FLOAT32, rows, columns);
 }
 
-/* One integer for each row. */
+/* Checks for one integer per row. */
 static inline bo_status check_integers(bo_context *context, const bo_op_call *call, const char *op, size_t i,
                                        const char *what, size_t rows)
 {
     return check(context, call, op, i, what, BO_ELEMENT_INT32, rows, 1);
 }
 
-/* Sequences of so many tokens divide the rows. */
+/* Checks that the rows are a multiple of the sequence length. */
 static inline bo_status check_tokens(bo_context *context, const bo_op_call *call, const char *op, size_t tokens)
 {
     if (tokens && call->in[0].rows % tokens)
@@ -81,7 +81,7 @@ static inline void give(bo_op_call *call, size_t i, size_t rows, size_t columns)
     if (call->outputs < i + 1) call->outputs = i + 1;
 }
 
-/* As many outputs as are given from here on; the first input is a matrix of floats. */
+/* Sets the number of outputs, and checks that the first input is a matrix of floats. */
 static inline bo_status begin(bo_context *context, bo_op_call *call, const char *op, size_t inputs)
 {
     call->outputs = 0;

@@ -53,14 +53,14 @@ bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- state-space systems ------------------------------------------------------------------------------------------ */
+/* ---- state-space systems ----------------------------------------------------------------------------------------- */
 
 enum { MOST_STATES = 4096, MOST_INPUTS = 7 };
 
-/* What stands behind x, by kind: columns as numbers per state (rank: times r), or one alone. */
+/* The inputs after x, by kind: columns as numbers per state (rank: times r), or a single number. */
 typedef struct parameter {
     const char *name;
-    size_t a_state; /* numbers for each of N; 0: one in all */
+    size_t a_state; /* numbers per state; 0: a single number */
     bool rank;
 } parameter;
 
@@ -100,7 +100,7 @@ bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* Complex states of groups of channels, as they run: of CLOSED the r + 1 numbers that count. */
+/* Complex states of groups of channels in the form in which they are computed; for CLOSED, r + 1 numbers. */
 size_t bo_ssm_state_bytes(const bo_ssm_attributes *a, size_t channels)
 {
     size_t groups = (channels + BO_CHANNELS - 1) / BO_CHANNELS, rank = a->rank ? a->rank : 1;

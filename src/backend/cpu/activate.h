@@ -1,10 +1,10 @@
-/* Activations of UNARY, GLU and losses: kernels by the number of the function, a strip of numbers at a time. */
+/* Activations of UNARY, GLU and losses: kernels by function number, applied to one strip of numbers at a time. */
 #ifndef BO_BACKEND_CPU_ACTIVATE_H
 #define BO_BACKEND_CPU_ACTIVATE_H
 
 #include "blocks.h"
 
-enum { BO_STRIP = BO_SIZE(1024, 8) }; /* floats of what is in between: a few strips stay in the first level of cache */
+enum { BO_STRIP = BO_SIZE(1024, 8) }; /* floats of intermediate results: a few strips fit into the first-level cache */
 
 _Static_assert((int)BO_UNARY_GELU == (int)BO_CURVE_GELU && (int)BO_UNARY_COUNT == (int)BO_CURVE_COUNT &&
                    (int)BO_UNARY_LOG_SIGMOID == (int)BO_CURVE_LOG_SIGMOID,

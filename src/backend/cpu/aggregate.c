@@ -1,6 +1,6 @@
-/* Sum, mean or largest over the neighbors of each node. Every edge has a weight (of a sum 1, of a mean one over the number
- * of edges, of a dropped one 0), so that sum and mean are one product with a sparse matrix, and backward its transpose, whose
- * rows are found by counting: each row is summed by one task in the order of the edges. */
+/* Sum, mean or maximum over the neighbors of each node. Every edge has a weight (1 for a sum, 1 / number of edges for a
+ * mean, 0 for a dropped edge), so that sum and mean are a product with a sparse matrix, and backward is a product with
+ * its transpose, whose rows are found by counting. Each row is summed by one task in the order of the edges. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
@@ -8,12 +8,12 @@
 #include "../shapes.h"
 #include "../../base/rng.h"
 
-/* The inputs by name, and rooms of scratch. */
+/* The inputs by name, and pieces of scratch memory. */
 typedef struct graph {
     bo_aggregate_kind kind;
-    size_t nodes, targets, edges, columns; /* edges: that first[] speaks of */
+    size_t nodes, targets, edges, columns; /* edges: number of edges that first[] refers to */
     const int32_t *first, *neighbors;
-    float *weight;                /* of each edge */
+    float *weight;                /* per edge */
     int32_t *begin, *edge, *into; /* backward: edges of source j are edge[begin[j]] …, each into a target */
 } graph;
 
@@ -50,7 +50,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* ---- the graph ------------------------------------------------------------------------------------------------------ */
+/* ---- graph ------------------------------------------------------------------------------------------------------- */
 
 static bo_status check(bo_context *context, const bo_op_call *call)
 {
@@ -94,8 +94,8 @@ static void weigh_edges(const bo_kernels *kernels, const bo_op_call *call, const
     }
 }
 
-/* Counting: begin[j + 2] counts the edges of j, sums make begin[j + 1] where they start, and placing them moves it to where
- * those of j + 1 do. */
+/* Transposes by counting: begin[j + 2] counts the edges of j; prefix sums give the start of j in begin[j + 1]; placing
+ * the edges advances it to the start of j + 1. */
 static void turn_round(const graph *g)
 {
     memset(g->begin, 0, (g->nodes + 2) * sizeof *g->begin);
@@ -109,7 +109,7 @@ static void turn_round(const graph *g)
         }
 }
 
-/* ---- forward -------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static void sum_block(const bo_cpu_block *block)
 {
@@ -124,7 +124,7 @@ static void sum_block(const bo_cpu_block *block)
     }
 }
 
-/* `which`, where it is wanted: the edge of the largest, -1 where there is none. */
+/* `which`, if needed: the edge of the maximum, -1 if there is none. */
 static void max_block(const bo_cpu_block *block)
 {
     const graph g = graph_of(block->call);
@@ -158,7 +158,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static void backward_block(const bo_cpu_block *block)
 {

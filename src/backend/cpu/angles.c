@@ -1,4 +1,4 @@
-/* Frequencies of positions: angles.h. */
+/* Frequencies of positions: see angles.h. */
 #include "angles.h"
 #include <assert.h>
 #include <math.h>
@@ -16,8 +16,8 @@ bo_angles bo_angles_in(size_t width, void *room)
     return (bo_angles){pairs, room, (double *)room + pairs};
 }
 
-/* Of a double's 53 bits a position takes 31: `high` may have 22, at the scale of its frequency. Frequencies are a geometric
- * series; long double keeps its products exact to double. */
+/* A position takes 31 of the 53 bits of a double, so `high` may have 22, relative to its frequency. Frequencies are a
+ * geometric series; long double keeps their products exact to double. */
 void bo_angles_fill(size_t width, double base, void *room)
 {
     bo_angles angles = bo_angles_in(width, room);
@@ -30,7 +30,7 @@ void bo_angles_fill(size_t width, double base, void *room)
     }
 }
 
-/* The nearest integer of |x| < 2^51; unlike rint two at a time on every machine. */
+/* Returns the nearest integer of |x| < 2^51. Unlike rint, it vectorizes on every architecture. */
 static inline double nearest(double x)
 {
     return (x + 0x1.8p52) - 0x1.8p52;

@@ -1,10 +1,11 @@
-/* Attention by the engine: rows are tokens, sequences lie one after the other (BO_LAYOUT_TOKENS_FIRST). */
+/* Attention by the functions of src/attention: rows are tokens, sequences follow each other
+ * (BO_LAYOUT_TOKENS_FIRST). */
 #include "attention.h"
 #include <assert.h>
 #include "cpu.h"
 #include "../shapes.h"
 
-/* q, k and v come before what `given` names; where only states are asked, q alone. */
+/* q, k and v precede the inputs that `given` lists; if only states are read, q alone. */
 static size_t first_given(const bo_op_call *call)
 {
     return ((const bo_attention_attributes *)call->attributes)->ask ? 1 : 3;
@@ -31,7 +32,7 @@ size_t bo_attention_keys(const bo_op_call *call)
     return a->ask ? 0 : call->in[1].rows;
 }
 
-/* The source's sequences, beside as many of the stream. */
+/* Adds the sequences of the source, as many as the stream has. */
 static bo_status add_keys(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -63,7 +64,7 @@ static bo_status shape_of(bo_context *context, const bo_op_call *call, bo_attent
     return a->cross && !a->ask ? add_keys(context, call, out) : BO_OK;
 }
 
-/* Every sequence has one token. */
+/* True if every sequence has one token. */
 static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
 {
     for (size_t s = 0; shape->lengths && s < shape->sequences; s++)
@@ -71,7 +72,7 @@ static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
     return shape->sequences == call->in[0].rows;
 }
 
-/* The layer's states, one per sequence; NULL: none. */
+/* Returns the states of the layer, one per sequence; NULL: none. */
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
     bo_sequences sequences = sequences_of(call);
@@ -93,7 +94,8 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
     return in;
 }
 
-/* The engine overwrites: what is to be added goes through scratch, input after input. Floats of those before this one. */
+/* Attention overwrites gradients, so those to be added go through scratch memory, one input after the other. Returns
+ * the floats of the inputs before this one. */
 static size_t added_before(const bo_op_call *call, size_t input)
 {
     size_t floats = 0;
@@ -147,9 +149,9 @@ bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *ca
     return room;
 }
 
-/* ---- the operation ----------------------------------------------------------------------------------------------- */
+/* ---- operation --------------------------------------------------------------------------------------------------- */
 
-/* A forward that is computed again adds nothing, and what only asks has no keys to add. */
+/* Adds q and k to the calibration, except in a repeated forward or if there are no keys. */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -163,7 +165,8 @@ static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo
     return bo_calibration_apply(context, seen, calibrating->attentions[a->layer], 0, NULL);
 }
 
-/* Within a stream sequences continue from states and leave them; across streams keys are read anew, or not at all. */
+/* Within one stream, sequences continue from states and update them. Across streams, keys are read from the start or
+ * not at all. */
 static bo_status attend(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                         const bo_attention_inputs *in, void *const *states, bo_work *work)
 {

@@ -1,4 +1,5 @@
-/* What the files of attention share: a call's sequences, gradients and scratch as the engine takes them. */
+/* Functions shared by the files of attention: the sequences, gradients and scratch memory of a call in the form that
+ * src/attention takes. */
 #ifndef BO_BACKEND_CPU_ATTENTION_H
 #define BO_BACKEND_CPU_ATTENTION_H
 
@@ -6,27 +7,27 @@
 #include "sequences.h"
 #include "../../attention/attention.h"
 
-/* Pieces of a call's scratch in their order; NULL where they are not needed. */
+/* Pieces of the scratch memory of a call in their order; NULL if not needed. */
 typedef struct bo_attention_room {
-    float *added;      /* gradients that are to be added: the engine overwrites */
+    float *added;      /* gradients that are to be added, since attention overwrites them */
     float *parameters; /* reading: a second gradient of each parameter */
-    void **states;     /* reading: states, one per sequence, and behind them their gradients */
-    char *memory;      /* reading: bytes of states, or of their gradients */
-    bo_work work;      /* of the engine */
+    void **states;     /* reading: states, one per sequence, followed by their gradients */
+    char *memory;      /* reading: memory of states, or of their gradients */
+    bo_work work;      /* scratch memory of the attention */
 } bo_attention_room;
 
-size_t bo_attention_sequences(const bo_op_call *call); /* at most */
+size_t bo_attention_sequences(const bo_op_call *call); /* maximum number of sequences */
 size_t bo_attention_keys(const bo_op_call *call);      /* rows of keys */
-/* Lays a call's scratch out in call->scratch; with NULL there it only counts it into *bytes. */
+/* Assigns the pieces of call->scratch. If it is NULL, only computes the size in *bytes. */
 bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *call, bool backward, size_t *bytes);
-/* Where the engine puts gradients that are wanted; those to be added go to the room. */
+/* Returns where attention writes the gradients that are needed. Those to be added go to the scratch memory. */
 bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const bo_attention_room *room);
-/* Of the input that a bit of bo_attention_given names. */
+/* Returns the gradient of the input for a bit of bo_attention_given. */
 float **bo_attention_gradient_place(bo_attention_gradients *gradients, size_t bit);
 
-/* ---- reading: cross attention of kinds that take keys in one after the other ------------------------------------- */
+/* ---- reading: cross attention of kinds that read keys one after the other ---------------------------------------- */
 
-/* The source is read into a state for each sequence, which every query asks: all of them see all of it. */
+/* True if the source is read into one state per sequence, and all queries then attend to the whole source. */
 static inline bool bo_attention_reads(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -38,7 +39,7 @@ bo_attention_shape bo_attention_reading(const bo_attention_shape *shape);
 bo_attention_shape bo_attention_asking(const bo_attention_shape *shape);
 size_t bo_attention_reading_saved(const bo_op_call *call);
 void bo_attention_carve_reading(const bo_op_call *call, bool backward, bo_carver *carver, bo_attention_room *room);
-/* states: of the pass, where what was read stays; NULL: none. */
+/* states: states of the pass, which keep the source; NULL: none. */
 bo_status bo_attention_read(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                             const bo_attention_inputs *in, void *const *states, bo_attention_room *room);
 bo_status bo_attention_read_back(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,

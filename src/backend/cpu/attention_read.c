@@ -1,13 +1,13 @@
-/* Cross attention of kinds that take keys in one after the other (gates, windows, GLA, DELTA, RIDGE): two calls of the engine.
- * Keys without queries leave states; queries without keys ask them. Backward goes the other way round, with the gradients
- * of the states in between. */
+/* Cross attention of kinds that read keys one after the other (gates, windows, GLA, DELTA, RIDGE), as two calls of
+ * attention. Keys without queries give states; queries without keys read them. Backward runs in the opposite order,
+ * with the gradients of the states in between. */
 #include "attention.h"
 
 enum {
     OF_TOKENS = BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA
-}; /* given that are no parameters: they belong to keys */
+}; /* inputs that are not parameters: they belong to keys */
 
-/* What forward leaves for backward: the tapes of both calls and the states in between. */
+/* The data that forward saves for backward: those of both calls, and the states in between. */
 typedef struct keepsake {
     void *reading, *asking;
     char *states;
@@ -33,7 +33,7 @@ size_t bo_attention_reading_saved(const bo_op_call *call)
     return bytes;
 }
 
-/* Floats of all parameters. */
+/* Returns the number of floats of all parameters. */
 static size_t parameter_floats(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -61,7 +61,7 @@ void bo_attention_carve_reading(const bo_op_call *call, bool backward, bo_carver
     if (backward) room->parameters = bo_carve_floats(carver, parameter_floats(call));
 }
 
-/* ---- the two calls ----------------------------------------------------------------------------------------------- */
+/* ---- both calls -------------------------------------------------------------------------------------------------- */
 
 bo_attention_shape bo_attention_reading(const bo_attention_shape *shape)
 {
@@ -89,7 +89,7 @@ static bo_attention_inputs asking_inputs(bo_attention_inputs in)
     return in;
 }
 
-/* The first `sequences` of room->states: pieces of memory, one after the other. */
+/* Sets the first `sequences` entries of room->states to consecutive pieces of memory. */
 static void **place(void **states, size_t sequences, char *memory, size_t each)
 {
     for (size_t s = 0; s < sequences; s++) states[s] = memory + s * each;
@@ -114,7 +114,8 @@ bo_status bo_attention_read(bo_context *context, const bo_op_call *call, const b
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Both calls have a gradient of every parameter: that of reading goes beside the other, and is then added to it. */
+/* Both calls compute a gradient of every parameter. That of reading is written to separate memory and then added to the
+ * other. */
 static void beside(const bo_op_call *call, bo_attention_gradients *reading, float *room)
 {
     const bo_attention_attributes *a = call->attributes;

@@ -1,7 +1,7 @@
-/* Batch normalization (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), columns over
- * the rows. In training mean and variance are the batch's (two passes, in double) and move what is kept of them for
- * evaluation: kept = (1 - momentum) kept + momentum · batch's, with the unbiased variance. In evaluation they are
- * what is kept.
+/* Batch normalization (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), per column over
+ * the rows. In training, mean and variance are those of the batch (two passes, in double), and they update the running
+ * values: running = (1 - momentum) running + momentum · batch, with the unbiased variance. In evaluation, the running
+ * values are used.
  *
  * dgain = Σ dy ∘ x̂, dbias = Σ dy; dx = gain r (dy - mean dy - x̂ mean(dy ∘ x̂)) in training, gain r dy in
  * evaluation. */
@@ -11,13 +11,14 @@
 #include "cpu.h"
 #include "../shapes.h"
 
-enum { X = 0, GAIN = 1, BIAS = 2, MEAN = 3, VARIANCE = 4, INPUTS = 5, STRIP = BO_SIZE(128, 4) /* columns at a time */ };
+/* STRIP: columns at a time */
+enum { X = 0, GAIN = 1, BIAS = 2, MEAN = 3, VARIANCE = 4, INPUTS = 5, STRIP = BO_SIZE(128, 4) };
 
-/* A call as its blocks see it: blocks of rows leave their sums in `sums`, two rows of columns each. */
+/* A call as seen by its blocks: blocks of rows write their sums to `sums`, two rows of columns each. */
 typedef struct batch {
     size_t rows, columns, each, blocks;
     const float *x, *gain, *bias;
-    float *mean, *rate; /* what x̂ is made with: saved, or in scratch where nothing is */
+    float *mean, *rate; /* mean and r of x̂: saved, or in scratch memory if nothing is saved */
     double *sums;
 } batch;
 
@@ -45,7 +46,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Adds up sums of the blocks, in their order; those of row `which`. */
+/* Adds the sums of the blocks in their order, for row `which`. */
 static double total_of(const batch *b, size_t which, size_t column)
 {
     double total = 0;
@@ -53,7 +54,7 @@ static double total_of(const batch *b, size_t which, size_t column)
     return total;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static void sum_block(const bo_cpu_block *block)
 {
@@ -93,7 +94,7 @@ static void move(float *kept, double momentum, double toward)
     *kept = (float)((1 - momentum) * (double)*kept + momentum * toward);
 }
 
-/* The variance about the rounded mean is that about the true one and the square of the difference. */
+/* The variance about the rounded mean is that about the exact mean plus the square of the difference. */
 static void measure(bo_context *context, const bo_op_call *call, const batch *b)
 {
     const bo_batch_norm_attributes *a = call->attributes;
@@ -145,9 +146,9 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Σ dy and Σ dy ∘ x̂. */
+/* Computes Σ dy and Σ dy ∘ x̂. */
 static void gradient_sums_block(const bo_cpu_block *block)
 {
     batch b = batch_of(block->call);
@@ -167,7 +168,7 @@ static void gradient_sums_block(const bo_cpu_block *block)
     }
 }
 
-/* The sums of all blocks, left where the first block's were: [0] level, [1] along. */
+/* Adds the sums of all blocks into those of the first block: [0] level, [1] along. */
 static void gather(const batch *b)
 {
     for (size_t which = 0; which < 2; which++)
@@ -207,7 +208,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     float *dgain = call->din[GAIN], *dbias = call->din[BIAS];
     for (size_t j = 0; dgain && j < b.columns; j++) bo_put(&dgain[j], call->add[GAIN], (float)b.sums[b.columns + j]);
     for (size_t j = 0; dbias && j < b.columns; j++) bo_put(&dbias[j], call->add[BIAS], (float)b.sums[j]);
-    for (size_t i = MEAN; i < INPUTS; i++) /* what is kept has no gradient */
+    for (size_t i = MEAN; i < INPUTS; i++) /* running values have no gradient */
         if (call->din[i] && !call->add[i]) memset(call->din[i], 0, b.columns * sizeof(float));
     if (call->din[X]) bo_blocks(context, call, b.rows, b.each, input_block);
     return BO_OK;

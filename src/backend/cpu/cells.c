@@ -1,7 +1,7 @@
 /* RNN, GRU and LSTM; formulas in operations.h. */
 #include "cells.h"
 
-/* z = U h + x + b for the first `count` gates. */
+/* Computes z = U h + x + b for the first `count` gates. */
 static void join(const bo_cell_step *s, size_t count)
 {
     float *restrict z = s->product;
@@ -9,7 +9,7 @@ static void join(const bo_cell_step *s, size_t count)
     for (size_t j = 0; j < count * s->size; j++) z[j] += x[j] + b[j];
 }
 
-/* ---- RNN ---------------------------------------------------------------------------------------------------------- */
+/* ---- RNN --------------------------------------------------------------------------------------------------------- */
 
 static void rnn_step(const bo_cell_step *s)
 {
@@ -24,7 +24,7 @@ static void rnn_back(const bo_cell_back *s)
     for (size_t j = 0; j < s->size; j++) d[j] = (dout[j] + back[j]) * (1 - h[j] * h[j]);
 }
 
-/* ---- GRU: r, z, n and q = U_n h + b_n are kept; z dh is carried ------------------------------------------------------ */
+/* ---- GRU: saves r, z, n and q = U_n h + b_n; carries z dh -------------------------------------------------------- */
 
 static void gru_step(const bo_cell_step *s)
 {
@@ -59,7 +59,7 @@ static void gru_back(const bo_cell_back *s)
     }
 }
 
-/* ---- LSTM: i, f, g, o and c are kept; dc is carried ------------------------------------------------------------------ */
+/* ---- LSTM: saves i, f, g, o and c; carries dc -------------------------------------------------------------------- */
 
 static void lstm_step(const bo_cell_step *s)
 {

@@ -3,8 +3,8 @@
 #include "blocks.h"
 
 enum {
-    SUM_COLUMNS = 128, /* that a task sums up */
-    SUM_ROWS = 128,    /* summed in float32 at a time, then in float64 */
+    SUM_COLUMNS = 128, /* columns per task */
+    SUM_ROWS = 128,    /* rows summed in float32 at a time, then in float64 */
 };
 
 typedef struct sum_job {
@@ -14,7 +14,7 @@ typedef struct sum_job {
     float *out;
 } sum_job;
 
-/* Task: the sums of some columns. */
+/* Task: sums some columns. */
 static void sum_task(void *arg, size_t index, int worker)
 {
     (void)worker;

@@ -4,7 +4,7 @@
 
 #include "../../base/base.h"
 
-/* out[j] = Σ_r x[r, j], or += where `add`. */
+/* Computes out[j] = Σ_r x[r, j], or += if `add`. */
 void bo_sum_columns(bo_context *context, size_t rows, size_t columns, const float *x, bool add, float *out);
 
 #endif

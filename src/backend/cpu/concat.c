@@ -1,4 +1,4 @@
-/* Columns side by side. */
+/* Concatenation of columns. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"

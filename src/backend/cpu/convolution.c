@@ -1,8 +1,7 @@
-/* Convolution of images and sequences: y = Σ over the places of a window of W(place) x(place) + b, by groups of
- * channels.
+/* Convolution of images and sequences: y = Σ W(pixel) x(pixel) + b over the pixels of a window, by groups of channels.
  *
- * Forward is a correlation of x with the kernel. So is the gradient of x, of dy with the kernel turned round: one
- * for each place modulo the stride, since only every stride-th place of the kernel ever meets it. */
+ * Forward is a correlation of x with the kernel. The gradient of x is a correlation of dy with the reversed kernel: one
+ * per pixel modulo the stride, since only every stride-th tap of the kernel applies to it. */
 #include <assert.h>
 #include "convolution.h"
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "../../kernels/kernels.h"
 #include "../../math/panel.h"
 
-/* ---- calls and their parts ------------------------------------------------------------------------------------- */
+/* ---- calls and their parts --------------------------------------------------------------------------------------- */
 
 static bool is_causal(const bo_op_call *call)
 {
@@ -21,7 +20,7 @@ static bool is_causal(const bo_op_call *call)
     return !a->windows.width.size;
 }
 
-/* Kernels of one place see no images: all rows are one. */
+/* True for kernels of one tap. They do not depend on the images, so all rows are treated as one image. */
 static bool is_place_by_place(const bo_grid *w)
 {
     for (size_t i = 0; i < 2; i++)
@@ -29,7 +28,7 @@ static bool is_place_by_place(const bo_grid *w)
     return true;
 }
 
-/* Of all sequences at once where a pass says nothing of them. */
+/* Returns the whole call, with all sequences at once, if the pass does not specify sequences. */
 static bo_convolving whole_of(const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
@@ -50,7 +49,7 @@ static bo_convolving whole_of(const bo_op_call *call)
     return c;
 }
 
-/* The longest that a part may be: of a causal call, all rows. */
+/* Returns the longest possible part: for a causal call, all rows. */
 static bo_convolving longest_of(const bo_op_call *call)
 {
     bo_convolving c = whole_of(call);
@@ -60,7 +59,7 @@ static bo_convolving longest_of(const bo_op_call *call)
     return c;
 }
 
-/* Lengths or states are the pass's. */
+/* True if the pass has lengths or states. */
 static bool goes_by_sequence(const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
@@ -69,7 +68,7 @@ static bool goes_by_sequence(const bo_op_call *call)
            bo_spans_remember(call, &a->sequences);
 }
 
-/* A call goes part by part: all of it, or sequence by sequence. */
+/* A call is processed in parts: all of it, or one sequence at a time. */
 typedef struct parts {
     bo_convolving whole;
     bo_spans spans;
@@ -86,7 +85,7 @@ static bo_status parts_of(bo_context *context, const bo_op_call *call, parts *ou
     return BO_OK;
 }
 
-/* Part s, which begins `row` rows after the first. */
+/* Returns part s, which starts at row `row`. */
 static bo_convolving part_at(const bo_op_call *call, const parts *p, size_t s, size_t row)
 {
     const bo_convolution_attributes *a = call->attributes;
@@ -104,7 +103,8 @@ static bo_convolving part_at(const bo_op_call *call, const parts *p, size_t s, s
     return c;
 }
 
-/* From part to part: for (walk w = {0}; next_part(call, &p, &w);) … w.c …. Its number is w.count - 1. */
+/* Iteration over the parts: for (walk w = {0}; next_part(call, &p, &w);) … w.c …. The index of the part is w.count -
+ * 1. */
 typedef struct walk {
     size_t count, row;
     bo_convolving c;
@@ -118,9 +118,9 @@ static bool next_part(const bo_op_call *call, const parts *p, walk *w)
     return true;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Of one group; `panels` is to hold its kernel. */
+/* Returns the correlation of one group; `panels` will hold its kernel. */
 static bo_correlation forward_of(const bo_convolving *c, size_t group, const float *panels)
 {
     size_t in = c->groups * c->in, out = c->groups * c->out;
@@ -143,10 +143,10 @@ typedef struct pack_job {
     const bo_kernels *kernels;
     size_t group;
     float *panels;
-    size_t phase[2], taps[2]; /* of the gradient of x */
+    size_t phase[2], taps[2]; /* for the gradient of x */
 } pack_job;
 
-/* Task: columns of the kernel, rows of the weight. */
+/* Task: packs columns of the kernel, which are rows of the weight. */
 static void pack_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -166,7 +166,7 @@ static void turn_depthwise(bo_context *context, const bo_convolving *c, float *t
     if (c->scale != 1) kernels->scale(bo_weight_floats(c), c->scale, turned, turned);
 }
 
-/* What is remembered of a sequence: its last rows. */
+/* Stores the last rows of a sequence in its state. */
 static void remember(const bo_convolving *c, float *memory)
 {
     size_t width = c->groups * c->in, rows = c->windows.before[1], length = c->windows.size[1];
@@ -175,7 +175,7 @@ static void remember(const bo_convolving *c, float *memory)
     memcpy(memory + kept * width, c->x + (length - fresh) * width, fresh * width * sizeof *memory);
 }
 
-/* The floats of scratch before the rooms of the threads. */
+/* Returns the floats of scratch memory before those of the threads. */
 static size_t panels_of(const bo_convolving *c)
 {
     return bo_is_depthwise(c) ? bo_round_up(bo_weight_floats(c), 16) : bo_panel_floats(c->taps * c->in, c->out);
@@ -214,11 +214,11 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- the gradient of x ----------------------------------------------------------------------------------------- */
+/* ---- gradient of x ----------------------------------------------------------------------------------------------- */
 
-/* Of the places that are `phase` modulo the stride: place phase + stride i meets tap k0 + stride t of window i +
- * (phase + before - k0) / stride - t, with k0 = (phase + before) mod stride; the taps are taken backwards, so that
- * windows go forward. */
+/* Returns the correlation for the pixels that are `phase` modulo the stride. Pixel phase + stride i is read by tap k0 +
+ * stride t of window i + (phase + before - k0) / stride - t, with k0 = (phase + before) mod stride. The taps are
+ * reversed, so that windows advance. */
 static bo_correlation phase_of(const bo_convolving *c, size_t group, const size_t phase[2], const float *panels)
 {
     const bo_grid *w = &c->windows;
@@ -239,7 +239,7 @@ static bo_correlation phase_of(const bo_convolving *c, size_t group, const size_
     return g;
 }
 
-/* Task: tap (u, v) of a phase, of whose lines each is a part of a row of the weight. */
+/* Task: packs tap (u, v) of a phase; each of its lines is a part of a row of the weight. */
 static void pack_phase_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -289,7 +289,7 @@ static void input_gradient(bo_context *context, const bo_op_call *call, const pa
             for (size_t x = 0; x < stride[1]; x++) input_phase(context, call, p, g, (size_t[]){y, x});
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static size_t sums_of(const bo_convolving *c)
 {
@@ -318,7 +318,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- the operation --------------------------------------------------------------------------------------------- */
+/* ---- operation --------------------------------------------------------------------------------------------------- */
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
@@ -334,7 +334,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
         bo_correlation g = phase_of(&c, 0, (size_t[]){i / c.windows.stride[1], i % c.windows.stride[1]}, NULL);
         floats = bo_max(floats, phase_panels_of(&c) + (dense ? threads * bo_correlation_room(&g) : 0));
     }
-    bo_convolving whole = whole_of(call); /* many short sequences may need more than a long one */
+    bo_convolving whole = whole_of(call); /* many short sequences may need more memory than a long one */
     size_t rooms = bo_max(bo_weight_gradient_room(&c), bo_weight_gradient_room(&whole));
     if (call->din[1]) floats = bo_max(floats, sums_of(&c) + threads * rooms);
     *saved = 0;
@@ -342,7 +342,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* A product and a sum for each number of a window. */
+/* Two operations per number of a window. */
 static double operations(bo_context *context, const bo_op_call *call)
 {
     (void)context;

@@ -1,4 +1,4 @@
-/* What the files of convolution share. */
+/* Declarations shared by the files of convolution. */
 #ifndef BO_BACKEND_CPU_CONVOLUTION_H
 #define BO_BACKEND_CPU_CONVOLUTION_H
 
@@ -6,41 +6,41 @@
 #include "correlation.h"
 #include "sequences.h"
 
-/* A call, or the part of it that one sequence of a pass is. Addresses are NULL before there is memory. Invariant:
+/* A call, or the part of it for one sequence of a pass. Addresses are NULL before memory is allocated. Invariant:
  * windows are resolved, and their size is that of every image. */
 typedef struct bo_convolving {
     bo_grid windows;
-    size_t images, places[2];     /* of y in each image */
-    size_t groups, in, out, taps; /* in, out: channels of one group; taps: places of the kernel */
+    size_t images, places[2];     /* number of images; pixels of y per image */
+    size_t groups, in, out, taps; /* in, out: channels per group; taps: taps of the kernel */
     const float *x, *weight, *bias, *dy;
     float *y, *dx;
     const float *memory; /* windows.before[1] rows before x; NULL: zeros */
-    float scale;         /* of the weight */
-    bool add;            /* to dx */
-    size_t blocks;       /* in which the gradient of the weight is summed; the same for all parts of a call */
+    float scale;         /* scale of the weight */
+    bool add;            /* add to dx */
+    size_t blocks;       /* number of blocks for the gradient of the weight; the same for all parts of a call */
 } bo_convolving;
 
-/* Every channel by itself: products number by number instead of matrices. */
+/* True for depthwise convolution, which uses elementwise products instead of matrix products. */
 static inline bool bo_is_depthwise(const bo_convolving *c)
 {
     return c->in == 1 && c->out == 1;
 }
 
-/* Floats of the weight, and of its gradient. */
+/* Returns the number of floats of the weight, and of its gradient. */
 static inline size_t bo_weight_floats(const bo_convolving *c)
 {
     return c->groups * c->out * c->taps * c->in;
 }
 
-/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the weight's floats), which
- * the first part of a call writes and the others (`begun`) add to; then they are written to dw. `rooms`:
- * bo_weight_gradient_room floats for each thread. */
+/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the floats of the weight),
+ * which the first part of a call writes and the others (`begun`) add to; then the sums are written to dw. `rooms`:
+ * bo_weight_gradient_room floats per thread. */
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows);
 size_t bo_weight_gradient_room(const bo_convolving *c);
 void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms);
 void bo_weight_gradient_end(bo_context *context, const bo_convolving *c, const float *sums, bool add, float *dw);
 
-/* Depthwise; `turned` is the weight as taps x channels, and so are the sums of the gradient. */
+/* Depthwise convolution. `turned` is the weight as taps x channels, and so are the sums of the gradient. */
 void bo_depthwise_forward(bo_context *context, const bo_convolving *c, const float *turned);
 void bo_depthwise_input_gradient(bo_context *context, const bo_convolving *c, const float *turned);
 void bo_depthwise_weight_gradient(bo_context *context, const bo_convolving *c, bool begun, float *sums);

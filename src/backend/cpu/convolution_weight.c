@@ -1,6 +1,6 @@
-/* The gradient of a convolution's weight: for each row of the kernel Σ over places of (patch under that row)ᵀ dy, a
- * product (kernel's width · channels) x out whose depth is the places of a tile, row by row: multiply_runs takes
- * both as they lie. */
+/* The gradient of a convolution's weight: for each row of the kernel, Σ over pixels of (patch under that row)ᵀ dy, a
+ * product (kernel width · channels) x out whose depth is the pixels of a tile, row by row. multiply_runs takes both
+ * without copying. */
 #include <string.h>
 #include "convolution.h"
 #include "../../kernels/kernels.h"
@@ -8,13 +8,13 @@
 
 enum {
     MOST_BLOCKS = 8,
-    BLOCK_PLACES = BO_SIZE(256, 8),      /* a block is worth its sums */
-    SUMS_FLOATS = BO_SIZE(1 << 21, 256), /* of all blocks; one is always there */
-    TASK_LINES = BO_SIZE(1536, 8),       /* most of the product's lines that a task sums */
-    TILE_PLACES = BO_SIZE(448, 16),      /* most products summed in registers */
-    LEAST_PLACES = BO_SIZE(64, 8),       /* of a tile, if its patch … */
-    TILE_FLOATS = BO_SIZE(1 << 16, 256), /* … would be larger */
-    END_LINES = BO_SIZE(16, 2),          /* lines of the sums that a task adds up */
+    BLOCK_PLACES = BO_SIZE(256, 8),      /* minimum pixels per block, compared with the cost of its sums */
+    SUMS_FLOATS = BO_SIZE(1 << 21, 256), /* maximum floats of the sums of all blocks; at least one block is used */
+    TASK_LINES = BO_SIZE(1536, 8),       /* maximum lines of the product per task */
+    TILE_PLACES = BO_SIZE(448, 16),      /* maximum number of products summed in registers */
+    LEAST_PLACES = BO_SIZE(64, 8),       /* pixels per tile if its patch … */
+    TILE_FLOATS = BO_SIZE(1 << 16, 256), /* … exceeds this many floats */
+    END_LINES = BO_SIZE(16, 2),          /* lines of the sums per task */
 };
 
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows)
@@ -24,17 +24,17 @@ size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows)
     return blocks ? blocks : 1;
 }
 
-/* Most places of a tile. */
+/* Returns the maximum number of pixels per tile. */
 static size_t most_places(const bo_convolving *c)
 {
     size_t most = TILE_FLOATS / c->in / 8 * 8;
     return most < LEAST_PLACES ? LEAST_PLACES : bo_min(most, TILE_PLACES);
 }
 
-/* The places of y that are summed in registers: a part of an image, or all of several small ones. */
+/* The pixels of y that are summed in registers: a part of an image, or all of several small images. */
 typedef struct tiling {
     size_t images, size[2];
-    size_t extent[2], floats; /* places of x under it in an image, of one row of the kernel; of all its images */
+    size_t extent[2], floats; /* pixels of x under it per image, for one row of the kernel; floats for all its images */
 } tiling;
 
 static void reach(const bo_convolving *c, const size_t places[2], size_t extent[2])
@@ -43,8 +43,8 @@ static void reach(const bo_convolving *c, const size_t places[2], size_t extent[
     extent[1] = (places[1] - 1) * c->windows.stride[1] + c->windows.kernel[1];
 }
 
-/* Floats from one image of a tile to the next in room: whole strides, so that rows are evenly spaced from image to
- * image. */
+/* Returns the floats between consecutive images of a tile in scratch memory: a multiple of the stride, so that rows are
+ * evenly spaced across images. */
 static size_t image_floats(const bo_convolving *c, const tiling *t)
 {
     return t->size[0] * c->windows.stride[0] * t->extent[1] * c->in;
@@ -64,12 +64,12 @@ static tiling tiling_of(const bo_convolving *c)
     return t;
 }
 
-/* Floats of the room for x; behind it is that for dy. */
+/* Returns the floats of the scratch memory for x; that for dy follows. */
 static size_t patch_room(const bo_convolving *c)
 {
     tiling t = tiling_of(c);
     size_t widest =
-        ((most_places(c) - 1) * c->windows.stride[1] + c->windows.kernel[1]) * c->in; /* of shorter rows too */
+        ((most_places(c) - 1) * c->windows.stride[1] + c->windows.kernel[1]) * c->in; /* also for shorter rows */
     return bo_round_up(t.size[0] == 1 && t.floats < widest ? widest : t.floats, 16);
 }
 
@@ -82,20 +82,20 @@ typedef struct weight_job {
     const bo_convolving *c;
     const bo_kernels *kernels;
     tiling tile;
-    size_t tiles[3]; /* images, down, across */
-    size_t pieces;   /* of the product's lines */
-    bool begun;      /* the sums are there already */
+    size_t tiles[3]; /* number of tiles: images, vertical, horizontal */
+    size_t pieces;   /* number of pieces of the product's lines */
+    bool begun;      /* the sums already exist */
     float *sums, *rooms;
     size_t room;
 } weight_job;
 
-/* What a task sums: of row `row` of the kernel in a group some lines (width, channel). */
+/* The part of the gradient that a task sums: some lines (width, channel) of row `row` of the kernel in a group. */
 typedef struct weight_target {
     size_t group, row, line, lines;
     float *sums, *room;
 } weight_target;
 
-/* A tile: its first image and place, and its size at the edges of images. */
+/* A tile: its first image and pixel, and its size, which is smaller at the edges of images. */
 typedef struct tile {
     size_t image, images, at[2], places[2];
 } tile;
@@ -111,7 +111,7 @@ static tile tile_at(const weight_job *job, size_t index)
     return t;
 }
 
-/* Where x lies under row `target->row` of the kernel; *row: floats between its rows. */
+/* Returns x under row `target->row` of the kernel; *row: floats between its rows. */
 static const float *patch_of(const weight_job *job, const weight_target *target, const tile *t, size_t *row)
 {
     const bo_convolving *c = job->c;
@@ -129,8 +129,8 @@ static const float *patch_of(const weight_job *job, const weight_target *target,
     return target->room;
 }
 
-/* `columns` columns of dy, brought together where many others lie between them: *pitch from place to place, *row
- * from row to row. */
+/* Returns `columns` columns of dy, copied to contiguous memory if they are far apart: *pitch between pixels, *row
+ * between rows. */
 static const float *dy_of(const weight_job *job, const tile *t, size_t column, size_t columns, float *room,
                           size_t *pitch, size_t *row)
 {
@@ -163,7 +163,7 @@ static void add_tile(const weight_job *job, const weight_target *target, size_t 
     }
 }
 
-/* Task: a block of tiles for a target. */
+/* Task: sums a block of tiles for a target. */
 static void add_task(void *arg, size_t index, int worker)
 {
     const weight_job *job = arg;
@@ -195,18 +195,18 @@ void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool be
     bo_parallel(context, c->blocks * c->groups * c->windows.kernel[0] * job.pieces, add_task, &job);
 }
 
-/* ---- the sum of the blocks ------------------------------------------------------------------------------------- */
+/* ---- sum of the blocks ------------------------------------------------------------------------------------------- */
 
-/* Of each of `groups` groups: lines of `columns` floats, whose transpose the gradient is. */
+/* For each of `groups` groups: lines of `columns` floats, whose transpose is the gradient. */
 typedef struct end_job {
-    size_t blocks, floats, lines, columns, tasks; /* tasks: of a group */
+    size_t blocks, floats, lines, columns, tasks; /* tasks: per group */
     const float *sums;
     double scale;
     bool add;
     float *dw;
 } end_job;
 
-/* Task: some lines of a group. */
+/* Task: adds some lines of a group. */
 static void end_task(void *arg, size_t index, int worker)
 {
     (void)worker;

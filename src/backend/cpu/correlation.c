@@ -1,15 +1,15 @@
-/* Correlation, a tile of places at a time. */
+/* Correlation, one tile of pixels at a time. */
 #include "correlation.h"
 #include <string.h>
 #include "../../kernels/kernels.h"
 #include "../../math/panel.h"
 
 enum {
-    DEPTH = BO_SIZE(
-        512, 16), /* most products summed in registers; so deep a panel is to stay in the second level of cache */
-    TILE_PLACES = BO_SIZE(256, 8),       /* enough to be worth a task */
-    TILE_FLOATS = BO_SIZE(1 << 15, 256), /* of a patch */
-    LEAST_WIDTH = BO_SIZE(12, 2),        /* of a tile, or the kernels have too little to do at a time */
+    /* maximum number of products summed in registers; a panel of this depth fits into the second-level cache */
+    DEPTH = BO_SIZE(512, 16),
+    TILE_PLACES = BO_SIZE(256, 8),       /* enough work for a task */
+    TILE_FLOATS = BO_SIZE(1 << 15, 256), /* floats per patch */
+    LEAST_WIDTH = BO_SIZE(12, 2),        /* minimum width of a tile, so that the kernels have enough work per call */
 };
 
 typedef struct tile_job {
@@ -20,7 +20,7 @@ typedef struct tile_job {
     size_t room;
 } tile_job;
 
-/* Places of x under so many of y. */
+/* Returns the pixels of x under `places` pixels of y. */
 static size_t reach(const bo_correlation *c, size_t axis, size_t places)
 {
     return c->taps[axis] && places ? (places - 1) * c->step[axis] + c->taps[axis] : 0;
@@ -28,7 +28,7 @@ static size_t reach(const bo_correlation *c, size_t axis, size_t places)
 
 static void choose_tile(const bo_correlation *c, size_t tile[2])
 {
-    size_t line = c->taps[0] * c->from.channels; /* floats of a column of the patch under one row of places */
+    size_t line = c->taps[0] * c->from.channels; /* floats of a column of the patch under one row of pixels */
     size_t width = bo_min(c->places[1], TILE_PLACES), height = 1;
     while (width > LEAST_WIDTH && reach(c, 1, width) * line > TILE_FLOATS) width = (width + 1) / 2;
     while (height < c->places[0] && (height + 1) * width <= TILE_PLACES &&
@@ -37,7 +37,7 @@ static void choose_tile(const bo_correlation *c, size_t tile[2])
     tile[0] = height, tile[1] = width;
 }
 
-/* Not that of the tile: the room serves fewer places too. */
+/* Larger than for one tile, since the memory is also used for fewer pixels. */
 size_t bo_correlation_room(const bo_correlation *c)
 {
     size_t whole = bo_patch_floats(&c->from, (size_t[]){reach(c, 0, c->places[0]), reach(c, 1, c->places[1])});
@@ -45,16 +45,16 @@ size_t bo_correlation_room(const bo_correlation *c)
     return bo_min(whole, least > TILE_FLOATS ? least : TILE_FLOATS);
 }
 
-/* What the sums of a row of places begin with. */
+/* Sets the initial values of the sums of a row of pixels. */
 static void begin_row(const bo_correlation *c, size_t places, float *y)
 {
     for (size_t p = 0; c->bias && p < places; p++) memcpy(y + p * c->place, c->bias, c->columns * sizeof *y);
     for (size_t p = 0; !c->bias && !c->add && p < places; p++) memset(y + p * c->place, 0, c->columns * sizeof *y);
 }
 
-/* A part of the depth, of some columns: what rows of the tile have of it. */
+/* A part of the depth for some columns. */
 typedef struct depth_part {
-    size_t u, runs, p, k; /* rows of the kernel from u on; of each k numbers from number p on */
+    size_t u, runs, p, k; /* rows of the kernel from u; k numbers of each from number p */
     size_t column;
     bool add;
 } depth_part;
@@ -87,7 +87,7 @@ static void add_parts(const tile_job *job, const float *patch, size_t row, const
             }
 }
 
-/* Task: a tile of an image. */
+/* Task: computes a tile of an image. */
 static void tile_task(void *arg, size_t index, int worker)
 {
     const tile_job *job = arg;

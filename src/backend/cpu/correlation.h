@@ -1,10 +1,10 @@
-/* Correlation of images with a kernel, for convolution and for the gradient of its input: with places as vectors of
- * channels, y(i, j) = Σ_uv x(i step + first + u, j step + first + v) w(u, v), w(u, v) a matrix of channels x
+/* Correlation of images with a kernel, for convolution and for the gradient of its input. With pixels as vectors of
+ * channels, y(i, j) = Σ_uv x(i step + first + u, j step + first + v) w(u, v), where w(u, v) is a matrix of channels x
  * columns.
  *
- * The places under a row of the kernel lie side by side, so that a row of y is a product of a matrix that is there
- * already with row by row of the kernel (bo_kernels.multiply_runs): nothing is packed but the kernel, and only
- * images with a border are copied, a patch at a time. */
+ * The pixels under a row of the kernel are contiguous, so a row of y is a sum of products of matrices in place with the
+ * rows of the kernel (bo_kernels.multiply_runs). Only the kernel is packed, and only images with a border are copied,
+ * one patch at a time. */
 #ifndef BO_BACKEND_CPU_CORRELATION_H
 #define BO_BACKEND_CPU_CORRELATION_H
 
@@ -16,23 +16,23 @@ typedef struct bo_correlation {
     bo_images from;
     ptrdiff_t first[2];
     size_t step[2], taps[2]; /* no taps: y is 0 */
-    /* The kernel, a panel of BO_PANEL columns after the other: line (u, v, channel) of each has that many floats. */
+    /* The kernel as panels of BO_PANEL columns: line (u, v, channel) of each panel has that many floats. */
     const float *panels;
     size_t columns;
     float *y;
-    size_t places[2];         /* of y, in each image */
-    size_t place, row, image; /* floats of y from one to the next */
-    const float *bias;        /* a row that y begins with; NULL: none */
-    bool add;                 /* to what y holds */
+    size_t places[2];         /* pixels of y per image */
+    size_t place, row, image; /* floats of y between consecutive pixels, rows and images */
+    const float *bias;        /* initial row of y; NULL: zeros */
+    bool add;                 /* add to y */
 } bo_correlation;
 
-/* Floats of the panels. */
+/* Returns the number of floats of the panels. */
 static inline size_t bo_panel_floats(size_t depth, size_t columns)
 {
     return (columns + BO_PANEL - 1) / BO_PANEL * BO_PANEL * depth;
 }
 
-/* Floats of room for each thread. */
+/* Returns the floats of scratch memory per thread. */
 size_t bo_correlation_room(const bo_correlation *correlation);
 void bo_correlate(bo_context *context, const bo_correlation *correlation, float *rooms);
 

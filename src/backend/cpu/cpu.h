@@ -1,5 +1,5 @@
-/* The operations of the CPU backend, one object each; table.c lists them. Shapes are checked by functions that any backend
- * may use (../shapes.c). */
+/* The operations of the CPU backend, one object each; table.c lists them. Shapes are checked by functions that all
+ * backends share (../shapes.c). */
 #ifndef BO_BACKEND_CPU_H
 #define BO_BACKEND_CPU_H
 

@@ -1,5 +1,6 @@
-/* Cross-entropy of softmax(scale x Wᵀ), in blocks of rows whose logits fit a few megabytes. A run with gradients makes them
- * once: they become the gradient of the logits in place, p - e_target, and feed dx and dW before the next block. */
+/* Cross-entropy of softmax(scale x Wᵀ), in blocks of rows whose logits take a few megabytes. A run with gradients
+ * computes the logits once: they are replaced in place by their gradient, p - e_target, from which dx and dW are
+ * computed before the next block. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -10,10 +11,11 @@
 #include "../../math/panel.h"
 
 enum {
-    BLOCK_BYTES = 16 << 20, /* of logits: so many rows share the packing of W, and what is read again is in cache */
+    /* bytes of logits: the rows of a block share the packing of W, and the logits stay in cache */
+    BLOCK_BYTES = 16 << 20,
     LEAST_ROWS = 32,
     MOST_ROWS = 2048,
-    TASK_FLOATS = 1 << 14, /* of logits a task */
+    TASK_FLOATS = 1 << 14, /* floats of logits per task */
     SUM_LENGTH = 1024,     /* exponentials summed in float32 at a time, then in float64 */
 };
 
@@ -24,9 +26,9 @@ typedef struct job {
     const int32_t *targets;
     float *logits, *losses;
     bool gradients;
-    double scale, dmean; /* of the logits; gradient of a loss through their mean */
+    double scale, dmean; /* scale of the logits; gradient of the loss through the mean */
     double smoothing;
-    const float *dlosses; /* gradients by row besides; NULL: none */
+    const float *dlosses; /* additional gradients per row; NULL: none */
 } job;
 
 static double scale_of(const bo_op_call *call)
@@ -35,7 +37,7 @@ static double scale_of(const bo_op_call *call)
     return attributes->scale != 0 ? attributes->scale : 1.0;
 }
 
-/* Where there is room, whole runs along dW's sums. */
+/* Returns the rows per block, if possible a multiple of the run length of the sums of dW. */
 static size_t block_rows(const bo_op_call *call)
 {
     size_t fit = BLOCK_BYTES / sizeof(float) / call->in[1].rows;
@@ -45,7 +47,7 @@ static size_t block_rows(const bo_op_call *call)
     return fit < call->in[0].rows ? fit : call->in[0].rows;
 }
 
-/* Floats of a block's logits, to a whole cache line: the room of the products follows. */
+/* Returns the floats of the logits of a block, rounded up to a cache line; the memory of the products follows. */
 static size_t logit_floats(const bo_op_call *call)
 {
     return bo_padded(block_rows(call) * call->in[1].rows);
@@ -64,7 +66,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* What the target's share of the probability and the even rest ask for, Σ_j t_j l_j. */
+/* Returns Σ_j t_j l_j, where t is the smoothed target distribution. */
 static double wanted(const job *j, const float *logits, int32_t target)
 {
     double chosen = (double)logits[target];
@@ -73,7 +75,8 @@ static double wanted(const job *j, const float *logits, int32_t target)
     return (1 - j->smoothing) * chosen + j->smoothing * mean;
 }
 
-/* The loss of a row, log Σ exp(l_j - max) + max - Σ_j t_j l_j, and the gradients of its logits, p - t, in their place. */
+/* Computes the loss of a row, log Σ exp(l_j - max) + max - Σ_j t_j l_j, and replaces its logits by their gradients, p -
+ * t. */
 static void take_row(const job *j, size_t index)
 {
     float *logits = j->logits + index * j->vocabulary;
@@ -98,7 +101,7 @@ static void take_row(const job *j, size_t index)
     for (size_t i = 0; j->smoothing > 0 && i < j->vocabulary; i++) logits[i] -= rest;
 }
 
-/* Task: some rows. */
+/* Task: processes some rows. */
 static void rows_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -107,7 +110,7 @@ static void rows_task(void *arg, size_t index, int worker)
     for (size_t i = first; i < end; i++) take_row(j, i);
 }
 
-/* The number of rows that have a target. */
+/* Counts the rows that have a target. */
 static bo_status count_targets(bo_context *context, const bo_op_call *call, size_t *count)
 {
     const int32_t *targets = call->in[2].data;
@@ -131,7 +134,7 @@ static void make_logits(bo_context *context, const bo_op_call *call, const job *
                    (const float *)call->in[0].data + first * j->width, j->width, 1, &product, room);
 }
 
-/* Gradients from the block's logits, which hold their own. */
+/* Computes gradients from the gradients of the block's logits. */
 static void spread(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
 {
     size_t width = j->width;
@@ -145,7 +148,7 @@ static void spread(bo_context *context, const bo_op_call *call, const job *j, si
                    call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, room);
 }
 
-/* Losses and, where the call has them, gradients. */
+/* Computes losses and, if the call has them, gradients. */
 static bo_status run(bo_context *context, const bo_op_call *call, bool gradients)
 {
     size_t targets, n = call->in[0].rows, rows = block_rows(call);

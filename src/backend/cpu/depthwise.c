@@ -1,5 +1,5 @@
-/* Convolution of every channel by itself: y(i) = Σ_t x(i + t) ∘ w(t), products number by number of the places that
- * are there, each a row of channels. */
+/* Depthwise convolution: y(i) = Σ_t x(i + t) ∘ w(t), elementwise products of the pixels within the image, each a row of
+ * channels. */
 #include <string.h>
 #include "blocks.h"
 #include "convolution.h"
@@ -10,7 +10,7 @@ typedef struct depthwise_job {
     const float *turned;
     float *sums;
     bool begun;
-    size_t channels, places; /* places: of a block */
+    size_t channels, places; /* places: pixels per block */
 } depthwise_job;
 
 static depthwise_job job_of(bo_context *context, const bo_convolving *c, const float *turned)
@@ -20,7 +20,7 @@ static depthwise_job job_of(bo_context *context, const bo_convolving *c, const f
     return job;
 }
 
-/* Place number `index` of images of height x width. */
+/* Pixel number `index` of images of height x width. */
 typedef struct place {
     size_t image, y, x;
 } place;
@@ -30,7 +30,7 @@ static place place_of(size_t index, const size_t size[2])
     return (place){index / size[1] / size[0], index / size[1] % size[0], index % size[1]};
 }
 
-/* The row of x under tap (u, v) of the window of a place of y; NULL: zeros. */
+/* Returns the row of x under tap (u, v) of the window of a pixel of y; NULL: zeros. */
 static const float *under(const bo_convolving *c, const place *p, size_t u, size_t v)
 {
     const bo_grid *w = &c->windows;
@@ -69,7 +69,7 @@ void bo_depthwise_forward(bo_context *context, const bo_convolving *c, const flo
     bo_parallel(context, bo_block_count(c->images * c->places[0] * c->places[1], job.places), forward_task, &job);
 }
 
-/* Along an axis, the window whose tap `tap` is at this place; places of them: none. */
+/* Returns the window along an axis whose tap `tap` is at this pixel; the number of windows: none. */
 static size_t window_at(const bo_convolving *c, size_t axis, size_t at, size_t tap)
 {
     size_t from = at + c->windows.before[axis];
@@ -106,7 +106,7 @@ void bo_depthwise_input_gradient(bo_context *context, const bo_convolving *c, co
     bo_parallel(context, bo_block_count(places, job.places), input_task, &job);
 }
 
-/* Task: a block of places, into its own sums. */
+/* Task: sums a block of pixels separately. */
 static void weight_task(void *arg, size_t index, int worker)
 {
     (void)worker;

@@ -1,5 +1,5 @@
-/* x m / (1 - rate), m of each element 0 with probability `rate`, else 1: random word e of a stream of its own, so that
- * backward draws what forward drew. Without training x. */
+/* x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise, per element. Element e uses random word e of
+ * a stream, so that backward draws the same mask as forward. Outside training: x. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
@@ -13,7 +13,7 @@ static bool is_active(const bo_op_call *call)
     return call->pass->training && a->rate > 0;
 }
 
-/* Elements first … end - 1 of from, into to. */
+/* Applies the mask to elements first … end - 1 of `from` and writes to `to`. */
 static void drop(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
     const bo_dropout_attributes *a = block->call->attributes;

@@ -1,4 +1,4 @@
-/* Rows of a table by their numbers. */
+/* Selects rows of a table by index. */
 #include "cpu.h"
 #include "scatter.h"
 #include "stored.h"

@@ -1,4 +1,5 @@
-/* φ(x), a block of rows per task, each in its worker's scratch; frequencies stay, so that dx is all there is to backward. */
+/* φ(x), one block of rows per task, each in the scratch memory of its worker. Frequencies are constant, so backward
+ * only computes dx. */
 #include "cpu.h"
 #include "blocks.h"
 #include "../shapes.h"
@@ -10,7 +11,7 @@ typedef struct job {
     const bo_op_call *call;
     const bo_features *features;
     size_t dim, count;       /* columns of x and of φ */
-    size_t room, per_worker; /* bytes: of φ's own scratch, and with the gradient that is to be added */
+    size_t room, per_worker; /* bytes of the scratch memory of φ, and of it with the gradient to be added */
 } job;
 
 static job job_of(const bo_op_call *call)
@@ -74,7 +75,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Of the projections; of maps without frequencies a product for each feature. */
+/* Operations of the projections; for maps without frequencies, one product per feature. */
 static double operations(bo_context *context, const bo_op_call *call)
 {
     (void)context;

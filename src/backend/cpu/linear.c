@@ -1,5 +1,5 @@
-/* y_i = s x W_iᵀ + b_i (+ keep r): products of src/math, x packed once for all weights; biases and residual are what the
- * sums begin with. */
+/* y_i = s x W_iᵀ + b_i (+ keep r): products of src/math, with x packed once for all weights. Biases and residual are
+ * the initial values of the sums. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
@@ -14,7 +14,7 @@ enum { MOST_WEIGHTS = 4 };
 typedef struct linear {
     size_t rows, columns; /* of x */
     size_t weights;
-    const bo_tensor *weight, *bias, *residual; /* weight and bias: the first of them; NULL: none */
+    const bo_tensor *weight, *bias, *residual; /* weight and bias: the first of each; NULL: none */
     size_t first_bias, place_of_residual;
     float scale, keep;
 } linear;
@@ -77,7 +77,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* Gradients of W_i and b_i. */
+/* Computes the gradients of W_i and b_i. */
 static void weight_gradients(bo_context *context, const bo_op_call *call, const linear *l, size_t i)
 {
     size_t out = l->weight[i].rows;
@@ -95,7 +95,7 @@ static void no_gradient(const bo_op_call *call, size_t place)
         memset(call->din[place], 0, bo_operand_floats(&call->in[place]) * sizeof(float));
 }
 
-/* Numbers of keep dy, the residual's gradient. */
+/* Computes keep dy, the gradient of the residual. */
 static void kept_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;

@@ -1,5 +1,5 @@
-/* Means over elements, or rows, of what a prediction p loses against a target t. Sums are in double: of a block into
- * scratch, then over the blocks in order. Backward: both gradients, times that of the loss. */
+/* Mean losses over elements or rows of a prediction p against a target t. Sums are in double: per block into scratch
+ * memory, then over the blocks in order. Backward computes both gradients, times that of the loss. */
 #include "cpu.h"
 #include <math.h>
 #include "activate.h"
@@ -7,7 +7,7 @@
 
 typedef struct loss {
     bo_loss_kind kind;
-    size_t items, each, columns; /* items: what the mean is over, `columns` numbers each */
+    size_t items, each, columns; /* items of the mean, `columns` numbers each */
     const float *p, *t;
 } loss;
 
@@ -22,9 +22,10 @@ static loss loss_of(const bo_op_call *call)
     return l;
 }
 
-/* ---- losses of single elements ---------------------------------------------------------------------------------- */
+/* ---- losses per element ------------------------------------------------------------------------------------------ */
 
-/* Up to BO_STRIP of them, in room for as many. BCE is log(1 + exp(p)) - p t = max(p, 0) - p t + log(1 + exp(-|p|)). */
+/* Computes the losses of up to BO_STRIP elements in memory of that size. BCE is log(1 + exp(p)) - p t = max(p, 0) - p t
+ * + log(1 + exp(-|p|)). */
 static double strip_loss(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
                          float *rest)
 {
@@ -57,7 +58,7 @@ static void elements_forward(const bo_cpu_block *block)
     ((double *)block->call->scratch)[block->index] = sum;
 }
 
-/* dL/dp. */
+/* Computes dL/dp. */
 static void strip_slopes(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
                          float *out)
 {
@@ -90,9 +91,9 @@ static void elements_backward(const bo_cpu_block *block)
     }
 }
 
-/* ---- divergence of rows ----------------------------------------------------------------------------------------- */
+/* ---- divergence per row ------------------------------------------------------------------------------------------ */
 
-/* log Σ exp(x). */
+/* Computes log Σ exp(x). */
 static double log_total(size_t n, const float *x, const bo_kernels *kernels)
 {
     double top = (double)kernels->max(n, x), sum = 0;
@@ -100,14 +101,15 @@ static double log_total(size_t n, const float *x, const bo_kernels *kernels)
     return top + log(sum);
 }
 
-/* A row's KL(softmax(t) | softmax(p)) = Σ q (log q - log s), q = softmax(t), s = softmax(p). In double: what a good
- * student loses is small against its terms. */
+/* KL(softmax(t) | softmax(p)) of a row = Σ q (log q - log s), q = softmax(t), s = softmax(p). In double, since a small
+ * divergence is small compared with its terms. */
 typedef struct divergence {
     double p_total, t_total; /* log Σ exp */
     double value;
 } divergence;
 
-/* q times a difference of logarithms: 0 where q is, also when they are infinite (words that a teacher rules out). */
+/* Returns q times a difference of logarithms; 0 if q is 0, also if the difference is infinite (tokens with probability
+ * 0 under the teacher). */
 static double weigh(double q, double difference)
 {
     return q == 0 ? 0 : q * difference;
@@ -151,7 +153,7 @@ static void rows_backward(const bo_cpu_block *block)
     }
 }
 
-/* ---- the operation ---------------------------------------------------------------------------------------------- */
+/* ---- operation --------------------------------------------------------------------------------------------------- */
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {

@@ -1,4 +1,4 @@
-/* Masks of random words. */
+/* Masks from random words. */
 #include "masks.h"
 #include <assert.h>
 

@@ -1,5 +1,5 @@
-/* Products along tokens: y = W_h x for each head's columns of each sequence, W lower triangular where it is causal. Rows of W
- * are taken in blocks; of a causal one a block sees all tokens before it and, through a triangle that is copied, its own. */
+/* Products along the tokens: y = W_h x for the columns of each head of each sequence; W is lower triangular if causal.
+ * Rows of W are processed in blocks. A causal block uses all earlier tokens and, through a copied triangle, its own. */
 #include <stdint.h>
 #include <string.h>
 #include "../shapes.h"
@@ -9,11 +9,11 @@
 #include "sequences.h"
 
 enum {
-    ROWS = BO_SIZE(32, 4), /* of a block */
-    TILE = BO_SIZE(64, 8), /* columns of W whose gradient is summed up at a time */
+    ROWS = BO_SIZE(32, 4), /* rows per block */
+    TILE = BO_SIZE(64, 8), /* columns of W whose gradient is summed at a time */
 };
 
-/* A memory: how many tokens it holds, at its beginning, and from HEAD on as many rows of x as W has columns. */
+/* A state: the number of tokens that it holds and, from HEAD, as many rows of x as W has columns. */
 enum { HEAD = BO_MIX_HEAD };
 
 typedef struct mix {
@@ -21,7 +21,7 @@ typedef struct mix {
     const bo_mix_attributes *attributes;
     const bo_kernels *kernels;
     bo_spans spans;
-    size_t columns, heads, dim, most; /* of x; of them, and columns of one; T */
+    size_t columns, heads, dim, most; /* columns of x; heads, columns per head; T */
     float *turned;                    /* backward: x of every sequence and head, transposed */
 } mix;
 
@@ -38,11 +38,11 @@ static mix mix_of(bo_context *context, const bo_op_call *call)
                  .most = call->in[1].columns};
 }
 
-/* ---- one head of one sequence ---------------------------------------------------------------------------------------- */
+/* ---- one head of one sequence ------------------------------------------------------------------------------------ */
 
-/* Tokens `first` … end - 1 are asked for; x are the rows of all tokens from 0 on. */
+/* Tokens `first` … end - 1 are computed; x has the rows of all tokens from 0. */
 typedef struct part {
-    size_t row;        /* of token `first` in the operation's rows */
+    size_t row;        /* row of token `first` in the operation */
     size_t first, end; /* tokens */
     const float *x;
 } part;
@@ -59,7 +59,7 @@ static part part_of(const mix *m, size_t s)
     char *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
     if (!state) return out;
     out.first = *(const uint32_t *)(const void *)state;
-    if (m->call->again) out.first -= out.end; /* they are in it already */
+    if (m->call->again) out.first -= out.end; /* the state already contains them */
     out.end += out.first;
     out.x = (const float *)(const void *)(state + HEAD);
     return out;
@@ -70,7 +70,7 @@ static const float *matrix(const mix *m, size_t head)
     return (const float *)m->call->in[1].data + head * m->most * m->most;
 }
 
-/* The triangle of W on tokens t0 … t1 - 1, or all of that square. */
+/* Copies the triangle of W on tokens t0 … t1 - 1, or the whole square. */
 static void copy_corner(const mix *m, const float *w, size_t t0, size_t t1, float *out)
 {
     for (size_t t = t0; t < t1; t++)
@@ -113,7 +113,7 @@ static void back_head(const mix *m, const part *p, size_t head)
     }
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static bo_status check_spans(bo_context *context, const mix *m)
 {
@@ -133,7 +133,7 @@ static bo_status check_spans(bo_context *context, const mix *m)
     return BO_OK;
 }
 
-/* New tokens go behind those of a memory, which is then what is mixed. */
+/* Appends new tokens to those of the state, which is then the input. */
 static void remember(const mix *m)
 {
     for (size_t s = 0, row = 0; s < m->spans.count; s++) {
@@ -155,7 +155,7 @@ static void count_tokens(const mix *m)
     }
 }
 
-/* Task: a head of a sequence. */
+/* Task: computes a head of a sequence. */
 static void forward_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -175,9 +175,9 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Task: dx of a head of a sequence, and its x transposed. */
+/* Task: computes dx of a head of a sequence, and transposes its x. */
 static void backward_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -190,7 +190,7 @@ static void backward_task(void *arg, size_t index, int worker)
     m->kernels->transpose(p.end, m->dim, p.x + head * m->dim, m->columns, turned, p.end);
 }
 
-/* dW[t, s] = Σ dy_t x_sᵀ over sequences, for tokens t0 …, s0 … of one head, into `sum` (ROWS x TILE). */
+/* Computes dW[t, s] = Σ dy_t x_sᵀ over the sequences, for tokens t0 …, s0 … of one head, into `sum` (ROWS x TILE). */
 static void sum_tile(const mix *m, size_t head, size_t t0, size_t s0, float *sum)
 {
     memset(sum, 0, ROWS * TILE * sizeof *sum);
@@ -205,7 +205,7 @@ static void sum_tile(const mix *m, size_t head, size_t t0, size_t s0, float *sum
     }
 }
 
-/* Task: some rows of one head's dW. */
+/* Task: computes some rows of dW of one head. */
 static void weight_task(void *arg, size_t index, int worker)
 {
     (void)worker;

@@ -1,16 +1,16 @@
-/* Muon on the CPU (Jordan et al. 2024): momentum made nearly orthogonal by Newton-Schulz iterations.
+/* Muon on the CPU (Jordan et al. 2024): momentum that is approximately orthogonalized by Newton-Schulz iterations.
  *
- * X has no more rows than columns: a tall matrix is taken transposed, so that A = XXᵀ is as small as can be. */
+ * X has no more rows than columns: a tall matrix is transposed, so that A = XXᵀ is as small as possible. */
 #include "updates.h"
 #include <math.h>
 #include "../../math/linalg.h"
 #include "../../math/panel.h"
 
-/* Matrices up to this side go one to a thread: their products are too small to be shared. */
+/* Matrices up to this side are processed one per thread: their products are too small to be shared. */
 enum { SMALL_SIDE = BO_SIZE(512, 8) };
 
-/* The memory of one matrix, in floats from the start: x and y (rows x columns), a and b (rows x rows), and the room of
- * their products. */
+/* The memory of one matrix, as offsets in floats: x and y (rows x columns), a and b (rows x rows), and scratch memory
+ * of their products. */
 typedef struct layout {
     size_t rows, columns; /* of X */
     size_t y, a, b, room, bytes;
@@ -42,7 +42,7 @@ size_t bo_cpu_muon_bytes(bo_context *context, size_t rows, size_t columns)
     return plan(context, rows, columns).bytes * copies;
 }
 
-/* ---- one matrix ---------------------------------------------------------------------------------------------------- */
+/* ---- one matrix -------------------------------------------------------------------------------------------------- */
 
 /* v = nesterov ? (1 - μ) g + μ m : m after m = μ m + (1 - μ) g */
 static void direction_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *restrict v,
@@ -80,7 +80,7 @@ static void polynomial(bo_context *context, bo_newton_schulz iteration, size_t n
     for (size_t i = 0; i < n; i++) b[i * n + i] += one;
 }
 
-/* x, of norm 1 at most, and y as room; returns the one that holds the result. */
+/* Orthogonalizes x, of norm at most 1, with y as scratch memory. Returns the one with the result. */
 static float *orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, const layout *l, float *base)
 {
     float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *room = base + l->room;
@@ -96,7 +96,7 @@ static float *orthogonalize(bo_context *context, bo_newton_schulz iteration, siz
     return x;
 }
 
-/* Never fails: the sums and updates of this backend do not. */
+/* Cannot fail: the sums and updates of this backend do not fail. */
 static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps,
                    const bo_muon_matrix *matrix, float *scratch)
 {
@@ -122,7 +122,7 @@ static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz it
     bo_cpu_updates.sgd(context, &plain, count, x, NULL, matrix->w);
 }
 
-/* ---- many ---------------------------------------------------------------------------------------------------------- */
+/* ---- many matrices ----------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     bo_context *context;
@@ -131,7 +131,7 @@ typedef struct job {
     size_t steps;
     const bo_muon_matrix *matrices;
     char *scratch;
-    size_t stride; /* bytes of a worker */
+    size_t stride; /* bytes per worker */
 } job;
 
 static void small_task(void *arg, size_t index, int worker)

@@ -1,5 +1,5 @@
-/* x + amount ε, or x with numbers or rows set to 0, in training: denoising and masked autoencoders, nodes left out. Without
- * training x. */
+/* x + amount ε, or x with numbers or rows set to 0, in training: denoising and masked autoencoders, dropped nodes.
+ * Outside training: x. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -19,9 +19,9 @@ static uint64_t stream_of(const bo_op_call *call)
     return bo_rng_stream("noise", ((const bo_noise_attributes *)call->attributes)->stream);
 }
 
-/* ---- numbers to add ------------------------------------------------------------------------------------------------ */
+/* ---- additive noise ---------------------------------------------------------------------------------------------- */
 
-/* Two numbers N(0, 1) of two words (Box and Muller). The radius takes u in (0, 1]. */
+/* Computes two N(0, 1) numbers from two words (Box and Muller). The radius uses u in (0, 1]. */
 static void normals(uint32_t first, uint32_t second, float *out)
 {
     float u = ((float)(first >> 8) + 1) * 0x1p-24f, turn = (float)(second >> 8) * 0x1p-24f;
@@ -41,12 +41,12 @@ static void add_block(const bo_cpu_block *block)
         size_t count = block->end - first < BO_MASK_STRIP ? block->end - first : BO_MASK_STRIP;
         block->kernels->random(call->pass->seed, stream_of(call), first / BO_RANDOM_GROUP,
                                bo_block_count(count, BO_RANDOM_GROUP), word);
-        for (size_t i = 0; i < count; i += 2) normals(word[i], word[i + 1], noise + i); /* groups are even */
+        for (size_t i = 0; i < count; i += 2) normals(word[i], word[i + 1], noise + i); /* group sizes are even */
         for (size_t i = 0; i < count; i++) y[first + i] = x[first + i] + amount * noise[i];
     }
 }
 
-/* ---- numbers and rows to leave out --------------------------------------------------------------------------------- */
+/* ---- masked numbers and rows ------------------------------------------------------------------------------------- */
 
 static void mask_numbers(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
@@ -92,7 +92,7 @@ static void mask_backward(const bo_cpu_block *block)
     (rows ? mask_rows : mask_numbers)(block, call->dout[0], call->add[0], call->din[0]);
 }
 
-/* ---- the operation ------------------------------------------------------------------------------------------------- */
+/* ---- operation --------------------------------------------------------------------------------------------------- */
 
 static void run_blocks(bo_context *context, const bo_op_call *call, bo_block_fn fn)
 {

@@ -1,20 +1,20 @@
-/* Normalized groups of `width` columns: RMSNorm (1910.07467), x r with r = 1 / √(mean x² + ε), and LayerNorm (1607.06450),
- * (x - mean) r with r = 1 / √(variance + ε); then times a gain and plus a bias.
+/* Normalization of groups of `width` columns: RMSNorm (1910.07467), x r with r = 1 / √(mean x² + ε), and LayerNorm
+ * (1607.06450), (x - mean) r with r = 1 / √(variance + ε); then times a gain plus a bias.
  *
  * With x̂ the normalized x and g = gain ∘ dy: dx = r (g - mean g [LayerNorm] - x̂ mean(g ∘ x̂)); dgain = Σ dy ∘ x̂ and
- * dbias = Σ dy over the groups, which blocks sum in scratch and the blocks' sums are added in order. */
+ * dbias = Σ dy over the groups. Blocks sum them in scratch memory, and the sums of the blocks are added in order. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 
-/* A call as its blocks see it. Items are groups. */
+/* A call as seen by its blocks. Items are groups. */
 typedef struct norm {
     const bo_norm_attributes *attributes;
     size_t width, groups, each;
-    const float *x, *gain, *bias; /* the last two NULL where there are none */
-    float *rate, *mean;           /* saved: r and, of LayerNorm, the mean of each group */
+    const float *x, *gain, *bias; /* gain, bias NULL: none */
+    float *rate, *mean;           /* saved: r and, for LayerNorm, the mean of each group */
 } norm;
 
 static norm norm_of(const bo_op_call *call)
@@ -30,7 +30,7 @@ static norm norm_of(const bo_op_call *call)
     return n;
 }
 
-/* Which input is the gain, the bias; 0: none. */
+/* Returns the index of the gain or bias input; 0: none. */
 static size_t gain_input(const norm *n)
 {
     return n->attributes->gain ? 1 : 0;
@@ -46,9 +46,9 @@ static float *gradient_of(const bo_op_call *call, size_t input)
     return input ? call->din[input] : NULL;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* y = x̂: the group's mean, where it is taken off, before its squares are summed. */
+/* Computes y = x̂. The mean of the group, if used, is subtracted before squares are summed. */
 static void normalize(const norm *n, const bo_kernels *kernels, size_t group, const float *x, float *y)
 {
     float mean = 0;
@@ -83,11 +83,11 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 enum { STRIP = BO_SIZE(1024, 8) };
 
-/* The sums of g and g ∘ x over a group, and g = gain ∘ dy a strip at a time: x̂ is (x - mean) r. */
+/* Sums of g and g ∘ x over a group, with g = gain ∘ dy one strip at a time: x̂ is (x - mean) r. */
 typedef struct group_sums {
     double level, along;
 } group_sums;
@@ -134,7 +134,7 @@ static void backward_group(const norm *n, const bo_cpu_block *block, size_t grou
     }
 }
 
-/* A gradient of the gain or of the bias is wanted. */
+/* True if a gradient of the gain or of the bias is needed. */
 static bool has_sums(const bo_op_call *call)
 {
     return call->din[1] || call->din[2];
@@ -154,7 +154,8 @@ static void backward_block(const bo_cpu_block *block)
     for (size_t g = block->first; g < block->end; g++) backward_group(&n, block, g, dgain, dbias);
 }
 
-/* The blocks' sums of the gain (part 0) or the bias (part 1), some columns at a time: memory is read along its rows. */
+/* Adds the sums of the blocks for the gain (part 0) or the bias (part 1), some columns at a time, so that memory is
+ * read along its rows. */
 static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size_t part)
 {
     enum { COLUMNS = BO_SIZE(64, 4) };

@@ -9,7 +9,7 @@ static bool is_inside(const bo_images *images, const ptrdiff_t at[2], const size
     return true;
 }
 
-/* `count` places of an image or of the memory. */
+/* Copies `count` pixels of an image or of the state. */
 static void copy_places(const bo_images *images, const float *from, size_t count, float *to)
 {
     size_t channels = images->channels, pitch = images->pitch;
@@ -25,7 +25,7 @@ static size_t clamp(ptrdiff_t x, size_t most)
     return x < 0 ? 0 : (size_t)x < most ? (size_t)x : most;
 }
 
-/* `columns` places from column x of a row of places on; what is outside is zero or remembered. */
+/* Copies `columns` pixels of a row of pixels, starting at column x. Pixels outside are zero or come from the state. */
 static void copy_row(const bo_images *images, const float *row, ptrdiff_t x, size_t columns, float *to)
 {
     size_t width = images->size[1], channels = images->channels;

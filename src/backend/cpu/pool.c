@@ -1,16 +1,16 @@
-/* Pooling: of every window the largest number, or the mean of those within the image, channel by channel. The
- * gradient of the largest is that of the first of equals, whose place forward saves; NaN counts as larger than any. */
+/* Pooling: the maximum of every window, or the mean of its pixels within the image, per channel. The gradient of the
+ * maximum goes to the first of equal numbers, whose pixel forward saves. NaN counts as larger than any number. */
 #include <string.h>
 #include "blocks.h"
 #include "cpu.h"
 #include "../shapes.h"
 
-/* A call as its tasks see it. */
+/* A call as seen by its tasks. */
 typedef struct pooling {
     bo_grid windows;
     bo_pool_kind kind;
     size_t images, places[2], channels;
-    int32_t *chosen; /* saved: of each number of y the place of its image; NULL: none */
+    int32_t *chosen; /* saved: pixel of each number of y in its image; NULL: not needed */
 } pooling;
 
 static pooling pooling_of(const bo_op_call *call)
@@ -23,7 +23,7 @@ static pooling pooling_of(const bo_op_call *call)
     return p;
 }
 
-/* The places of the image in a window: from first to end - 1 along each axis. */
+/* The pixels of a window within the image: from first to end - 1 along each axis. */
 typedef struct window {
     size_t first[2], end[2];
 } window;
@@ -33,7 +33,7 @@ static window window_at(const pooling *p, size_t y, size_t x)
     window w;
     for (size_t i = 0; i < 2; i++) {
         size_t at = (i ? x : y) * p->windows.stride[i], before = p->windows.before[i];
-        size_t end = at + p->windows.kernel[i] - before; /* more than 0: shapes has seen to it */
+        size_t end = at + p->windows.kernel[i] - before; /* greater than 0: checked by the shape function */
         w.first[i] = at > before ? at - before : 0;
         w.end[i] = end < p->windows.size[i] ? end : p->windows.size[i];
     }
@@ -45,14 +45,14 @@ static size_t places_in(const window *w)
     return (w->end[0] - w->first[0]) * (w->end[1] - w->first[1]);
 }
 
-/* Place number `i` of a window, as a place of the image. */
+/* Returns pixel number `i` of a window as a pixel of the image. */
 static size_t place_in(const pooling *p, const window *w, size_t i)
 {
     size_t width = w->end[1] - w->first[1];
     return (w->first[0] + i / width) * p->windows.size[1] + w->first[1] + i % width;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static void take_mean(const pooling *p, const window *w, const float *x, float *y)
 {
@@ -68,7 +68,7 @@ static void take_mean(const pooling *p, const window *w, const float *x, float *
 
 static inline bool exceeds(float x, float y)
 {
-    return (x > y) | (x != x); /* without a branch: compilers make vectors of it */
+    return (x > y) | (x != x); /* without a branch, so that compilers vectorize it */
 }
 
 static void take_larger(size_t n, const float *restrict row, float *restrict y)
@@ -76,14 +76,14 @@ static void take_larger(size_t n, const float *restrict row, float *restrict y)
     for (size_t j = 0; j < n; j++) y[j] = exceeds(row[j], y[j]) ? row[j] : y[j];
 }
 
-/* Loops of their own: of two choices in one compilers make branches. */
+/* A separate loop: compilers generate branches for two selections in one loop. */
 static void note_larger(size_t n, const float *restrict row, const float *restrict y, int32_t place,
                         int32_t *restrict chosen)
 {
     for (size_t j = 0; j < n; j++) chosen[j] = exceeds(row[j], y[j]) ? place : chosen[j];
 }
 
-/* chosen NULL: nobody asks. */
+/* chosen NULL: not needed. */
 static void take_largest(const pooling *p, const window *w, const float *x, float *y, int32_t *chosen)
 {
     size_t n = p->channels, first = place_in(p, w, 0);
@@ -96,7 +96,7 @@ static void take_largest(const pooling *p, const window *w, const float *x, floa
     }
 }
 
-/* Items are places of y. */
+/* Items are pixels of y. */
 static void forward_block(const bo_cpu_block *block)
 {
     pooling p = pooling_of(block->call);
@@ -120,7 +120,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static void spread_mean(const pooling *p, const window *w, const float *dy, float *dx)
 {
@@ -132,7 +132,7 @@ static void spread_mean(const pooling *p, const window *w, const float *dy, floa
     }
 }
 
-/* Items are images: windows may share places. */
+/* Items are images, since windows may overlap. */
 static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;

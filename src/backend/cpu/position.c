@@ -4,7 +4,7 @@
 #include "scatter.h"
 #include "../shapes.h"
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static void learned_block(const bo_cpu_block *block)
 {
@@ -19,7 +19,7 @@ static void learned_block(const bo_cpu_block *block)
     }
 }
 
-/* Columns 2i and 2i + 1 are the sine and cosine of frequency i; the last of an odd number is a sine. */
+/* Columns 2i and 2i + 1 are the sine and cosine of frequency i. If the number is odd, the last is a sine. */
 static void sinusoidal_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
@@ -54,7 +54,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {

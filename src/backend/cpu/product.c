@@ -7,14 +7,14 @@
 
 enum { MOST = BO_PRODUCT_FACTORS };
 
-/* The power of factor i; 0: it is a itself. */
+/* Returns the power of factor i; 0: the factor is a itself. */
 static float power_of(const bo_op_call *call, size_t i)
 {
     double power = bo_product_power(call->attributes, i);
     return power == 1 ? 0 : (float)power;
 }
 
-/* A strip of f_i: the input as it is, or its powers in `room`. */
+/* Returns a strip of f_i: the input itself, or its powers in `room`. */
 static const float *factor(const bo_cpu_block *block, size_t i, size_t first, size_t count, float *room)
 {
     const float *a = (const float *)block->call->in[i].data + first;
@@ -37,7 +37,7 @@ static void forward_block(const bo_cpu_block *block)
     }
 }
 
-/* da of one factor, from a strip of all of them. */
+/* Computes da of one factor from a strip of all factors. */
 static void backward_factor(const bo_cpu_block *block, size_t k, size_t first, size_t count,
                             const float *const *factors)
 {

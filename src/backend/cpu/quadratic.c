@@ -1,5 +1,5 @@
-/* y_o = xᵀ W_o x. Of W_o only W_o + W_oᵀ counts: with V its upper triangle (the diagonal as it is) and z = (x_i x_j), i <= j,
- * y = z Vᵀ, half the products. Rows are taken in chunks, whose z stay in cache.
+/* y_o = xᵀ W_o x. Only W_o + W_oᵀ matters: with V its upper triangle (with the unchanged diagonal) and z = (x_i x_j), i
+ * <= j, y = z Vᵀ, which is half the products. Rows are processed in chunks whose z stays in cache.
  *
  * dV = dyᵀ z, and both halves of dW_o are dV_o; dz = dy V, dx_k = Σ_{j>=k} dz_kj x_j + Σ_{i<=k} dz_ik x_i. */
 #include <assert.h>
@@ -12,17 +12,17 @@
 
 enum { CHUNK_FLOATS = BO_SIZE(1 << 19, 64), LEAST_ROWS = BO_SIZE(16, 2) };
 
-/* Invariant: scratch holds V (out x pairs), dV alike where it is wanted, z of a chunk, dz of a chunk in backward, and room
- * for products, each aligned to 64 bytes. */
+/* Invariant: scratch contains V (out x pairs), dV likewise if needed, z of a chunk, dz of a chunk in backward, and
+ * memory for products, each aligned to 64 bytes. */
 typedef struct quadratic {
     const bo_op_call *call;
     const bo_kernels *kernels;
     size_t rows, width, out, pairs;
-    size_t chunk, each; /* rows of a chunk, and of a task of it */
+    size_t chunk, each; /* rows per chunk, and per task */
     size_t first, end;  /* rows of this chunk */
     float *v, *dv, *z, *dz;
     void *room;
-    size_t bytes; /* of scratch */
+    size_t bytes; /* bytes of scratch memory */
 } quadratic;
 
 static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
@@ -43,7 +43,7 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     }
     q.z = bo_carve_floats(&carver, q.chunk * q.pairs);
     if (backward) {
-        q.dz = q.z; /* z is done with when dz is made */
+        q.dz = q.z; /* z is no longer needed when dz is computed */
         products = bo_max(products, bo_gemm_bytes(context, q.chunk, q.pairs, q.out));
     }
     q.room = bo_carve(&carver, products, 1);
@@ -52,9 +52,9 @@ static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
     return q;
 }
 
-/* ---- W and V ------------------------------------------------------------------------------------------------------ */
+/* ---- W and V ----------------------------------------------------------------------------------------------------- */
 
-/* Task: V of one output. */
+/* Task: computes V of one output. */
 static void fold_task(void *arg, size_t o, int worker)
 {
     (void)worker;
@@ -68,7 +68,7 @@ static void fold_task(void *arg, size_t o, int worker)
     }
 }
 
-/* Task: dW of one output. */
+/* Task: computes dW of one output. */
 static void unfold_task(void *arg, size_t o, int worker)
 {
     (void)worker;
@@ -84,7 +84,7 @@ static void unfold_task(void *arg, size_t o, int worker)
         }
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void rows_of_task(const quadratic *q, size_t index, size_t *first, size_t *end)
 {
@@ -118,7 +118,7 @@ static void contract_task(void *arg, size_t index, int worker)
     }
 }
 
-/* The next rows; false: there are none. */
+/* Advances to the next rows. False: there are none. */
 static bool next_chunk(quadratic *q)
 {
     q->first = q->end;

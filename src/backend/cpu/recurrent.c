@@ -1,6 +1,6 @@
-/* Recurrent layers. Sequences go through time in blocks of a few, each block by itself: a step is one product of their hidden
- * states with U, packed once, and then the cell of each. Backward leaves the gradients of U h + b of all tokens; those of U
- * are one large product of them. */
+/* Recurrent layers. Small blocks of sequences run over time independently. A step is one product of their hidden states
+ * with U, which is packed once, and then the cell of each sequence. Backward computes the gradients of U h + b of all
+ * tokens; the gradient of U is one large product with them. */
 #include <string.h>
 #include "../shapes.h"
 #include "../../math/linalg.h"
@@ -11,8 +11,8 @@
 #include "sequences.h"
 
 enum {
-    BLOCK = 8,     /* sequences of a task */
-    FEW_STEPS = 2, /* of which packing U is not worth it */
+    BLOCK = 8,     /* sequences per task */
+    FEW_STEPS = 2, /* number of steps for which U is not packed */
 };
 
 typedef struct recurrent {
@@ -22,10 +22,10 @@ typedef struct recurrent {
     const bo_recurrent_cell *cell;
     bo_spans spans;
     size_t rows, size, columns; /* n, h, g h */
-    const bo_packed *packed;    /* U; NULL: it is taken as it lies */
-    const float *zeros;         /* as many as are kept of a token, at least h */
-    float *work;                /* of the blocks, one after the other */
-    float *dproduct, *before;   /* backward: of all tokens; NULL: not wanted. `before`: h of the token before each */
+    const bo_packed *packed;    /* packed U; NULL: not packed */
+    const float *zeros;         /* as many as saved numbers per token, at least h */
+    float *work;                /* memory of the blocks, one after the other */
+    float *dproduct, *before;   /* backward: of all tokens; NULL: not needed. `before`: h of the token before each */
 } recurrent;
 
 static recurrent recurrent_of(bo_context *context, const bo_op_call *call)
@@ -40,7 +40,7 @@ static recurrent recurrent_of(bo_context *context, const bo_op_call *call)
                        .columns = call->in[0].columns};
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------------- */
+/* ---- scratch memory ---------------------------------------------------------------------------------------------- */
 
 static size_t kept_floats(const recurrent *r)
 {
@@ -52,19 +52,19 @@ static size_t zero_floats(const recurrent *r)
     return bo_padded(kept_floats(r) > r->size ? kept_floats(r) : r->size);
 }
 
-/* Forward: h, c, U h, and what is kept of a token where nobody asks for it. */
+/* Forward: h, c, U h, and the saved numbers of a token if there is no memory for them. */
 static size_t step_floats(const recurrent *r)
 {
     return bo_padded(BLOCK * (2 * r->size + r->columns)) + zero_floats(r);
 }
 
-/* Backward: what comes by U, what is carried, gradients of U h and of x, and h numbers. */
+/* Backward: the gradient through U, the carried gradient, gradients of U h and of x, and h numbers. */
 static size_t back_floats(const recurrent *r)
 {
     return bo_padded(BLOCK * (2 * r->size + r->columns) + r->columns) + bo_padded(r->size);
 }
 
-/* din[0] itself takes the gradients of U h + b where they are those of x and it is written. */
+/* True if din[0] can hold the gradients of U h + b: they equal those of x, and din[0] is not added to. */
 static bool in_place(const recurrent *r)
 {
     return !r->cell->apart && r->call->din[0] && !r->call->add[0];
@@ -96,7 +96,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* The zeros, then the room of the blocks; what is behind them. */
+/* Assigns the zeros and the memory of the blocks. Returns the memory after them. */
 static float *place(recurrent *r, size_t block_floats)
 {
     float *room = r->call->scratch;
@@ -105,12 +105,12 @@ static float *place(recurrent *r, size_t block_floats)
     return r->work + bo_block_count(r->spans.count, BLOCK) * block_floats;
 }
 
-/* ---- blocks of sequences ------------------------------------------------------------------------------------------- */
+/* ---- blocks of sequences ----------------------------------------------------------------------------------------- */
 
-/* Sequences of a task, the longest first: those that have a token at step t are the first ones. */
+/* Sequences of a task, the longest first, so that those with a token at step t are the first ones. */
 typedef struct block {
     size_t count;
-    size_t index[BLOCK], first[BLOCK], length[BLOCK]; /* which, their first rows, their tokens */
+    size_t index[BLOCK], first[BLOCK], length[BLOCK]; /* indices, first rows and lengths */
 } block;
 
 static void insert(block *b, size_t index, size_t first, size_t length)
@@ -139,7 +139,7 @@ static block block_of(const recurrent *r, size_t index)
     return b;
 }
 
-/* How many have a token at step t. */
+/* Returns how many sequences have a token at step t. */
 static size_t active(const block *b, size_t t)
 {
     size_t count = b->count;
@@ -155,9 +155,9 @@ static size_t longest(const recurrent *r)
     return most;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Where the sequences of a block are: h and c of each, and U h. */
+/* The current values of the sequences of a block: h and c of each, and U h. */
 typedef struct stepping {
     float *hidden, *cell, *product, *kept;
 } stepping;
@@ -169,7 +169,7 @@ static stepping stepping_of(const recurrent *r, size_t index)
     return (stepping){room, room + BLOCK * r->size, product, product + bo_padded(BLOCK * r->columns)};
 }
 
-/* A memory is h and then, of LSTM, c. */
+/* A state is h followed, for LSTM, by c. */
 static void recall(const recurrent *r, const block *b, const stepping *w)
 {
     memset(w->hidden, 0, 2 * BLOCK * r->size * sizeof(float));
@@ -200,7 +200,7 @@ static void multiply_forward(const recurrent *r, size_t m, const stepping *w)
                          r->columns);
 }
 
-/* Task: some sequences from their first token to their last. */
+/* Task: runs some sequences from their first token to their last. */
 static void forward_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -238,9 +238,9 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------ */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* dx of one token, where it is wanted and not what dproduct already is. */
+/* Writes dx of one token, if it is needed and not stored in dproduct. */
 static void hand_back_x(const recurrent *r, size_t row, const float *dx)
 {
     if (!r->call->din[0]) return;
@@ -251,7 +251,7 @@ static void hand_back_x(const recurrent *r, size_t row, const float *dx)
         memcpy(to, dx, r->columns * sizeof *to);
 }
 
-/* What the large products need of one token. */
+/* Stores the data of one token for the large products. */
 static void keep_product(const recurrent *r, size_t row, const float *dproduct, const float *hidden_before)
 {
     if (!r->dproduct) return;
@@ -259,7 +259,7 @@ static void keep_product(const recurrent *r, size_t row, const float *dproduct, 
     memcpy(r->before + row * r->size, hidden_before, r->size * sizeof(float));
 }
 
-/* Task: some sequences from their last token to their first. */
+/* Task: runs some sequences from their last token to their first. */
 static void backward_task(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -293,7 +293,7 @@ static void backward_task(void *arg, size_t index, int worker)
     }
 }
 
-/* dU = Σ dproduct hᵀ over all tokens, db their sum. */
+/* Computes dU = Σ dproduct hᵀ over all tokens, and db, the sum of dproduct. */
 static void weight_gradients(bo_context *context, const recurrent *r, void *room)
 {
     const bo_op_call *call = r->call;

@@ -1,5 +1,5 @@
-/* Rotary positions (2104.09864): pairs (a, b) of the first `rotated` columns of each head turn by position times base^(-2i /
- * rotated): (a cos - b sin, a sin + b cos). Backward turns by minus the angle. */
+/* Rotary positions (2104.09864): pairs (a, b) of the first `rotated` columns of each head are rotated by position times
+ * base^(-2i / rotated): (a cos - b sin, a sin + b cos). Backward rotates by the negative angle. */
 #include "cpu.h"
 #include <string.h>
 #include "angles.h"
@@ -7,7 +7,7 @@
 
 typedef struct rope {
     size_t dim, rotated, columns;
-    size_t partner, step; /* the pair of column i * step is partner columns later */
+    size_t partner, step; /* the partner of column i * step is `partner` columns later */
 } rope;
 
 static rope rope_of(const bo_op_call *call)
@@ -20,7 +20,7 @@ static rope rope_of(const bo_op_call *call)
     return r;
 }
 
-/* Pairs of one head; to == from is fine. */
+/* Rotates the pairs of one head; `to` may equal `from`. */
 static void turn_halves(size_t count, size_t half, const float *sine, const float *cosine, const float *from, bool add,
                         float *to)
 {
@@ -40,7 +40,7 @@ static void turn_neighbors(size_t count, const float *sine, const float *cosine,
     }
 }
 
-/* Columns of the heads of a row that do not turn. */
+/* Copies the columns of the heads of a row that are not rotated. */
 static void keep_rest(const rope *r, const float *from, bool add, float *to)
 {
     for (size_t h = 0; r->rotated < r->dim && h < r->columns; h += r->dim)

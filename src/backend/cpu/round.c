@@ -1,12 +1,12 @@
-/* Numbers of a small float format, kept as float32: what training in eight bits would see. The gradient goes straight
- * through the step, rounded to a format of its own. */
+/* Rounding to a small float format, stored as float32: simulates training in eight bits. The gradient passes unchanged,
+ * except for rounding to its own format. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 
-/* From `least` on, numbers have `mantissa` bits behind the point; below, all are multiples of the same quantum. */
+/* Numbers of at least `least` have `mantissa` bits after the point. Smaller ones are multiples of the same quantum. */
 typedef struct format {
     int mantissa;
     float least, most;
@@ -15,11 +15,12 @@ typedef struct format {
 static const format formats[BO_SMALL_FLOAT_COUNT] = {
     [BO_SMALL_FLOAT_E4M3] = {3, 0x1p-6f, 448},
     [BO_SMALL_FLOAT_E5M2] = {2, 0x1p-14f, 57344},
-    [BO_SMALL_FLOAT_BF16] = {7, 0, 0x1.FEp127f}, /* float32's exponents: its small numbers are cut like all others */
+    /* the exponents of float32, whose subnormal numbers are rounded in the same way */
+    [BO_SMALL_FLOAT_BF16] = {7, 0, 0x1.FEp127f},
 };
 
-/* Of a size at least f->least: the bits that go are rounded away, ties to an even last one; a carry goes into the exponent
- * and is right there. */
+/* Rounds a size of at least f->least: the excess bits are rounded, ties to even. A carry correctly increments the
+ * exponent. */
 static float round_normal(const format *f, float size)
 {
     uint32_t bits;
@@ -33,7 +34,7 @@ static float round_normal(const format *f, float size)
 
 static float round_one(const format *f, float x)
 {
-    /* float32's own rounding at 1.5 2^23 quanta is to whole quanta, ties to even */
+    /* the rounding of float32 at 1.5 2^23 quanta is to whole quanta, ties to even */
     const float large = 0x1.8p23f * ldexpf(f->least, -f->mantissa);
     float size = fabsf(x), y = size < f->least ? (size + large) - large : round_normal(f, size);
     return isnan(x) ? x : copysignf(size >= f->most ? f->most : y, x);

@@ -1,11 +1,12 @@
-/* y = x ∘ s, s one number, one per column or one per row. dx = dy ∘ s; ds = Σ dy ∘ x over what a number of s served: rows by
- * themselves, else blocks into scratch and the blocks' sums in order. */
+/* y = x ∘ s, where s is one number, one per column or one per row. dx = dy ∘ s; ds = Σ dy ∘ x over the numbers that
+ * share an entry of s: directly for rows, otherwise per block into scratch memory, and the sums of the blocks are added
+ * in order. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 
-typedef enum serves { ALL, COLUMN, ROW } serves; /* what a number of s is for */
+typedef enum serves { ALL, COLUMN, ROW } serves; /* the numbers that share an entry of s */
 
 static serves serves_of(const bo_op_call *call)
 {
@@ -13,7 +14,7 @@ static serves serves_of(const bo_op_call *call)
     return call->in[1].rows == 1 ? COLUMN : ROW;
 }
 
-/* Rows of from, times s, into to. */
+/* Multiplies rows of `from` by s into `to`. */
 static void scale_rows(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
     const bo_op_call *call = block->call;
@@ -43,7 +44,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* Σ dy ∘ x over the block's rows: ds itself, or the block's part of it. */
+/* Computes Σ dy ∘ x over the rows of the block: ds, or the block's part of it. */
 static void sum_rows(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;

@@ -1,4 +1,4 @@
-/* A task owns some columns of the table and goes through all rows in order. */
+/* Each task handles some columns of the table and processes all rows in order. */
 #include "scatter.h"
 #include <string.h>
 

@@ -1,21 +1,21 @@
-/* The sequences of a call whose rows are tokens (bo_sequences), and where each has its memory. */
+/* The sequences of a call whose rows are tokens (bo_sequences), and the locations of their states. */
 #ifndef BO_BACKEND_CPU_SEQUENCES_H
 #define BO_BACKEND_CPU_SEQUENCES_H
 
 #include "../backend.h"
 
 typedef struct bo_spans {
-    size_t count, tokens;  /* tokens of each where lengths is NULL */
-    const size_t *lengths; /* of a pass; they sum up to the rows */
+    size_t count, tokens;  /* tokens per sequence if lengths is NULL */
+    const size_t *lengths; /* of the pass; they sum to the rows */
 } bo_spans;
 
-/* As the pass says of their stream, or else as the attributes do; BO_INVALID where the lengths of the pass do not fit the rows
- * of input `input`, which is 0 but for what an operation has of another stream. */
+/* Returns the sequences of the stream, from the pass or else from the attributes. Fails with BO_INVALID if the lengths
+ * of the pass do not match the rows of input `input`, which is 0 except for inputs of another stream. */
 bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t input, const bo_sequences *sequences,
                             const char *op, bo_spans *out);
 bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
                       bo_spans *out);
-/* What a pass may give at most. */
+/* Returns the maximum number of sequences of a pass. */
 size_t bo_spans_most(const bo_op_call *call, const bo_sequences *sequences);
 
 static inline size_t bo_span_length(const bo_spans *spans, size_t s)
@@ -23,12 +23,12 @@ static inline size_t bo_span_length(const bo_spans *spans, size_t s)
     return spans->lengths ? spans->lengths[s] : spans->tokens;
 }
 
-/* The sequences continue from states of the pass, and leave them. */
+/* True if the sequences continue from states of the pass and update them. */
 bool bo_spans_remember(const bo_op_call *call, const bo_sequences *sequences);
-/* Where sequence s continues from; NULL: it begins anew. */
+/* Returns the state that sequence s continues from; NULL: it starts without a state. */
 void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
 
-/* BO_INVALID where a gradient is asked for of sequences that continue from states. */
+/* Fails with BO_INVALID if a gradient is requested for sequences that continue from states. */
 bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
                               const char *op);
 

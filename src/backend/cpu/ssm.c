@@ -1,13 +1,13 @@
-/* State-space systems as an operation: which form, and where its memory is. */
+/* State-space systems as an operation: selection of the form, and the location of states. */
 #include "ssm.h"
 #include <math.h>
 #include <string.h>
 #include "cpu.h"
 #include "../shapes.h"
 
-/* ---- views ----------------------------------------------------------------------------------------------------------- */
+/* ---- views ------------------------------------------------------------------------------------------------------- */
 
-/* Tasks that sequences are cut into where groups of channels alone are few. */
+/* Returns the number of tasks that sequences are divided into if groups of channels alone are too few. */
 static size_t parts_of(size_t groups, size_t sequences)
 {
     enum { TASKS = 64 };
@@ -72,18 +72,18 @@ void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t t
         for (size_t l = 0; l < lanes; l++) bo_put(&rows[l], add, in[l]);
 }
 
-/* ---- forms ----------------------------------------------------------------------------------------------------------- */
+/* ---- forms ------------------------------------------------------------------------------------------------------- */
 
-/* Tokens that a convolution is planned for. */
+/* Returns the number of tokens that a convolution is planned for. */
 static size_t planned_tokens(const bo_ssm_view *view)
 {
     size_t tokens = view->attributes->sequences.tokens;
     return tokens ? tokens : view->call->in[0].rows;
 }
 
-/* Nanoseconds a token and channel for both directions, as measured on one core with AVX-512 (only their ratio matters): a
- * scan takes what states cost; a convolution its transforms, of pairs of sequences, and a kernel that costs more than two
- * scans of one sequence. */
+/* Compares nanoseconds per token and channel for both directions, measured on one core with AVX-512 (only the ratio
+ * matters). The cost of a scan is that of the states; the cost of a convolution is that of its transforms, of pairs of
+ * sequences, and of a kernel that costs more than two scans of one sequence. */
 static bool convolution_is_faster(const bo_ssm_view *view)
 {
     size_t tokens = planned_tokens(view), sequences = tokens ? view->call->in[0].rows / tokens : 0;
@@ -93,7 +93,7 @@ static bool convolution_is_faster(const bo_ssm_view *view)
     return (2 * pairs * transforms + 2.4 * states) / (double)sequences < 4 + states;
 }
 
-/* By attributes and shapes alone, so that forward and backward agree. */
+/* Depends only on attributes and shapes, so that forward and backward agree. */
 static bool convolves(const bo_ssm_view *view)
 {
     if (view->attributes->form != BO_SSM_FORM_AUTO) return view->attributes->form == BO_SSM_FORM_CONVOLUTION;
@@ -108,7 +108,7 @@ static size_t longest(const bo_ssm_view *view)
     return most;
 }
 
-/* ---- the operation ------------------------------------------------------------------------------------------------- */
+/* ---- operation --------------------------------------------------------------------------------------------------- */
 
 static size_t systems_floats(const bo_ssm_view *view)
 {
@@ -125,7 +125,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_ssm_transition(context, &view, systems);
     bool whole = convolves(&view);
     if (whole && !states && tokens <= planned_tokens(&view)) bo_ssm_convolve(context, &view, tokens, systems, room);
-    /* for a convolution nothing is saved, see sizes */
+    /* a convolution saves nothing, see sizes */
     else
         bo_ssm_scan(context, &view, !whole, systems, room);
     return BO_OK;
@@ -163,7 +163,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Token by token: μ s and Re(c s), a complex product and half of one; P, Qᵀ and b. */
+/* Per token: μ s and Re(c s), one and a half complex products; P, Qᵀ and b. */
 static double operations(bo_context *context, const bo_op_call *call)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);

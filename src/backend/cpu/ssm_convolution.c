@@ -1,23 +1,24 @@
 /* Systems by their kernels: y = K * u for whole sequences, by Fourier transforms of at least twice their length.
  *
- * K is real, so that two sequences of a channel go through one transform, as real and imaginary part: (u_1 + i u_2) * K has
- * both answers. Of gradients, du is the correlation of dy with K, and dK the sum over sequences of those of u with dy, which
- * is the real part of what Σ conj(U) dY transforms back to: the mixed terms of a pair are imaginary. */
+ * K is real, so two sequences of a channel share one transform, as real and imaginary part: (u_1 + i u_2) * K contains
+ * both results. For gradients, du is the correlation of dy with K, and dK is the sum over sequences of the correlations
+ * of u with dy. That sum is the real part of the inverse transform of Σ conj(U) dY: the mixed terms of a pair are
+ * imaginary. */
 #include <math.h>
 #include <string.h>
 #include "ssm.h"
 
 typedef struct job {
     const bo_ssm_view *view;
-    size_t tokens, length; /* of the longest sequence, and of transforms */
+    size_t tokens, length; /* length of the longest sequence, and of transforms */
     size_t parts;
-    float *systems, *sums;    /* and the gradients of the systems */
-    float *kernels, *spectra; /* spectra of each group; of each part and group */
+    float *systems, *sums;    /* systems, and their gradients */
+    float *kernels, *spectra; /* spectra per group; per part and group */
     float *roots, *rooms;
-    size_t room; /* floats a worker */
+    size_t room; /* floats per worker */
 } job;
 
-/* A power of two that two sequences of `tokens` do not wrap around in. */
+/* Returns a power of two in which the convolution of two sequences of `tokens` does not wrap around. */
 static size_t length_for(size_t tokens)
 {
     size_t length = 1;
@@ -25,7 +26,7 @@ static size_t length_for(size_t tokens)
     return length;
 }
 
-/* Groups of channels are enough tasks, or pairs of sequences are cut into so many. */
+/* Returns 1 if groups of channels are enough tasks, otherwise the number of parts of the pairs of sequences. */
 static size_t parts_of(const bo_ssm_view *view)
 {
     enum { TASKS = 16 };
@@ -43,9 +44,9 @@ static void make_roots(size_t length, float *roots)
     }
 }
 
-/* ---- sequences in transforms ------------------------------------------------------------------------------------------ */
+/* ---- sequences in transforms ------------------------------------------------------------------------------------- */
 
-/* A group's columns of a sequence into or out of real (part 0) or imaginary parts (part 1). */
+/* Copies a group's columns of a sequence into or out of real (part 0) or imaginary parts (part 1). */
 typedef struct strand {
     size_t first, tokens; /* rows; none: the sequence does not exist */
 } strand;
@@ -84,7 +85,7 @@ static void unwind(const job *j, size_t group, strand s, const float *z, size_t 
         for (size_t l = 0; l < lanes; l++) bo_put(&rows[t * view->channels + l], add, z[l]);
 }
 
-/* The transform of a pair of sequences. */
+/* Transforms a pair of sequences. */
 static void transform_pair(const job *j, size_t group, const strand pair[2], const void *tensor, float *z)
 {
     for (size_t part = 0; part < 2; part++) wind(j, group, pair[part], tensor, part, z);
@@ -97,19 +98,19 @@ static void transform_back(const job *j, size_t group, const strand pair[2], flo
     for (size_t part = 0; part < 2; part++) unwind(j, group, pair[part], z, part, add, tensor);
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-/* Spectra of all kernels come first, a task a group; then pairs of sequences, a task each part of a group; then, backward,
- * the gradients of the kernels. */
+/* The spectra of all kernels come first, one task per group; then pairs of sequences, one task per part of a group;
+ * then, in backward, the gradients of the kernels. */
 typedef struct task {
     size_t group, part, pair, end;
     bo_ssm_group systems;
-    float *kernel, *sum;           /* spectra that stay: of the kernel, and of its gradient by part */
+    float *kernel, *sum;           /* stored spectra: of the kernel, and of its gradient per part */
     float *x, *dy;                 /* spectra of a pair */
-    float *rows, *room, *gradient; /* a kernel or its gradient, what it takes to make it; gradients of the systems */
+    float *rows, *room, *gradient; /* a kernel or its gradient; scratch memory for it; gradients of the systems */
 } task;
 
-/* Of a worker; the last two of its parts are not needed at the same time as the first. */
+/* Returns the floats per worker. The last two pieces are not used at the same time as the first. */
 static size_t worker_room(const bo_ssm_view *view, size_t tokens)
 {
     size_t pairs = 2 * length_for(tokens) * BO_COMPLEX_ROW;
@@ -133,7 +134,7 @@ static task task_of(const job *j, size_t index, int worker)
     return t;
 }
 
-/* The transform of a group's kernel, with the factor 1 / length of going there and back. */
+/* Transforms the kernel of a group, with the factor 1 / length of the forward and inverse transforms. */
 static void kernel_task(void *arg, size_t group, int worker)
 {
     const job *j = arg;
@@ -195,11 +196,11 @@ static void kernel_back_task(void *arg, size_t group, int worker)
     bo_ssm_kernel_back(view, &t.systems, j->tokens, t.rows, t.room, &sums);
 }
 
-/* ---- the form ---------------------------------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 static size_t roots_floats(size_t tokens)
 {
-    return (2 * length_for(tokens) + BO_CHANNELS) / BO_CHANNELS * BO_CHANNELS; /* what follows stays aligned */
+    return (2 * length_for(tokens) + BO_CHANNELS) / BO_CHANNELS * BO_CHANNELS; /* keeps the following memory aligned */
 }
 
 static size_t spectra_floats(const bo_ssm_view *view, size_t tokens)

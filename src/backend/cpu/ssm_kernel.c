@@ -1,16 +1,16 @@
-/* Kernels of systems: what they answer to 1, 0, 0, ….
+/* Kernels of systems: their impulse responses.
  *
- * Where powers of A keep its form (DIAGONAL; CLOSED: (σ I + P Qᵀ)^L = σ^L I + P M_L Qᵀ, M_2L = 2 σ^L M_L + M_L Qᵀ P M_L), by
- * doubling: the first CHUNK states A^k B as they come, then rows C A^(CHUNK j), of which there are twice as many after
- * every squaring of A^L, and K[CHUNK j + k] = C A^(CHUNK j) · A^k B: two products a number and state. LOW_RANK, whose powers
- * are dense, goes on token by token: rank + 1 products a state are fewer than N. */
+ * If powers of A keep its form (DIAGONAL; CLOSED: (σ I + P Qᵀ)^L = σ^L I + P M_L Qᵀ, M_2L = 2 σ^L M_L + M_L Qᵀ P M_L),
+ * kernels are computed by doubling: first CHUNK states A^k B one by one, then rows C A^(CHUNK j), whose number doubles
+ * with every squaring of A^L, and K[CHUNK j + k] = C A^(CHUNK j) · A^k B: two products per number and state. LOW_RANK,
+ * whose powers are dense, is computed token by token: rank + 1 products per state are fewer than N. */
 #include <complex.h>
 #include "ssm.h"
 
-/* A^L - 1 in double: μ of each state and lane and, of CLOSED, M of each lane (rank x rank). */
+/* A^L - 1 in double: μ of each state and lane and, for CLOSED, M of each lane (rank x rank). */
 typedef struct power {
     bo_number *mu, *m;
-    float *systems; /* mu, p and q of its transpose, as a group has them */
+    float *systems; /* mu, p and q of its transpose, in the layout of a group */
 } power;
 
 static size_t chunks_of(size_t tokens)
@@ -35,9 +35,9 @@ static void set(float *rows, size_t i, size_t lane, bo_number value)
     rows[i * BO_COMPLEX_ROW + BO_CHANNELS + lane] = (float)cimag(value);
 }
 
-/* ---- powers --------------------------------------------------------------------------------------------------------- */
+/* ---- powers ------------------------------------------------------------------------------------------------------ */
 
-/* (Qᵀ P)_ij of a lane. */
+/* Computes (Qᵀ P)_ij of a lane. */
 static bo_number inner(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, size_t i, size_t j)
 {
     bo_number sum = 0;
@@ -46,7 +46,7 @@ static bo_number inner(const bo_ssm_view *view, const bo_ssm_group *g, size_t la
     return sum;
 }
 
-/* M = 2 σ^L M + M (Qᵀ P) M of a lane; σ^L = 1 + μ_L is the same for all states. */
+/* Computes M = 2 σ^L M + M (Qᵀ P) M of a lane; σ^L = 1 + μ_L is the same for all states. */
 static void square_middle(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, bo_number mu, bo_number *m)
 {
     size_t r = view->rank;
@@ -82,7 +82,7 @@ static void power_begin(const bo_ssm_view *view, const bo_ssm_group *g, power *a
         for (size_t i = 0; i < r * r; i++) a->m[lane * r * r + i] = i % (r + 1) == 0;
 }
 
-/* What takes a row c to c A^L: P and Q change places. */
+/* Returns the system that maps a row c to c A^L: P and Q are exchanged. */
 static bo_systems transposed(const bo_ssm_view *view, const bo_ssm_group *g, const power *a)
 {
     size_t r = view->rank;
@@ -101,16 +101,17 @@ static bo_systems transposed(const bo_ssm_view *view, const bo_ssm_group *g, con
     return bo_ssm_systems_of(view, &to);
 }
 
-/* ---- kernels -------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* 1 as the first of CHUNK tokens, or none. */
+/* Sets the first of CHUNK tokens to 1, or to 0, and the others to 0. */
 static void impulse(bool first, float u[BO_SSM_CHUNK * BO_CHANNELS])
 {
     memset(u, 0, BO_SSM_CHUNK * BO_CHANNELS * sizeof *u);
     for (size_t lane = 0; first && lane < BO_CHANNELS; lane++) u[lane] = 1;
 }
 
-/* Chunk by chunk; `kept` takes the state before each. NULL: nobody wants them, or the kernel. */
+/* Computes the response chunk by chunk; `kept` receives the state before each. NULL: states, or the kernel, are not
+ * needed. */
 static void answer_impulse(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *state, float *kept,
                            float *kernel)
 {
@@ -126,7 +127,7 @@ static void answer_impulse(const bo_ssm_view *view, const bo_ssm_group *g, size_
     }
 }
 
-/* States A^k B for k < CHUNK, and the first numbers of the kernel. */
+/* Computes the states A^k B for k < CHUNK, and the first numbers of the kernel. */
 static void first_states(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *states, float *kernel)
 {
     _Alignas(64) float u[BO_SSM_CHUNK * BO_CHANNELS];
@@ -140,7 +141,7 @@ static void first_states(const bo_ssm_view *view, const bo_ssm_group *g, size_t 
     }
 }
 
-/* Rows C A^(CHUNK j), j < count: L = CHUNK · (rows so far) doubles them. */
+/* Computes the rows C A^(CHUNK j), j < count. Each step with L = CHUNK · (rows so far) doubles them. */
 static void double_rows(const bo_ssm_view *view, const bo_ssm_group *g, size_t count, power *a, float *rows)
 {
     float nothing[BO_CHANNELS] = {0}, ignored[BO_CHANNELS] = {0};

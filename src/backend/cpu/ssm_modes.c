@@ -1,5 +1,5 @@
-/* Systems of modes, DIAGONAL and LOW_RANK, from their parameters: 16 channels at a time in float, since decoding asks for
- * them at every token. What would cancel in float is summed up another way. */
+/* Systems of modes, DIAGONAL and LOW_RANK, from their parameters: 16 channels at a time in float, since decoding
+ * computes them for every token. Expressions that would cancel in float are rearranged. */
 #include <math.h>
 #include "ssm.h"
 
@@ -12,14 +12,14 @@ typedef struct modes {
 
 static const float over[] = {0, 1, 1.0f / 2, 1.0f / 3, 1.0f / 4, 1.0f / 5, 1.0f / 6, 1.0f / 7, 1.0f / 8, 1.0f / 9};
 
-/* Both ways of a number are computed before one is taken, so that loops over channels are without branches. */
+/* Both alternatives are computed before one is selected, so that loops over channels have no branches. */
 static inline float choose(bool first, const float *a, const float *b, size_t l)
 {
     float x = a[l], y = b[l];
     return first ? x : y;
 }
 
-/* exp(x) - 1 for x <= 0, given exp(x): Taylor's sum near 0, whose next term is 0.5⁹ / 10! of it. */
+/* exp(x) - 1 for x <= 0, given exp(x): Taylor series near 0, with relative error 0.5⁹ / 10!. */
 static void less_one(const float x[L], float grown[L])
 {
     float near[L];
@@ -31,7 +31,7 @@ static void less_one(const float x[L], float grown[L])
     for (size_t l = 0; l < L; l++) grown[l] = choose(x[l] > -0.5f, near, grown, l);
 }
 
-/* sin h, given what the kernel says, whose error is absolute. */
+/* sin h, given the result of the kernel, whose error is absolute. */
 static void sine(const float h[L], float s[L])
 {
     float near[L];
@@ -42,7 +42,7 @@ static void sine(const float h[L], float s[L])
     for (size_t l = 0; l < L; l++) s[l] = choose(fabsf(h[l]) < 0.25f, near, s, l);
 }
 
-/* φ(x + 2ih): Taylor's sum for |z| < 1/4, whose next term is 0.25⁷ / 8! of it. */
+/* φ(x + 2ih): Taylor series for |z| < 1/4, with relative error 0.25⁷ / 8!. */
 static void ramp(const float x[L], const float half[L], modes *m)
 {
     float near_re[L], near_im[L], square[L];
@@ -82,7 +82,7 @@ static void modes_of(const bo_kernels *kernels, const float step[L], const float
     ramp(x, half, m);
 }
 
-/* ---- a group ---------------------------------------------------------------------------------------------------------- */
+/* ---- group ------------------------------------------------------------------------------------------------------- */
 
 static const float *row(const bo_ssm_view *view, size_t input, size_t channel)
 {
@@ -90,7 +90,7 @@ static const float *row(const bo_ssm_view *view, size_t input, size_t channel)
     return (const float *)in->data + channel * in->columns;
 }
 
-/* Column j of the group's rows. */
+/* Copies column j of the group's rows. */
 static void column(const bo_ssm_view *view, size_t group, size_t input, size_t j, float out[L])
 {
     const float *at = row(view, input, group * L) + j;
@@ -98,7 +98,7 @@ static void column(const bo_ssm_view *view, size_t group, size_t input, size_t j
     for (size_t l = 0; l < L; l++, at += columns) out[l] = l < lanes ? *at : 0;
 }
 
-/* Complex row i of the group = factor times complex column i. */
+/* Sets complex row i of the group to factor times complex column i. */
 static void scaled(const bo_ssm_view *view, size_t group, size_t input, size_t i, const float factor[L], float *to)
 {
     float re[L], im[L];
@@ -107,7 +107,7 @@ static void scaled(const bo_ssm_view *view, size_t group, size_t input, size_t i
     for (size_t l = 0; l < L; l++) to[i * BO_COMPLEX_ROW + L + l] = factor[l] * im[l];
 }
 
-/* 1 / √(1 + |row|²) of each channel. */
+/* Computes 1 / √(1 + |row|²) of each channel. */
 static void shrinking(const bo_ssm_view *view, const bo_kernels *kernels, size_t group, size_t input, float out[L])
 {
     for (size_t l = 0; l < bo_ssm_lanes(view, group); l++) {
@@ -116,7 +116,7 @@ static void shrinking(const bo_ssm_view *view, const bo_kernels *kernels, size_t
     }
 }
 
-/* c = B C, with B = Δ φ drawn into it. */
+/* c = B C: B = Δ φ is merged into c. */
 static void diagonal(const bo_ssm_view *view, size_t group, const bo_ssm_group *to, size_t n, const float step[L],
                      const modes *m)
 {

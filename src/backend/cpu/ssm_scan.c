@@ -1,16 +1,16 @@
-/* Systems token by token, in chunks: forward leaves the states between chunks, backward runs each chunk once more and then
- * backwards. O(tokens · channels · states), and the form of every pass with states. */
+/* Systems token by token, in chunks: forward saves the states between chunks; backward runs each chunk again and then
+ * in reverse. O(tokens · channels · states). Every pass with states uses this form. */
 #include <string.h>
 #include "ssm.h"
 
 typedef struct job {
     const bo_ssm_view *view;
     float *systems, *sums, *rooms;
-    size_t room; /* floats a worker */
-    bool keep;   /* states between chunks */
+    size_t room; /* floats per worker */
+    bool keep;   /* save states between chunks */
 } job;
 
-/* A sequence among the rows. Before it lie `kept` states between chunks. */
+/* A sequence among the rows. `kept` states between chunks precede it. */
 typedef struct place {
     size_t sequence, first, tokens, kept;
 } place;
@@ -32,7 +32,7 @@ static place next_place(const bo_ssm_view *view, place p)
     return place_at(view, (place){.sequence = p.sequence + 1, .first = p.first + p.tokens, .kept = p.kept + kept});
 }
 
-/* The first sequence of a part, or beyond the last. */
+/* Returns the first sequence of a part, or the end. */
 static place part_begins(const bo_ssm_view *view, size_t part)
 {
     size_t first = view->spans.count * part / view->parts;
@@ -41,7 +41,7 @@ static place part_begins(const bo_ssm_view *view, size_t part)
     return p;
 }
 
-/* The state before chunk k > 0. */
+/* Returns the state before chunk k > 0. */
 static float *kept_state(const bo_ssm_view *view, const place *p, size_t group, size_t chunk)
 {
     return (float *)view->call->saved + ((p->kept + chunk - 1) * view->groups + group) * view->state;
@@ -58,7 +58,7 @@ static float *rows_of(const bo_ssm_view *view, const place *p, size_t chunk, con
     return (float *)(uintptr_t)tensor + (p->first + chunk * BO_SSM_CHUNK) * view->channels;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static void run_chunk(const bo_ssm_view *view, const place *p, size_t group, size_t chunk, const bo_ssm_group *g,
                       float *state)
@@ -99,7 +99,7 @@ void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, bool keep, float 
     bo_parallel(context, view->groups * view->parts, run_task, &j);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static void back_chunk(const bo_ssm_view *view, const place *p, size_t group, size_t chunk, const bo_ssm_group *g,
                        const bo_ssm_group *sums, const float *state, float *flow, float *work)
@@ -147,7 +147,7 @@ void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *syste
     bo_ssm_transition_back(context, view, view->parts, room);
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 size_t bo_ssm_scan_room(const bo_ssm_view *view, size_t workers, bool backward)
 {

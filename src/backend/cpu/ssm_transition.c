@@ -1,13 +1,13 @@
-/* From parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and back with gradients: in double, a channel at a time. Formulas
- * stand in operations.h.
+/* Parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and the gradients back: in double, one channel at a time.
+ * Formulas are in operations.h.
  *
- * Gradients of complex numbers are derivatives by the real part plus i times those by the imaginary one: of f(z), analytic,
- * dz = conj(f'(z)) df. */
+ * The gradient of a complex number is the derivative by its real part plus i times that by its imaginary part: for
+ * analytic f(z), dz = conj(f'(z)) df. */
 #include <complex.h>
 #include <math.h>
 #include "ssm.h"
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static double softplus(double x)
 {
@@ -31,7 +31,7 @@ static bool is_small(bo_number z)
     return creal(z) * creal(z) + cimag(z) * cimag(z) < 1e-4;
 }
 
-/* a / b, for b that neither overflows nor vanishes when squared. */
+/* a / b, for b whose square neither overflows nor underflows. */
 static bo_number quotient(bo_number a, bo_number b)
 {
     double size = creal(b) * creal(b) + cimag(b) * cimag(b);
@@ -39,7 +39,8 @@ static bo_number quotient(bo_number a, bo_number b)
                         (cimag(a) * creal(b) - creal(a) * cimag(b)) / size);
 }
 
-/* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; Taylor's sums near 0, whose next terms are below 1e-16. */
+/* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; Taylor series near 0, whose next terms are below
+ * 1e-16. */
 static bo_number ramp(bo_number z, bo_number grown)
 {
     if (!is_small(z)) return quotient(grown, z);
@@ -57,16 +58,16 @@ static bo_number pair_at(const float *pairs, size_t i)
     return bo_number_of((double)pairs[2 * i], (double)pairs[2 * i + 1]);
 }
 
-/* ---- a channel ----------------------------------------------------------------------------------------------------- */
+/* ---- one channel ------------------------------------------------------------------------------------------------- */
 
-/* Where a channel's numbers are: lane `lane` of a group. Its gradients in double, summed over the parts. */
+/* Pointers to the numbers of a channel: lane `lane` of a group. Gradients are in double, summed over the parts. */
 typedef struct channel {
     const bo_ssm_view *view;
     size_t index, lane;
     double step; /* Δ */
     bo_ssm_group group;
-    const float *sums;    /* of part 0's gradients of the group … */
-    size_t parts, stride; /* … and so many floats further of the next */
+    const float *sums;    /* gradients of the group in part 0 */
+    size_t parts, stride; /* number of parts, and floats between them */
 } channel;
 
 static const float *row(const channel *c, size_t input)
@@ -81,7 +82,7 @@ static void set(const channel *c, float *rows, size_t i, bo_number value)
     rows[i * BO_COMPLEX_ROW + BO_CHANNELS + c->lane] = (float)cimag(value);
 }
 
-/* Complex row i of what `rows` is in the group, of the gradients. */
+/* Returns complex row i of the array that corresponds to `rows`, summed over the gradients of the parts. */
 static bo_number get(const channel *c, const float *rows, size_t i)
 {
     const float *at = c->sums + (rows - c->group.mu) + i * BO_COMPLEX_ROW + c->lane;
@@ -90,7 +91,7 @@ static bo_number get(const channel *c, const float *rows, size_t i)
     return bo_number_of(re, im);
 }
 
-/* Number j of the gradient of an input's row. */
+/* Writes number j of the gradient of a row of an input. */
 static void give(const channel *c, size_t input, size_t j, double value)
 {
     const bo_op_call *call = c->view->call;
@@ -104,7 +105,7 @@ static void give_pair(const channel *c, size_t input, size_t i, bo_number value)
     give(c, input, 2 * i + 1, cimag(value));
 }
 
-/* 1 / √(1 + |x|²) of a row. */
+/* Returns 1 / √(1 + |x|²) of a row. */
 static double shrinking(const channel *c, size_t input)
 {
     const float *x = row(c, input);
@@ -115,7 +116,7 @@ static double shrinking(const channel *c, size_t input)
 
 enum { LOG_STEP = 1, A = 2, W = 3 };
 
-/* ---- modes --------------------------------------------------------------------------------------------------------- */
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
 
 typedef struct mode {
     double step, a, rate;       /* step: Δ */
@@ -133,7 +134,7 @@ static mode mode_of(const channel *c, size_t n)
     return m;
 }
 
-/* From gradients of μ, of b and of the rate as it is: those of a and w; returns that of the step. */
+/* Computes the gradients of a and w from those of μ, of b and of the rate. Returns that of the step. */
 static double mode_back(const channel *c, const mode *m, size_t n, bo_number dmu, bo_number db, double drate)
 {
     bo_number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_slope(m->z, m->mu)) * db;
@@ -147,7 +148,7 @@ static void give_step(const channel *c, double dstep)
     give(c, LOG_STEP, 0, c->step * dstep);
 }
 
-/* ---- DIAGONAL: b is drawn into c ----------------------------------------------------------------------------------- */
+/* ---- DIAGONAL: b is merged into c -------------------------------------------------------------------------------- */
 
 enum { DIAGONAL_C = 4, DIAGONAL_D = 5 };
 
@@ -163,7 +164,7 @@ static void diagonal_back(const channel *c)
     give_step(c, dstep);
 }
 
-/* ---- LOW_RANK ------------------------------------------------------------------------------------------------------ */
+/* ---- LOW_RANK ---------------------------------------------------------------------------------------------------- */
 
 enum { LOW_P = 4, LOW_Q = 5, LOW_C = 6, LOW_D = 7 };
 
@@ -173,7 +174,7 @@ static double slack(const mode *m)
     return sqrt(-expm1(-m->step * m->rate));
 }
 
-/* Σ E Re(conj(P) dP̂): what P's own size answers for. */
+/* Σ E Re(conj(P) dP̂): the contribution of the norm of P. */
 static double along(const channel *c, size_t input, const float *rows)
 {
     double sum = 0;
@@ -185,7 +186,7 @@ static double along(const channel *c, size_t input, const float *rows)
     return sum;
 }
 
-/* dP of row n from dP̂ with P̂ = E k P, k = 1 / √(1 + |P|²); returns dE of it. */
+/* Computes dP of row n from dP̂ with P̂ = E k P, k = 1 / √(1 + |P|²). Returns its dE. */
 static double low_rank_factor(const channel *c, size_t n, size_t input, const float *rows, double e, double k,
                               double sum)
 {
@@ -213,11 +214,12 @@ static void low_rank_back(const channel *c)
     give_step(c, dstep);
 }
 
-/* ---- CLOSED --------------------------------------------------------------------------------------------------------- */
+/* ---- CLOSED ------------------------------------------------------------------------------------------------------ */
 
-/* What σ I + P̂ P̂ᵀ does to B is σ B and a part in the span of P̂, so that z = P̂ᵀ s and v = C s are a state by themselves:
+/* σ I + P̂ P̂ᵀ maps B to σ B plus a vector in the span of P̂, so z = P̂ᵀ s and v = C s form a state:
  *     z' = σ z + G z + P̂ᵀ B̄ u,   v' = σ v + (C P̂) z + C B̄ u,   G = P̂ᵀ P̂,   y = v,
- * r + 1 numbers instead of N. As one of bo_systems: rows of P are those of G and C P̂, Q is the identity and a row of 0. */
+ * with r + 1 numbers instead of N. As one of bo_systems: the rows of P are those of G and C P̂; Q is the identity and a
+ * row of 0. */
 enum { CLOSED_P = 2, CLOSED_B = 3, CLOSED_C = 4, CLOSED_D = 5 };
 
 typedef struct closed {
@@ -235,7 +237,7 @@ static closed closed_of(const channel *ch)
     return s;
 }
 
-/* Σ_n x[n] y[n], elements every so many floats. */
+/* Computes Σ_n x[n] y[n] with the given steps between elements. */
 static double dot(size_t count, const float *x, size_t step_x, const float *y, size_t step_y)
 {
     double sum = 0;
@@ -274,7 +276,7 @@ static void closed_back(const channel *ch)
 {
     size_t r = ch->view->rank;
     closed s = closed_of(ch);
-    double dk = 0, droom = 0, direct = creal(get(ch, ch->group.b, r)); /* of C B̄ */
+    double dk = 0, droom = 0, direct = creal(get(ch, ch->group.b, r)); /* gradient of C B̄ */
     for (size_t n = 0; n < s.size; n++)
         for (size_t j = 0; j < r; j++) dk += (double)s.p[n * r + j] * closed_factor(ch, &s, n, j);
     for (size_t n = 0; n < s.size; n++) {
@@ -294,12 +296,12 @@ static void closed_back(const channel *ch)
     give_step(ch, (1 - s.room) * droom);
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------- */
+/* ---- all kinds --------------------------------------------------------------------------------------------------- */
 
 static const struct {
     void (*forward)(const channel *c); /* NULL: bo_ssm_modes, for all channels of a group at once */
     void (*back)(const channel *c);
-    size_t d; /* the input D */
+    size_t d; /* index of the input D */
 } kinds[BO_SSM_COUNT] = {
     [BO_SSM_DIAGONAL] = {NULL, diagonal_back, DIAGONAL_D},
     [BO_SSM_CLOSED] = {closed_system, closed_back, CLOSED_D},
@@ -367,7 +369,7 @@ void bo_ssm_transition(bo_context *context, const bo_ssm_view *view, float *syst
 
 void bo_ssm_transition_back(bo_context *context, const bo_ssm_view *view, size_t parts, const float *sums)
 {
-    /* A group of gradients lies as one of systems does: the addresses differ, the places do not. */
+    /* Gradients of a group have the same layout as its systems: only the addresses differ. */
     job j = {.view = view, .systems = (float *)(uintptr_t)sums, .sums = sums, .parts = parts};
     bo_parallel(context, view->groups, transition_back_task, &j);
 }

@@ -1,4 +1,4 @@
-/* Numbers in fewer bits than float32: rows of them, or parts of one, as tasks. */
+/* Numbers in fewer bits than float32: conversion of rows, or parts of one, as tasks. */
 #include "stored.h"
 #include <string.h>
 #include "../../kernels/kernels.h"
@@ -6,13 +6,14 @@
 
 enum { PART = BO_SIZE(1 << 15, 64) }; /* floats per task */
 
-/* Lines of equal length, the last perhaps shorter: rows where they have scales, else parts of all numbers. */
+/* Lines of equal length, except that the last may be shorter: rows if they have scales, otherwise parts of all
+ * numbers. */
 typedef struct move_job {
     const bo_kernels *kernels;
     bo_stored stored;
     bool narrow;
-    size_t count, length; /* of all floats, of a line */
-    size_t lines;         /* a task */
+    size_t count, length; /* number of floats; floats per line */
+    size_t lines;         /* lines per task */
     char *floats, *kept;
 } move_job;
 

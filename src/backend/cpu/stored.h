@@ -1,11 +1,11 @@
-/* The CPU's memory in fewer bits than float32. */
+/* Memory of the CPU in fewer bits than float32. */
 #ifndef BO_BACKEND_CPU_STORED_H
 #define BO_BACKEND_CPU_STORED_H
 
 #include "../backend.h"
 #include "../../math/stored.h"
 
-/* bo_backend's. */
+/* Functions of bo_backend. */
 bo_status bo_cpu_narrow(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
                         void *to);
 bo_status bo_cpu_widen(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
@@ -17,7 +17,7 @@ static inline bo_stored bo_stored_of(bo_element element)
     return element == BO_ELEMENT_INT8 ? BO_STORED_INT8 : BO_STORED_FLOAT32;
 }
 
-/* Backward has no gradients through what is kept in fewer bits. */
+/* Fails if backward would need a gradient of an input stored in fewer bits. */
 bo_status bo_refuse_stored(bo_context *context, const bo_op_call *call, const char *op);
 
 #endif

@@ -1,4 +1,4 @@
-/* The CPU backend: memory is the host's. */
+/* The table of the CPU backend, whose memory is that of the host. */
 #include "cpu.h"
 #include <string.h>
 #include "stored.h"
@@ -30,7 +30,7 @@ static bo_status all_finite(bo_context *context, const void *floats, size_t coun
     return BO_OK;
 }
 
-/* A line an operation, added with it. */
+/* One line per operation. */
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ROUND] = &bo_cpu_round,
     [BO_OPERATION_EMBED] = &bo_cpu_embed,

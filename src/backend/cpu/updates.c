@@ -1,15 +1,16 @@
-/* Updates of weights on the CPU: one pass over memory each, in blocks of fixed size. The loops are bound by memory, which
- * the compiler's own vectors are enough for; only AdamW, which divides, has a kernel. */
+/* Updates of weights on the CPU: one pass over memory each, in blocks of fixed size. The loops are limited by memory
+ * bandwidth, so automatic vectorization is sufficient. Only AdamW, which divides, has a kernel. */
 #include "updates.h"
 #include <math.h>
 #include "../../math/panel.h"
 
 enum {
-    BLOCK = 1 << 14,    /* floats of a task */
-    MOST_BLOCKS = 1024, /* of a sum, whose parts lie on the stack: larger vectors have larger blocks */
+    BLOCK = 1 << 14, /* floats per task */
+    /* maximum number of blocks of a sum, whose parts are on the stack: longer vectors have larger blocks */
+    MOST_BLOCKS = 1024,
 };
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 typedef double (*sum_fn)(const bo_kernels *kernels, size_t n, const float *x);
 
@@ -29,7 +30,7 @@ static void sum_task(void *arg, size_t index, int worker)
     job->parts[index] = job->sum(job->kernels, bo_min(job->block, job->count - first), job->x + first);
 }
 
-/* Blocks depend on the count alone, and their sums are added in order. */
+/* Blocks depend only on the count, and their sums are added in order. */
 static bo_status sum_blocks(bo_context *context, size_t count, const void *x, sum_fn sum, double *out)
 {
     size_t least = bo_round_up(bo_ceil_div(count, MOST_BLOCKS), 16);
@@ -47,7 +48,7 @@ static double squares(const bo_kernels *kernels, size_t n, const float *x)
     return kernels->dot(n, x, x);
 }
 
-/* Eight sums side by side, so that they do not wait for each other. */
+/* Eight independent sums hide the latency of additions. */
 static double sizes(const bo_kernels *kernels, size_t n, const float *x)
 {
     (void)kernels;
@@ -70,7 +71,7 @@ static bo_status sum_sizes(bo_context *context, size_t count, const void *x, dou
     return sum_blocks(context, count, x, sizes, out);
 }
 
-/* ---- changes in place ---------------------------------------------------------------------------------------------- */
+/* ---- updates in place -------------------------------------------------------------------------------------------- */
 
 bo_rule_numbers bo_momentum_numbers(const bo_rule *rule)
 {

@@ -1,22 +1,22 @@
-/* What the updates of the CPU share: loops over vectors in blocks of fixed size. */
+/* Declarations shared by the updates of the CPU: loops over vectors in blocks of fixed size. */
 #ifndef BO_BACKEND_CPU_UPDATES_H
 #define BO_BACKEND_CPU_UPDATES_H
 
 #include "../updates.h"
 #include "../../kernels/kernels.h"
 
-/* The numbers of a rule as the loops need them. */
+/* The parameters of a rule in the form that the loops need. */
 typedef struct bo_rule_numbers {
     float scale, rate, keep; /* keep: 1 - decay */
     float momentum, rest;    /* μ, 1 - μ */
     bool nesterov;
-    const bo_kernels *kernels; /* AdamW has one */
+    const bo_kernels *kernels; /* for AdamW */
     bo_adamw_step adamw;
 } bo_rule_numbers;
 
 bo_rule_numbers bo_momentum_numbers(const bo_rule *rule);
 
-/* n floats of each vector; what a loop does not need is NULL. */
+/* A loop over n floats of each vector; vectors that it does not need are NULL. */
 typedef void (*bo_update_loop)(const bo_rule_numbers *k, size_t n, const float *g, float *m, float *v, float *w);
 void bo_update_blocks(bo_context *context, const bo_rule_numbers *k, bo_update_loop loop, size_t count, const void *g,
                       void *m, void *v, void *w);
