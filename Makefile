@@ -26,7 +26,7 @@ SEEDS       ?= 1
 LAB_FLAGS   ?= --quick
 # These tests are slow with tiny blocks: statistics over many draws, long sequences, measured advice.
 TINY_EXCEPT  = ^(machines\.weights|attention\.(long|statistics|advise.*))$$
-TINY_MODULES   = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
+TINY_MODULES = ^(kernels|math|features|attention|machines|backend|tape|io|text)\.
 # house.install links the static library, which would need the coverage runtime.
 COVER       ?= -LE '^long$$' -E '^house\.install$$'
 FASHION     ?= /usr/share/datasets/fashion-mnist
