@@ -1,5 +1,6 @@
-/* How far attention's output is from exact softmax and from its own kernel in closed form, on some of the queries;
- * and how far single values φ(q)·φ(k) are from the kernel, measured and by the variance formula. */
+/* Measures the distance of the output from softmax attention and from the attention's own kernel in closed form, on
+ * some of the queries; and the difference between single values φ(q)·φ(k) and the kernel, measured and by the variance
+ * formula. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "linear.h"
 #include "dark.h"
 
-/* ---- one query ------------------------------------------------------------------------------------------------------- */
+/* ---- one query --------------------------------------------------------------------------------------------------- */
 
 static double largest(size_t count, const double *x)
 {
@@ -25,7 +26,7 @@ double bo_log_sum(size_t count, const double *x)
         if (isnan(x[i])) return x[i];
         sum += exp(x[i] - high);
     }
-    return isfinite(high) ? high + log(sum) : high; /* infinity, or nothing */
+    return isfinite(high) ? high + log(sum) : high; /* high is infinite, or there are no terms */
 }
 
 double bo_relative_error(double error, double norm)
@@ -40,7 +41,7 @@ void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, con
     w->sign = NULL;
 }
 
-/* The denominator relative to exp(top); 0 where the output is to be 0. */
+/* Returns the denominator relative to exp(top); 0 if the output is to be 0. */
 static double divisor(double sum, double top, const bo_denominator *d)
 {
     if (d->none) return exp(-top);
@@ -65,37 +66,38 @@ void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, co
     for (size_t c = 0; c < value_dim; c++) out[c] *= factor;
 }
 
-/* ---- a study --------------------------------------------------------------------------------------------------------- */
+/* ---- studies ----------------------------------------------------------------------------------------------------- */
 
-/* Some queries of every head, each by itself in float64: against softmax, against the kind's own kernel, and single
- * kernel values against features. */
+/* Some queries of every head, computed one by one in float64: compared with softmax attention and with the kind's own
+ * kernel; single kernel values are compared with features. */
 
-enum { ROWS = BO_SIZE(64, BO_STUDY_PAIRS + 1) }; /* keys whose features are made at a time */
+enum { ROWS = BO_SIZE(64, BO_STUDY_PAIRS + 1) }; /* keys whose features are computed at a time */
 _Static_assert((int)ROWS > (int)BO_STUDY_PAIRS, "a query and its pairs are made at a time too");
 
-/* ---- one key head of one sequence ------------------------------------------------------------------------------ */
+/* ---- one key head of one sequence -------------------------------------------------------------------------------- */
 
-/* A key counts exp(decay[t] - decay[j] + input[j]) at query t; running[t] is the running log scale then. */
+/* The weight of key j at query t has the factor exp(decay[t] - decay[j] + input[j]); running[t] is the running log
+ * scale at t. */
 typedef struct head_keys {
     const bo_study *of;
     size_t sequence, key_head, count;
     bo_rows k, v;
-    const bo_features *map; /* NULL: explicit keys, or a memory */
+    const bo_features *map; /* NULL: explicit keys, or a matrix memory */
     bo_row_transform transform;
     const float *t; /* keys after the transform */
     size_t ldt;
     double *decay, *input, *running;
 } head_keys;
 
-/* One tile: queries of one head, all at places in the sequence. */
+/* One tile: queries of one head, each with its position in the sequence. */
 typedef struct tile_job {
     const head_keys *keys;
     size_t head, count;
     size_t place[BO_STUDY_TILE];
-    bo_finding *found; /* count of them */
+    bo_finding *found; /* `count` entries */
 } tile_job;
 
-/* What one worker needs: logarithms and signs of weights, outputs, rows of a few pairs and their features. */
+/* Work memory of one worker: logarithms and signs of weights, outputs, rows of a few pairs and their features. */
 typedef struct workplace {
     double *log, *sign, *softmax, *kernel;
     float *rows, *z, *log_scale;
@@ -117,14 +119,14 @@ static workplace workplace_at(const bo_study *s, bo_carver *carver)
     return w;
 }
 
-/* ---- the kind's own weights ------------------------------------------------------------------------------------ */
+/* ---- weights of the kind's own kernel ---------------------------------------------------------------------------- */
 
 static size_t seen_end(const head_keys *keys, size_t place)
 {
     return keys->of->attention->desc.causal ? place + 1 : keys->count;
 }
 
-/* Keys before this one are seen through features, those from it on through softmax. */
+/* Returns the first key in the window. Earlier keys are seen through features, later ones through softmax. */
 static size_t window_begin(const head_keys *keys, size_t place)
 {
     const bo_attention_desc *desc = &keys->of->attention->desc;
@@ -133,7 +135,7 @@ static size_t window_begin(const head_keys *keys, size_t place)
     return desc->window == 0 ? end : end > desc->window ? end - desc->window : 0;
 }
 
-/* log |k(q, k_j)| and its sign, without gates */
+/* Returns log |k(q, k_j)| and its sign, without gates. */
 static double log_kernel(const tile_job *tile, size_t index, size_t j, double *sign)
 {
     const head_keys *keys = tile->keys;
@@ -153,7 +155,7 @@ static double log_mix(const head_keys *keys, size_t head)
     return keys->map && mix ? log((double)mix[head]) : 0;
 }
 
-/* The weights of the kind's own kernel; scores hold s q·k of every key seen and are overwritten. */
+/* Computes the weights of the kind's own kernel. scores holds s q·k of every visible key and is overwritten. */
 static void own_weights(const tile_job *tile, size_t index, double *sign, bo_compare_weights *w)
 {
     const head_keys *keys = tile->keys;
@@ -173,7 +175,7 @@ static void own_weights(const tile_job *tile, size_t index, double *sign, bo_com
     w->sign = sign;
 }
 
-/* The unit of a clamp: exp(log scale of the query + running log scale), or a weight in the window where that is
+/* Returns the unit of a clamp: exp(log scale of the query + running log scale), or a weight in the window if that is
  * larger. */
 static bo_denominator own_denominator(const tile_job *tile, size_t index, double query_scale,
                                       const bo_compare_weights *w)
@@ -191,7 +193,7 @@ static bo_denominator own_denominator(const tile_job *tile, size_t index, double
     return (bo_denominator){desc->normalizer == BO_NORMALIZER_NONE, desc->clamp, unit};
 }
 
-/* ---- one query ------------------------------------------------------------------------------------------------- */
+/* ---- one query --------------------------------------------------------------------------------------------------- */
 
 static void distance(size_t count, const float *out, const double *truth, double *error, double *norm)
 {
@@ -202,7 +204,7 @@ static void distance(size_t count, const float *out, const double *truth, double
     }
 }
 
-/* log |a exp(x) - b exp(y)| */
+/* Returns log |a exp(x) - b exp(y)|. */
 static double log_difference(double a, double x, double b, double y)
 {
     double high = fmax(x, y);
@@ -210,8 +212,8 @@ static double log_difference(double a, double x, double b, double y)
     return high + log(fabs(a * exp(x - high) - b * exp(y - high)));
 }
 
-/* Of pair p, the query and row p + 1: by the formula, or for frequencies chosen among candidates as these frequencies and
- * the candidates' formula tell it. */
+/* Returns the variance of pair p, the query and row p + 1: by the formula, or, for frequencies chosen among candidates,
+ * from these frequencies and the candidates' formula. */
 static double log_variance(const bo_features *map, size_t width, size_t count, size_t p, const workplace *at,
                            double log_unit)
 {
@@ -222,8 +224,8 @@ static double log_variance(const bo_features *map, size_t width, size_t count, s
     return bo_log_sum(2, parts);
 }
 
-/* Some of the keys seen through features, and the query's own row first: features, closed form, variance. Leaves the
- * query's log scale in log_scale[0]. */
+/* Compares some of the keys that are seen through features: features, closed form, variance. The query's row is first.
+ * Leaves the query's log scale in log_scale[0]. */
 static void look_at_pairs(const tile_job *tile, size_t index, const workplace *at, bo_finding *found)
 {
     const head_keys *keys = tile->keys;
@@ -273,9 +275,9 @@ static void query_task(void *arg, size_t index, int worker)
     distance(desc->value_dim, out.at + place * out.stride, at.kernel, &found->kernel_error, &found->kernel_norm);
 }
 
-/* ---- the queries of one head ----------------------------------------------------------------------------------- */
+/* ---- the queries of one head ------------------------------------------------------------------------------------- */
 
-/* Sample i of the tokens of all sequences */
+/* Returns the position of sample i among the tokens of all sequences. */
 static size_t sampled(const bo_study *s, size_t i)
 {
     return (size_t)((double)s->call->queries_total * ((double)i + 0.5) / (double)s->samples);
@@ -315,14 +317,14 @@ static bo_status run_head(const head_keys *keys, size_t head)
     return BO_OK;
 }
 
-/* ---- the keys of one key head ---------------------------------------------------------------------------------- */
+/* ---- the keys of one key head ------------------------------------------------------------------------------------ */
 
 typedef struct transform_job {
     head_keys *keys;
     float *t;
 } transform_job;
 
-/* Keys after the transform; their log scales into `running`. */
+/* Computes keys after the transform; writes their log scales to `running`. */
 static void transform_task(void *arg, size_t index, int worker)
 {
     const transform_job *job = arg;
@@ -340,7 +342,7 @@ static void transform_task(void *arg, size_t index, int worker)
     for (size_t r = 0; r < rows; r++) keys->running[first + r] = (double)at.log_scale[r];
 }
 
-/* Gates and running log scales, key by key. */
+/* Accumulates gates and running log scales, key by key. */
 static void follow_gates(head_keys *keys)
 {
     const bo_study *s = keys->of;
@@ -391,7 +393,7 @@ static bo_status run_all(const bo_study *s, double *numbers, float *t, char *tra
     return BO_OK;
 }
 
-/* Fills `found`; the caller's part of the study is what stands before it. */
+/* Fills `found`; the caller sets the members before it. */
 static bo_status study_run(bo_study *s)
 {
     const bo_attention *a = s->attention;
@@ -419,13 +421,13 @@ static bo_status study_run(bo_study *s)
     return status;
 }
 
-/* ---- the comparison -------------------------------------------------------------------------------------------------- */
+/* ---- the comparison ---------------------------------------------------------------------------------------------- */
 
-enum { QUERIES = 128 }; /* of each head, unless told */
+enum { QUERIES = 128 }; /* default number of queries per head */
 
-/* ---- conclusions ----------------------------------------------------------------------------------------------- */
+/* ---- conclusions ------------------------------------------------------------------------------------------------- */
 
-/* Root of the mean of exp(2 x) or exp(x), relative to exp(log_rms) */
+/* Returns the root of the mean of exp(2 x) or exp(x), relative to exp(log_rms). */
 static double relative_rms(size_t count, const double *log_squares, double log_rms)
 {
     return exp(0.5 * (bo_log_sum(count, log_squares) - log((double)count)) - log_rms);
@@ -470,9 +472,9 @@ static bo_status conclude(const bo_study *s, bo_attention_accuracy *out)
     return conclude_pairs(s, out);
 }
 
-/* ---- the call -------------------------------------------------------------------------------------------------- */
+/* ---- the public function ----------------------------------------------------------------------------------------- */
 
-/* Kinds that do not estimate softmax are held against the usual one. */
+/* Kinds that do not estimate softmax are compared with softmax at the default scale. */
 static double softmax_scale(const bo_attention_desc *desc)
 {
     bo_kernel kernel = desc->features.kernel;
@@ -518,7 +520,7 @@ static bo_status compare(bo_study *s, bo_attention_accuracy *error)
     size_t floats = s->call->queries_total * desc->heads * desc->value_dim;
     float *own = bo_alloc_raw(s->context, floats, sizeof *own, "attention's output");
     s->found = bo_alloc(s->context, desc->heads * s->samples, sizeof *s->found, "comparing attention");
-    if (own) memset(own, 0, floats * sizeof *own); /* so that neither pass pays for fresh memory */
+    if (own) memset(own, 0, floats * sizeof *own); /* touches the pages, so that the time of neither pass includes it */
     bo_status status = own && s->found ? time_softmax(s, own, error) : BO_MEMORY;
     if (status == BO_OK)
         status = time_forward(s->context, s->attention, s->call->shape, s->call->in, own, &error->kind_seconds,

@@ -8,7 +8,7 @@ typedef enum range { ANY, POSITIVE, NOT_POSITIVE } range;
 
 typedef struct definition {
     const char *name;
-    unsigned traits; /* of those that take it */
+    unsigned traits; /* traits of the kinds that have it */
     range range;
     size_t in, gradient; /* offsets of the pointers in bo_attention_inputs and bo_attention_gradients */
 } definition;
@@ -60,7 +60,7 @@ size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which)
     return offset;
 }
 
-/* The array in inputs or gradients; NULL: not given, not wanted. */
+/* Returns the array in inputs or gradients. NULL: not given, or not requested. */
 static const float *parameter_in(const bo_attention_inputs *in, bo_parameter which)
 {
     return *(const float *const *)((const char *)in + definitions[which].in);
@@ -76,7 +76,7 @@ static bo_status check_values(bo_context *context, const bo_kernels *kernels, co
 {
     static const char *const expected[] = {"a finite number", "a positive number",
                                            "the logarithm of a decay in (0, 1], at most 0"};
-    /* Matrices are looked at with every token of a step. */
+    /* Fast check: matrices are checked for every token of a step. */
     if (of->range == ANY && kernels->finite(count, values)) return BO_OK;
     for (size_t i = 0; i < count; i++) {
         bool fits = of->range == ANY || (of->range == POSITIVE ? values[i] > 0 : values[i] <= 0);
@@ -87,7 +87,7 @@ static bo_status check_values(bo_context *context, const bo_kernels *kernels, co
     return BO_OK;
 }
 
-/* An array that is given, or whose gradient is asked for, is one that this attention takes. */
+/* Checks that an array that is given, or whose gradient is requested, belongs to this attention. */
 static bo_status check_taken(bo_context *context, const bo_attention *attention, bool gradient, const char *name,
                              unsigned traits, bool taken)
 {

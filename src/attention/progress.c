@@ -1,7 +1,7 @@
-/* Watching a pass: progress.h. */
+/* Progress and cancellation of a pass: progress.h. */
 #include "progress.h"
 
-static const double interval = 0.05; /* seconds between two questions */
+static const double interval = 0.05; /* seconds between two calls of the callback */
 
 void bo_pass_progress_begin(bo_pass_progress *watch, bo_context *context, const char *what, size_t total)
 {

@@ -1,5 +1,5 @@
-/* Long passes can be watched and stopped: tasks say how far they are, and the one that runs on the calling thread asks its
- * progress callback now and then. */
+/* Progress and cancellation of long passes. Tasks report their progress; the task on the calling thread calls the
+ * progress callback from time to time. */
 #ifndef BO_ATTENTION_PROGRESS_H
 #define BO_ATTENTION_PROGRESS_H
 
@@ -11,14 +11,14 @@ typedef struct bo_pass_progress {
     bo_context *context;
     pthread_t caller;
     const char *what;
-    atomic_bool stopped; /* the callback said so: the context has the message */
+    atomic_bool stopped; /* the callback canceled the pass; the context has the message */
     atomic_size_t done;
     size_t total;
-    double next; /* when to ask again; the calling thread's own */
+    double next; /* time of the next call of the callback; used only by the calling thread */
 } bo_pass_progress;
 
 void bo_pass_progress_begin(bo_pass_progress *watch, bo_context *context, const char *what, size_t total);
-/* `more` of the total is done. True: stop soon. watch may be NULL. */
+/* Adds `more` to the completed work. True: stop soon. watch may be NULL. */
 bool bo_pass_stops(bo_pass_progress *watch, size_t more);
 
 #endif

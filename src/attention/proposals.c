@@ -1,16 +1,16 @@
-/* Moments of the data, and the laws that frequencies are drawn from given them. */
+/* Moments of the data, and the distributions from which frequencies are drawn for it. */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"
 #include "dark.h"
 
-/* ---- moments --------------------------------------------------------------------------------------------------------- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 
 /* Moments of the rows of q or k, in float64. */
 
-enum { BLOCK = BO_SIZE(256, 4) }; /* rows that go through a transform at a time */
+enum { BLOCK = BO_SIZE(256, 4) }; /* rows that are transformed at a time */
 
-/* ---- rows ------------------------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads)
 {
@@ -60,7 +60,7 @@ static bo_rows rows_of(const bo_side *side, size_t sequence, size_t head)
     return rows;
 }
 
-/* Rows of a head after its transform: themselves, or made in t (rows x width). */
+/* Returns rows of a head after its transform: the rows themselves, or computed in t (rows x width). */
 static const float *through_transform(const bo_side *side, size_t head, size_t rows, const float *x, size_t ldx,
                                       float *t, size_t *ldt)
 {
@@ -95,7 +95,7 @@ size_t bo_side_sample(const bo_side *side, size_t most, float *out)
     return wanted;
 }
 
-/* ---- moments --------------------------------------------------------------------------------------------------- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 
 void bo_second_moments_free(bo_second_moments *moments)
 {
@@ -104,7 +104,7 @@ void bo_second_moments_free(bo_second_moments *moments)
     *moments = (bo_second_moments){0};
 }
 
-/* Which number it was that made a sum not finite. */
+/* Finds the number that made a sum not finite, and fails with its position. */
 static bo_status blame(bo_context *context, const bo_side *side)
 {
     for (size_t s = 0; s < side->call->shape->sequences; s++)
@@ -169,7 +169,7 @@ bo_status bo_second_moments_eigenvalues(bo_context *context, size_t dim, const b
     if (!mean) return BO_MEMORY;
     for (size_t i = 0; i < dim * dim; i++) mean[i] = 0.5 * (q->second[i] + k->second[i]);
     bo_status status = bo_eigen(context, dim, mean, dim, values);
-    for (size_t i = 0; i < dim; i++) values[i] = fmax(0, values[i]); /* rounding may leave it just below */
+    for (size_t i = 0; i < dim; i++) values[i] = fmax(0, values[i]); /* rounding may make it slightly negative */
     bo_free(mean);
     return status;
 }
@@ -194,13 +194,13 @@ double bo_second_moments_mean_share(size_t dim, const bo_second_moments *q, cons
     return whole > 0 ? (dot(dim, q->mean, q->mean) + dot(dim, k->mean, k->mean)) / whole : 0;
 }
 
-/* The mean of |x + y|² over independent x and y. */
+/* Returns the mean of |x + y|² over independent x and y. */
 static double second_moments_pair_norm(size_t dim, const bo_second_moments *q, const bo_second_moments *k)
 {
     return bo_second_moments_norm(dim, q) + bo_second_moments_norm(dim, k) + 2 * dot(dim, q->mean, k->mean);
 }
 
-/* ---- the law of least variance --------------------------------------------------------------------------------------- */
+/* ---- the distribution of minimum variance ------------------------------------------------------------------------ */
 
 bo_status bo_eigen_of(bo_context *context, size_t dim, const double *matrix, double *vectors, double *values)
 {
@@ -228,7 +228,7 @@ static bo_status lower_precision(bo_context *context, size_t dim, const double *
 {
     BO_TRY(bo_eigen_of(context, dim, lambda, w->vectors, w->values));
     for (size_t i = 0; i < dim; i++) {
-        double value = fmax(0, w->values[i]); /* rounding may leave it just below */
+        double value = fmax(0, w->values[i]); /* rounding may make it slightly negative */
         w->values[i] = 2 * value / (1 + 2 * value);
     }
     bo_eigen_compose(dim, w->vectors, w->values, w->part);
@@ -236,7 +236,7 @@ static bo_status lower_precision(bo_context *context, size_t dim, const double *
     return BO_OK;
 }
 
-/* What follows from the eigenvalues p of P; leaves those of C in `w->values`. */
+/* Computes what follows from the eigenvalues p of P; leaves those of C in `w->values`. */
 static void judge(size_t dim, const work *w, bo_law *law)
 {
     double isotropic = 0, proposal = 0;
@@ -292,20 +292,21 @@ void bo_law_free(bo_law *law)
     *law = (bo_law){0};
 }
 
-/* ---- proposals ------------------------------------------------------------------------------------------------------- */
+/* ---- proposals --------------------------------------------------------------------------------------------------- */
 
-/* The laws that frequencies of positive features are drawn from, after the data has been seen. With f(w, x) = D exp(wᵀA
- * w + wᵀB x - |x|²/2), w ~ N(0, I), B = (I - 4A)^½ and D = |I - 4A|^¼ the estimate of exp(x·y) is unbiased for every
- * symmetric A < I/8 (Likhosherstov et al., arXiv 2205.15317 and 2302.00787). That is drawing w' = B w ~ N(0, I - 4A)
- * with the weight √(p/q)(w') = |B|^½ exp((|w|² - |w'|²)/4) = D exp(wᵀA w): a proposal with R = B. */
+/* The distributions from which frequencies of positive features are drawn, given statistics of the data. With f(w, x) =
+ * D exp(wᵀA w + wᵀB x - |x|²/2), w ~ N(0, I), B = (I - 4A)^½ and D = |I - 4A|^¼ the estimate of exp(x·y) is unbiased
+ * for every symmetric A < I/8 (Likhosherstov et al., arXiv 2205.15317 and 2302.00787). This is equivalent to drawing w'
+ * = B w ~ N(0, I - 4A) with the weight √(p/q)(w') = |B|^½ exp((|w|² - |w'|²)/4) = D exp(wᵀA w): a proposal with R =
+ * B. */
 
-/* The A that is best in `d` dimensions where |x + y|² has the mean z2 over them: never positive. */
+/* Returns the optimal A in `d` dimensions in which |x + y|² has the mean z2: never positive. */
 static double best_a(double d, double z2)
 {
     return (d - 2 * z2 - sqrt((2 * z2 + d) * (2 * z2 + d) + 8 * d * z2)) / (16 * d);
 }
 
-/* FAVOR++: one number for all directions. */
+/* FAVOR++: the same A for all directions. */
 static void oprf_root(size_t dim, const bo_second_moments *q, const bo_second_moments *k, double *root)
 {
     double b = sqrt(1 - 4 * best_a((double)dim, fmax(0, second_moments_pair_norm(dim, q, k))));
@@ -313,7 +314,7 @@ static void oprf_root(size_t dim, const bo_second_moments *q, const bo_second_mo
     for (size_t j = 0; j < dim; j++) root[j * dim + j] = b;
 }
 
-/* FAVOR#: one for each principal direction of x + y, E (x + y)(x + y)ᵀ = Λ_q + Λ_k + μ_q μ_kᵀ + μ_k μ_qᵀ. */
+/* FAVOR#: one A per principal direction of x + y, E (x + y)(x + y)ᵀ = Λ_q + Λ_k + μ_q μ_kᵀ + μ_k μ_qᵀ. */
 static bo_status sderf_root(bo_context *context, size_t dim, const bo_second_moments *q, const bo_second_moments *k,
                             double *root)
 {

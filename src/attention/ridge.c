@@ -1,13 +1,13 @@
-/* The engine of ridge attention: a chunk, forward, step. ridge.h has the formulas. */
+/* The engine of ridge attention: chunks, forward, step. ridge.h has the formulas. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "linear.h"
 #include "ridge.h"
 
-/* ---- a chunk --------------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static size_t factor_floats(const bo_attention_desc *d)
 {
@@ -53,9 +53,9 @@ void bo_ridge_refit(bo_attention_ridge *work)
     memcpy(fitted, work->lambda, work->dim * sizeof *fitted);
 }
 
-/* ---- work space ------------------------------------------------------------------------------------------------ */
+/* ---- work memory ------------------------------------------------------------------------------------------------- */
 
-/* What only systems with a gate need. */
+/* Allocates what only systems with a gate need. */
 static void carve_solver(bo_attention_ridge *work, size_t sides, bo_carver *carver)
 {
     size_t chunk = work->chunk, dim = work->dim, width = bo_ridge_width(dim, 0);
@@ -108,9 +108,9 @@ bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attenti
     return work;
 }
 
-/* ---- taking rows in -------------------------------------------------------------------------------------------- */
+/* ---- loading rows ------------------------------------------------------------------------------------------------ */
 
-/* Rows behind the transform, one after the other; false: not finite. */
+/* Copies rows after the transform, contiguously. False: some number is not finite. */
 static bool take_rows(const bo_attention_ridge *work, bo_role role, size_t rows, bo_rows from, float *to)
 {
     size_t dim = work->dim, ld;
@@ -120,7 +120,8 @@ static bool take_rows(const bo_attention_ridge *work, bo_role role, size_t rows,
     return true;
 }
 
-/* b, remains and reach. Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
+/* Computes b, remains and reach. Sums of gates may be far larger than any relevant exponent, so their differences are
+ * computed in double. */
 static void weigh(bo_attention_ridge *work, bo_rows gate)
 {
     work->b[0] = 0;
@@ -164,7 +165,7 @@ bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t
                      work->q + member * work->chunk * work->dim);
 }
 
-/* M = exp(b_T) M + Σ_j exp(b_T - b_j) k_j c_jᵀ; c is weighed in place. */
+/* Computes M = exp(b_T) M + Σ_j exp(b_T - b_j) k_j c_jᵀ; c is multiplied by the weights in place. */
 static void absorb_into(const bo_attention_ridge *work, size_t width, float *c, float *m)
 {
     const bo_kernels *kernels = work->kernels;
@@ -182,9 +183,9 @@ void bo_ridge_absorb(bo_attention_ridge *work)
     absorb_into(work, work->dim, work->kb, bo_ridge_h(work));
 }
 
-/* ---- without a gate -------------------------------------------------------------------------------------------- */
+/* ---- without a gate ---------------------------------------------------------------------------------------------- */
 
-/* a [x, y], then zeros; without y where it is NULL. */
+/* Writes a [x, y], then zeros; without y if it is NULL. */
 static void widen(size_t n, double a, const float *x, size_t m, const float *y, size_t width, double *to)
 {
     memset(to + n, 0, (width - n) * sizeof *to);
@@ -192,7 +193,7 @@ static void widen(size_t n, double a, const float *x, size_t m, const float *y, 
     for (size_t j = 0; y && j < m; j++) to[n + j] = a * (double)y[j];
 }
 
-/* Tokens [first, first + count) of the chunk and their right-hand sides. */
+/* Fills the block with tokens [first, first + count) of the chunk and their right-hand sides. */
 static void fill_block(const bo_attention_ridge *work, const bo_ridge_sweep *sweep, size_t first, size_t count)
 {
     const bo_ridge_block *block = sweep->block;
@@ -224,7 +225,7 @@ void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sw
     }
 }
 
-/* ---- products -------------------------------------------------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 static bo_ridge_sums ridge_sums_g(const bo_attention_ridge *work)
 {
@@ -232,7 +233,7 @@ static bo_ridge_sums ridge_sums_g(const bo_attention_ridge *work)
         .m = work->memory, .at = work->kt, .c = work->vb, .width = work->dim, .out_width = work->value_dim};
 }
 
-/* Bands of rows that see nearly the same keys. */
+/* Processes bands of rows that see nearly the same keys. */
 void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
                       const float *p, float *out, size_t ldo)
 {
@@ -255,15 +256,15 @@ void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums,
     }
 }
 
-/* ---- the engine ------------------------------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 /* The engine of ridge attention: plan, forward, step. */
 
-/* ---- plan ------------------------------------------------------------------------------------------------------ */
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* With a gate every step of conjugate gradients multiplies within the chunk, some dim (chunk + 16) operations a
- * product and row, besides 2 dim² with the sums: few tokens are best. Without, only G and H take a chunk in at a
- * time. */
+/* With a gate, every step of conjugate gradients multiplies within the chunk, about dim (chunk + 16) operations per
+ * product and row, in addition to 2 dim² with the sums: small chunks are best. Without a gate, only G and H are updated
+ * chunk by chunk. */
 static size_t choose_chunk(const bo_attention_desc *d)
 {
     if (d->chunk) return d->chunk;
@@ -285,9 +286,9 @@ static size_t memory_gradient(const bo_attention *attention)
     return attention->desc.dim * (attention->desc.value_dim + attention->desc.dim);
 }
 
-/* ---- the report ------------------------------------------------------------------------------------------------ */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* Sums and largest numbers, whatever the order in which tasks report. */
+/* Combines sums and maxima, which do not depend on the order in which tasks report. */
 static void report(bo_solves *to, const bo_solves *from)
 {
     if (!to) return;
@@ -301,7 +302,8 @@ static void report(bo_solves *to, const bo_solves *from)
         continue;
 }
 
-/* Without a gate: of x as the factor gives it for the chunk's last query, in the system of the state's own H. */
+/* Without a gate: measures the residual of the factor's x for the chunk's last query, in the system with the state's
+ * H. */
 static void measure_factor(bo_attention_ridge *work, size_t member)
 {
     size_t dim = work->dim;
@@ -317,15 +319,15 @@ static void measure_factor(bo_attention_ridge *work, size_t member)
     if (norm > 0) work->solves.largest_residual = fmax(work->solves.largest_residual, sqrt(residual / norm));
 }
 
-/* ---- a chunk --------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
-/* Where the rows of the group's query heads go; row 0 is the chunk's first. */
+/* Destinations of the rows of the group's query heads; row 0 is the chunk's first. */
 typedef struct outputs {
     float *at;
-    size_t row, head; /* strides */
+    size_t row, head; /* strides of rows and heads */
 } outputs;
 
-/* With a gate. */
+/* Processes a chunk with a gate. */
 static void iterate_chunk(bo_attention_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group, each = work->chunk * work->dim;
@@ -344,7 +346,7 @@ static void iterate_chunk(bo_attention_ridge *work, const outputs *out)
         }
 }
 
-/* The factor without a gate takes the chunk's keys in on the way to answers; here there is nobody to answer. */
+/* Without a gate, the factor absorbs the chunk's keys while it solves for queries; here there are no queries. */
 static void take_chunk(bo_attention_ridge *work)
 {
     bo_ridge_block block = work->block;
@@ -354,7 +356,7 @@ static void take_chunk(bo_attention_ridge *work)
     bo_ridge_absorb(work);
 }
 
-/* Answers the queries in work->q and takes the chunk's keys in; false: numbers left float. */
+/* Computes the outputs of the queries in work->q and absorbs the chunk's keys. False: numbers overflowed. */
 static bool run_chunk(bo_attention_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group;
@@ -381,7 +383,7 @@ static bool run_chunk(bo_attention_ridge *work, const outputs *out)
     return true;
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, bo_attention_ridge *work)
 {
@@ -430,13 +432,13 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         bo_note_stop(call);
         return;
     }
-    if (call->final && call->sequences[sequence].keys) /* a state that was only asked stays as it is */
+    if (call->final && call->sequences[sequence].keys) /* a state that was only read does not change */
         memcpy(bo_state_memory(attention, call->final[sequence], key_head), work.memory,
                bo_ridge_memory(attention) * sizeof(float));
     report(call->in->solves, &work.solves);
 }
 
-/* ---- step ------------------------------------------------------------------------------------------------------ */
+/* ---- step -------------------------------------------------------------------------------------------------------- */
 
 static size_t step_bytes(const bo_attention *attention, size_t count)
 {
@@ -446,7 +448,7 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-/* The rows of a token; strides do not matter. */
+/* Returns the rows of a token; strides do not matter. */
 static bo_token_rows token_at(const bo_attention_desc *d, const bo_attention_inputs *in, size_t at)
 {
     return (bo_token_rows){.k = {in->k ? (float *)in->k + at * d->dim : NULL, d->dim},
@@ -455,8 +457,8 @@ static bo_token_rows token_at(const bo_attention_desc *d, const bo_attention_inp
                            .beta = {in->beta ? (float *)in->beta + at : NULL, 1}};
 }
 
-/* The memory of a step: the state's own, or a copy where it is only asked, since the factor may be made anew and is
- * written to even by tokens of zero. With a gate asking writes nothing. */
+/* Sets the memory of a step: the state's, or a copy if it is only read, since the factor may be recomputed and even
+ * tokens of zero write to it. With a gate, reading writes nothing. */
 static void step_memory(bo_attention_ridge *work, float *own, float *memory, bool asks)
 {
     work->memory = asks && !work->gated ? own : memory;
@@ -466,7 +468,7 @@ static void step_memory(bo_attention_ridge *work, float *own, float *memory, boo
         bo_ridge_refit(work);
 }
 
-/* A chunk of one token. */
+/* Processes a chunk of one token. */
 static void step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                  size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
 {
@@ -495,7 +497,7 @@ static size_t memory_second(const bo_attention *attention)
     return attention->desc.dim * attention->desc.dim;
 }
 
-/* two triangular systems, Gᵀx; k vᵀ, k kᵀ, the factor's update */
+/* two triangular systems, Gᵀx; k vᵀ, k kᵀ, the update of the factor */
 static bo_token_operations operations(const bo_attention *attention)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim;

@@ -1,76 +1,77 @@
-/* Ridge attention (2506.05233), a chunk of tokens at a time: o_t = G_tᵀ x_t, (H_t + Λ) x_t = q_t.
+/* Ridge attention (arXiv 2506.05233), computed in chunks of tokens: o_t = G_tᵀ x_t, (H_t + Λ) x_t = q_t.
  *
- * Given x it is linear attention: G and H together are the sums S of keys k and values [v, k] weighed by β, so
- * that with b_i the sum of the log gates of the chunk's tokens up to i, and G, H those before the chunk,
+ * Given x it is linear attention: G and H together are the sums S of keys k and values [v, k] weighted by β. Let b_i be
+ * the sum of the log gates of the chunk's tokens up to i, and G, H the sums before the chunk. Then
  *
- *     H_iᵀ p = exp(b_i) Hᵀ p + Σ_{j<=i} exp(b_i - b_j) (p·k_j) β_j k_j          G_iᵀ x alike with v_j in the last place
+ *     H_iᵀ p = exp(b_i) Hᵀ p + Σ_{j<=i} exp(b_i - b_j) (p·k_j) β_j k_j          G_iᵀ x likewise with v_j as the last
+ * factor
  *
- * for all rows of a chunk at once by products of matrices (bo_ridge_product). The systems: without a gate by a
- * factor of H + Λ that takes each token in, with one by conjugate gradients on the whole chunk, or anew by a factor in
- * double where these do not get there (all in ridge_solve.c).
+ * for all rows of a chunk at once by matrix products (bo_ridge_product). The systems are solved without a gate by a
+ * factor of H + Λ that is updated with each token, with a gate by conjugate gradients on the whole chunk, or by a new
+ * factor in double if these do not converge (all in ridge_solve.c).
  *
- * Memory of a key head: G (dim x value_dim), H (dim x dim); without a gate then the factor, and the Λ it is for,
- * whose zeros say that there is none yet. Each padded to a multiple of 16 floats. */
+ * Memory of a key head: G (dim x value_dim), H (dim x dim); without a gate then the factor, and the Λ that it was
+ * computed for (zeros: there is no factor yet). Each is padded to a multiple of 16 floats. */
 #ifndef BO_ATTENTION_RIDGE_H
 #define BO_ATTENTION_RIDGE_H
 
 #include "row_transform.h"
 #include "segments.h"
 
-/* ---- the factor ------------------------------------------------------------------------------------------------ */
+/* ---- the factor -------------------------------------------------------------------------------------------------- */
 
-/* H + Λ = UᵀU, and beside U a tail T = U⁻ᵀM, in double: of M = G (then o = Tᵀ U⁻ᵀ q) or of the identity (then Tᵀ
- * U⁻ᵀ q is (H + Λ)⁻¹ q). Rows of [U T], one after the other, of `width` columns less those far enough before the
+/* H + Λ = UᵀU and, next to U, a tail T = U⁻ᵀM, in double, for M = G (then o = Tᵀ U⁻ᵀ q) or the identity (then Tᵀ U⁻ᵀ q
+ * is (H + Λ)⁻¹ q). Rows of [U T] are consecutive, of `width` columns without the groups of columns before the
  * diagonal. */
 typedef struct bo_ridge_factor {
     size_t dim, width;
     double *rows;
 } bo_ridge_factor;
 
-/* The sums in double, and what goes with them. */
+/* The sums in double, and work memory. */
 typedef struct bo_ridge_exact {
     size_t dim, values, width;
     double *sums;          /* [H, G]: dim x width */
-    double *token, *zeros; /* [k, v] of a token, and nothing: width */
-    double *side, *x;      /* of a system: dim */
+    double *token, *zeros; /* [k, v] of a token; zeros: width numbers each */
+    double *side, *x;      /* right-hand side and solution of a system: dim */
 } bo_ridge_exact;
 bo_ridge_exact bo_ridge_exact_make(size_t dim, size_t values, bo_carver *carver);
-/* The symmetric part of H counts. */
+/* Only the symmetric part of H is used. */
 void bo_ridge_exact_load(const bo_ridge_exact *exact, const float *g, const float *h);
 
 size_t bo_ridge_width(size_t dim, size_t tail);
 size_t bo_ridge_factor_numbers(size_t dim, size_t width);
-/* From sums; the tail is that of the first `values` columns of G. */
+/* Computes the factor from the sums; the tail is that of the first `values` columns of G. */
 void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const bo_kernels *kernels,
                          const float *lambda);
-/* The same U with the tail of the identity. */
+/* Copies U with the tail of the identity. */
 void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from);
-/* x becomes (H + Λ)⁻¹ x. */
+/* Replaces x by (H + Λ)⁻¹ x. */
 void bo_ridge_factor_solve(bo_ridge_factor factor, double *x);
 
-/* Some tokens √β [k, v] (destroyed), and `sides` right-hand sides [q, 0] of each, which become [0, -Tᵀ U⁻ᵀ q] with
- * the factor as it is after that token. */
+/* Some tokens √β [k, v] (overwritten), and `sides` right-hand sides [q, 0] per token, which become [0, -Tᵀ U⁻ᵀ q] with
+ * the factor after that token. */
 enum { BO_RIDGE_BLOCK = BO_SIZE(8, 2) };
 typedef struct bo_ridge_block {
     size_t width, sides;
     double *tokens;    /* BO_RIDGE_BLOCK x width */
     double *asked;     /* BO_RIDGE_BLOCK x sides x width */
-    double *c, *s, *z; /* rotations of a row; what of it the sides take */
+    double *c, *s, *z; /* rotations of a row, and their multiples of it for the sides */
 } bo_ridge_block;
 bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver);
 void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count);
 
-/* ---- a chunk --------------------------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
-/* Work space of one key head. Invariants: rows <= chunk; keys is rows, or 0 where only queries are asked; k, q are
- * as the transform leaves them; without a gate every remains and reach (j <= i) is 1. */
+/* Work memory of one key head. Invariants: rows <= chunk; keys is rows, or 0 if there are only queries; k and q are
+ * transformed; without a gate every remains and reach (j <= i) is 1. */
 typedef struct bo_attention_ridge {
     const bo_attention *attention;
     const bo_kernels *kernels;
     bo_row_transform transform;
     size_t dim, value_dim, chunk;
     bool gated;
-    float *memory; /* its own, or that of a state that takes a token in */
+    float *memory; /* its own, or that of a state that absorbs a token */
     float *lambda; /* dim */
     size_t rows, keys;
     float *k, *kt;         /* chunk x dim, dim x chunk */
@@ -82,44 +83,44 @@ typedef struct bo_attention_ridge {
     float *remains;        /* exp(b_i): chunk */
     float *reach;          /* exp(b_i - b_j), 0 for j > i: chunk x chunk */
     float *scores;         /* chunk x chunk */
-    float *x, *r, *p, *hp; /* of the iteration: chunk x dim */
+    float *x, *r, *p, *hp; /* vectors of the iteration: chunk x dim */
     float *inverse;        /* 1 / diagonal of H_i + Λ: chunk x dim */
     float *z;              /* dim */
     double *rz, *goal;     /* chunk */
-    double *diagonal;      /* of H after the row at hand: dim */
-    size_t *active;        /* chunk; also 0, 1, 2, … */
-    bo_ridge_block block;  /* without a gate */
-    bo_ridge_exact exact;  /* with a gate: after `taken` of the chunk's tokens */
+    double *diagonal;      /* diagonal of H after the current row: dim */
+    size_t *active;        /* chunk; initially 0, 1, 2, … */
+    bo_ridge_block block;  /* used without a gate */
+    bo_ridge_exact exact;  /* with a gate: the sums after `taken` of the chunk's tokens */
     bo_ridge_factor direct;
     size_t taken;
-    bool *left;       /* of each side and row, what is to be solved directly: sides x chunk */
-    bool measures;    /* residuals are wanted */
-    bo_solves solves; /* so far */
+    bool *left;       /* marks the systems that remain to be solved directly: sides x chunk */
+    bool measures;    /* residuals are requested */
+    bo_solves solves; /* counts so far */
 } bo_attention_ridge;
 
-/* `sides`: the right-hand sides of a row. */
+/* sides: the number of right-hand sides per row. */
 bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                  size_t chunk, size_t sides, bo_carver *carver);
-/* Floats of the memory of a key head. */
+/* Returns the floats of the memory of a key head. */
 size_t bo_ridge_memory(const bo_attention *attention);
 static inline float *bo_ridge_h(const bo_attention_ridge *work)
 {
     return work->memory + bo_padded(work->dim * work->value_dim);
 }
 bo_ridge_factor bo_ridge_factor_of(const bo_attention_ridge *work);
-/* The memory to begin with: that of a state, or nothing where it is NULL. */
+/* Sets the initial memory: that of a state, or zeros if it is NULL. */
 void bo_ridge_begin(bo_attention_ridge *work, const float *memory);
-/* Where the factor is none, or for another Λ, it is made anew. */
+/* Recomputes the factor if there is none or if it is for another Λ. */
 void bo_ridge_refit(bo_attention_ridge *work);
 
-/* The chunk [first, first + rows): its keys (none where k is NULL), and the queries of one head of the group.
- * False: numbers that are not finite. */
+/* Loads the chunk [first, first + rows): its keys (none if k is NULL), and the queries of one head of the group. False:
+ * some number is not finite. */
 bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t first, size_t rows);
 bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t first);
-/* G and H take the chunk's keys in (the factor has them already). */
+/* Adds the chunk's keys to G and H (the factor already contains them). */
 void bo_ridge_absorb(bo_attention_ridge *work);
 
-/* One of the sums, as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j)
+/* One of the sums as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j)
  * c_j. */
 typedef struct bo_ridge_sums {
     const float *m;  /* width x out_width */
@@ -127,33 +128,35 @@ typedef struct bo_ridge_sums {
     const float *c;  /* keys x out_width */
     size_t width, out_width;
 } bo_ridge_sums;
-/* For `count` rows p (count x width), row s being row index[s] of the chunk, ascending. */
+/* Applies the map to `count` rows p (count x width); row s is row index[s] of the chunk, ascending. */
 void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
                       const float *p, float *out, size_t ldo);
 
-/* Without a gate: the chunk's tokens go into a factor, and right-hand sides are answered on the way. */
+/* Without a gate: updates a factor with the chunk's tokens and solves for the right-hand sides of each. */
 typedef struct bo_ridge_sweep {
     bo_ridge_factor factor;
     const bo_ridge_block *block;
-    bool values;        /* tokens bring their v into the tail */
+    bool values;        /* tokens add their v to the tail */
     const float *asked; /* block->sides x chunk x dim */
     float *out;         /* Tᵀ U⁻ᵀ q of row i and side a: tail floats at out + a * side + i * row */
     size_t tail, row, side;
 } bo_ridge_sweep;
 void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sweep);
 
-/* With a gate: x (rows x dim) of right-hand sides q (rows x dim), by conjugate gradients; counts in work->solves. After
- * bo_ridge_precondition, once a chunk. Rows of side `side` that are not solved so are left. */
+/* With a gate: computes x (rows x dim) for right-hand sides q (rows x dim) by conjugate gradients, and counts them in
+ * work->solves. Call bo_ridge_precondition before, once per chunk. Rows of side `side` that do not converge are marked
+ * in `left`. */
 void bo_ridge_precondition(bo_attention_ridge *work);
 void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, float *x);
-/* The first row from i on of which some side was left, ready to be asked; work->rows: none. Rows ascend. */
+/* Returns the first row from i on that has a marked side and prepares it for a direct solve; work->rows: none. Rows
+ * must ascend. */
 size_t bo_ridge_direct_next(bo_attention_ridge *work, size_t sides, size_t i);
-/* Into exact.x: x of q, or of G dout; then o = Gᵀx. */
+/* Computes x of q, or of G dout, to exact.x; then o = Gᵀx. */
 void bo_ridge_direct_query(bo_attention_ridge *work, const float *q);
 void bo_ridge_direct_pull(bo_attention_ridge *work, const float *dout);
 void bo_ridge_direct_output(const bo_attention_ridge *work, float *out);
 
-/* ---- the engine ------------------------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);
 void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);

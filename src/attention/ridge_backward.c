@@ -1,12 +1,12 @@
-/* The backward pass of ridge attention (2506.05233). With x = (H + Λ)⁻¹q and y = (H + Λ)⁻¹ G dout:
+/* The backward pass of ridge attention (arXiv 2506.05233). With x = (H + Λ)⁻¹q and y = (H + Λ)⁻¹ G dout:
  *
  *     dq = y        dΛ = -Σ_t x ∘ y
  *     R_t = g_{t+1} R_{t+1} + x_t [dout_t, -y_t]ᵀ        the gradient of [G, Hᵀ]
  *     u = R [v, k]        w = Rᵀk        dβ = k·u        dk = β (u + w_k)        dv = β w_v
  *     d log g_t = ⟨R_t, g_t [G, H]_{t-1}⟩
  *
- * Segments are taken from the last to the first: x and y of all its tokens, and with a gate the sums before its chunks,
- * are made again from the state that the tape kept, then R goes back over its chunks. */
+ * Segments are processed from the last to the first: x and y of all tokens of a segment and, with a gate, the sums
+ * before its chunks are recomputed from the state on the tape; then R is propagated backward over its chunks. */
 #include <math.h>
 #include <string.h>
 #include "parameters.h"
@@ -17,23 +17,23 @@ typedef struct back_work {
     const bo_call *call;
     size_t sequence, key_head, segment, wide; /* wide = value_dim + dim */
     bo_token_rows rows;
-    float *x, *y;           /* of a segment's queries: group x segment x dim, y right after x */
+    float *x, *y;           /* of a segment's queries: group x segment x dim, y directly after x */
     float *sides;           /* q, then G dout, of each query head of a chunk: 2 group x chunk x dim */
-    bo_ridge_factor factor; /* without a gate: with the tail of the identity */
+    bo_ridge_factor factor; /* without a gate: the factor with the tail of the identity */
     bo_ridge_block block;
     float *gt;       /* Gᵀ: value_dim x dim */
     float *vt;       /* β v, transposed: value_dim x chunk; in the reverse pass [v, k]: wide x chunk */
     float *pairs;    /* [v, k]: chunk x wide */
-    float *douts;    /* of a chunk's queries of one head: chunk x value_dim, or [dout, -y]: chunk x wide */
+    float *douts;    /* for a chunk's queries of one head: chunk x value_dim, or [dout, -y]: chunk x wide */
     float *r;        /* R: dim x wide */
     float *u, *ut;   /* chunk x dim, and transposed */
     float *w;        /* chunk x wide */
     float *scores;   /* chunk x chunk */
     double *dlambda; /* dim */
-    bool gates;      /* their gradient is wanted: what follows is there */
+    bool gates;      /* gradients of gates are requested; the following members are set */
     float *starts;   /* the memory before each chunk of a segment */
-    double *passed;  /* what flows from before gate t to after it: chunk */
-    double *later;   /* what flows from token j to after the chunk: chunk */
+    double *passed;  /* sum of the terms from before gate t to after it: chunk */
+    double *later;   /* sum of the terms from token j to after the chunk: chunk */
 } back_work;
 
 static void carve_factor(back_work *work, bo_carver *carver)
@@ -81,7 +81,7 @@ size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention
     return carver.bytes;
 }
 
-/* Rows of an array of a query head of the group, from token `first` of the sequence on. */
+/* Returns the rows of an array of a query head of the group, starting at token `first` of the sequence. */
 static bo_rows query_rows(const back_work *work, const float *array, size_t width, size_t member, size_t first)
 {
     const bo_attention *attention = work->call->attention;
@@ -90,21 +90,21 @@ static bo_rows query_rows(const back_work *work, const float *array, size_t widt
                         first);
 }
 
-/* x or y of a query head from the segment's token `local` on. */
+/* Returns x or y of a query head, starting at the segment's token `local`. */
 static float *kept(const back_work *work, float *of, size_t member, size_t local)
 {
     return of + (member * work->segment + local) * work->ridge.dim;
 }
 
-/* The memory before the chunk that begins at the segment's token `local`. */
+/* Returns the memory before the chunk that starts at the segment's token `local`. */
 static float *start_of(const back_work *work, size_t local)
 {
     return work->starts + local / work->ridge.chunk * bo_ridge_memory(work->ridge.attention);
 }
 
-/* ---- x and y of a segment -------------------------------------------------------------------------------------- */
+/* ---- x and y of a segment ---------------------------------------------------------------------------------------- */
 
-/* G_i dout_i of one query head's rows. */
+/* Computes G_i dout_i for one query head's rows. */
 static void pull(back_work *work, size_t member, size_t first, float *to)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -118,7 +118,7 @@ static void pull(back_work *work, size_t member, size_t first, float *to)
     bo_ridge_product(ridge, &sums, ridge->rows, ridge->active, work->douts, to, ridge->dim);
 }
 
-/* Right-hand sides of x, and of y, for every query head; false: numbers that are not finite. */
+/* Computes the right-hand sides of x and of y for every query head. False: some number is not finite. */
 static bool take_sides(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
@@ -136,7 +136,7 @@ static bool take_sides(back_work *work, size_t first)
     return true;
 }
 
-/* With a gate. Where one of x and y is solved directly, both are, with G dout made anew in double. */
+/* Processes a chunk with a gate. If one of x and y is solved directly, both are, with G dout recomputed in double. */
 static void iterate_chunk(back_work *work, size_t first, size_t local)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -176,7 +176,7 @@ static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows
     return true;
 }
 
-/* The segment [first, end), from the memory at its beginning to that at its end. */
+/* Processes the segment [first, end), from the memory at its start to that at its end. */
 static bool replay(back_work *work, size_t first, size_t end)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -193,12 +193,12 @@ static bool replay(back_work *work, size_t first, size_t end)
     return true;
 }
 
-/* ---- gates ----------------------------------------------------------------------------------------------------- */
+/* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-/* d log g_t is the sum of all that flows through gate t, from a token j < t or from before the chunk to a query i >= t or
- * to after the chunk; every part has g_t as a factor, so that a closed gate gets 0. */
+/* d log g_t is the sum of all terms that pass gate t, from a token j < t or from before the chunk to a query i >= t or
+ * to after the chunk. Every term has g_t as a factor, so that the gradient of a closed gate is 0. */
 
-/* From before the chunk to after it, once R is decayed, and from its tokens to after it. */
+/* Adds the terms from before the chunk to after it, with R decayed, and from its tokens to after it. */
 static void pass_through(back_work *work, const float *start)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -215,7 +215,7 @@ static void pass_through(back_work *work, const float *start)
     }
 }
 
-/* From tokens to queries: work->scores are [dout, -y]·[v, k], decayed, ridge->scores x·k. */
+/* Adds the terms from tokens to queries: work->scores are [dout, -y]·[v, k], decayed, ridge->scores are x·k. */
 static void pass_within(back_work *work)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -229,7 +229,8 @@ static void pass_within(back_work *work)
     }
 }
 
-/* From before the chunk to queries; x is decayed already. The pairs, transposed already, are not needed any more. */
+/* Adds the terms from before the chunk to queries; x is already decayed. The pairs are overwritten: their transpose is
+ * still available. */
 static void pass_from_start(back_work *work, const float *start, const float *x)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -245,9 +246,9 @@ static void pass_from_start(back_work *work, const float *start, const float *x)
     }
 }
 
-/* ---- back over a chunk ----------------------------------------------------------------------------------------- */
+/* ---- backward over a chunk --------------------------------------------------------------------------------------- */
 
-/* scores_ij = a_i·c_j; a is rows x width, ct width x chunk. */
+/* Computes scores_ij = a_i·c_j; a is rows x width, ct width x chunk. */
 static void score(const back_work *work, size_t width, const float *a, const float *ct, float *scores)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -255,7 +256,7 @@ static void score(const back_work *work, size_t width, const float *a, const flo
                              ridge->chunk);
 }
 
-/* exp(b_i - b_j) scores_ij for j <= i, else 0. */
+/* Computes exp(b_i - b_j) scores_ij for j <= i, else 0. */
 static void decay(const back_work *work, float *scores)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -265,7 +266,8 @@ static void decay(const back_work *work, float *scores)
             scores[i * chunk + j] = j > i ? 0 : scores[i * chunk + j] * ridge->reach[i * chunk + j];
 }
 
-/* [v, k], its transpose, and what later tokens make of them: u_j = exp(b_T - b_j) R [v, k], w_j alike with Rᵀk. */
+/* Computes [v, k], its transpose, and the gradients from later tokens: u_j = exp(b_T - b_j) R [v, k], w_j likewise with
+ * Rᵀk. */
 static void begin_chunk(back_work *work)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -288,7 +290,7 @@ static void begin_chunk(back_work *work)
     kernels->scale(dim * wide, ridge->remains[keys - 1], work->r, work->r);
 }
 
-/* [dout, -y] of one query head; on the way dΛ. */
+/* Computes [dout, -y] of one query head, and adds to dΛ. */
 static void begin_member(back_work *work, size_t member, size_t first, const float *x, const float *y)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -330,7 +332,7 @@ static void back_member(back_work *work, size_t member, size_t first, size_t loc
     kernels->multiply(dim, wide, rows, x, 1, dim, work->douts, wide, true, work->r, wide);
 }
 
-/* What the chunk's keys get from u and w. */
+/* Computes the gradients of the chunk's keys from u and w. */
 static void give_keys(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
@@ -378,9 +380,9 @@ static bool back_chunk(back_work *work, size_t first, size_t local, size_t rows)
     return true;
 }
 
-/* ---- the pass -------------------------------------------------------------------------------------------------- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-/* dG as it is, dH transposed. */
+/* Copies dG, and dH transposed. */
 static void begin_gradient(back_work *work)
 {
     const bo_attention *attention = work->call->attention;
@@ -415,7 +417,7 @@ static bool reverse(back_work *work, const float *initial)
     size_t tokens = size->keys ? size->keys : size->queries, segment = work->segment, chunk = ridge->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
         size_t first = segments * segment, end = bo_min(first + segment, tokens);
-        bool taped = segments && work->rows.k.at; /* without keys the memory stays what it was */
+        bool taped = segments && work->rows.k.at; /* without keys the memory does not change */
         bo_ridge_begin(ridge, taped ? bo_tape_memory(call, work->sequence, work->key_head, segments - 1) : initial);
         if (!ridge->gated) bo_ridge_factor_invert(work->factor, bo_ridge_factor_of(ridge));
         if (!replay(work, first, end)) return false;

@@ -1,20 +1,21 @@
-/* The systems of ridge attention: by a factor that follows the tokens, by conjugate gradients, or each by itself. */
+/* Solvers of the systems of ridge attention: by a factor that is updated with each token, by conjugate gradients, or
+ * directly one by one. */
 #include <math.h>
 #include <string.h>
 #include "ridge.h"
 
-/* ---- the factor ------------------------------------------------------------------------------------------------------ */
+/* ---- the factor -------------------------------------------------------------------------------------------------- */
 
-/* The factor of H + Λ, which takes tokens in by Givens rotations: recursive least squares by QR, which never
- * subtracts and so keeps what double has for any number of tokens. The rows of [U T] and a token √β [k v] are
- * rotated into one another until the token's first dim numbers are 0:
+/* The factor of H + Λ, which is updated by Givens rotations: recursive least squares by QR. It never subtracts and
+ * therefore keeps double precision for any number of tokens. The rows of [U T] and a token √β [k v] are rotated into
+ * each other until the token's first dim numbers are 0:
  *
  *     UᵀU + β k kᵀ = U'ᵀU'        UᵀT + β k vᵀ = U'ᵀT'
  *
- * Tokens are taken in blocks, row by row: the lengths of a row after each token of the block are roots of sums of
+ * Tokens are processed in blocks, row by row: the lengths of a row after each token of the block are roots of sums of
  * squares, so that all rotations of a row are known at once. */
 
-/* Columns before the diagonal's group of LANES are not there. */
+/* Columns before the diagonal's group of LANES are not stored. */
 enum { LANES = 8 };
 
 static size_t first_column(size_t row)
@@ -27,7 +28,7 @@ size_t bo_ridge_width(size_t dim, size_t tail)
     return (dim + tail + LANES - 1) / LANES * LANES;
 }
 
-/* Where row i begins: before it are i rows, less the first columns of all groups of rows before. */
+/* Returns the index at which row i starts: i rows, minus the omitted columns of all earlier groups of rows. */
 static size_t row_start(size_t width, size_t i)
 {
     size_t group = i / LANES;
@@ -39,15 +40,15 @@ size_t bo_ridge_factor_numbers(size_t dim, size_t width)
     return row_start(width, dim);
 }
 
-/* Column j of row i at [j]. */
+/* Returns a pointer such that column j of row i is at [j]. */
 static double *row_at(bo_ridge_factor factor, size_t i)
 {
     return factor.rows + row_start(factor.width, i) - first_column(i);
 }
 
-/* ---- from sums ------------------------------------------------------------------------------------------------- */
+/* ---- from sums --------------------------------------------------------------------------------------------------- */
 
-/* H + Λ and M, the diagonal of H raised by a share of itself. */
+/* Writes H + Λ and M, with the diagonal of H raised by a fraction of itself. */
 static void begin_rows(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const float *lambda,
                        double raise)
 {
@@ -61,7 +62,7 @@ static void begin_rows(bo_ridge_factor factor, size_t values, const bo_ridge_exa
     }
 }
 
-/* Row i, ready, is taken from the rows below, which lie at equal distances within a group. */
+/* Subtracts the finished row i from the rows below, which have equal strides within a group. */
 static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels, size_t i)
 {
     static const double one = 1, zero = 0;
@@ -74,7 +75,8 @@ static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const
     }
 }
 
-/* Rows that begin_rows left become the factor. False: a pivot was less than that of Λ alone, which no H >= 0 can do. */
+/* Turns the rows from begin_rows into the factor. False: a pivot was less than that of Λ alone, which is impossible for
+ * H >= 0. */
 static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels,
                       const float *lambda)
 {
@@ -91,8 +93,8 @@ static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const
     return definite;
 }
 
-/* Rounding to float32 moves H by no more than dim 2^-24 of its diagonal, as a quadratic form: where that made H + Λ
- * indefinite, as much is given back. */
+/* Rounding to float32 changes H, as a quadratic form, by at most dim 2^-24 of its diagonal. If that made H + Λ
+ * indefinite, the same amount is added back. */
 void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const bo_kernels *kernels,
                          const float *lambda)
 {
@@ -134,7 +136,7 @@ void bo_ridge_factor_solve(bo_ridge_factor factor, double *x)
     }
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver)
 {
@@ -147,8 +149,8 @@ bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver
     return block;
 }
 
-/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. A token
- * that is 0 there leaves every bit of the row as it was. */
+/* Computes c, s and z of row i for every token of the block. Returns the length of its first number afterwards. A token
+ * that is 0 there leaves all bits of the row unchanged. */
 static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
 {
     size_t width = block->width, sides = block->sides;
@@ -180,15 +182,15 @@ void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, con
     }
 }
 
-/* ---- conjugate gradients --------------------------------------------------------------------------------------------- */
+/* ---- conjugate gradients ----------------------------------------------------------------------------------------- */
 
 /* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk at once: each row has its own steps, but the
- * products H_i p_i are products of matrices. Preconditioned with the diagonal; from x = 0, whose first step is the
- * best multiple of q / diagonal. A row's bits do not depend on the others. */
+ * products H_i p_i are matrix products. The preconditioner is the diagonal. The iteration starts at x = 0; its first
+ * step is the best multiple of q / diagonal. The bits of a row do not depend on the other rows. */
 
-static const double least_diagonal = 1e-30; /* whose inverse is still a float */
+static const double least_diagonal = 1e-30; /* its inverse is still a float */
 
-/* Tolerances that rounding may add to what the steps say. */
+/* Factor of the tolerance by which rounding may increase the true residual over that of the recurrence. */
 enum { SLACK = 10 };
 
 void bo_ridge_precondition(bo_attention_ridge *work)
@@ -208,7 +210,7 @@ void bo_ridge_precondition(bo_attention_ridge *work)
     }
 }
 
-/* hp = (H_i + Λ) p_i for the rows in `active`. */
+/* Computes hp = (H_i + Λ) p_i for the rows in `active`. */
 static void apply(const bo_attention_ridge *work, size_t count, const float *p)
 {
     bo_ridge_sums sums = {
@@ -218,7 +220,7 @@ static void apply(const bo_attention_ridge *work, size_t count, const float *p)
         for (size_t j = 0; j < work->dim; j++) work->hp[s * work->dim + j] += work->lambda[j] * p[s * work->dim + j];
 }
 
-/* z = r / diagonal; returns r·z. */
+/* Computes z = r / diagonal and returns r·z. */
 static double precondition(const bo_attention_ridge *work, size_t row)
 {
     const float *r = work->r + row * work->dim, *inverse = work->inverse + row * work->dim;
@@ -226,7 +228,7 @@ static double precondition(const bo_attention_ridge *work, size_t row)
     return work->kernels->dot(work->dim, r, work->z);
 }
 
-/* The first direction of every row that is not there already; how many. */
+/* Computes the first direction of every row that has not converged yet. Returns their number. */
 static size_t begin(bo_attention_ridge *work, const float *q, float *x)
 {
     size_t dim = work->dim, count = 0;
@@ -244,7 +246,7 @@ static size_t begin(bo_attention_ridge *work, const float *q, float *x)
     return count;
 }
 
-/* One step of the row in slot s; whether it goes on. */
+/* Performs one step of the row in slot s. True: the row continues. */
 static bool step_row(bo_attention_ridge *work, size_t s, float *x)
 {
     const bo_kernels *kernels = work->kernels;
@@ -264,8 +266,8 @@ static bool step_row(bo_attention_ridge *work, size_t s, float *x)
     return true;
 }
 
-/* What x itself leaves, |(H + Λ)x - q| / |q|: rounding makes it differ from what the steps carry along. A row that is not
- * there is left, and so are those still `active`. */
+/* Computes the residual of x, |(H + Λ)x - q| / |q|, which differs from that of the recurrence by rounding. A row that
+ * has not converged is marked in `left`, and so are those still `active`. */
 static void check(bo_attention_ridge *work, size_t active, const float *q, const float *x, bool *left)
 {
     size_t dim = work->dim;
@@ -304,11 +306,11 @@ void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, flo
     check(work, count, q, x, work->left + side * work->chunk);
 }
 
-/* ---- systems by themselves ------------------------------------------------------------------------------------------- */
+/* ---- direct solves ----------------------------------------------------------------------------------------------- */
 
-/* Systems with a gate that conjugate gradients do not finish: where H + Λ is too ill-conditioned for float32, H_i and
- * G_i of the row are followed in double from the chunk's beginning, and H_i + Λ is factored anew. A row's bits do not
- * depend on which others are solved so. */
+/* Systems with a gate for which conjugate gradients do not converge, because H + Λ is too ill-conditioned for float32:
+ * H_i and G_i of the row are computed in double from the start of the chunk, and H_i + Λ is factored again. The bits of
+ * a row do not depend on which other rows are solved this way. */
 
 bo_ridge_exact bo_ridge_exact_make(size_t dim, size_t values, bo_carver *carver)
 {
@@ -334,7 +336,7 @@ void bo_ridge_exact_load(const bo_ridge_exact *exact, const float *g, const floa
     }
 }
 
-/* [H, G] = g [H, G] + β k [k, v]ᵀ, where side is still free for -β k. */
+/* Computes [H, G] = g [H, G] + β k [k, v]ᵀ; side is used for -β k. */
 static void take_token(const bo_attention_ridge *work, size_t i)
 {
     const bo_ridge_exact *exact = &work->exact;
@@ -369,7 +371,7 @@ size_t bo_ridge_direct_next(bo_attention_ridge *work, size_t sides, size_t i)
     return next;
 }
 
-/* |(H + Λ)x - side| / |side| */
+/* Returns |(H + Λ)x - side| / |side|. */
 static double residual(const bo_attention_ridge *work)
 {
     const bo_ridge_exact *exact = &work->exact;
@@ -383,7 +385,7 @@ static double residual(const bo_attention_ridge *work)
     return norm > 0 ? sqrt(squares / norm) : 0;
 }
 
-/* x of the right-hand side in `side`. */
+/* Solves for x with the right-hand side in `side`. */
 static void solve(bo_attention_ridge *work)
 {
     const bo_ridge_exact *exact = &work->exact;

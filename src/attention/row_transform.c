@@ -1,5 +1,5 @@
 /* The transform. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
- * (2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys, which are W and b by default. */
+ * (arXiv 2603.04127): t = M x. Learned maps: t = W x + b for queries, W' x + b' for keys (default: W and b). */
 #include "row_transform.h"
 #include <assert.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 static const double least_norm = 1e-3; /* e: a zero row stays zero */
 
-/* ---- made ready ------------------------------------------------------------------------------------------------ */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 static bo_row_transform_type type_of(const bo_attention_desc *desc)
 {
@@ -17,7 +17,7 @@ static bo_row_transform_type type_of(const bo_attention_desc *desc)
     return bo_attention_has(desc, BO_TRAIT_UNIT_ROWS) || desc->unit ? BO_ROW_TRANSFORM_UNIT : BO_ROW_TRANSFORM_NONE;
 }
 
-/* A side with the parameters `m` and `bias` of one key head. */
+/* Returns one side with the parameters `m` and `bias` of one key head. */
 static bo_affine affine_of(const bo_row_transform *transform, const bo_attention *attention, const float *m,
                            const float *bias, size_t key_head, bo_parameter of_m, bo_parameter of_bias, float *mt)
 {
@@ -35,7 +35,7 @@ static void transpose_matrix(const bo_row_transform *transform, const bo_affine 
                                       transform->width);
 }
 
-/* Both sides: what the keys are not given is what the queries have, gradients included. */
+/* Sets both sides: parameters that are not given for the keys are those of the queries, including gradients. */
 static void make_sides(bo_row_transform *transform, const bo_attention *attention, const bo_attention_inputs *in,
                        size_t key_head, float *mt, float *mt_k)
 {
@@ -73,7 +73,7 @@ bool bo_row_transform_wanted(const bo_attention_gradients *gradients)
     return gradients->sigma || gradients->m || gradients->m_k || gradients->bias || gradients->bias_k;
 }
 
-/* ---- there ----------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static double norm(const bo_row_transform *transform, const float *x)
 {
@@ -114,7 +114,7 @@ const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role
     return x;
 }
 
-/* ---- and back -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* y = x / (n + e): dx = dy / (n + e) - x (x·dy) / (n (n + e)²) */
 static void backward_unit(const bo_row_transform *transform, const float *x, const float *dt, float *dx, float *dsigma)
@@ -132,7 +132,7 @@ static void backward_unit(const bo_row_transform *transform, const float *x, con
     }
 }
 
-/* dM += dtᵀ x, db += Σ dt */
+/* Computes dM += dtᵀ x, db += Σ dt. */
 static void affine_parameters(const bo_row_transform *transform, const bo_affine *side, size_t rows, const float *x,
                               size_t ldx, const float *dt, float *parameters)
 {
@@ -161,7 +161,7 @@ void bo_row_transform_backward(const bo_row_transform *transform, bo_role role, 
 {
     const bo_affine *affine = &transform->sides[role];
     if (transform->type == BO_ROW_TRANSFORM_UNIT) {
-        float *dsigma = transform->has_sigma ? parameters : NULL; /* which lies first */
+        float *dsigma = transform->has_sigma ? parameters : NULL; /* σ is the first parameter */
         for (size_t r = 0; r < rows; r++)
             backward_unit(transform, x + r * ldx, dt + r * transform->width, dx + r * lddx, dsigma);
         return;

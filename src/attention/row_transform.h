@@ -1,5 +1,5 @@
-/* What happens to a row of q or k before its features: unit norm and σ (RFA; without σ also GLA, DELTA, RIDGE), M
- * (DARK), W and b (learned maps), nothing (the others). */
+/* The transform of a row of q or k before its features: unit norm and σ (RFA; without σ also GLA, DELTA, RIDGE), M
+ * (DARK), W and b (learned maps), none (the others). */
 #ifndef BO_ATTENTION_ROW_TRANSFORM_H
 #define BO_ATTENTION_ROW_TRANSFORM_H
 
@@ -11,7 +11,7 @@ typedef enum bo_row_transform_type {
     BO_ROW_TRANSFORM_NONE,   /* t = x */
     BO_ROW_TRANSFORM_UNIT,   /* t = σ ∘ x / (|x| + e) */
     BO_ROW_TRANSFORM_MATRIX, /* t = M x */
-    BO_ROW_TRANSFORM_AFFINE  /* t = W x + b, queries and keys with their own or with the same */
+    BO_ROW_TRANSFORM_AFFINE  /* t = W x + b; queries and keys may have different W and b */
 } bo_row_transform_type;
 
 /* The matrix and the bias of one side. */
@@ -19,10 +19,11 @@ typedef struct bo_affine {
     const float *m;    /* width x dim; NULL: the first rows of the identity */
     float *mt;         /* its transpose */
     const float *bias; /* width; NULL: 0 */
-    size_t dm, dbias;  /* where their gradients begin in a task's `parameters` */
+    size_t dm, dbias;  /* indices at which their gradients start in a task's `parameters` */
 } bo_affine;
 
-/* Ready for one key head. Invariant: `width` is the dim of the feature map, for kinds without one that of q. */
+/* The transform of one key head. Invariant: `width` is the dim of the feature map; for kinds without a map it is the
+ * dim of q. */
 typedef struct bo_row_transform {
     bo_row_transform_type type;
     const bo_kernels *kernels;
@@ -32,23 +33,24 @@ typedef struct bo_row_transform {
     bo_affine sides[2]; /* of queries, of keys */
 } bo_row_transform;
 
-/* The transform of one key head; transposes come from the carver. With a carver that counts only, nothing is read. */
+/* Creates the transform of one key head; transposes are allocated from the carver. With a carver that only counts,
+ * nothing is read. */
 bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                        bo_carver *carver);
-/* Gradients of t are those of the rows themselves. */
+/* True if there is no transform: gradients of t are those of the rows. */
 static inline bool bo_row_transform_is_none(const bo_row_transform *transform)
 {
     return transform->type == BO_ROW_TRANSFORM_NONE;
 }
 
-/* Rows ready for what follows: x itself (*ldt = ldx) where nothing happens, else t (rows x width). */
+/* Returns the transformed rows: x itself (*ldt = ldx) if there is no transform, else t (rows x width). */
 const float *bo_row_transform_forward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x,
                                       size_t ldx, float *t, size_t *ldt);
-/* dx (overwritten) from dt (rows x width); adds to a task's `parameters` the gradients of the transform's own (NULL: not
- * wanted). dx may be dt where there is no matrix and no σ. */
+/* Computes dx (overwritten) from dt (rows x width); adds the gradients of the transform's parameters to a task's
+ * `parameters` (NULL: not requested). dx may be dt if there is no matrix and no σ. */
 void bo_row_transform_backward(const bo_row_transform *transform, bo_role role, size_t rows, const float *x, size_t ldx,
                                const float *dt, float *dx, size_t lddx, float *parameters);
-/* A gradient of some parameter of transforms is asked for. */
+/* True if the gradient of some parameter of the transforms is requested. */
 bool bo_row_transform_wanted(const bo_attention_gradients *gradients);
 
 #endif

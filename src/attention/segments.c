@@ -1,7 +1,8 @@
-/* Gates, segments and rows of the engines with a memory of fixed size: segments.h. */
+/* Gates, segments and rows of engines with a memory of fixed size: segments.h. */
 #include "segments.h"
 
-/* Log gates below this count as this: sums of them leave double its digits, and nothing is left of the past anyway. */
+/* Smaller log gates are replaced by this: sums of them would lose precision in double, and nothing remains of the past
+ * anyway. */
 static const float least_gate = -1e8f;
 
 float bo_log_gate(const float *log_gate)
@@ -10,7 +11,7 @@ float bo_log_gate(const float *log_gate)
     return *log_gate > least_gate ? *log_gate : least_gate;
 }
 
-/* About √(chunks) chunks, so that as many states are on the tape as backward makes again at a time. */
+/* Returns about √(chunks) chunks, so that the tape holds about as many states as backward recomputes at a time. */
 size_t bo_segment(size_t chunk, size_t tokens)
 {
     size_t chunks = (tokens + chunk - 1) / chunk, side = 1;

@@ -1,18 +1,18 @@
-/* What every engine with a memory of fixed size has: gates as they count, segments of a tape, rows of tokens. */
+/* Code that engines with a memory of fixed size share: gates, segments of a tape, rows of tokens. */
 #ifndef BO_ATTENTION_SEGMENTS_H
 #define BO_ATTENTION_SEGMENTS_H
 
 #include "internal.h"
 
-/* The log gate at this place, 0 without one, never less than -1e8. */
+/* Returns the log gate at this address; 0 if NULL, at least -1e8. */
 float bo_log_gate(const float *log_gate);
 
-/* Tokens between the states that a tape keeps. */
+/* Returns the number of tokens between the states on a tape. */
 size_t bo_segment(size_t chunk, size_t tokens);
-/* An engine's tape_states: those between segments, or where keys are not taken in token by token the only one. */
+/* tape_states of an engine: the states between segments, or a single one if keys are not absorbed token by token. */
 size_t bo_segment_states(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);
 
-/* Where the tokens of one key head are; rows that are not there are NULL. */
+/* The tokens of one key head; rows that do not exist are NULL. */
 typedef struct bo_token_rows {
     bo_rows k, v, gate, beta;
 } bo_token_rows;

@@ -1,21 +1,21 @@
-/* Softmax over explicit keys: where they lie, and a tile of queries over a panel of them. */
+/* Softmax attention over explicit keys: their storage, and a tile of queries over a panel of keys. */
 #include "softmax.h"
 #include <assert.h>
 #include <string.h>
 #include <float.h>
 #include <math.h>
 
-/* ---- keys ------------------------------------------------------------------------------------------------------------ */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* The keys of one (sequence, key head): from the initial state and from the call, into the final state, and gradients
- * of all of them. */
+/* The keys of one (sequence, key head), from the initial state and from the call; storing them in the final state; and
+ * gradients of all of them. */
 
 static size_t panels_up(size_t slots)
 {
     return (slots + BO_PANEL - 1) / BO_PANEL * BO_PANEL;
 }
 
-/* With a window, `span` queries see no more than the window before their last. */
+/* With a window, `span` queries see at most the window before the last of them. */
 bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
@@ -74,9 +74,9 @@ void bo_softmax_keep(const bo_softmax_keys *keys)
     bo_kv_cache_append(call->kernels, &final, keys->old, keys->count, keys->k, keys->v);
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* Where the gradients of keys and of values go: of the call's own, or of those in the initial state. */
+/* Destinations of the gradients of keys and values: those of the call, or those in the initial state. */
 typedef struct key_slopes {
     bo_rows k, v;
 } key_slopes;
@@ -90,7 +90,7 @@ static key_slopes own_slopes(const bo_softmax_keys *keys)
                         bo_rows_at(call, call->gradients->v, heads, desc->value_dim, true, sequence, head)};
 }
 
-/* Rows of a state's gradient, oldest first. */
+/* Returns the rows of a state's gradient, oldest first. */
 static key_slopes state_slopes(const bo_softmax_keys *keys, const float *gradient)
 {
     if (!gradient) return (key_slopes){{NULL, 0}, {NULL, 0}};
@@ -106,7 +106,7 @@ static key_slopes initial_slopes(const bo_softmax_keys *keys)
     return state_slopes(keys, initial ? initial[keys->sequence] : NULL);
 }
 
-/* to (rows first … end - 1) = from (the rows that follow `from`'s first), or 0 where from is NULL */
+/* Copies to (rows first … end - 1) from `from`, starting at its first row; zeros if from is NULL. */
 static void set_rows(bo_rows to, size_t first, size_t end, size_t width, bo_rows from)
 {
     if (!to.at) return;
@@ -137,7 +137,7 @@ void bo_softmax_begin_slopes(const bo_softmax_keys *keys)
     key_slopes final = state_slopes(keys, call->d_final[keys->sequence]);
     size_t tokens = keys->old + keys->count, first = oldest(keys, tokens), before = oldest(keys, keys->old);
     size_t from_old =
-        first < keys->old ? keys->old - first : 0; /* rows of the final state that were in the initial one */
+        first < keys->old ? keys->old - first : 0; /* rows of the final state that were in the initial state */
     if (from_old) set_slopes(keys, initial, first - before, first - before + from_old, final);
     key_slopes rest = {bo_rows_from(final.k, from_old), bo_rows_from(final.v, from_old)};
     set_slopes(keys, own, first + from_old - keys->old, keys->count, rest);
@@ -152,7 +152,7 @@ void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slo
     bo_softmax_add_slope(tile, slope, &keys->fresh, keys->old, keys->old + keys->loaded, own.k, own.v);
 }
 
-/* ---- a tile ---------------------------------------------------------------------------------------------------------- */
+/* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
 /* Online softmax on a tile of queries: scores of a panel of keys, their maximum, exp, the weighted sum of values. */
 
@@ -197,14 +197,14 @@ static size_t seen_from(const bo_softmax_tile *tile, size_t row)
 /* Some rows of a tile, and the columns of a piece that at least one of them sees: positions low … high - 1. */
 typedef struct block {
     size_t row, rows, low, high;
-    const float *keys; /* as in a piece */
+    const float *keys; /* same layout as in a piece */
     size_t skipped;    /* columns of the piece before low */
 } block;
 
-/* Fewer rows where what they see ends within the piece, so that less is computed in vain. */
+/* Fewer rows if the visible range ends within the piece, so that fewer invisible scores are computed. */
 enum { EDGE_ROWS = BO_SIZE(16, 2) };
 
-/* False: no row sees any. */
+/* False: no row sees any position. */
 static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_kv_piece *piece, block *b)
 {
     size_t end = position + piece->count;
@@ -230,7 +230,7 @@ typedef struct span {
     size_t from, count;
 } span;
 
-/* What the row does not see of `x` becomes 0. */
+/* Sets the entries of `x` that the row does not see to 0. */
 static span seen(const bo_softmax_tile *tile, const block *b, size_t i, float *x)
 {
     size_t width = b->high - b->low;
@@ -241,7 +241,7 @@ static span seen(const bo_softmax_tile *tile, const block *b, size_t i, float *x
     return (span){from, end - from};
 }
 
-/* Makes `top` the reference of row r: exp(top_r - top) is what the past shrinks by. */
+/* Makes `top` the reference of row r; earlier sums are multiplied by exp(top_r - top). */
 static void raise_top(const bo_softmax_tile *tile, size_t r, float top)
 {
     float *numerator = tile->numerator + r * tile->value_dim;
@@ -253,7 +253,7 @@ static void raise_top(const bo_softmax_tile *tile, size_t r, float top)
     tile->top[r] = top;
 }
 
-/* Scores become weights relative to exp(top). */
+/* Replaces scores by weights relative to exp(top). */
 static void weigh(const bo_softmax_tile *tile, const block *b)
 {
     for (size_t i = 0; i < b->rows; i++) {
@@ -263,7 +263,7 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
         if (!s.count) continue;
         if (tile->power > 0) tile->kernels->log_size(s.count, tile->power, scores + s.from, scores + s.from);
         float top = tile->kernels->max(s.count, scores + s.from);
-        if (top == -INFINITY) { /* powers of 0: nothing to see */
+        if (top == -INFINITY) { /* powers of 0: all weights are 0 */
             memset(scores + s.from, 0, s.count * sizeof *scores);
             continue;
         }
@@ -291,7 +291,7 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
     }
 }
 
-/* ---- gradient -------------------------------------------------------------------------------------------------- */
+/* ---- gradient ---------------------------------------------------------------------------------------------------- */
 
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver)
 {
@@ -306,7 +306,7 @@ bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver
     return slope;
 }
 
-/* Scores become weights P, and slopes, which hold dO·v, become dS = P (dO·v - δ). */
+/* Replaces scores by weights P, and slopes, which hold dO·v, by dS = P (dO·v - δ). */
 static void weigh_slopes(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const block *b)
 {
     for (size_t i = 0; i < b->rows; i++) {

@@ -1,10 +1,10 @@
-/* The bytes of a state: a header, then for each key head its sums and its kept keys. */
+/* The layout of a state: a header, then for each key head its sums and its kept keys. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 
-/* More than any sequence: sums of tokens stay far from overflow. */
+/* More than any sequence has; sums of tokens cannot overflow. */
 #define MOST_TOKENS ((uint64_t)1 << 56)
 
 enum { MAGIC = 0x53416f42, VERSION = 1 }; /* "BoAS" */
@@ -73,7 +73,7 @@ bo_status bo_attention_state_init(bo_context *context, const bo_attention *atten
     if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
     memset(state, 0, bo_attention_state_bytes(attention));
     bo_state_header header = {.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
-    assert(sizeof header == 64); /* so that sums and keys are aligned as the state is */
+    assert(sizeof header == 64); /* so that sums and keys have the alignment of the state */
     memcpy(state, &header, sizeof header);
     for (size_t h = 0; attention->scaled && h < attention->desc.key_heads; h++)
         *bo_state_sums(attention, state, h).log_scale = -INFINITY;
@@ -144,7 +144,7 @@ static bo_status check_sums(bo_context *context, const bo_attention *attention, 
     return BO_OK;
 }
 
-/* What state_get gives and state_set takes, as it lies in the state. */
+/* The arrays of state_get and state_set, as they are in the state. */
 typedef struct contents {
     float *s, *z, *log_scale; /* log_scale NULL: there is none */
     size_t s_floats, z_floats;
@@ -190,8 +190,9 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
         return bo_fail(context, BO_INVALID, "state: these features have no log scale: expected 0, found %g", log_scale);
     if (isnan(log_scale) || log_scale > 1e30)
         return bo_fail(context, BO_INVALID, "state: log_scale must be finite or -INFINITY, found %g", log_scale);
-    bool nothing = isinf((float)log_scale);                                  /* exp(-∞) s is 0 whatever s */
-    if (attention->engine->memory) memset(held.s, 0, attention->sums_bytes); /* what the engine derived is void */
+    bool nothing = isinf((float)log_scale); /* exp(-∞) s is 0 for every s */
+    /* data that the engine derived is no longer valid */
+    if (attention->engine->memory) memset(held.s, 0, attention->sums_bytes);
     if (held.log_scale) *held.log_scale = (float)log_scale;
     for (size_t i = 0; i < held.s_floats; i++) held.s[i] = nothing ? 0 : s[i];
     for (size_t i = 0; i < held.z_floats; i++) held.z[i] = nothing ? 0 : z[i];

@@ -1,8 +1,8 @@
-/* Keys as the sums take them in: stream.h. */
+/* Keys in the order in which the sums absorb them: stream.h. */
 #include <string.h>
 #include "stream.h"
 
-/* One log gate per key: those given or, with gate FIXED, the same for all; at NULL without a gate. */
+/* Returns one log gate per key: those given or, with gate FIXED, the same for all. at NULL: no gate. */
 static bo_rows gates_of(const bo_call *call, size_t sequence, size_t key_head)
 {
     const bo_attention *attention = call->attention;
@@ -35,7 +35,7 @@ bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *s
     if (lag > rows) lag = rows;
     bo_key_rows taken = {.lag = lag, .keys = rows - lag};
     size_t from = first + lag, end = first + rows;
-    if (from >= stream->delay) { /* all of them are the call's own */
+    if (from >= stream->delay) { /* all rows belong to the call */
         size_t token = from - stream->delay;
         taken.k = stream->k.at ? stream->k.at + token * stream->k.stride : NULL;
         taken.v = stream->v.at ? stream->v.at + token * stream->v.stride : NULL;

@@ -1,6 +1,6 @@
-/* The keys of a sequence as the sums take them in: as they come or, in the hybrid, each when it leaves the window.
- * Row j of the stream is absorbed with token j. With a delay it is token j - delay of the call; before that the keys
- * that the initial state still held, and before those nothing. */
+/* The keys of a sequence in the order in which the sums absorb them: immediately or, in the hybrid, when a key leaves
+ * the window. Row j of the stream is absorbed with token j. With a delay it is token j - delay of the call; before that
+ * come the keys of the initial state, and before those absent rows. */
 #ifndef BO_ATTENTION_STREAM_H
 #define BO_ATTENTION_STREAM_H
 
@@ -12,21 +12,21 @@ typedef struct bo_key_stream {
     const float *early_k, *early_v; /* rows delay - early … delay - 1: early x dim, early x value_dim */
 } bo_key_stream;
 
-/* The keys of a key head as they come, and their gradients. */
+/* Returns the keys of a key head without delay, and their gradients. */
 bo_key_stream bo_stream_of(const bo_call *call, size_t sequence, size_t key_head);
 
-/* Rows [first, first + lag + keys) of a stream: the first `lag` are absent. */
+/* Rows [first, first + lag + keys) of a stream; the first `lag` are absent. */
 typedef struct bo_key_rows {
     size_t lag, keys;
     const float *k, *v, *gate;
     size_t ldk, ldv, gate_stride;
 } bo_key_rows;
 
-/* The rows themselves, or where they lie in two places copies in the buffers (rows x dim, rows x value_dim). */
+/* Returns the rows in place or, if they are not contiguous, copies in the buffers (rows x dim, rows x value_dim). */
 bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
                            float *k, float *v);
 
-/* Where gradients of a stream go; a NULL takes none. add: other gradients are there already. */
+/* The destinations of gradients of a stream; NULL: not requested. add: the arrays already contain other gradients. */
 typedef struct bo_gradient_stream {
     bo_rows k, v;
     size_t delay, early;
@@ -35,7 +35,8 @@ typedef struct bo_gradient_stream {
 } bo_gradient_stream;
 bo_gradient_stream bo_gradient_stream_of(const bo_call *call, size_t sequence, size_t key_head);
 
-/* Gradients of rows [first, first + count), none of them absent: dk (count x dim), dv (count x value_dim). */
+/* Writes the gradients of rows [first, first + count), none of them absent: dk (count x dim), dv (count x
+ * value_dim). */
 void bo_stream_give(const bo_attention *attention, const bo_gradient_stream *stream, size_t first, size_t count,
                     const float *dk, const float *dv);
 

@@ -1,4 +1,4 @@
-/* Rooms, and desks in them: work.h. */
+/* Work memory of calls: work.h. */
 #include "work.h"
 
 void *bo_work_take(bo_context *context, bo_work *work, size_t count, size_t size, const char *what)

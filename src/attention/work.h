@@ -1,23 +1,24 @@
-/* Memory for the time of a call: cut from a room that the caller hands in, so that the call allocates nothing, or else
+/* Work memory of a call: taken from memory that the caller provides, so that the call does not allocate, or
  * allocated. */
 #ifndef BO_ATTENTION_WORK_H
 #define BO_ATTENTION_WORK_H
 
 #include "internal.h"
 
-/* What a piece of it takes in a room. */
+/* Returns the bytes that a piece occupies. */
 static inline size_t bo_work_bytes(size_t count, size_t size)
 {
     return bo_padded_bytes(count * size);
 }
 
-/* count * size bytes, aligned to 64, undefined. work NULL, or less left in it: allocated. NULL: the context's error says
- * why. */
+/* Returns count * size bytes, aligned to 64, not initialized. They are allocated if work is NULL or has too little
+ * left. NULL: out of memory; the context has the error. */
 void *bo_work_take(bo_context *context, bo_work *work, size_t count, size_t size, const char *what);
-/* Pieces are given back in the reverse order of their taking; NULL is fine. */
+/* Pieces must be returned in the reverse order of bo_work_take; NULL is allowed. */
 void bo_work_give(bo_work *work, void *piece);
 
-/* A call's scratch: blocks that tasks running at once do not share, one per worker or, where they are fewer, one per task. */
+/* Scratch memory of a call: blocks that concurrent tasks do not share, one per worker or, if there are fewer tasks, one
+ * per task. */
 typedef struct bo_desks {
     bo_work *work;
     char *bytes;
