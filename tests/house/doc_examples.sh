@@ -61,7 +61,8 @@ run_programs() {
         # shellcheck disable=SC2086
         "$CC" -std=c11 -Wall -Wextra -Werror ${SANITIZE:+-fsanitize=$SANITIZE} -I"$BOCHNER_SOURCE/include" "$program" -L"$BOCHNER_BUILD" \
             -lbochner -lm -Wl,-rpath,"$BOCHNER_BUILD" -o "$work/program" || { failed=1; continue; }
-        "$work/program" >"$work/log" 2>&1 <"$EXAMPLE_FILES/new.txt" || {
+        # Short programs may leave memory to the end of the process.
+        ASAN_OPTIONS=detect_leaks=0 "$work/program" >"$work/log" 2>&1 <"$EXAMPLE_FILES/new.txt" || {
             echo "$1:${line%.c}: the program fails:" >&2
             tail -n 12 "$work/log" | sed 's/^/    /' >&2
             failed=1
