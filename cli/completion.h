@@ -6,7 +6,8 @@
 
 enum { CLI_USAGES = 8 };
 
-/* A command as the overview lists it. One with several usages ("bench attention", "bench train") has a subject as its first word. */
+/* A command as the overview lists it. One with several usages ("bench attention", "bench train") has a subject as
+ * its first word. */
 typedef struct cli_listed {
     const char *title; /* of the group that starts here; NULL: none starts */
     const char *name, *summary;

@@ -139,7 +139,8 @@ static int write_manual(bool page)
     return CLI_DONE;
 }
 
-/* The first word that is not an option, and whether --all or --help-all is among the options; false: another option is. */
+/* Finds the first word that is not an option, and --all or --help-all. Returns false, after a message, for another
+ * option. */
 static bool read_help_words(int argc, char **argv, const char **name, bool *all)
 {
     for (int i = 0; i < argc; i++) {
@@ -240,7 +241,7 @@ int main(int argc, char **argv)
     if (status == CLI_INTERRUPTED) status = cli_interrupted_status();
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        bool told = status != CLI_DONE || errno == EPIPE; /* or a reader that has seen enough */
+        bool told = status != CLI_DONE || errno == EPIPE; /* or the reader closed the pipe */
         if (!told)
             fprintf(stderr, "bochner %s: standard output: %s\n", word,
                     errno ? strerror(errno) : "could not be written");

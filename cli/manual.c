@@ -18,7 +18,8 @@ static void each_row(FILE *out, const cli_usage *usage, row_fn print)
         for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) print(out, usage, row);
 }
 
-/* What is listed with another command, "Model, Attention, Learning", and defaults that differ there, "--optim adamw". */
+/* What is listed with another command, "Model, Attention, Learning", and defaults that differ there, "--optim
+ * adamw". */
 typedef struct left_out {
     char sections[256], defaults[256];
 } left_out;
@@ -44,7 +45,7 @@ static left_out find_left_out(const cli_usage *usage)
 /* The common options, without their heading. */
 static const cli_usage common = {.command = "common", .groups = {{cli_common_rows + 1, 0}}};
 
-/* ---- the manual page ------------------------------------------------------------------------------------------------------------ */
+/* ---- the manual page ----------------------------------------------------------------------------------------- */
 
 /* A character of `bytes` bytes as its code point, \[u2026]: roff reads ASCII. */
 static void put_roff_letter(FILE *out, const char *text, size_t bytes)
@@ -180,7 +181,7 @@ void cli_manual_page(const cli_manual *manual, FILE *in, FILE *out)
     free(line);
 }
 
-/* ---- tables of Markdown ---------------------------------------------------------------------------------------------------------- */
+/* ---- tables of Markdown -------------------------------------------------------------------------------------- */
 
 static void put_markdown(FILE *out, const char *text)
 {

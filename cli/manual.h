@@ -9,11 +9,12 @@ typedef struct cli_manual {
     size_t count;
 } cli_manual;
 
-/* Copies a template of the manual page (cmake/bochner.1.in). @VERSION@ is replaced by the version, and a line @COMMANDS@ by all
- * commands with their options. */
+/* Copies a template of the manual page (cmake/bochner.1.in). @VERSION@ is replaced by the version, and a line
+ * @COMMANDS@ by all commands with their options. */
 void cli_manual_page(const cli_manual *manual, FILE *in, FILE *out);
-/* Copies a page of Markdown. The lines between "<!-- options: COMMAND -->" and "<!-- end -->" are replaced by a table of the
- * command's options ("common": those of all commands). Returns false, after a message, for an unknown command or a missing end. */
+/* Copies a page of Markdown. The lines between "<!-- options: COMMAND -->" and "<!-- end -->" are replaced by a
+ * table of the command's options ("common": those of all commands). Returns false, after a message, for an unknown
+ * command or a missing end. */
 bool cli_manual_lists(const cli_manual *manual, FILE *in, FILE *out);
 
 #endif

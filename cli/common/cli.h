@@ -1,4 +1,4 @@
-/* What every command of the program shares: exit codes, a session (context, messages, progress), commands. */
+/* Shared by all commands of the program: exit codes, a session (context, messages, progress), the commands. */
 #ifndef CLI_COMMON_CLI_H
 #define CLI_COMMON_CLI_H
 
@@ -9,8 +9,8 @@
 
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USE = 2, CLI_INTERRUPTED = 130 };
 
-/* Parses the command line into `options`, a struct of the usage's that holds zeros (options.h), and runs the command; returns
- * the exit status. */
+/* Parses the command line into `options`, the zeroed struct of options of the command (options.h), and runs the
+ * command. Returns the exit status. */
 typedef int (*cli_command_fn)(void *options, const cli_common *common, const cli_arguments *arguments);
 int cli_command(const cli_usage *usage, int argc, char **argv, void *options, cli_command_fn run);
 
@@ -38,18 +38,19 @@ extern const cli_usage cli_fit_usage, cli_predict_usage, cli_features_usage, cli
 
 typedef struct cli_progress {
     bool show;     /* a bar is drawn: standard error is a terminal */
-    bool drawn;    /* a bar stands on the current line */
-    char what[48]; /* the work it is about */
-    double start;  /* when that began … */
-    double first;  /* … and how much was done then: of a resumed run not nothing */
-    double last;   /* when it was drawn */
-    /* Work that others are part of: only this is shown, and the note behind its bar in place of a rate. NULL: any work */
+    bool drawn;    /* a bar is on the current line */
+    char what[48]; /* the name of the work */
+    double start;  /* when the work started … */
+    double first;  /* … and how much was done then: more than 0 in a resumed run */
+    double last;   /* when the bar was drawn */
+    /* If not NULL, only this work is shown. If the note is not empty, it is shown in place of the rate; its fields
+     * are separated by two spaces, the most important first. */
     const char *only;
     char note[160];
 } cli_progress;
 
 void cli_progress_report(cli_progress *progress, const char *what, double done, double total);
-void cli_progress_clear(cli_progress *progress); /* takes the bar off the line before other text */
+void cli_progress_clear(cli_progress *progress); /* removes the bar before other text */
 
 /* ---- session ------------------------------------------------------------------------------------------- */
 
@@ -59,30 +60,31 @@ typedef struct cli_session {
     cli_ranks ranks;
     bo_context *context;
     cli_progress progress;
-    bool terse;      /* the library's own notes are not passed on */
-    size_t answered; /* lines and rows that are with their reader, whatever comes */
+    bool terse;      /* notes of the library are not printed */
+    size_t answered; /* lines and rows that were written to standard output */
 } cli_session;
 
-/* False: said why. Ctrl-C asks long work to stop; a second one ends the program at once. */
+/* Returns false after a message. Ctrl-C asks long work to stop; a second Ctrl-C ends the program at once. */
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
 void cli_session_close(cli_session *session);
-/* For work on ranks that agree to stop: what mpirun sends asks for it, instead of ending the rank at once. */
+/* For work on ranks that agree to stop between steps: a signal of mpirun requests the stop instead of ending the
+ * rank at once. */
 void cli_stop_between_steps(const cli_session *session);
 bool cli_interrupted(void);
-int cli_interrupted_status(void); /* the exit status of a command that was: 130 by Ctrl-C, 143 by SIGTERM */
+int cli_interrupted_status(void); /* the exit status after an interrupt: 130 for Ctrl-C, 143 for SIGTERM */
 
-void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr, unless --quiet */
-/* One line on stderr at the end of a command, "Next: " and a command to run next that works when it is pasted; nothing with --quiet
- * or --json. Call it after everything else was printed. */
+void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr; not with --quiet */
+/* One line on stderr at the end of a command, "Next: " and a command to run next that works when it is pasted;
+ * nothing with --quiet or --json. Call it after everything else was printed. */
 void cli_say_next(const cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* even with --quiet */
-/* Prints what went wrong and returns the exit status; the second takes the words from the context. In a
- * parallel job they end every rank and do not return. */
+/* Prints an error and returns the exit status; the second prints the message of the context. In a parallel job they
+ * end all ranks and do not return. */
 int cli_fail(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 int cli_fail_status(cli_session *session, bo_status status);
 int cli_wrong_use(const char *command, const char *format, ...) BO_PRINTF(2, 3);
 
-/* Says early that a file cannot be written there: before the work, not after it. */
+/* Checks before the work that a file can be written there. Returns false after a message. */
 bool cli_can_write(cli_session *session, const char *path);
 
 #endif

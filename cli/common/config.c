@@ -1,4 +1,4 @@
-/* Options from a file, a JSON object of the same names, and back into one. */
+/* Options from a file, a JSON object with the same names, and the reverse. */
 #include "json.h"
 #include "options.h"
 #include "format.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20 }; /* bytes of a file */
+enum { MOST = 1 << 20 }; /* bytes */
 
 typedef struct word_list {
     char **items;
@@ -34,7 +34,7 @@ static void add(word_list *list, const char *name, const char *value)
     list->items[list->count++] = word;
 }
 
-/* False: no value that an option could have. */
+/* False: not a value of an option. */
 static bool add_value(word_list *list, const char *name, const cJSON *value)
 {
     if (cJSON_IsString(value))
@@ -63,7 +63,9 @@ static bool take(const char *command, const char *path, const char *text, word_l
     if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
     for (const cJSON *member = fine ? json->child : NULL; member && fine; member = member->next) {
         fine = add_member(list, member);
-        if (!fine) fprintf(stderr, "bochner %s: %s: '%s' is no value of an option\n", command, path, member->string);
+        if (!fine)
+            fprintf(stderr, "bochner %s: %s: option '%s': expected text, a number, true, false or a list of these\n",
+                    command, path, member->string);
     }
     cJSON_Delete(json);
     return fine;
@@ -77,7 +79,7 @@ bool cli_config_read(const char *command, const char *path, int *count, char ***
     char *text = cli_allocate(MOST + 1, 1, "options");
     const size_t length = fread(text, 1, MOST, file);
     bool fine = !ferror(file) || wrong(command, path, strerror(errno));
-    if (fine && length == MOST) fine = wrong(command, path, "more than 1 MiB of options");
+    if (fine && length == MOST) fine = wrong(command, path, "expected at most 1 MiB of options");
     fclose(file);
     if (fine) fine = take(command, path, text, &list);
     free(text);
@@ -91,7 +93,7 @@ bool cli_config_read(const char *command, const char *path, int *count, char ***
     return false;
 }
 
-/* ---- back into a file ---------------------------------------------------------------------------------------------------- */
+/* ---- into a file --------------------------------------------------------------------------------------------- */
 
 static void print_list(cli_json *json, const char *name, const cli_list *list)
 {

@@ -1,4 +1,4 @@
-/* Curves by name and their picture: both axes logarithmic, or y from 0 to 100%. */
+/* Named curves and a plot of them: both axes logarithmic, or y from 0 to 100%. */
 #ifndef CLI_COMMON_CURVES_H
 #define CLI_COMMON_CURVES_H
 
@@ -17,13 +17,14 @@ typedef struct cli_curves {
     size_t count;
 } cli_curves;
 
-/* A point of the curve of that name, which begins here if it is new. What there is no room for is left out. */
+/* Adds a point to the curve of that name, which is created if it is new. Curves and points beyond the limits are
+ * dropped. */
 void cli_curves_add(cli_curves *curves, const char *name, double x, double y);
 
 typedef struct cli_drawing {
     const cli_curves *curves;
     char title[128];
-    const char *x_label, *y_label, *key; /* key: where the names stand, in gnuplot's words */
+    const char *x_label, *y_label, *key; /* key: position of the legend, in gnuplot's syntax */
     double factor;                       /* of y */
     bool percent;                        /* y is linear, from 0 to 100 */
 } cli_drawing;

@@ -67,8 +67,7 @@ cli_word cli_exact(double value)
     return word;
 }
 
-/* Edit distance with transpositions of neighbors (optimal string alignment); words longer than 63 are far.
- */
+/* Edit distance with transpositions of neighbors (optimal string alignment); at most 64 letters are compared. */
 static size_t distance(const char *a, const char *b)
 {
     enum { LIMIT = 64 };
@@ -94,12 +93,12 @@ const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(c
                         const void *words)
 {
     const char *best = NULL;
-    size_t length = strlen(word), best_distance = length / 3 + 2; /* one edit of a short word, more of a long one */
+    size_t length = strlen(word), best_distance = length / 3 + 2; /* one edit in a short word, more in a long one */
     for (size_t i = 0; i < count; i++) {
         const char *candidate = word_at(words, i);
         if (!candidate) continue;
         size_t d = distance(word, candidate);
-        if (length >= 3 && strncmp(word, candidate, length) == 0) d = 1; /* the beginning of a word */
+        if (length >= 3 && strncmp(word, candidate, length) == 0) d = 1; /* a prefix */
         if (d < best_distance) {
             best_distance = d;
             best = candidate;

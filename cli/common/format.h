@@ -1,4 +1,4 @@
-/* Words and numbers for people: counts, sizes, times, and the nearest word to a mistyped one. */
+/* Formatting for people: counts, sizes, times, wrapped text, and the nearest match of a mistyped word. */
 #ifndef CLI_COMMON_FORMAT_H
 #define CLI_COMMON_FORMAT_H
 
@@ -16,19 +16,20 @@ cli_word cli_count(size_t n);                       /* 60,000 */
 cli_word cli_bytes(double bytes);                   /* 188 MB */
 cli_word cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
 cli_word cli_significant(double value, int digits); /* 0.0123 */
-cli_word cli_exact(double value);                   /* the shortest of 15, 16 and 17 digits that reads back as it */
+cli_word cli_exact(double value); /* the fewest of 15, 16 and 17 digits that read back as the same value */
 
-/* Of `count` words the one within reach of `word` by few edits, or NULL. `word_at` gives the candidates. */
+/* The one of `count` words that is nearest to `word`, or NULL if none is within a few edits. `word_at` returns the
+ * candidates. */
 const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
                         const void *words);
 
-size_t cli_letters(const char *text); /* of UTF-8: columns on a terminal, not bytes */
+size_t cli_letters(const char *text); /* columns of UTF-8 text on a terminal */
 
-/* A word of a command line as a shell takes it, in quotes where it would be taken apart. */
+/* Prints a word of a command line for a shell, in quotes if the shell would split or expand it. */
 void cli_print_word(FILE *out, const char *word);
 
-/* The width of text written to `out`. A terminal: its width, or $COLUMNS if it reports none, or 80; anything else: 80, so that
- * files do not depend on the terminal. At least 20. */
+/* The width of text written to `out`. A terminal: its width, or $COLUMNS if it reports none, or 80; anything else:
+ * 80, so that files do not depend on the terminal. At least 20. */
 int cli_columns(FILE *out);
 
 typedef struct cli_wrap {
@@ -38,14 +39,14 @@ typedef struct cli_wrap {
     bool command;     /* quoted or bracketed text, and an option with its value, are not broken */
     const char *join; /* ends each line that continues on the next, such as " \\"; NULL: nothing */
 } cli_wrap;
-/* Writes the text and a newline. Lines break between words, at runs of spaces; other runs of spaces are kept. A word wider than
- * a line is not broken. A newline in the text ends a line. */
+/* Writes the text and a newline. Lines break between words, at runs of spaces; other runs of spaces are kept. A word
+ * wider than a line is not broken. A newline in the text ends a line. */
 void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap);
 
 /* The same at cli_columns, but at most 100 columns; the cursor is at the indent. */
 void cli_print_wrapped(FILE *out, const char *text, int indent);
 
-/* malloc that says what for, and ends the program with exit status 1 when there is no memory. Zeroed. */
+/* calloc that ends the program with a message and exit status 1 if memory is exhausted; `what` names the purpose. */
 void *cli_allocate(size_t count, size_t size, const char *what);
 
 double cli_now(void); /* seconds of a monotonic clock */

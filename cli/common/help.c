@@ -16,7 +16,7 @@ enum {
     FEW_KINDS = 5
 };
 
-/* ---- kinds of attention ------------------------------------------------------------------------------------------------- */
+/* ---- kinds of attention -------------------------------------------------------------------------------------- */
 
 /* Lists the kinds that may have one of the traits, or those that do not; returns their number. */
 static size_t list_kinds(unsigned traits, bool having, char *out, size_t room)
@@ -112,7 +112,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
     return true;
 }
 
-/* ---- the text of an option ----------------------------------------------------------------------------------------------- */
+/* ---- the text of an option ----------------------------------------------------------------------------------- */
 
 static void put_names(FILE *out, const cli_option *row, unsigned limit)
 {
@@ -154,7 +154,7 @@ char *cli_help_summary(const cli_option *row)
     return words;
 }
 
-/* ---- a page of help ------------------------------------------------------------------------------------------------------ */
+/* ---- a page of help ------------------------------------------------------------------------------------------ */
 
 typedef struct page {
     FILE *out;

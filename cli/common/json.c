@@ -1,4 +1,3 @@
-/* JSON as the program prints it. */
 #include "json.h"
 #include "format.h"
 #include <bochner/json.h>

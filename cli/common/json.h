@@ -1,11 +1,11 @@
-/* JSON as the program prints it. Objects have a field per line and arrays stand on one line, or all is on one line.
+/* Prints JSON. Objects have one field per line and arrays are on one line, or everything is on one line.
  *
  *     cli_json json = {.out = stdout};
  *     cli_json_object(&json, NULL);
  *     cli_json_add_number(&json, "loss", 0.25);
  *     cli_json_end(&json);                                    // {\n  "loss": 0.25\n}\n
  *
- * Numbers that are not finite become null, and bytes that are not UTF-8 the replacement character. */
+ * Numbers that are not finite are printed as null, and bytes that are not UTF-8 as the replacement character. */
 #ifndef CLI_COMMON_JSON_H
 #define CLI_COMMON_JSON_H
 
@@ -15,8 +15,8 @@
 
 enum { CLI_JSON_DEPTH = 16 };
 
-/* Invariant: depth is at most CLI_JSON_DEPTH; `some` and `array` are of the levels below it. What is nested deeper is left
- * out: null stands for it. */
+/* Invariant: depth is at most CLI_JSON_DEPTH; `some` and `array` describe the levels below it. Values that are
+ * nested deeper are replaced by null. */
 typedef struct cli_json {
     FILE *out;
     bool line; /* objects on one line too: JSON lines */
@@ -29,7 +29,7 @@ typedef struct cli_json {
 /* `key` is NULL inside arrays and for the outermost object. */
 void cli_json_object(cli_json *json, const char *key);
 void cli_json_array(cli_json *json, const char *key);
-void cli_json_end(cli_json *json); /* closes the innermost, if any; a newline after the outermost */
+void cli_json_end(cli_json *json); /* closes the innermost level, if any; prints a newline after the outermost */
 void cli_json_add_text(cli_json *json, const char *key, const char *text); /* NULL: null */
 void cli_json_add_number(cli_json *json, const char *key, double value);
 void cli_json_add_count(cli_json *json, const char *key, size_t value);

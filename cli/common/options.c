@@ -211,7 +211,7 @@ static bool add_to_list(const cli_usage *usage, const cli_option *row, const cha
     return true;
 }
 
-/* `at` is the member that the row fills. */
+/* `at` is the member that the row sets. */
 static bool set_value(const cli_usage *usage, const cli_option *row, const char *text, void *at)
 {
     switch (row->type) {
@@ -248,7 +248,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
 
 /* ---- the parser ---------------------------------------------------------------------------------------- */
 
-/* A row and the struct that it fills. */
+/* A row and the struct that it sets. */
 typedef struct place {
     const cli_option *row;
     char *options;
@@ -260,7 +260,7 @@ typedef struct parser {
     cli_common *common;
 } parser;
 
-/* The place of row `index`, those of all groups and then the common ones counted through; row NULL: past the last. */
+/* The place of row `index`, counted through all groups and then the common rows; row NULL: after the last. */
 static place place_at(const parser *p, size_t index)
 {
     for (size_t g = 0; g < CLI_GROUPS && p->usage->groups[g].rows; g++)
@@ -309,7 +309,7 @@ static void wrong_dash(const parser *p, const char *argument)
         fprintf(stderr, "; a file whose name starts with a dash is written after --\n");
 }
 
-/* "auto" of a number, "auto" and "default" of a choice leave it to the command: as if the option was not given. */
+/* "auto" for a number, and "auto" and "default" for a choice, are as if the option was not given. */
 static bool is_left_open(const cli_option *row, const char *text)
 {
     if (row->type == CLI_REAL_OR_AUTO) return strcmp(text, "auto") == 0;
@@ -323,7 +323,7 @@ static bool take(const parser *p, place to, const char *text)
     return true;
 }
 
-/* One option at argv[*at]; moves *at to its last word. */
+/* Parses the option at argv[*at] and moves *at to its last word. */
 static bool parse_option(const parser *p, int argc, char **argv, int *at)
 {
     const char *argument = argv[*at], *name = argument + 2;

@@ -1,7 +1,7 @@
-/* The options of every command: tables of rows. The parser, --help, the manual page and the lists in docs/reference/commands.md are
- * made from the same rows.
+/* The options of all commands, as tables of rows. The parser, --help, the manual page, the completion scripts and the
+ * lists in docs/reference/commands.md use the same rows.
  *
- * A command has a struct of options, which begins with a cli_given; a row names the member that it fills:
+ * A command has a struct of options, whose first member is a cli_given. A row names the member that it sets:
  *
  *     typedef struct fit_options {
  *         cli_given was_given;
@@ -24,23 +24,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
 
 typedef enum cli_type {
     CLI_END,          /* ends a table */
-    CLI_SECTION,      /* not an option: a heading of the help; name is its title */
+    CLI_SECTION,      /* a heading of the help, not an option; the name is its title */
     CLI_FLAG,         /* bool */
     CLI_TEXT,         /* const char * */
     CLI_COUNT,        /* size_t, within [low, high]; high 0: no upper bound */
     CLI_REAL,         /* double, within [low, high] where high > low */
-    CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0, and as if the option was not given */
-    CLI_CHOICE,       /* an enumeration: the index of the name; "auto" and "default" are as if it was not given */
+    CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0, as if the option was not given */
+    CLI_CHOICE,       /* an enumeration: the index of the name; "auto" and "default": as if it was not given */
     CLI_BYTES,        /* size_t; K, M, G, T are powers of 1024 */
     CLI_SEED,         /* uint64_t */
     CLI_LIST          /* cli_list: may be given several times */
 } cli_type;
 
-/* Names of an enumeration, such as bo_kernel_name; NULL past the last one. An enumeration without negative values is
+/* Names of an enumeration, such as bo_kernel_name; NULL after the last one. An enumeration without negative values is
  * compatible with unsigned. */
 typedef const char *(*cli_names_fn)(unsigned index);
 
@@ -53,13 +53,12 @@ typedef struct cli_option {
     const char *(*find)(const char *word); /* CHOICE: the name that an alias stands for, or NULL; NULL: no aliases */
     const char *help;
     double low, high;
-    unsigned without;  /* CHOICE: bits of the values that are not offered */
-    bool may_be_empty; /* TEXT */
-    const char
-        *initial; /* the value where the option is not given, as it would be written; NULL: the member stays zero */
-    const char *otherwise; /* what happens where it is not given, in words: the library or the command decides */
-    /* Bits of bo_attention_trait: it is an option of the kinds that may have one of them, which the help lists; 0: of all.
-     * Other bits are the command's own. */
+    unsigned without;    /* CHOICE: bit mask of values that are not offered */
+    bool may_be_empty;   /* TEXT */
+    const char *initial; /* the value if the option is not given, as on the command line; NULL: the member stays zero */
+    const char *otherwise; /* the default in words, if the library or the command decides it */
+    /* Bits of bo_attention_trait: only kinds of attention that may have one of these traits take the option; 0: all.
+     * Other bits are defined by the command. */
     unsigned traits;
 } cli_option;
 
@@ -71,10 +70,9 @@ typedef struct cli_option {
     {                                                                                                                  \
         .type = CLI_END                                                                                                \
     }
-/* A default that is the library's is written down as .otherwise; tests/cli/test_defaults.sh compares it with what the library
- * reports. */
+/* A default of the library is repeated in .otherwise; tests/cli/test_defaults.sh compares it with the library. */
 
-/* What comes last is the help, then any other members of the row: .low = 1, .initial = "4096". */
+/* The last arguments are the help and any other members of the row: .low = 1, .initial = "4096". */
 #define FLAG(option, owner, member, ...) CLI_ROW(CLI_FLAG, option, NULL, CLI_AT(owner, member, bool * : 0), __VA_ARGS__)
 #define TEXT(option, word, owner, member, ...)                                                                         \
     CLI_ROW(CLI_TEXT, option, word, CLI_AT(owner, member, const char ** : 0), __VA_ARGS__)
@@ -97,7 +95,7 @@ typedef struct cli_option {
     {                                                                                                                  \
         .type = kind, .name = option, .argument = word, .at = place, .help = __VA_ARGS__                               \
     }
-/* The offset of a member; does not compile where the member has another type, or the struct does not begin with `was_given`. */
+/* The offset of a member. Does not compile if the member has another type, or `was_given` is not the first member. */
 #define CLI_AT(owner, member, ...)                                                                                     \
     (offsetof(owner, member) + 0 * sizeof(_Generic(&((owner *)0)->member, __VA_ARGS__)) +                              \
      0 * sizeof(char[offsetof(owner, was_given) == 0 && offsetof(owner, member) < CLI_GIVEN_ROOM ? 1 : -1]))
@@ -108,9 +106,10 @@ typedef struct cli_list {
     size_t count;
 } cli_list;
 
-/* ---- which options were given ------------------------------------------------------------------------------------------------ */
+/* ---- which options were given -------------------------------------------------------------------------------- */
 
-/* The first member of every struct of options: a bit for each byte of it, set at the start of a member that was given. */
+/* The first member of each struct of options: one bit per byte of the struct, set at the offset of a member that was
+ * given. */
 enum { CLI_GIVEN_ROOM = 4096 };
 typedef struct cli_given {
     uint8_t bits[CLI_GIVEN_ROOM / 8];
@@ -123,18 +122,19 @@ void cli_set_given_at(cli_given *given, size_t at, bool value);
 #define CLI_SET_GIVEN(options, member, value)                                                                          \
     cli_set_given_at(&(options)->was_given, CLI_MEMBER(options, member), value)
 
-/* The next row after `after` (NULL: from the start) whose option was given; NULL: none. `options` is the rows' struct. */
+/* The next row after `after` (NULL: from the start) whose option was given; NULL: none. `options` is the struct of
+ * the rows. */
 const cli_option *cli_next_given(const cli_option *rows, const void *options, const cli_option *after);
 
-/* ---- commands ---------------------------------------------------------------------------------------------------------------- */
+/* ---- commands ------------------------------------------------------------------------------------------------ */
 
-/* Rows, and where the struct that they fill lies in the struct of the command. */
+/* Rows, and the offset of the struct that they set in the struct of the command. */
 typedef struct cli_group {
     const cli_option *rows;
     size_t at;
 } cli_group;
 
-/* In place of what the row says, both of it. */
+/* Replaces `initial` and `otherwise` of the row of that option. */
 typedef struct cli_default {
     const char *option, *initial, *otherwise;
 } cli_default;
@@ -144,19 +144,19 @@ typedef struct cli_usage {
     const char *command;                /* "fit" */
     const char *synopsis;               /* "TRAIN… --out MODEL" */
     const char *about;                  /* a paragraph */
-    const char *examples;               /* lines that work as they stand */
+    const char *examples;               /* commands that work when they are pasted, one per line */
     cli_group groups[CLI_GROUPS];       /* up to the first without rows */
     cli_default defaults[CLI_DEFAULTS]; /* up to the first without a name */
-    /* Groups from this one on are those of another command: manuals list them there alone. NULL: there are none. */
+    /* The groups from `as_of_from` on are those of the command `as_of`; manuals list them only there. NULL: none. */
     const char *as_of;
     size_t as_of_from;
-    /* Names of the options in the short help, --help, the most important first, up to the first NULL; what does not fit on a
-     * screen is left out. --help-all lists every option. None: the short help does so too. */
+    /* Names of the options in the short help, --help, the most important first, up to the first NULL; what does not
+     * fit on a screen is left out. --help-all lists every option. None: the short help does so too. */
     const char *essential[CLI_ESSENTIAL];
     const char *verbs[CLI_VERBS]; /* words that the first argument is one of, up to the first NULL */
 } cli_usage;
 
-/* What every command understands. */
+/* Options of all commands. */
 typedef struct cli_common {
     cli_given was_given;
     size_t threads;
@@ -173,17 +173,17 @@ typedef struct cli_arguments {
 
 typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG } cli_parsed;
 
-/* Sets what rows have as initial values, then what the command line says. `options` is zero but for what no row fills.
- * Prints the help, or to stderr what is wrong. */
+/* Sets the initial values of the rows, then the values of the command line. `options` is zero except for members
+ * without a row. Prints the help, or an error on stderr. */
 cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
                      cli_arguments *arguments);
-/* The two steps apart: several command lines, one over another. A default that its row refuses, or of an option that the
- * command does not have, is a mistake in the tables: the program aborts. */
+/* The two steps separately, to apply several command lines in order. An invalid default, or a default of an unknown
+ * option, is a mistake in the tables: the program aborts. */
 void cli_set_initial(const cli_usage *usage, void *options);
 cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *options, cli_common *common,
                           cli_arguments *arguments);
 
-/* The initial value of a row, or what happens otherwise, for a reader; NULL: neither. */
+/* The default of a row for the help: its initial value, or its words; NULL: neither. */
 const char *cli_default_words(const cli_usage *usage, const cli_option *row);
 /* The row of the option of that name, common ones included; NULL: none. */
 const cli_option *cli_find_row(const cli_usage *usage, const char *name);
@@ -191,20 +191,20 @@ const cli_option *cli_find_row(const cli_usage *usage, const char *name);
 const char *cli_choice_name(const cli_option *row, unsigned value);
 unsigned cli_choice_count(const cli_option *row);
 
-/* ---- help -------------------------------------------------------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------------------------------------------- */
 
 /* Prints the help of a command: all options in sections, or, unless everything fits on a screen, the essential ones. */
 void cli_help(FILE *out, const cli_usage *usage, bool all);
 /* "softmax, hybrid, power": the names of attention that may have one of these traits. */
 const char *cli_kinds_with(unsigned traits, char *out, size_t room);
-/* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the caller. A long list
- * of kinds is replaced by "some kinds only": cli_next_kind_options has it. */
+/* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the
+ * caller. A long list of kinds is replaced by "some kinds only": cli_next_kind_options has it. */
 char *cli_help_words(const cli_option *row);
 /* The help of a row up to the first semicolon; freed by the caller. */
 char *cli_help_summary(const cli_option *row);
 
-/* Kinds of attention that take the same options, and these options: "rfa, rfa-gate", "--map --features". Options that all kinds
- * take are left out. */
+/* Kinds of attention that take the same options, and these options: "rfa, rfa-gate", "--map --features". Options
+ * that all kinds take are left out. */
 typedef struct cli_kind_options {
     char kinds[256], options[1024];
 } cli_kind_options;
@@ -212,12 +212,12 @@ typedef struct cli_kind_options {
 /* The next of them among the first `groups` groups of the command; *at is 0 for the first. False: there are no more. */
 bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cli_kind_options *out);
 
-/* ---- options in files -------------------------------------------------------------------------------------------------------- */
+/* ---- options in files ---------------------------------------------------------------------------------------- */
 
-/* The members of a JSON object as words of a command line, "--name=value" ("--name" of true; a list gives one word per item);
- * each and the array freed with free. False after saying what is wrong with the file. */
+/* Reads a JSON object as words of a command line, "--name=value" ("--name" for true; a list gives one word per
+ * item). The caller frees each word and the array. Returns false after a message. */
 bool cli_config_read(const char *command, const char *path, int *count, char ***words);
-/* The options that were given, and the seed where it was, as such an object. */
+/* Prints the options that were given, and the seed if it was given, as such an object. */
 void cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common);
 
 #define CLI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

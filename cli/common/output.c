@@ -34,9 +34,9 @@ static const char *name_of(const cli_output *output)
 static bool failed(cli_session *session, cli_output *output)
 {
     int error = errno;
-    if (error != EPIPE) /* a reader that has seen enough needs no explanation */
+    if (error != EPIPE) /* the reader closed the pipe on purpose */
         cli_fail(session, "%s: %s%s", name_of(output), error ? strerror(error) : "could not be written",
-                 output->path ? "; nothing was kept there" : "");
+                 output->path ? "; no file was written" : "");
     cli_output_abandon(output);
     return false;
 }
@@ -56,8 +56,7 @@ bool cli_output_text(cli_session *session, cli_output *output, const char *path)
     return output->file ? true : failed(session, output);
 }
 
-/* NumPy's format 1.0: magic, version, length of the header, a Python dictionary padded with blanks; 128
- * bytes. */
+/* NumPy's format 1.0: magic, version, length of the header, a Python dictionary padded with spaces; 128 bytes. */
 static bool write_header(cli_output *output)
 {
     enum { HEADER = 128 };
@@ -83,7 +82,7 @@ bool cli_output_npy(cli_session *session, cli_output *output, const char *path, 
     output->npy = true;
     output->columns = columns;
     output->item = item;
-    if (!output->temporary) { /* the number of rows stands in front and is known at the end */
+    if (!output->temporary) { /* the number of rows is in the header, but known only at the end */
         errno = ESPIPE;
         return failed(session, output);
     }

@@ -1,5 +1,5 @@
-/* A file written row by row: beside its place, flushed, then renamed; a reader sees the old file or the whole
- * new one. */
+/* A file written row by row to a temporary file beside it, which is flushed and renamed at the end: a reader sees
+ * the old file or the complete new one. */
 #ifndef CLI_COMMON_OUTPUT_H
 #define CLI_COMMON_OUTPUT_H
 
@@ -7,23 +7,23 @@
 #include <stdio.h>
 
 typedef struct cli_output {
-    FILE *file;      /* text goes straight here; cli_output_check tells whether it arrived */
+    FILE *file;      /* text may be written here; cli_output_check reports errors */
     char *path;      /* NULL: standard output */
-    char *temporary; /* NULL: written in place, being a device or a pipe */
+    char *temporary; /* NULL: a device or a pipe, which is written in place */
     bool npy;
-    size_t columns, item, rows; /* .npy: shape and bytes of a number (4 or 8) */
+    size_t columns, item, rows; /* .npy: shape, and bytes per number (4 or 8) */
 } cli_output;
 
-/* Each says what went wrong and returns false. `path` NULL is standard output. */
+/* Each returns false after a message. `path` NULL is standard output. */
 bool cli_output_text(cli_session *session, cli_output *output, const char *path);
 bool cli_output_npy(cli_session *session, cli_output *output, const char *path, size_t columns, size_t item);
 bool cli_output_rows(cli_session *session, cli_output *output, size_t rows, const void *values); /* .npy only */
 bool cli_output_bytes(cli_session *session, cli_output *output, size_t bytes, const void *data);
 bool cli_output_check(cli_session *session, cli_output *output);
 bool cli_output_commit(cli_session *session, cli_output *output);
-void cli_output_abandon(cli_output *output); /* removes what was written; fine after commit */
+void cli_output_abandon(cli_output *output); /* removes the temporary file; does nothing after commit */
 
 bool cli_ends_with(const char *text, const char *end);
-void cli_csv_field(FILE *file, const char *text); /* quoted where it must be */
+void cli_csv_field(FILE *file, const char *text); /* quoted if necessary */
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Folder of a path, and its name in it. */
+/* Splits a path into its folder and the name in it, which is returned. */
 static const char *split(const char *path, char *folder, size_t room)
 {
     const char *slash = strrchr(path, '/');
@@ -15,8 +15,8 @@ static const char *split(const char *path, char *folder, size_t room)
     return slash ? slash + 1 : path;
 }
 
-/* By device and inode where both exist, so that links and ./ do not deceive; by folder and name where they do not yet.
- * Devices and pipes may be shared. */
+/* Existing files are compared by device and inode, so that links and ./ are recognized; files that do not exist yet
+ * by folder and name. Devices and pipes may be shared. */
 static bool same_file(const char *a, const char *b)
 {
     struct stat first, second;
@@ -37,14 +37,14 @@ int cli_paths_apart(const char *command, const cli_path *outputs, size_t output_
         for (size_t j = 0; path && j < input_count; j++) {
             const char *input = inputs[j].path;
             if (!input || strcmp(input, "-") == 0 || !same_file(path, input)) continue;
-            return cli_wrong_use(command, "--%s %s would replace a file that is read (%s%s%s%s): give another name",
+            return cli_wrong_use(command, "--%s %s would replace an input file (%s%s%s%s): choose another name",
                                  outputs[i].option, path, inputs[j].option ? "--" : "",
                                  inputs[j].option ? inputs[j].option : "", inputs[j].option ? " " : "", input);
         }
         for (size_t j = 0; path && j < i; j++)
             if (outputs[j].path && same_file(path, outputs[j].path))
-                return cli_wrong_use(command, "--%s and --%s are one file, %s: give two names", outputs[j].option,
-                                     outputs[i].option, path);
+                return cli_wrong_use(command, "--%s and --%s name the same file, %s: choose two names",
+                                     outputs[j].option, outputs[i].option, path);
     }
     return CLI_DONE;
 }

@@ -1,4 +1,4 @@
-/* Files a command reads and files it writes: none may be both, and no two outputs may be one. */
+/* Checks that no output file of a command is one of its input files or another output. */
 #ifndef CLI_COMMON_PATHS_H
 #define CLI_COMMON_PATHS_H
 
@@ -6,11 +6,11 @@
 #include <stddef.h>
 
 typedef struct cli_path {
-    const char *option; /* that named it; NULL: an argument */
+    const char *option; /* the option that named it; NULL: an argument */
     const char *path;   /* NULL: not given */
 } cli_path;
 
-/* CLI_DONE, or CLI_WRONG_USE after saying which output would replace what. */
+/* Returns CLI_DONE, or CLI_WRONG_USE after a message that names the two files. */
 int cli_paths_apart(const char *command, const cli_path *outputs, size_t output_count, const cli_path *inputs,
                     size_t input_count);
 

@@ -11,7 +11,7 @@ bool cli_plot_known(const char *path)
     return cli_ends_with(path, ".svg") || cli_ends_with(path, ".png") || cli_ends_with(path, ".pdf");
 }
 
-/* In single quotes gnuplot takes every character as it is but the quote itself; labels come from files. */
+/* In single quotes only the quote itself has a special meaning to gnuplot; labels come from files. */
 static void quoted(FILE *pipe, const char *text, size_t limit)
 {
     fputc('\'', pipe);
@@ -35,7 +35,7 @@ const char *cli_picture_color(size_t index)
     return colors[index % CLI_PICTURE_COLORS];
 }
 
-/* The cairo terminals count points, 72 to the inch. */
+/* The cairo terminals count points, 72 per inch. */
 void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font)
 {
     fputs("set encoding utf8\n", pipe);
@@ -89,7 +89,7 @@ static int ascending(const void *a, const void *b)
 
 enum { BINS = 40 };
 
-/* Deviations of `count` neighbors: the middle one, which a few wild rows among them do not move. */
+/* The median deviation of `count` neighbors, which a few outliers do not change. */
 static double middle_deviation(const point *points, size_t count)
 {
     double *sorted = cli_allocate(count, sizeof(double), "plot");
@@ -131,8 +131,8 @@ static void band(FILE *pipe, const bo_metrics *metrics, double low, double high)
     fputs("EOD\n", pipe);
 }
 
-/* The frame: every true value, and predictions but for the most extreme one in 200 at either end, so that a few wild ones do
- * not shrink the rest to a dot. */
+/* The frame: all true values, and all predictions except the most extreme 0.5% at either end, so that a few outliers
+ * do not shrink the rest to a dot. */
 static void frame(const bo_metrics *metrics, double *low, double *high)
 {
     size_t n = metrics->points;
@@ -229,12 +229,12 @@ static void class_tics(FILE *pipe, const char *axis, const bo_metrics *metrics, 
     fputs(")\n", pipe);
 }
 
-/* Right ones are blue by the share of their class that was found; errors orange by their share of it, on a
- * scale of their own, so that the few that matter can be seen beside the many that do not. */
+/* Correct predictions are blue, by the recall of their class. Errors are orange, by their share of the class, on a
+ * separate scale, so that the few important errors are visible. */
 static void cells(FILE *pipe, const bo_metrics *metrics, int cell, int font)
 {
     size_t classes = metrics->desc.classes, object = 1;
-    double worst = 0.03; /* lone errors of a good classifier stay pale */
+    double worst = 0.03; /* single errors of a good classifier stay pale */
     for (size_t i = 0; i < classes; i++) {
         double total = 0;
         for (size_t j = 0; j < classes; j++) total += (double)metrics->confusion[i * classes + j];
@@ -282,7 +282,7 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
             (double)(bottom + side) / (top + side + bottom));
     char title[160];
-    snprintf(title, sizeof title, "%.2f%% of %s rows right (blue)", 100 * bo_metrics_accuracy(metrics),
+    snprintf(title, sizeof title, "%.2f%% of %s rows correct (blue)", 100 * bo_metrics_accuracy(metrics),
              cli_count(metrics->rows).s);
     cli_picture_title(pipe, title, side + 2 * right);
     fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
@@ -296,7 +296,8 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
 
 /* ---- the pipe ------------------------------------------------------------------------------------------ */
 
-/* A tool may end well even where its file could not be written whole: each kind of picture has an end of its own. */
+/* A tool may succeed although its file is incomplete, for example on a full disk. Each format has its own end
+ * marker. */
 static bool is_whole(const char *path, const char *temporary)
 {
     const char *end = cli_ends_with(path, ".svg") ? "</svg>" : cli_ends_with(path, ".png") ? "IEND" : "%%EOF";
@@ -314,7 +315,7 @@ static bool is_whole(const char *path, const char *temporary)
     return found;
 }
 
-/* Its output goes where the shell puts it: of a name that begins with | gnuplot would make a command. */
+/* The shell redirects the output: gnuplot would run a file name that starts with | as a command. */
 static FILE *open_tool(const char *tool, const char *output)
 {
     char *command = NULL;
@@ -351,7 +352,7 @@ cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn dr
                             : ended != 0                                                 ? CLI_NOT_DRAWN
                             : !is_whole(path, temporary) || rename(temporary, path) != 0 ? CLI_NOT_WRITTEN
                                                                                          : CLI_DRAWN;
-    unlink(temporary); /* gone already where it was renamed */
+    unlink(temporary); /* does not exist any more if it was renamed */
     free(temporary);
     return drawn;
 }
@@ -360,10 +361,10 @@ int cli_picture(cli_session *session, const char *path, const char *note, cli_dr
 {
     switch (cli_picture_try(path, draw, what)) {
     case CLI_NO_TOOL:
-        cli_warn(session, "no picture %s: gnuplot is not installed", path);
+        cli_warn(session, "no picture %s: gnuplot is not installed (Debian: gnuplot-nox)", path);
         break;
     case CLI_NOT_DRAWN:
-        return cli_fail(session, "no picture %s: gnuplot could not draw it", path);
+        return cli_fail(session, "no picture %s: gnuplot failed", path);
     case CLI_NOT_WRITTEN:
         return cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
     case CLI_DRAWN:

@@ -1,34 +1,35 @@
-/* Pictures by gnuplot through a pipe. Without gnuplot the picture is lost, never the numbers. */
+/* Plots by gnuplot through a pipe. Without gnuplot the plot is skipped with a warning, and results are still
+ * printed. */
 #ifndef CLI_COMMON_PLOT_H
 #define CLI_COMMON_PLOT_H
 
 #include "metrics.h"
 #include <stdio.h>
 
-/* Draws through a pipe to gnuplot into a file that is renamed to `path` once it is whole: `draw` writes gnuplot's commands,
- * cli_picture_begin first. `note` follows the path where it is said. CLI_FAILED, after a message, when the picture could not
- * be written; that gnuplot is missing is only a warning. */
+/* Draws through a pipe to gnuplot into a file that is renamed to `path` when it is complete. `draw` writes the
+ * commands of gnuplot, starting with cli_picture_begin. `note` is printed after the path. Returns CLI_FAILED, after
+ * a message, if the picture could not be written; a missing gnuplot is only a warning. */
 typedef void (*cli_draw_fn)(FILE *pipe, const char *path, const void *what);
 int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what);
-/* The same without a word about it. */
+/* The same without messages. */
 typedef enum cli_drawn { CLI_DRAWN, CLI_NO_TOOL, CLI_NOT_DRAWN, CLI_NOT_WRITTEN } cli_drawn;
 cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what);
-/* The same through another program, a command that reads the drawing and writes the picture: "dot -Tsvg". */
+/* The same through another program that reads the drawing and writes the picture, such as "dot -Tsvg". */
 cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn draw, const void *what);
-/* The terminal, by the ending of the path; `font` in pixels at 96 to the inch. */
+/* Selects the terminal of gnuplot by the ending of the path; `font` is in pixels at 96 per inch. */
 void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font);
-/* A text in gnuplot's single quotes, as it is. */
+/* Prints a text in gnuplot's single quotes, where nothing in it has a special meaning. */
 void cli_picture_quoted(FILE *pipe, const char *text);
 /* A title that fits into `room` pixels, and the size of its letters. */
 void cli_picture_title(FILE *pipe, const char *title, int room);
 int cli_picture_title_font(const char *title, int room);
-/* The colors of curves, in their order; after the last comes the first. */
+/* The color of a curve; colors repeat after the last one. */
 const char *cli_picture_color(size_t index);
 enum { CLI_PICTURE_COLORS = 11 };
 
-/* True when the ending names a kind of picture we draw: .svg, .png, .pdf. */
+/* True if the ending is that of a supported format: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
-/* Predicted against true, or the confusion matrix; see cli_picture. */
+/* Predicted against true values, or the confusion matrix; see cli_picture. */
 int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, const char *path);
 
 #endif

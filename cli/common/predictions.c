@@ -27,7 +27,7 @@ static const char *column_name(const cli_answers *answers, size_t column, char r
     return answers->name(answers->user, column - (answers->classes > 0), room);
 }
 
-/* In a .npy a class is the number that stood in the file or, where labels are words, its place in their order. */
+/* In a .npy file a class is its numeric label or, if labels are text, its index. */
 static void number_classes(cli_answers *answers)
 {
     char room[CLI_NAME];
@@ -41,7 +41,7 @@ static void number_classes(cli_answers *answers)
     }
     if (numbers) return;
     for (size_t i = 0; i < answers->classes; i++) answers->class_values[i] = (double)i;
-    cli_say(answers->session, "Labels are words: %s has their index, 0 for %s", answers->out,
+    cli_say(answers->session, "Labels      are text: %s contains their indices, 0 for %s", answers->out,
             answers->label(answers->user, 0, room));
 }
 
@@ -59,7 +59,7 @@ static char separator_of(const cli_answers *answers)
     return answers->out && cli_ends_with(answers->out, ".tsv") ? '\t' : ',';
 }
 
-/* A field of a tab-separated line has neither tab nor line's end; CSV quotes what it must. */
+/* Tabs and line ends in a tab-separated field become spaces; CSV fields are quoted. */
 static void put_text(cli_answers *answers, const char *text)
 {
     FILE *file = answers->output.file;
@@ -104,7 +104,7 @@ static bool row_npy(cli_answers *answers, size_t class_index, const double *numb
     const size_t first = answers->classes > 0, columns = columns_of(answers);
     if (first) answers->row[0] = answers->class_values[class_index];
     memcpy(answers->row + first, numbers, answers->numbers * sizeof(double));
-    if (answers->item == sizeof(float)) { /* in place: the float of a double stands before it */
+    if (answers->item == sizeof(float)) { /* in place: each float starts at or before its double */
         for (size_t i = 0; i < columns; i++) {
             const float value = (float)answers->row[i];
             memcpy((char *)answers->row + i * sizeof value, &value, sizeof value);

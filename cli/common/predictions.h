@@ -1,5 +1,6 @@
-/* A table of answers, row by row as they are made: .csv, .tsv, .npy, CSV on standard output, or the beginning of a JSON object
- * ("columns", "predictions"). Nothing is written before the first row, so that input that cannot be read leaves nothing. */
+/* A table of predictions, written row by row: .csv, .tsv, .npy, CSV on standard output, or the start of a JSON
+ * object ("columns", "predictions"). Nothing is written before the first row, so that unreadable input produces no
+ * output. */
 #ifndef CLI_COMMON_PREDICTIONS_H
 #define CLI_COMMON_PREDICTIONS_H
 
@@ -7,10 +8,10 @@
 #include "output.h"
 
 enum { CLI_NAME = 512 };
-/* The name of something; `room` may hold it. */
+/* Returns the name of an item, which may be written to `room`. */
 typedef const char *(*cli_name_fn)(const void *user, size_t index, char room[CLI_NAME]);
 
-/* What is said of it, then what it keeps. */
+/* The caller sets the members up to `item`. */
 typedef struct cli_answers {
     cli_session *session;
     const char *out;   /* .csv, .tsv, .npy; NULL: standard output */
@@ -24,19 +25,19 @@ typedef struct cli_answers {
     cli_output output;
     cli_json json;
     bool begun;
-    double *class_values; /* .npy: what stands for each class */
+    double *class_values; /* .npy: the number for each class */
     double *row;
 } cli_answers;
 
-/* CLI_DONE where `out` has an ending we write. */
+/* Returns CLI_DONE if `out` has a supported ending, otherwise CLI_WRONG_USE after a message. */
 int cli_answers_check_name(const char *command, const char *out);
-/* Each says what went wrong and returns false. */
+/* Each returns false after a message. */
 bool cli_answers_open(cli_answers *answers);
 bool cli_answers_row(cli_answers *answers, size_t class_index, const double *numbers);
-bool cli_answers_flush(cli_answers *answers); /* what was written is with its reader */
-bool cli_answers_end(cli_answers *answers);   /* the file is at its place */
-/* The object for what else is to be said, after the end; cli_json_end closes it. */
+bool cli_answers_flush(cli_answers *answers); /* flushes the rows to the reader */
+bool cli_answers_end(cli_answers *answers);   /* completes the file */
+/* The JSON object for further members, after the end; cli_json_end closes it. */
 cli_json *cli_answers_json(cli_answers *answers);
-void cli_answers_close(cli_answers *answers); /* after an error nothing is left at `out` */
+void cli_answers_close(cli_answers *answers); /* without cli_answers_end no file is left */
 
 #endif

@@ -1,4 +1,4 @@
-/* Who started this process, as one of how many; and the plugin that connects them. */
+/* Detects the launcher of a parallel job from the environment, and loads the plugin that connects the ranks. */
 #include "ranks.h"
 #include <dlfcn.h>
 #include <sched.h>
@@ -8,11 +8,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* ---- the launcher --------------------------------------------------------------------------------------------------- */
+/* ---- the launcher -------------------------------------------------------------------------------------------- */
 
-/* Variables of the launchers: number of ranks, this one's number, number on this machine. The first launcher that is
- * there counts: mpirun inside a Slurm job overrides what srun said about mpirun's own helpers. SLURM_NTASKS is not asked:
- * it is what a job may start, and is there too where a batch script runs one process. */
+/* Variables of the launchers: number of ranks, number of this rank, number of ranks on this host. The first launcher
+ * that is found is used: mpirun inside a Slurm job takes precedence over the variables that srun sets for the
+ * helpers of mpirun. SLURM_NTASKS is not read: it is the number of tasks that a job may start, and is also set if a
+ * batch script runs one process. */
 static const struct launcher {
     const char *size, *rank, *local;
 } launchers[] = {
@@ -20,7 +21,7 @@ static const struct launcher {
     {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},    /* MVAPICH */
     {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},                                    /* MPICH, Intel MPI, Slurm's PMI2 */
     {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL},                                 /* srun */
-    {NULL, "PMIX_RANK", NULL}, /* other launchers with PMIx, which do not say how many */
+    {NULL, "PMIX_RANK", NULL}, /* other launchers with PMIx, which do not announce the number */
 };
 
 enum { COUNT = sizeof launchers / sizeof *launchers, UNKNOWN = 0 };
@@ -31,7 +32,7 @@ static const char *plugin_wanted(void)
     return value && *value ? value : NULL;
 }
 
-/* NULL: nobody, or each process is to run on its own. */
+/* NULL: no launcher, or each process runs independently. */
 static const struct launcher *launcher(void)
 {
     const char *wanted = plugin_wanted();
@@ -67,8 +68,7 @@ int cli_ranks_announced_rank(void)
     return by ? number(by->rank) : 0;
 }
 
-/* mpirun usually binds each rank to its cores; where it did not, ranks on one machine would each take all of
- * them. */
+/* mpirun usually binds each rank to some cores. If it does not, each rank on a host would use all cores. */
 size_t cli_ranks_threads(const cli_ranks *ranks)
 {
     const struct launcher *by = launcher();
@@ -81,22 +81,23 @@ size_t cli_ranks_threads(const cli_ranks *ranks)
     return (size_t)(mine / local > 1 ? mine / local : 1);
 }
 
-/* ---- the plugin ----------------------------------------------------------------------------------------------------- */
+/* ---- the plugin ---------------------------------------------------------------------------------------------- */
 
 #define PLUGIN    "bochner-mpi.so"
-#define OTHERWISE "BOCHNER_MPI=off runs every process on its own"
+#define OTHERWISE "BOCHNER_MPI=off runs each process independently"
 
 enum { PATH = 4096 };
 
-/* Beside the program, as in a build folder, or where it is installed, which is relative to the program (CMakeLists.txt):
- * the tree may be moved. False leaves the last place in `path`. */
+/* Looks beside the program, as in a build folder, and where the plugin is installed, a path relative to the program
+ * (CMakeLists.txt), so that the tree can be moved. If it returns false, `path` is the last place. */
 static bool find_plugin(char path[PATH])
 {
     static const char *const folders[] = {"", BOCHNER_PLUGIN_FOLDER "/"};
     char program[PATH / 2];
     const char *wanted = plugin_wanted();
     if (wanted) {
-        snprintf(path, PATH, "%s%s", strchr(wanted, '/') ? "" : "./", wanted); /* a bare name is no file to dlopen */
+        snprintf(path, PATH, "%s%s", strchr(wanted, '/') ? "" : "./",
+                 wanted); /* dlopen searches the library path for a name without a slash */
         return access(path, F_OK) == 0;
     }
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -110,19 +111,19 @@ static bool find_plugin(char path[PATH])
     return false;
 }
 
-/* It stays loaded: an MPI that has run cannot be taken out of a process. NULL with the reason in `why`. */
+/* The plugin stays loaded: an MPI that was started cannot be unloaded. Returns NULL with the reason in `why`. */
 static const cli_ranks_plugin *load_plugin(char *why, size_t size)
 {
     char path[PATH];
     if (!find_plugin(path)) {
         snprintf(
             why, size,
-            "started as one of several ranks, but the MPI plugin is not installed: there is no %.1000s. Install the "
+            "started as one of several ranks, but the MPI plugin is not installed: %.1000s does not exist. Install the "
             "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " OTHERWISE,
             path);
         return NULL;
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* parts of an MPI look for its names among the global ones */
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* components of an MPI need its symbols to be global */
     const cli_ranks_plugin *plugin = library ? dlsym(library, "bochner_ranks_plugin") : NULL;
     if (!plugin)
         snprintf(

@@ -1,5 +1,5 @@
-/* The ranks of a parallel job started with mpirun. The program links no MPI: where a launcher announces several ranks it
- * loads a plugin, cli/mpi/plugin.c, and without a launcher it is one rank. */
+/* The ranks of a parallel job started with mpirun. The program does not link MPI. If a launcher announces several
+ * ranks, the program loads a plugin, cli/mpi/plugin.c; without a launcher there is one rank. */
 #ifndef CLI_COMMON_RANKS_H
 #define CLI_COMMON_RANKS_H
 
@@ -9,11 +9,11 @@
 
 typedef struct cli_ranks {
     int rank, size;
-    const struct cli_ranks_plugin *plugin; /* started; NULL alone */
-    struct cli_ranks_room *room;           /* of the plugin's sums; made by the first */
+    const struct cli_ranks_plugin *plugin; /* started; NULL: one rank */
+    struct cli_ranks_room *room;           /* buffers for the sums of the plugin; allocated by the first sum */
 } cli_ranks;
 
-/* What the plugin exports, as `bochner_ranks_plugin`. Only a plugin of the program's own version is used, so that its
+/* The symbol `bochner_ranks_plugin` of the plugin. Only a plugin of the same version as the program is used, so that
  * members may change; `version` stays the first. */
 typedef struct cli_ranks_plugin {
     const char *version;
@@ -28,17 +28,18 @@ typedef struct cli_ranks_plugin {
 
 /* Whether a launcher started this process as one of several. */
 bool cli_ranks_announced(void);
-int cli_ranks_announced_rank(void); /* this one's number; 0 outside */
-/* False: one of several, but they cannot work together. `why` says what is missing, and `ranks` has no plugin. */
+int cli_ranks_announced_rank(void); /* the number of this rank; 0 without a launcher */
+/* Returns false if this is one of several ranks but they cannot be connected. Then `why` contains the reason, and
+ * `ranks` has no plugin. */
 bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size);
 void cli_ranks_close(cli_ranks *ranks);
 /* Ends every rank with this exit status. */
 void cli_ranks_abort(const cli_ranks *ranks, int status);
-/* Rank 0's bytes to all; does nothing alone. */
+/* Copies the bytes of rank 0 to all ranks; does nothing with one rank. */
 bool cli_ranks_broadcast(const cli_ranks *ranks, void *bytes, size_t size);
-/* Sums over the ranks, in their order; needs `ranks` to stay where it is. */
+/* Sums over the ranks, in their order. `ranks` must not be moved afterwards. */
 bo_collective cli_ranks_collective(cli_ranks *ranks);
-/* Threads a rank should use: the cores of a machine divided by the ranks on it; 0: the default. */
+/* The number of threads for a rank: the cores of a host divided by the ranks on it; 0: the default. */
 size_t cli_ranks_threads(const cli_ranks *ranks);
 
 #endif

@@ -1,4 +1,4 @@
-/* A context with its messages: the log sink, progress, Ctrl-C, and how errors reach the reader. */
+/* Sessions: a context, its log and progress callbacks, signals, and messages. */
 #include "cli.h"
 #include <errno.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A signal handler reaches nothing but globals; this is the only one of the program. */
+/* Set by a signal handler, which can only access globals; the only mutable global of the program. */
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int number)
@@ -17,17 +17,16 @@ static void on_interrupt(int number)
     interrupted = number;
 }
 
-/* A rank waiting for another one inside MPI cannot be asked to stop: mpirun ends it because another one
- * ended. */
+/* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. */
 static void on_rank_ended(int number)
 {
-    static const char words[] = "bochner: stopped: another rank of the job ended; no file was left half written\n";
+    static const char words[] = "bochner: stopped: another rank of the job ended; no incomplete file was left\n";
     ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
     (void)ignored;
     _exit(128 + number);
 }
 
-/* mpirun does so too when it is interrupted itself, and ends every rank a second later. */
+/* mpirun also sends this signal when it is interrupted, and ends all ranks a second later. */
 static void on_ranks_end(int number)
 {
     static const char words[] =
@@ -54,7 +53,7 @@ static void handle_signals(bool parallel)
     sigaction(SIGINT, &stop, NULL);
     if (parallel) stop.sa_handler = on_rank_ended;
     sigaction(SIGTERM, &stop, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe or a file beyond its limit is a failed write, said like any other */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file beyond its size limit are reported as failed writes */
     signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -63,7 +62,7 @@ void cli_stop_between_steps(const cli_session *session)
     struct sigaction stop = {.sa_handler = on_interrupt};
     if (session->ranks.size < 2) return;
     sigemptyset(&stop.sa_mask);
-    sigaction(SIGUSR1, &stop, NULL); /* which mpirun only passes on */
+    sigaction(SIGUSR1, &stop, NULL); /* which mpirun forwards */
     stop.sa_handler = on_ranks_end;
     sigaction(SIGTERM, &stop, NULL);
 }
@@ -74,7 +73,7 @@ static void on_log(void *user, bo_log_level level, const char *message)
     if (level == BO_LOG_WARNING)
         cli_warn(session, "%s", message);
     else if (strncmp(message, "solver ", 7) == 0)
-        return; /* the report says it */
+        return; /* the report contains it */
     else if (level == BO_LOG_INFO && !session->terse)
         cli_say(session, "%s", message);
 }
@@ -127,12 +126,12 @@ void cli_session_close(cli_session *session)
     bo_context_destroy(session->context);
     session->context = NULL;
     cli_ranks_close(&session->ranks);
-    signal(SIGINT, SIG_DFL); /* nothing looks for them any more: what is left of the program ends at once */
+    signal(SIGINT, SIG_DFL); /* nothing checks for them any more: from now on they end the program at once */
     signal(SIGTERM, SIG_DFL);
 }
 
-/* On a terminal lines end between words. Elsewhere a message is one line, which programs can search. Either way it is written in
- * one call: other ranks write too. */
+/* On a terminal lines end between words. Elsewhere a message is one line, which programs can search. Either way it
+ * is written in one call: other ranks write too. */
 static void put_lines(const char *text, int indent, const char *join)
 {
     char *lines = NULL;
@@ -234,7 +233,7 @@ int cli_fail_status(cli_session *session, bo_status status)
 int cli_wrong_use(const char *command, const char *format, ...)
 {
     va_list arguments;
-    if (cli_ranks_announced_rank() > 0) return CLI_WRONG_USE; /* the first one says it for all */
+    if (cli_ranks_announced_rank() > 0) return CLI_WRONG_USE; /* rank 0 prints it for all */
     fprintf(stderr, "bochner %s: ", command);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);

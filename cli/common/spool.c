@@ -8,7 +8,7 @@ static const char *name_of(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-/* What is not there is left to whoever opens it to complain about. */
+/* A file that does not exist is reported when it is opened. */
 static bool comes_once(const char *path)
 {
     struct stat info;
@@ -22,7 +22,7 @@ static bool copy(cli_session *session, const char *path, FILE *from, FILE *to)
     errno = 0;
     for (size_t got; (got = fread(bytes, 1, sizeof bytes, from)) > 0;) {
         if (cli_interrupted()) {
-            cli_fail(session, "%s: stopped while it was read", name_of(path));
+            cli_fail(session, "%s: interrupted while reading", name_of(path));
             return false;
         }
         if (fwrite(bytes, 1, got, to) != got) break;
@@ -41,7 +41,7 @@ const char *cli_spool(cli_session *session, cli_spools *spools, const char *path
 {
     if (!comes_once(path)) return path;
     if (spools->count == CLI_SPOOLS) {
-        cli_fail(session, "%s: more than %d pipes: copy them into files first", path, CLI_SPOOLS);
+        cli_fail(session, "%s: more than %d pipes; copy them to files first", path, CLI_SPOOLS);
         return NULL;
     }
     FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb"), *to = from ? tmpfile() : NULL;

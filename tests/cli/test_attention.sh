@@ -232,7 +232,7 @@ wrong "trig or relu|elu" --q Q.npy --k K.npy --v V.npy --kind rfa --map elu
 wrong "estimates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
 wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
 wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind softmax --out O.csv
-wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind softmax --out K.npy
+wrong "would replace an input file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind softmax --out K.npy
 wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind softmax --target 0.1
 wrong "--normalizer none is for kind linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normalizer none
 wrong "softmax kernel need a normalizer" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normalizer none

@@ -63,7 +63,7 @@ refused "fake.so is a plugin for version 0.0.9; this program is version $version
 refused "does not load|libabsent.so|openmpi-bin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=$work/fake.so"
 refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=$work/libabsent.so"
 refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=libabsent.so" # a file, not a name to search for
-refused "there is no /nowhere/x.so" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=/nowhere/x.so"
+refused "/nowhere/x.so does not exist" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=/nowhere/x.so"
 
 # The same with a real launcher; the real plugin beside the program, and where an install puts it (cli.parallel has more).
 if [ -n "${MPIEXEC:-}" ]; then

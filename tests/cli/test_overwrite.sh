@@ -22,7 +22,7 @@ untouched() {
     untouched "fit --plot"
     fails 2 "--test train.csv" "$BOCHNER" fit kept.csv --test train.csv $options --out train.csv
     fails 2 "--labels labels.csv" "$BOCHNER" fit train.csv --labels labels.csv $options --out labels.csv
-    fails 2 "--out and --plot are one file" "$BOCHNER" fit train.csv $options --holdout 0.2 --out both.svg --plot folder/../both.svg
+    fails 2 "--out and --plot name the same file" "$BOCHNER" fit train.csv $options --holdout 0.2 --out both.svg --plot folder/../both.svg
     [ -e both.svg ] && complain "one of two outputs of a name was written"
     succeeds "$BOCHNER" fit train.csv $options --out good.model
     succeeds "$BOCHNER" fit train.csv $options --out good.model # an old output may be replaced
@@ -36,7 +36,7 @@ cmp -s good.model model.csv || complain "predict replaced its model"
 "$BOCHNER" features train.csv --features 16 --out z.npy --quiet >out
 fails 2 "--out z.npy would replace" "$BOCHNER" features z.npy --features 16 --out z.npy
 fails 2 "--save train.csv would replace" "$BOCHNER" features train.csv --features 16 --save train.csv
-fails 2 "--out and --save are one file" "$BOCHNER" features train.csv --features 16 --out y.npy --save y.npy
+fails 2 "--out and --save name the same file" "$BOCHNER" features train.csv --features 16 --out y.npy --save y.npy
 untouched features
 succeeds "$BOCHNER" predict good.model train.csv --out /dev/null
 finish

@@ -37,10 +37,10 @@ for name in inner middle 'outer ring'; do grep -q "$name" confusion.svg || compl
 awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print rand() "," rand() "," (rand() < 0.5 ? "yes" : "no") }' >two.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit two.csv $options --gamma 1 --lambda 1 --plot two.svg
-awk '/rows right/ { at = match($0, />[^<]*rows right[^<]*</); title = substr($0, RSTART + 1, RLENGTH - 2)
+awk '/rows correct/ { at = match($0, />[^<]*rows correct[^<]*</); title = substr($0, RSTART + 1, RLENGTH - 2)
     if (match(size $0, /font-size="[0-9.]+"/)) found = substr(size $0, RSTART + 11) + 0; shown = 1 }
     /font-size/ { size = $0 } END { exit !(shown && found > 0 && 0.54 * found * length(title) <= 320) }' two.svg ||
-    complain "the title of two classes is wider than its picture: $(grep 'rows right' two.svg)"
+    complain "the title of two classes is wider than its picture: $(grep 'rows correct' two.svg)"
 
 # Labels come from files: nothing in them is a command for gnuplot or the shell.
 awk -v q="'" 'BEGIN { srand(1); for (i = 0; i < 200; i++) { k = i % 2; printf "%.3f,%.3f,%s\n", rand() + k, rand(),
