@@ -1,4 +1,5 @@
-/* crossover: from which length on attention with features is cheaper than exact attention, on this machine. */
+/* crossover: the sequence length above which attention with random features is cheaper than softmax attention on this
+ * host. */
 #include "../tools/clock.h"
 #include "../experiment.h"
 #include "../statistics.h"
@@ -19,46 +20,50 @@ enum {
 
 static const bo_lab_claim claims[] = {
     {.name = "exact-growth",
-     .statement = "Forward and backward of exact attention take time that grows with the square of the length.",
-     .number = "exponent of seconds over the three longest lengths",
+     .statement = "The time of a forward and backward pass of softmax attention grows as the square of the sequence "
+                  "length.",
+     .number = "exponent of the time as a power of the length, fitted over the three longest lengths",
      .rule = BO_LAB_BETWEEN,
      .bound = 1.8,
      .upper = 2.2},
     {.name = "linear-growth",
-     .statement = "Forward and backward of attention with features take time that grows with the length itself.",
-     .number = "exponent of seconds over the three longest lengths",
+     .statement = "The time of a forward and backward pass of attention with random features grows linearly with the "
+                  "sequence length.",
+     .number = "exponent of the time as a power of the length, fitted over the three longest lengths",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1},
     {.name = "training",
-     .statement = "The two cross in training where their operations do, within a factor of two.",
-     .number = "length measured / length at which operations are equal",
+     .statement = "In training, the sequence length at which both take the same time is within a factor of two of the "
+                  "length at which their operation counts are equal.",
+     .number = "measured crossover length divided by the length at which the operation counts are equal",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.5,
      .upper = 2},
     {.name = "decoding",
      .statement =
-         "A state is faster to decode from than a cache of keys and values from where it moves fewer numbers, within "
-         "a factor of two.",
-     .number = "length measured / length at which the numbers moved are equal",
+         "In decoding, the length from which a fixed-size state is faster than a KV cache is within a factor of two "
+         "of the length at which both move the same amount of data.",
+     .number = "measured crossover length divided by the length at which the amounts of data are equal",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.5,
      .upper = 2},
     {.name = "decoding-flat",
-     .statement = "The time of a decoded token does not depend on how many came before.",
-     .number = "seconds a token after the longest text / after the shortest",
+     .statement = "The time to decode one token from a fixed-size state does not depend on the number of earlier "
+                  "tokens.",
+     .number = "seconds per token after the longest text divided by seconds per token after the shortest",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.2},
     {.name = "state",
-     .statement = "The state has the same size at every length.",
-     .number = "bytes after the longest text / after the shortest, less 1",
+     .statement = "The size of the state is the same at every length.",
+     .number = "bytes of state after the longest text divided by bytes after the shortest, minus 1",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "memory",
      .statement =
-         "Exact attention in tiles never holds all scores: beside its inputs it takes memory that grows with the "
-         "length, not with its square.",
-     .number = "exponent of bytes over the three longest lengths",
+         "Tiled softmax attention never stores all scores: its memory beyond the inputs grows linearly with the "
+         "length.",
+     .number = "exponent of the memory as a power of the length, fitted over the three longest lengths",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1,
      .source = "FlashAttention (2205.14135)"},
@@ -66,46 +71,46 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "training",
-     .title = "Forward and backward of one layer, 2 heads of 64",
+     .title = "Time of a forward and backward pass of one layer (2 heads of dimension 64)",
      .rows = "tokens",
-     .values = "microseconds a token",
+     .values = "microseconds per token",
      .log_x = true,
      .log_y = true},
     {.name = "memory",
-     .title = "Memory of training beside the inputs",
+     .title = "Memory used in training beyond the inputs",
      .rows = "tokens",
-     .values = "bytes a token and head",
+     .values = "bytes per token and head",
      .log_x = true,
      .log_y = true,
      .theory = "all scores"},
     {.name = "decoding",
-     .title = "One token after so many, 8 heads of 64",
-     .rows = "tokens before",
+     .title = "Time to decode one token after a number of earlier tokens (8 heads of dimension 64)",
+     .rows = "earlier tokens",
      .values = "microseconds",
      .log_x = true,
      .log_y = true},
     {.name = "state",
-     .title = "What decoding carries along, 8 heads of 64",
-     .rows = "tokens before",
+     .title = "Size of the decoding state (8 heads of dimension 64)",
+     .rows = "earlier tokens",
      .values = "kB",
      .log_x = true,
      .log_y = true},
 };
 
-static const char *const kinds[KINDS] = {"softmax", "favor", "rfa-gate"}; /* names of presets */
+static const char *const kinds[KINDS] = {"softmax", "favor", "rfa-gate"}; /* preset names */
 
-/* ---- attention with its arrays ------------------------------------------------------------------------------------------------ */
+/* ---- attention layers with their arrays -------------------------------------------------------------------------- */
 
 enum { Q, K, V, OUT, DOUT, DQ, DK, DV, ARRAYS };
 
-/* One sequence, heads first. */
+/* Attention over one sequence. Arrays are ordered by head first. */
 typedef struct crossover_case {
-    bo_context *context; /* one thread */
+    bo_context *context; /* uses one thread */
     bo_attention *attention;
     bo_attention_shape shape;
     float *arrays[ARRAYS], *log_gate;
     char *tape;
-    void *state, *kept; /* decoding: in use, and as it was after `tokens` */
+    void *state, *kept; /* for decoding: the state in use, and a copy of the state after `tokens` tokens */
 } crossover_case;
 
 static bo_status make_arrays(crossover_case *c, bo_rng *rng, size_t heads, size_t tokens, bool backward)
@@ -156,7 +161,7 @@ static void close_case(crossover_case *c)
     bo_attention_destroy(c->attention);
 }
 
-/* ---- what is timed -------------------------------------------------------------------------------------------------------------- */
+/* ---- timed functions --------------------------------------------------------------------------------------------- */
 
 static bo_status train_once(crossover_case *c)
 {
@@ -167,7 +172,8 @@ static bo_status train_once(crossover_case *c)
                                  c->arrays[DOUT], NULL, &gradients);
 }
 
-/* So many tokens after the state as it was kept; the copy before them is not timed, which `train_once` has none of. */
+/* Decodes some tokens from a copy of the saved state. The time of the copy is not counted, because `train_once` has no
+ * such copy. */
 static bo_status decode_some(crossover_case *c)
 {
     const bo_attention_inputs in = inputs_of(c);
@@ -176,13 +182,14 @@ static bo_status decode_some(crossover_case *c)
     return BO_OK;
 }
 
-/* The median over samples of some milliseconds. */
+/* Returns the median over samples of a few milliseconds each. */
 static bo_status time_calls(crossover_case *c, bo_status (*call)(crossover_case *), size_t samples, double *seconds)
 {
     const size_t bytes = c->state ? bo_attention_state_bytes(c->attention) : 0;
     double taken[SAMPLES + 1];
     size_t calls = 1;
-    for (size_t s = 0; s <= samples; s++) { /* the first warms up, and says how many calls a sample has */
+    /* the first sample warms up and determines the number of calls per sample */
+    for (size_t s = 0; s <= samples; s++) {
         double sum = 0;
         for (size_t i = 0; i < calls; i++) {
             if (bytes) memcpy(c->state, c->kept, bytes);
@@ -197,7 +204,7 @@ static bo_status time_calls(crossover_case *c, bo_status (*call)(crossover_case 
     return BO_OK;
 }
 
-/* ---- lengths --------------------------------------------------------------------------------------------------------------------- */
+/* ---- lengths ----------------------------------------------------------------------------------------------------- */
 
 typedef struct crossover_curves {
     size_t count;
@@ -205,8 +212,8 @@ typedef struct crossover_curves {
         operations[KINDS][MOST_LENGTHS];
 } crossover_curves;
 
-/* Where the first becomes larger than the second: by a straight line between logarithms; at an end where it is all on one
- * side. */
+/* Returns the length at which `first` becomes larger than `second`, by linear interpolation between logarithms. If one
+ * is larger everywhere, returns the first or last length. */
 static double crossing(const crossover_curves *c, const double *first, const double *second)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -256,14 +263,16 @@ static bo_status measure_training(lab_run *run, bo_context *context)
     const double measured = crossing(&c, c.seconds[0], c.seconds[1]);
     const double counted = crossing(&c, c.operations[0], c.operations[1]);
     lab_claim(run, "training", measured / counted);
-    lab_note(run, "Training: %s overtakes exact attention at %.0f tokens, %s at %.0f; operations are equal at %.0f.",
+    lab_note(run,
+             "In training, %s becomes faster than softmax attention at %.0f tokens and %s at %.0f. The operation "
+             "counts are equal at %.0f tokens.",
              kinds[1], measured, kinds[2], crossing(&c, c.seconds[0], c.seconds[2]), counted);
     return BO_OK;
 }
 
-/* ---- decoding -------------------------------------------------------------------------------------------------------------------- */
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
-/* The state after `tokens` less half of what is timed, so that these are the mean. */
+/* Reads `tokens` tokens minus half of those that are timed, so that `tokens` is the mean position of the timed ones. */
 static bo_status read_text(crossover_case *c, size_t tokens)
 {
     const size_t bytes = bo_attention_state_bytes(c->attention);
@@ -302,7 +311,7 @@ static bo_status measure_decoding(lab_run *run, bo_context *context)
         for (size_t kind = 0; kind < KINDS; kind++) BO_TRY(decode_length(run, context, kind, &c, i));
         BO_TRY(lab_progress(run, 0.5 + 0.5 * (double)(i + 1) / (double)c.count));
     }
-    /* A state is read and written, r (d_v + 1) numbers; a cache is read, d + d_v numbers per token. */
+    /* A state of r (d_v + 1) numbers is read and written. A cache of d + d_v numbers per token is only read. */
     const double counted = 2.0 * FEATURES * (DIM + 1) / (2.0 * DIM),
                  measured = crossing(&c, c.seconds[0], c.seconds[1]);
     const size_t last = c.count - 1;
@@ -311,14 +320,15 @@ static bo_status measure_decoding(lab_run *run, bo_context *context)
     lab_claim(run, "state", c.bytes[1][last] / c.bytes[1][0] - 1);
     lab_note(
         run,
-        "Decoding: a state of %s is faster from %.0f tokens on, of %s from %.0f; the numbers moved are equal at %.0f.",
+        "In decoding, the state of %s is faster from %.0f tokens and that of %s from %.0f. The amounts of data moved "
+        "are equal at %.0f tokens.",
         kinds[1], measured, kinds[2], crossing(&c, c.seconds[0], c.seconds[2]), counted);
     return BO_OK;
 }
 
 static bo_status measure(lab_run *run)
 {
-    bo_context *one; /* thread: heads are alike, and other programs do not count */
+    bo_context *one; /* one thread, because all heads cost the same; CPU time excludes other programs */
     BO_TRY(bo_context_branch(lab_context(run), &one));
     bo_status status = measure_training(run, one);
     if (status == BO_OK) status = measure_decoding(run, one);
@@ -330,22 +340,26 @@ static bo_status measure(lab_run *run)
 
 const lab_experiment lab_crossover = {{.name = "crossover",
                                        .group = LAB_FEATURES,
-                                       .title = "From which length on linear attention is cheaper",
-                                       .claim = "Attention with features takes time that is linear in the length and "
-                                                "decodes from a state of fixed size, where exact attention is "
-                                                "quadratic and carries a cache that grows. At short lengths exact "
-                                                "attention is the cheaper; where they cross follows from counting.",
+                                       .title = "Sequence length at which linear attention becomes cheaper than "
+                                                "softmax attention",
+                                       .claim = "Attention with random features takes time that is linear in the "
+                                                "sequence length and decodes from a state of fixed size. Softmax "
+                                                "attention takes quadratic time and decodes from a cache that grows "
+                                                "with every token. Softmax attention is cheaper at short lengths, and "
+                                                "the crossover length can be predicted by counting operations.",
                                        .source = "Random Feature Attention (2103.02143); FAVOR+ (2009.14794)",
-                                       .method = "One causal layer on Gaussian queries, keys and values of dimension "
-                                                 "64, one thread, the time that the thread was given, medians of five "
-                                                 "samples: exact attention in tiles, positive features (favor) and "
-                                                 "gated sines and cosines (rfa-gate), 128 features. Forward and "
-                                                 "backward at 64 to 8192 tokens; one decoded token after 32 to 8192, "
-                                                 "exact attention from a cache. Counts made beforehand: operations of "
-                                                 "the forward pass, which backward doubles for both; when decoding, a "
-                                                 "state of r features moves 2 r (d + 1) numbers a head and a cache of "
-                                                 "n tokens 2 n d. Memory is what the plan asks for beside inputs and "
-                                                 "outputs.",
+                                       .method = "One causal layer attends over Gaussian queries, keys and values of "
+                                                 "dimension 64, on one thread. Times are CPU times, medians of five "
+                                                 "samples. Compared are tiled softmax attention, positive features "
+                                                 "(favor) and gated sines and cosines (rfa-gate), both with 128 "
+                                                 "features. Training: a forward and backward pass at 64 to 8192 "
+                                                 "tokens. Decoding: one token after 32 to 8192 earlier tokens; "
+                                                 "softmax attention uses a KV cache. The predictions were made before "
+                                                 "measuring. For training they compare the operations of the forward "
+                                                 "pass; the backward pass doubles the count for both. For decoding, a "
+                                                 "state of r features moves 2 r (d + 1) numbers per head and a cache "
+                                                 "of n tokens moves 2 n d numbers. Memory is the amount that the "
+                                                 "execution plan requests in addition to inputs and outputs.",
                                        LAB_CLAIMS(claims),
                                        LAB_TABLES(tables),
                                        .timed = true},

@@ -1,4 +1,5 @@
-/* dark: features whose frequencies know the data (DARKFormer, 2603.04127): their variance, and models that use them. */
+/* dark: positive features whose frequencies are adapted to the data (DARKFormer, 2603.04127): their variance, and
+ * models that use them. */
 #include "../tools/language.h"
 #include "../statistics.h"
 #include "dark_learned.h"
@@ -7,104 +8,114 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "closed-forms",
-     .statement = "Second moments of the estimate are those of the closed forms, for isotropic frequencies, for "
-                  "frequencies from N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, and for a whitened kernel.",
-     .number = "largest |log(measured / closed form)| of the variance",
+     .statement = "The measured second moments of the kernel estimate equal the closed forms for isotropic "
+                  "frequencies, for frequencies from N(0, Σ*) with Σ* = (I + 2Λ)(I - 2Λ)⁻¹, and for a whitened kernel.",
+     .number = "largest |log(measured variance / closed form)|",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.15},
     {.name = "gain",
      .statement =
-         "On anisotropic data (condition 64) frequencies from N(0, Σ*) have clearly less variance than isotropic ones.",
-     .number = "variance of isotropic frequencies / variance with Σ*",
+         "On anisotropic data (condition number 64), frequencies from N(0, Σ*) have at least 1.3 times less variance "
+         "than isotropic ones.",
+     .number = "variance with isotropic frequencies divided by variance with frequencies from N(0, Σ*)",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.3},
     {.name = "whitened",
-     .statement = "The variance of a whitened kernel, M = Λ^-½ up to a factor, does not depend on anisotropy.",
-     .number = "variance at condition 64 / variance at condition 1",
+     .statement = "The variance of a whitened kernel, with M proportional to Λ^-½, does not depend on the anisotropy "
+                  "of the data.",
+     .number = "variance at condition number 64 divided by variance at condition number 1",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1},
     {.name = "sixth",
-     .statement = "Isotropic frequencies have an infinite variance where an eigenvalue of Λ is past 1/6.",
-     .number = "growth exponent of the second moment with the number of draws, at λ = 0.4 less at λ = 0.1",
+     .statement = "Isotropic frequencies have infinite variance if an eigenvalue of Λ exceeds 1/6.",
+     .number = "growth exponent of the second moment in the number of draws, at λ = 0.4 minus at λ = 0.1",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.15},
     {.name = "half",
-     .statement = "With Σ* this happens past 1/2 only.",
-     .number = "growth exponent of the second moment with the number of draws, at λ = 0.7 less at λ = 0.4",
+     .statement = "With frequencies from N(0, Σ*), the variance becomes infinite only if an eigenvalue of Λ exceeds "
+                  "1/2.",
+     .number = "growth exponent of the second moment in the number of draws, at λ = 0.7 minus at λ = 0.4",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.15},
     {.name = "finetuning",
-     .statement = "A softmax model finetuned with DARK attention predicts more tokens than one finetuned with FAVOR+.",
-     .number = "next-token accuracy of DARK - that of FAVOR+, after finetuning",
+     .statement = "A softmax model finetuned with DARK attention predicts more tokens correctly than one finetuned "
+                  "with FAVOR+.",
+     .number = "next-token accuracy with DARK minus next-token accuracy with FAVOR+, after finetuning",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.01},
     {.name = "frozen",
-     .statement = "Where the projections to q and k stay frozen, so that M cannot be folded into them, it does so too.",
-     .number = "next-token accuracy of DARK - that of FAVOR+, after finetuning with W_Q and W_K frozen",
+     .statement = "DARK attention is also more accurate than FAVOR+ if the query and key projections stay frozen in "
+                  "finetuning, so that they cannot absorb M.",
+     .number = "next-token accuracy with DARK minus next-token accuracy with FAVOR+, after finetuning with W_Q and "
+               "W_K frozen",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.01,
      .source =
-         "exp((Mq)·(Mk)) is FAVOR+ of Mq and Mk: with free projections a full M adds nothing that can be expressed"},
+         "exp((Mq)·(Mk)) is FAVOR+ applied to Mq and Mk, so with trainable projections a full M adds no expressive "
+         "power"},
     {.name = "learned-geometry",
-     .statement = "M, learned while the projections stay frozen, makes queries and keys less anisotropic.",
-     .number = "effective dimension (tr Λ)²/tr Λ² of Mq and Mk / that of q and k, geometric mean over heads",
+     .statement = "A matrix M that is learned while the projections stay frozen makes queries and keys less "
+                  "anisotropic.",
+     .number = "effective dimension (tr Λ)²/tr Λ² of Mq and Mk divided by that of q and k, geometric mean over heads",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "learned-variance",
-     .statement = "Estimates of the kernel that it learned have less variance than those of softmax's.",
-     .number = "mean |M(q + k)|², which is ln of an estimate's E[estimate²] / kernel², / mean |q + k|², geometric mean "
-               "over heads",
+     .statement = "Estimates of the learned kernel have less variance than estimates of the softmax kernel.",
+     .number = "mean |M(q + k)|² divided by mean |q + k|², where |q + k|² = ln(E[estimate²] / kernel²), geometric "
+               "mean over heads",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.9},
     {.name = "mostly",
-     .statement = "DARK narrows the gap to softmax in finetuning more than in pretraining.",
-     .number = "gain of accuracy over FAVOR+ in finetuning less the gain in pretraining",
+     .statement = "DARK narrows the gap to softmax more in finetuning than in pretraining.",
+     .number = "accuracy gain over FAVOR+ in finetuning minus accuracy gain in pretraining",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0},
     {.name = "rate",
-     .statement = "DARK bears larger learning rates than FAVOR+ before it diverges.",
-     .number = "highest rate of DARK over that of FAVOR+, in octaves",
+     .statement = "DARK tolerates larger learning rates than FAVOR+ before training diverges.",
+     .number = "log2 of the highest stable learning rate of DARK divided by that of FAVOR+",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5},
     {.name = "useful-rate",
-     .statement = "DARK still learns at larger rates than FAVOR+.",
-     .number = "highest rate at which DARK ends within 0.5 nats of the best run over that of FAVOR+, in octaves",
+     .statement = "DARK still learns at larger learning rates than FAVOR+.",
+     .number = "log2 of the highest learning rate at which DARK ends within 0.5 nats of the best run, divided by that "
+               "of FAVOR+",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5},
     {.name = "spikes",
-     .statement = "DARK has fewer loss spikes.",
-     .number = "spikes of FAVOR+ less those of DARK, in 100 steps, over the rates at which neither diverges",
+     .statement = "Training with DARK has fewer loss spikes than training with FAVOR+.",
+     .number = "spikes per 100 steps with FAVOR+ minus spikes per 100 steps with DARK, over the learning rates at "
+               "which neither diverges",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "variance",
-     .title = "Variance of one frequency's estimate of exp(q·k) by anisotropy, at a fixed trace",
+     .title = "Variance of the estimate of exp(q·k) from one frequency, by anisotropy at constant trace",
      .rows = "condition number of Λ",
      .values = "variance / E[exp(q·k)²]",
      .log_x = true,
      .theory = "isotropic, closed form"},
     {.name = "threshold",
-     .title = "Where second moments have no mean: growth of their sample mean with the number of draws",
+     .title = "Growth of the sample mean of the second moment with the number of draws",
      .rows = "λ",
-     .values = "exponent; 0 where the mean is finite",
+     .values = "growth exponent (0 if the mean is finite)",
      .theory = "isotropic, predicted"},
     {.name = "accuracy",
      .title = "Next-token accuracy, trained from scratch and finetuned from softmax",
      .rows = "attention",
-     .values = "share of tokens predicted",
+     .values = "fraction of tokens predicted correctly",
      .picture = BO_LAB_BARS},
     {.name = "learned",
-     .title = "Queries and keys of the softmax model, and what the learned M makes of them",
+     .title = "Queries and keys of the softmax model, before and after the learned M",
      .rows = "head",
-     .values = "effective dimension, of 16; ln of the relative second moment",
+     .values = "effective dimension (at most 16); ln of the relative second moment",
      .picture = BO_LAB_BARS},
     {.name = "stability",
-     .title = "Training loss at the end by learning rate (AdamW, constant, gradients not clipped); empty: diverged",
+     .title = "Final training loss by learning rate (AdamW, constant rate, no gradient clipping); empty cells diverged",
      .rows = "learning rate",
-     .values = "nats a token",
+     .values = "nats per token",
      .log_x = true},
 };
 
@@ -114,8 +125,8 @@ enum { SOFTMAX, FAVOR, LEARNED, DARK, PROPOSAL, KINDS };
 static const char *const names[KINDS] = {"softmax", "FAVOR+", "learned features", "DARK", "FAVOR+ from N(0, Σ*)"};
 static const char *const presets[KINDS] = {"softmax", "favor", "hedgehog", "dark", "favor"};
 
-/* q and k are not normalized, as in the models of the paper: after training they are as large and as anisotropic as
- * they please. */
+/* Queries and keys are not normalized, as in the paper's models, so their size and anisotropy after training are
+ * unconstrained. */
 static bo_model_desc model_of(size_t kind)
 {
     bo_model_desc desc = {.layers = 2, .width = 64, .heads = 4, .context = 64, .query_norm = BO_CHOICE_NO};
@@ -146,7 +157,8 @@ static bo_status pretrain(lab_run *run, const lab_text *text, size_t kind, bo_mo
     return BO_OK;
 }
 
-/* With a quarter of the steps and half of the rates; frozen: projections to q and k stay as they are. */
+/* Finetunes with a quarter of the steps and half of the learning rates. frozen: the query and key projections are not
+ * trained. */
 static bo_status finetune(lab_run *run, const lab_text *text, size_t kind, const bo_model *softmax, bool frozen,
                           double *accuracy)
 {
@@ -202,9 +214,9 @@ static bo_status measure_accuracy(lab_run *run, const lab_text *text)
 /* ---- stability --------------------------------------------------------------------------------------------------- */
 
 enum { RATES = 13, RECENT = 15, MOST_STEPS = 256 };
-static const double least_rate = 1.0 / 256, spike = 0.5; /* nats above the median of the steps before */
+static const double least_rate = 1.0 / 256, spike = 0.5; /* nats above the median of the previous steps */
 
-/* The losses of a run. */
+/* The losses of one training run. */
 typedef struct history {
     double losses[MOST_STEPS];
     size_t count;
@@ -226,8 +238,8 @@ static size_t spikes_in(const history *h)
 
 typedef struct stability {
     bool stable[RATES];
-    double last[RATES];   /* loss at the end; INFINITY where it diverged */
-    double spikes[RATES]; /* in 100 steps */
+    double last[RATES];   /* final loss; INFINITY if the run diverged */
+    double spikes[RATES]; /* per 100 steps */
 } stability;
 
 static bo_status try_rate(lab_run *run, const lab_text *text, size_t kind, size_t index, stability *out)
@@ -255,7 +267,7 @@ static bo_status try_rate(lab_run *run, const lab_text *text, size_t kind, size_
     return BO_OK;
 }
 
-/* The octave of the highest rate below the first that diverges; -1: none. */
+/* Returns log2 of the highest rate below the first that diverges, relative to the lowest rate; -1 if there is none. */
 static double highest(const stability *s)
 {
     size_t i = 0;
@@ -263,7 +275,7 @@ static double highest(const stability *s)
     return (double)i - 1;
 }
 
-/* The octave of the highest rate whose run ends below `wanted`; -1: none. */
+/* Returns log2 of the highest rate whose run ends below `wanted`, relative to the lowest rate; -1 if there is none. */
 static double highest_below(const stability *s, double wanted)
 {
     size_t i = RATES;
@@ -287,7 +299,8 @@ static bo_status measure_stability(lab_run *run, const lab_text *text)
     for (size_t i = 0; i < RATES; i += step) {
         BO_TRY(try_rate(run, text, FAVOR, i, &favor));
         BO_TRY(try_rate(run, text, DARK, i, &dark));
-        for (size_t j = i + 1; j < i + step && j < RATES; j++) /* left out: as the one before */
+        /* not run in quick mode: copied from the previous rate */
+        for (size_t j = i + 1; j < i + step && j < RATES; j++)
             favor.stable[j] = favor.stable[i], dark.stable[j] = dark.stable[i], favor.last[j] = favor.last[i],
             dark.last[j] = dark.last[i];
         if (!favor.stable[i] || !dark.stable[i]) continue;
@@ -321,25 +334,27 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_dark = {
     {.name = "dark",
      .group = LAB_FEATURES,
-     .title = "Positive features that know the geometry of queries and keys",
+     .title = "Positive features adapted to the geometry of queries and keys",
      .claim =
-         "For Gaussian queries and keys the variance of positive features is least when frequencies are drawn from "
-         "N(0, Σ*), and finite up to λ = 1/2 instead of 1/6. A model whose attention learns its geometry comes closer "
-         "to softmax than isotropic features do, most when a softmax model is finetuned, and trains more stably.",
+         "For Gaussian queries and keys with covariance Λ, positive features have the least variance if their "
+         "frequencies are drawn from N(0, Σ*); the variance is then finite up to λ = 1/2 instead of 1/6. A model "
+         "whose attention learns this geometry (DARK) comes closer to softmax than isotropic features (FAVOR+) do, "
+         "most of all when a softmax model is finetuned, and its training is more stable.",
      .source = "DARKFormer (2603.04127)",
      .method =
-         "Variance: q, k ~ N(0, Λ) in 8 dimensions with geometric spectra of trace 0.22, 128 draws of 4096 "
-         "independent frequencies; the law is estimated from 8192 queries and keys. Thresholds: one dimension, the "
-         "median of means over blocks of 64 to 4096 frequencies, fitted by a power of the size. Models of bytes with "
-         "2 layers, width 64, 4 heads, windows of 64 tokens and 64 features, queries and keys not normalized, are "
-         "trained from scratch for 400 steps of 16 windows; the softmax model then gets the other attentions in its "
-         "place and 100 further steps at half the rates, as it does itself, once with all weights and once without "
-         "those that make q and k. M begins as the identity; what it then makes of queries and keys is looked at over "
-         "512 held-out bytes (an estimate's E[estimate²] / kernel² is exp|q + k|²). Stability: 120 steps of AdamW at "
-         "constant rates from 1/256 to 16 in octaves, 8 windows a step, gradients not clipped; a run diverged if a "
-         "loss was not finite or its last tenth was above its first step, which norms and bounded steps let happen at "
-         "very large rates only; so the highest rate that is still of use is compared too. A spike is a step 0.5 nats "
-         "above the median of the 15 before. FAVOR+ and DARK differ in M alone.",
+         "Variance: q, k ~ N(0, Λ) in 8 dimensions with geometric spectra of trace 0.22 and 128 draws of 4096 "
+         "independent frequencies; Σ* is estimated from 8192 queries and keys. Thresholds: in one dimension, the "
+         "median of means over blocks of 64 to 4096 frequencies is fitted by a power of the block size. Models: "
+         "byte-level language models with 2 layers, width 64, 4 heads, windows of 64 tokens and 64 features, without "
+         "normalization of queries and keys, are trained from scratch for 400 steps of 16 windows. The softmax model "
+         "is then finetuned with each attention, including softmax, for 100 further steps at half the learning rates, "
+         "once with all weights and once with the query and key projections frozen. M starts as the identity. Its "
+         "effect on queries and keys is measured on 512 held-out bytes (for one estimate, E[estimate²] / kernel² is "
+         "exp|q + k|²). Stability: 120 steps of AdamW at constant learning rates from 1/256 to 16 in factors of two, "
+         "8 windows per step, without gradient clipping. A run counts as diverged if a loss is not finite or the mean "
+         "of its last tenth exceeds the loss of the first step. With normalization and bounded steps this happens "
+         "only at very large rates, so the highest rate that is still useful is compared too. A spike is a step whose "
+         "loss is 0.5 nats above the median of the previous 15. FAVOR+ and DARK differ only in M.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

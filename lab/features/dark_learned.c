@@ -14,10 +14,10 @@ enum {
     STREAM = TOKENS * WIDTH
 };
 
-/* Of queries and keys of one head. */
+/* Sums over the queries and keys of one head. */
 typedef struct sums {
     double products[DIM * DIM], count; /* Σ q qᵀ + k kᵀ */
-    double squares, pairs;             /* Σ |q + k|² over tokens and those before them */
+    double squares, pairs;             /* Σ |q + k|² over tokens and their predecessors */
 } sums;
 
 typedef struct reading {
@@ -47,7 +47,7 @@ static void add(const double *q, const double *k, sums *out)
     add_pairs(q, k, out);
 }
 
-/* Rows through M, in place. */
+/* Multiplies each row by M in place. */
 static void map_rows(const float *m, double *x)
 {
     for (size_t t = 0; t < TOKENS; t++) {
@@ -58,7 +58,7 @@ static void map_rows(const float *m, double *x)
     }
 }
 
-/* (tr Λ)² / tr Λ²: DIM where all directions are alike, 1 where there is one. */
+/* (tr Λ)² / tr Λ²: DIM if all directions have equal variance, 1 if only one has any. */
 static double effective_dimension(const sums *s)
 {
     double trace = 0, square = 0;
@@ -73,7 +73,7 @@ static bo_status read_head(lab_run *run, reading *r, const bo_model *softmax, si
     BO_TRY(lab_head_read(lab_context(run), softmax, layer, index, &head));
     bo_status status = lab_head_turned(lab_context(run), &head, head.q, TOKENS, r->x, r->q);
     if (status == BO_OK) status = lab_head_turned(lab_context(run), &head, head.k, TOKENS, r->x, r->k);
-    const double root = sqrt(head.scale); /* exp(scale q·k) is exp(q·k) of these */
+    const double root = sqrt(head.scale); /* exp(scale q·k) equals exp(q·k) of the scaled vectors */
     for (size_t i = 0; i < TOKENS * DIM; i++) r->q[i] *= root, r->k[i] *= root;
     lab_head_free(&head);
     BO_TRY(status);
@@ -129,8 +129,8 @@ bo_status lab_dark_learned(lab_run *run, const lab_text *text, const bo_model *s
 {
     enum { WINDOWS = 8 };
     if (!fits(softmax) || !fits(dark) || bo_attention_describe(bo_model_attention(dark, 0))->rank != DIM)
-        return bo_fail(lab_context(run), BO_INVALID, "models have %d layers of %d heads of %d here", LAYERS, HEADS,
-                       DIM);
+        return bo_fail(lab_context(run), BO_INVALID, "expected models with %d layers of %d heads of dimension %d",
+                       LAYERS, HEADS, DIM);
     reading *r = bo_alloc(lab_context(run), 1, sizeof *r, "queries and keys");
     if (!r) return BO_MEMORY;
     bo_status status = BO_OK;

@@ -40,17 +40,17 @@ enum { MOST_DIM = 8, ROWS = 256, FREQUENCIES = 4096, SEEN = 8192 };
 typedef enum sampling { ISOTROPIC, OPTIMAL, WHITENED, SAMPLINGS } sampling;
 static const char *const sampling_names[SAMPLINGS] = {"isotropic", "Σ*", "whitened"};
 
-/* Features of one law, and data to try them on. */
+/* Features with one sampling distribution, and data to test them on. */
 typedef struct trial {
     lab_run *run;
     size_t dim, frequencies;
     const double *lambda;
     bo_rng rng;
     bo_attention *attention;
-    float m[MOST_DIM * MOST_DIM]; /* M of a whitened kernel, else the identity */
-    float *seen;                  /* 2 x SEEN x dim: q and k the law is made for */
-    float *x, *z;                 /* ROWS x dim, ROWS x frequencies */
-    double *square;               /* frequencies: their second moments */
+    float m[MOST_DIM * MOST_DIM]; /* the matrix M of a whitened kernel, otherwise the identity */
+    float *seen;    /* 2 x SEEN x dim: queries and keys from which the sampling distribution is estimated */
+    float *x, *z;   /* ROWS x dim, ROWS x frequencies */
+    double *square; /* one second moment per frequency */
 } trial;
 
 static void trial_close(trial *t)
@@ -62,7 +62,7 @@ static void trial_close(trial *t)
     bo_free(t->square);
 }
 
-/* Rows of N(0, diag λ), taken through M. */
+/* Draws rows from N(0, diag λ) and multiplies them by M. */
 static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
 {
     for (size_t r = 0; r < rows; r++) {
@@ -115,7 +115,7 @@ static bo_status features_of_rows(trial *t)
                              t->frequencies);
 }
 
-/* New frequencies: for each an unbiased estimate, over ROWS² independent pairs, of its E[estimate²]. */
+/* Draws new frequencies. For each, estimates E[estimate²] without bias over ROWS² independent pairs. */
 static bo_status next_squares(trial *t, uint64_t draw)
 {
     BO_TRY(bo_attention_redraw(lab_context(t->run), t->attention, draw + 1));
@@ -137,9 +137,9 @@ static bo_status next_squares(trial *t, uint64_t draw)
 /* ---- by anisotropy ----------------------------------------------------------------------------------------------- */
 
 static const double trace =
-    0.22; /* the largest λ is then 0.1 at a condition of 64, and the second moment well measured */
+    0.22; /* gives a largest λ of 0.1 at condition number 64, so that the second moment can be measured well */
 
-/* A geometric spectrum of this condition number and trace. */
+/* Fills in a geometric spectrum with this condition number and trace. */
 static void spectrum(double condition, double *lambda)
 {
     double sum = 0;
@@ -162,8 +162,8 @@ static bo_status mean_square(lab_run *run, sampling law, const double *lambda, d
     return status;
 }
 
-/* Variance of one frequency's estimate over E[k²], measured and by the closed form. A whitened kernel sees isotropic
- * data. */
+/* Returns the variance of the estimate from one frequency divided by E[k²], measured and by the closed form. A whitened
+ * kernel is given isotropic data. */
 static bo_status relative_variance(lab_run *run, sampling law, double condition, double *measured, double *closed)
 {
     double lambda[MOST_DIM], flat[MOST_DIM], square;
@@ -203,19 +203,19 @@ bo_status lab_dark_variance(lab_run *run)
 
 enum { LEAST_LOG = 6, MOST_LOG = 14, LOGS = MOST_LOG - LEAST_LOG + 1, MOST_BLOCKS = 4096 };
 
-/* The tail index α of estimate² = exp(2w(q + k) - q² - k² - r w²), q, k ~ N(0, λ) and w ~ N(0, v), r of the importance
- * weight: in u = w/√v and s = (q + k)/√(2λ) a quadratic form, whose largest eigenvalue μ gives α = 1/2μ. Sample means
- * of what has no mean grow as n^(1/α - 1). */
+/* Computes the tail index α of estimate² = exp(2w(q + k) - q² - k² - r w²), where q, k ~ N(0, λ), w ~ N(0, v), and r
+ * comes from the importance weight. In u = w/√v and s = (q + k)/√(2λ) the exponent is a quadratic form; its largest
+ * eigenvalue μ gives α = 1/2μ. Sample means of a variable without a mean grow as n^(1/α - 1). */
 static double predicted_growth(sampling law, double lambda)
 {
-    const double least = 0.05; /* precision, below which the engine does not go */
+    const double least = 0.05; /* the lowest precision that the library allows */
     const double precision = law == OPTIMAL ? fmax(least, 1 - 4 * lambda / (1 + 2 * lambda)) : 1;
     const double a = -(1 - precision) / precision, b = -lambda, c = sqrt(2 * lambda / precision);
     const double largest = (a + b + sqrt((a - b) * (a - b) + 4 * c * c)) / 2;
     return fmax(0, 2 * largest - 1);
 }
 
-/* The exponent with which the median of block means grows with the size of blocks. */
+/* Returns the exponent with which the median of block means grows with the block size. */
 static double growth(size_t count, size_t most_log, const double *squares, double *means)
 {
     double sizes[LOGS], typical[LOGS];
@@ -228,7 +228,7 @@ static double growth(size_t count, size_t most_log, const double *squares, doubl
     return lab_exponent(sizes, typical, most_log - LEAST_LOG + 1);
 }
 
-/* estimate² of ROWS frequencies, each with a query and a key of its own. */
+/* Computes estimate² for ROWS frequencies, each with its own query and key. */
 static bo_status next_singles(trial *t, uint64_t draw, double *squares)
 {
     BO_TRY(bo_attention_redraw(lab_context(t->run), t->attention, draw + 1));

@@ -1,4 +1,4 @@
-/* recall: how many pairs of a key and a value a state of fixed size remembers. */
+/* recall: the number of key-value pairs that a state of fixed size can hold. */
 #include "../experiment.h"
 #include "../statistics.h"
 #include "../tools/recall.h"
@@ -6,89 +6,93 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "law",
-     .statement = "A sum Σ k vᵀ holds a number of pairs in proportion to the dimensions of the keys, the number "
-                  "that a signal of 1 against crosstalk of variance n/d predicts.",
-     .number = "pairs held / predicted, plain sum, mean over sizes",
+     .statement = "A sum Σ k vᵀ holds a number of pairs proportional to the key dimension, as predicted by a signal "
+                  "of 1 against crosstalk of variance n/d.",
+     .number = "pairs held by a plain sum divided by the predicted number, mean over sizes",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
-     .source = "signal and crosstalk of a linear associative memory (Kohonen 1972)"},
+     .source = "signal-to-crosstalk analysis of a linear associative memory (Kohonen 1972)"},
     {.name = "linear",
-     .statement = "With sines and cosines of unit keys, pairs held grow as the number of features: features of mean "
-                  "0 are as good as dimensions.",
-     .number = "exponent of the pairs held in the number of features",
+     .statement = "With sine and cosine features of unit keys, the number of pairs held is proportional to the number "
+                  "of features.",
+     .number = "exponent of the number of pairs held as a power of the number of features",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
      .source = "RFA, 2103.02143"},
     {.name = "positive",
-     .statement = "Positive features hold far fewer: every pair adds to the mean of their products.",
-     .number = "pairs held, sines and cosines / positive features, at the largest size",
+     .statement = "Positive features hold at most a quarter as many pairs as sines and cosines, because every pair "
+                  "adds to the mean of their products.",
+     .number = "pairs held with sines and cosines divided by pairs held with positive features, at the largest size",
      .rule = BO_LAB_AT_LEAST,
      .bound = 4,
      .source = "FAVOR+, 2009.14794, against RFA, 2103.02143"},
     {.name = "unit-norm",
-     .statement = "Sines and cosines need keys of one length: with lengths from 1/2 to 2 most is lost.",
+     .statement = "Sine and cosine features need keys of equal length: they hold at most a quarter as many pairs if "
+                  "key lengths vary from 1/2 to 2.",
      .number =
-         "pairs held, unit keys / keys of lengths from 1/2 to 2, trigonometric features of softmax at the largest size",
+         "pairs held with unit keys divided by pairs held with keys of lengths 1/2 to 2, for trigonometric features "
+         "of the softmax kernel at the largest size",
      .rule = BO_LAB_AT_LEAST,
      .bound = 4,
      .source = "RFA, 2103.02143"},
     {.name = "normalized",
-     .statement = "Control: where the attention normalizes keys itself, as RFA does, their lengths do not matter.",
-     .number = "pairs held, unit keys / keys of lengths from 1/2 to 2, RFA at the largest size",
+     .statement = "Control: key lengths do not matter if the attention normalizes its keys, as RFA does.",
+     .number = "pairs held with unit keys divided by pairs held with keys of lengths 1/2 to 2, for RFA at the largest "
+               "size",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.98,
      .upper = 1.02,
      .source = "RFA, 2103.02143"},
     {.name = "ridge",
-     .statement = "Ridge regression of values on keys holds more than the sum of as many dimensions.",
-     .number = "pairs held, ridge / plain sum, mean over sizes",
+     .statement = "Ridge regression of values on keys holds more pairs than a plain sum of the same dimension.",
+     .number = "pairs held by ridge regression divided by pairs held by a plain sum, mean over sizes",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.2,
      .source = "MesaNet, 2506.05233"},
     {.name = "delta",
-     .statement = "Overfull, a sum loses all pairs alike; the delta rule keeps the newest.",
-     .number = "share of the latest 16 pairs that come back, delta rule - plain sum",
+     .statement = "Past its capacity, a plain sum loses all pairs equally, while the delta rule keeps the newest.",
+     .number = "fraction of the latest 16 pairs recalled by the delta rule minus the fraction recalled by a plain sum",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.3,
      .source = "DeltaNet, 2406.06484"},
     {.name = "exact",
-     .statement = "Control: exact attention, which keeps every pair, recalls all of them.",
-     .number = "share of all pairs that come back",
+     .statement = "Control: softmax attention, which keeps every pair, recalls all of them.",
+     .number = "fraction of all pairs recalled",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 0.999},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "held",
-     .title = "Pairs that a state holds",
-     .rows = "features, or dimensions of a key",
-     .values = "pairs of which nine of ten come back",
+     .title = "Number of pairs that a state holds",
+     .rows = "features, or key dimension",
+     .values = "pairs at which 90% are recalled",
      .log_x = true,
      .log_y = true,
      .theory = "plain sum, predicted"},
     {.name = "newest",
-     .title = "An overfull memory: pairs by age",
-     .rows = "tokens ago",
-     .values = "share that comes back",
+     .title = "A memory past its capacity: recall by age of the pair",
+     .rows = "age in tokens",
+     .values = "fraction recalled",
      .log_x = true},
     {.name = "bytes",
-     .title = "Bytes of state for a pair held, at the largest size",
+     .title = "Bytes of state per pair held, at the largest size",
      .rows = "memory",
      .values = "bytes",
      .picture = BO_LAB_BARS,
      .log_y = true},
 };
 
-/* The memories, by their names in lab/tools/recall.h. */
+/* The memories; their names are explained in lab/tools/recall.h. */
 enum { SUM, SINES, NORMS, POSITIVE, ELU, DELTA, RIDGE, MEMORIES };
 static const struct {
     const char *kind, *name;
 } memories[MEMORIES] = {
     [SUM] = {"identity", "plain sum"},
     [SINES] = {"rfa", "sines and cosines"},
-    [NORMS] = {"trig-norms", "… of any norm"},
+    [NORMS] = {"trig-norms", "sines and cosines, raw keys"},
     [POSITIVE] = {"favor", "positive"},
     [ELU] = {"elu", "elu + 1"},
     [DELTA] = {"delta", "delta rule"},
@@ -113,11 +117,12 @@ static bo_recall_options options_of(const lab_run *run)
                                .seed = lab_seed(run)};
 }
 
-/* ---- the prediction --------------------------------------------------------------------------------------------------------- */
+/* ---- the prediction ---------------------------------------------------------------------------------------------- */
 
-/* With n pairs in d dimensions, ρ = n/d: other pairs add ρ (1/w + 1/C) to the variance of a code's score, by values that lean
- * toward it and by those that are the same; the right code's mean is the cosine of key and question, that of another the overlap of
- * random values, of variance 1/w. The share recalled is P(the right one is the largest of C). */
+/* Computes the predicted fraction recalled with n pairs in d dimensions, where ρ = n/d. The other pairs add ρ (1/w +
+ * 1/C) to the variance of the score of a value: 1/w from values correlated with it and 1/C from equal values. The score
+ * of the right value has the cosine of key and query as its mean; the scores of the others have the overlap of random
+ * values, of variance 1/w. The fraction is P(the right value has the largest of C scores). */
 static double predicted_share(double rho)
 {
     const double crosstalk = rho * (1.0 / WIDTH + 1.0 / CODES), signal = 1 / sqrt(1 + noise * noise);
@@ -130,7 +135,7 @@ static double predicted_share(double rho)
     return share;
 }
 
-/* ρ at which nine of ten come back. */
+/* Returns the ρ at which 90% are recalled. */
 static double predicted_ratio(void)
 {
     double low = 0.01, high = 100;
@@ -141,7 +146,7 @@ static double predicted_ratio(void)
     return low;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static bo_status recall(lab_run *run, const char *kind, size_t size, bo_recall_result *out)
 {
@@ -164,7 +169,7 @@ static bo_status measure_sizes(lab_run *run, double held[MEMORIES][SIZES], bo_re
     return BO_OK;
 }
 
-/* Mean over the sizes that both have. */
+/* Returns the mean ratio over the sizes that both have. */
 static double mean_ratio(const double *a, const double *b)
 {
     double sum = 0, count = 0;
@@ -186,17 +191,17 @@ static void conclude_sizes(lab_run *run, double held[MEMORIES][SIZES], const bo_
         lab_point(run, "held", "plain sum, predicted", sizes[i], law[i]);
     }
     for (int m = 0; m < MEMORIES; m++)
-        lab_cell(run, "bytes", memories[m].name, "bytes a pair", (double)last[m].bytes / fmax(last[m].capacity, 1));
-    lab_cell(run, "bytes", "exact attention", "bytes a pair", 2.0 * WIDTH * sizeof(float));
+        lab_cell(run, "bytes", memories[m].name, "bytes per pair", (double)last[m].bytes / fmax(last[m].capacity, 1));
+    lab_cell(run, "bytes", "softmax attention", "bytes per pair", 2.0 * WIDTH * sizeof(float));
     lab_claim(run, "law", mean_ratio(held[SUM], law));
     lab_claim(run, "linear", lab_exponent(sizes, held[SINES], SIZES));
     lab_claim(run, "positive", held[SINES][SIZES - 1] / fmax(held[POSITIVE][SIZES - 1], 1));
     lab_claim(run, "ridge", mean_ratio(held[RIDGE], held[SUM]));
-    lab_note(run, "Predicted: %.3f pairs for each dimension, with values out of %d directions of %d dimensions.", ratio,
+    lab_note(run, "Predicted: %.3f pairs per dimension, with values chosen from %d directions in %d dimensions.", ratio,
              CODES, WIDTH);
 }
 
-/* The second smallest of each memory, after all tokens: many times what it holds. */
+/* Tests the second smallest size of each memory after all tokens, many times more pairs than it holds. */
 static bo_status measure_newest(lab_run *run)
 {
     static const int shown[] = {SUM, SINES, DELTA, RIDGE};
@@ -240,20 +245,20 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_recall = {
     {.name = "recall",
      .group = LAB_FEATURES,
-     .title = "What a state of fixed size remembers",
-     .claim =
-         "Attention by features keeps a state of fixed size, so it forgets. How many pairs it holds grows in "
-         "proportion to the features, if they have mean 0 and keys have one length; corrections (delta rule, ridge) "
-         "do better than sums.",
-     .source = "RFA, 2103.02143; Based, 2402.18668, for recall against the size of the state",
+     .title = "Number of key-value pairs that a state of fixed size remembers",
+     .claim = "Attention through features keeps a state of fixed size, so it must forget. The number of pairs that it "
+              "holds is proportional to the number of features if these have mean 0 and all keys have the same length. "
+              "Memories that correct themselves (delta rule, ridge regression) hold more than sums.",
+     .source = "RFA, 2103.02143; Based, 2402.18668, for recall as a function of state size",
      .method =
-         "Pairs of a random key and one of 256 random values of 64 dimensions are written a token each; then keys are "
-         "asked for with noise of a tenth of their length, and a pair counts as recalled where its value is the "
-         "nearest of the 256. Pairs held: the length of a sequence up to which nine of ten come back, of sequences up "
-         "to 2,048 pairs, 8 sequences with a draw of features each, 32 to 256 features (or dimensions of the keys). "
-         "Nothing is trained; what a memory cannot be without (sharpness, β, λ) is the best of up to five, chosen on "
-         "other pairs by how many come back of all; for the newest another β may be better, and two of the five are "
-         "so close that seeds differ in their choice. Overfull: 2,048 pairs in 64 features or dimensions.",
+         "Pairs of a random key and one of 256 random values of dimension 64 are written, one per token. The memory "
+         "is then queried with keys that carry noise of a tenth of their length. A pair counts as recalled if its "
+         "value is the nearest of the 256. The number of pairs held is the sequence length up to which 90% are "
+         "recalled, for sequences of up to 2,048 pairs, 8 sequences with one draw of features each, and 32 to 256 "
+         "features (or key dimensions). Nothing is trained. The parameters that a memory requires (sharpness, β, λ) "
+         "are the best of up to five values, chosen on other pairs by the total number recalled. Another β might be "
+         "better for the newest pairs, and two of the five are so close that seeds differ in their choice. Past "
+         "capacity: 2,048 pairs in 64 features or dimensions.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -7,7 +7,7 @@
 const char *const lab_representation_names[LAB_REPRESENTATIONS] = {"cosines with a phase", "cosines or sines",
                                                                    "positive", "positive, bounded", "products"};
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 bo_status lab_rows_create(bo_context *context, bo_rng *rng, size_t count, size_t dim, double least, double most,
                           lab_rows *out)
@@ -43,7 +43,7 @@ double lab_rows_diagonal(const lab_rows *rows)
     return sum / (double)rows->count;
 }
 
-/* A row with probability K(x, x) / Σ K(x, x). */
+/* Picks a row with probability K(x, x) / Σ K(x, x). */
 static size_t pick_row(const lab_rows *rows, bo_rng *rng)
 {
     double left = bo_rng_uniform(rng) * lab_rows_diagonal(rows) * (double)rows->count;
@@ -52,7 +52,7 @@ static size_t pick_row(const lab_rows *rows, bo_rng *rng)
     return i;
 }
 
-/* f √(p/ψ*): energy K(x, x) / R over the rows. */
+/* Multiplies f by √(p/ψ*), so that every feature has the energy K(x, x) / R over the rows. */
 static void even_out(const lab_rows *rows, size_t features, float *z)
 {
     const double wanted = lab_rows_diagonal(rows) / (double)features;
@@ -92,14 +92,14 @@ static bo_features_desc map_of(lab_representation representation, const lab_rows
     return map;
 }
 
-/* ---- cosines: out of a pool ------------------------------------------------------------------------------------------------- */
+/* ---- cosines, selected from a pool ------------------------------------------------------------------------------- */
 
-enum { POOL = 8 }; /* frequencies for a feature; a half is refused on average */
+enum { POOL = 8 }; /* frequencies per feature; half are rejected on average */
 
-/* Cosines of the Gaussian kernel on the rows: √(2/columns) cos(·) each where it stands alone. */
+/* Cosine features of the Gaussian kernel on the rows, each scaled by √(2/columns) as an independent feature. */
 typedef struct pool {
     const lab_rows *rows;
-    bool coin; /* a frequency has two columns, `frequencies` apart, of which one is taken */
+    bool coin; /* each frequency has two columns, `frequencies` apart, of which one is used */
     size_t frequencies, columns;
     float *values; /* rows x columns */
 } pool;
@@ -113,7 +113,7 @@ static bo_status fill_pool(bo_context *context, const bo_features_desc *desc, po
     return status;
 }
 
-/* Column c becomes one of `features` features of exp(x·y): times e^(|x|²/2) and √(columns / features). */
+/* Turns column c into one of `features` features of exp(x·y): multiplies it by e^(|x|²/2) and √(columns / features). */
 static void take(const pool *p, size_t c, size_t features, float *z)
 {
     for (size_t i = 0; i < p->rows->count; i++)
@@ -121,7 +121,7 @@ static void take(const pool *p, size_t c, size_t features, float *z)
             p->values[i * p->columns + c] * (float)sqrt(p->rows->diagonal[i] * (double)p->columns / (double)features);
 }
 
-/* cos² ≤ 1 is the chance of acceptance. */
+/* Rejection sampling: cos² ≤ 1 is the acceptance probability. */
 static bo_status choose(bo_context *context, const pool *p, bool optimal, size_t features, bo_rng *rng, float *z)
 {
     size_t row = pick_row(p->rows, rng), taken = 0;
@@ -133,8 +133,8 @@ static bo_status choose(bo_context *context, const pool *p, bool optimal, size_t
         row = pick_row(p->rows, rng);
     }
     if (taken == features) return BO_OK;
-    return bo_fail(context, BO_NUMERIC, "a pool of %zu cosines gave %zu, expected %zu", p->frequencies, taken,
-                   features);
+    return bo_fail(context, BO_NUMERIC, "a pool of %zu cosines yielded %zu features, expected %zu", p->frequencies,
+                   taken, features);
 }
 
 static bo_status draw_cosines(bo_context *context, lab_representation representation, bool optimal,
@@ -152,9 +152,10 @@ static bo_status draw_cosines(bo_context *context, lab_representation representa
     return status;
 }
 
-/* ---- exponentials: by a shift ------------------------------------------------------------------------------------------------ */
+/* ---- exponentials, sampled by a shift ---------------------------------------------------------------------------- */
 
-/* p(w) f(x, w)² is the normal law around 2x/B of covariance I/B² (B = 1 for positive features, √(1 - 4A) for bounded ones). */
+/* p(w) f(x, w)² is a normal distribution with mean 2x/B and covariance I/B² (B = 1 for positive features, √(1 - 4A) for
+ * bounded ones). */
 static bo_status shift(bo_context *context, bo_features *map, const lab_rows *rows, bo_rng *rng)
 {
     const size_t dim = rows->dim, count = bo_features_frequencies(map);
@@ -183,9 +184,9 @@ static bo_status draw_exponentials(bo_context *context, lab_representation repre
     return status;
 }
 
-/* ---- products: term by term --------------------------------------------------------------------------------------------------- */
+/* ---- products, sampled term by term ------------------------------------------------------------------------------ */
 
-/* r·x for every row x multiplies column z, whose rows are `features` apart. r: dim signs, as many bits. */
+/* Multiplies column z, whose rows are `features` apart, by r·x for every row x. r: dim signs, one bit each. */
 static void multiply(const lab_rows *rows, uint64_t r, size_t features, float *z)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -196,7 +197,7 @@ static void multiply(const lab_rows *rows, uint64_t r, size_t features, float *z
     }
 }
 
-/* Signs with probability ~ (r·x)² <= |x|₁² */
+/* Draws signs with probability proportional to (r·x)² <= |x|₁². */
 static uint64_t signs_for(const float *x, size_t dim, bo_rng *rng)
 {
     double most = 0;
@@ -209,7 +210,7 @@ static uint64_t signs_for(const float *x, size_t dim, bo_rng *rng)
     }
 }
 
-/* Poisson: p(n) E f(x)² = |x|²ⁿ / n! */
+/* Draws from a Poisson distribution: p(n) E f(x)² = |x|²ⁿ / n! */
 static size_t poisson(double mean, bo_rng *rng)
 {
     const double limit = exp(-mean);

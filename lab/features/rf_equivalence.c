@@ -1,4 +1,4 @@
-/* rf-equivalence: under optimal sampling every representation of a kernel by random features has the same error. */
+/* rf-equivalence: with optimal sampling, all random feature representations of a kernel have the same error. */
 #include "../statistics.h"
 #include "representations.h"
 #include <math.h>
@@ -6,84 +6,89 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "floor",
-     .statement = "Drawn optimally, R independent features have the mean squared error ((E K(x,x))² - E K(x,y)²) / R.",
-     .number = "measured error / predicted error, mean over representations and R",
+     .statement = "With optimal sampling, R independent features have the mean squared error ((E K(x,x))² - E "
+                  "K(x,y)²) / R.",
+     .number = "measured error divided by predicted error, mean over representations and R",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
      .upper = 1.03},
     {.name = "equal",
-     .statement = "Drawn optimally, all representations have the same error.",
-     .number = "(largest - least error of the five representations) / predicted error, drawn optimally",
+     .statement = "With optimal sampling, all five representations have the same error.",
+     .number = "largest minus smallest error of the five representations, divided by the predicted error, with "
+               "optimal sampling",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
     {.name = "as-drawn",
-     .statement = "Control: drawn by the representation's own law, errors differ.",
-     .number = "largest / least error of the five representations, as drawn",
+     .statement = "Control: with the standard sampling of each representation, the errors differ.",
+     .number = "largest divided by smallest error of the five representations, with standard sampling",
      .rule = BO_LAB_AT_LEAST,
      .bound = 2},
     {.name = "candidates",
-     .statement = "Choosing among 8 candidates for each feature kept, as the library does, takes most of the way: "
-                  "what is left is the candidates' own error, an eighth of that as drawn.",
-     .number = "(error - predicted optimum) / (error as drawn by formula - predicted optimum), positive features",
+     .statement = "Resampling from 8 candidates per feature, as the library does, removes most of the excess error of "
+                  "standard sampling; about an eighth is predicted to remain.",
+     .number = "(error - predicted optimum) / (error of standard sampling by formula - predicted optimum), for "
+               "positive features",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.2,
      .source = "sampling importance resampling; 2406.18802 for the scores"},
     {.name = "orthogonal",
-     .statement = "The optimum is one of independent features: orthogonal sines and cosines go below it.",
-     .number = "error of orthogonal sines and cosines / predicted optimum of independent features",
+     .statement = "The optimum holds only for independent features: orthogonal sines and cosines have a smaller error.",
+     .number = "error of orthogonal sines and cosines divided by the predicted optimum of independent features",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.8,
      .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
     {.name = "neighbors",
-     .statement = "Nearest neighbors by inner products of positive features are found more often when these are "
-                  "drawn optimally.",
-     .number = "share of the 10 nearest found, optimal - as drawn, mean over R",
+     .statement = "Inner products of positive features find more of the nearest neighbors with optimal sampling than "
+                  "with standard sampling.",
+     .number = "fraction of the 10 nearest neighbors found with optimal sampling minus the fraction with standard "
+               "sampling, mean over R",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "neighbors-equal",
-     .statement = "For nearest neighbors too the representation does not matter when it is drawn optimally.",
-     .number = "share of the 10 nearest found, largest - least of the five representations, mean over R",
+     .statement = "With optimal sampling, the representation does not matter for nearest neighbor search either.",
+     .number = "fraction of the 10 nearest neighbors found, largest minus smallest of the five representations, mean "
+               "over R",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "error",
-     .title = "Error of exp(x·y) against the number of features",
-     .rows = "R, features",
+     .title = "Error of the estimate of exp(x·y) by number of features",
+     .rows = "R, number of features",
      .values = "mean squared error",
      .log_x = true,
      .log_y = true,
      .theory = "predicted optimum"},
     {.name = "representations",
-     .title = "Error in units of the predicted optimum",
+     .title = "Error relative to the predicted optimum",
      .rows = "representation",
      .values = "mean squared error / predicted optimum",
      .picture = BO_LAB_BARS,
      .log_y = true,
-     .theory = "as drawn, formula"},
+     .theory = "standard sampling, formula"},
     {.name = "couplings",
-     .title = "Error of coupled features, in units of the predicted optimum of independent ones",
+     .title = "Error of coupled features, relative to the predicted optimum of independent ones",
      .rows = "coupling",
      .values = "mean squared error / predicted optimum",
      .picture = BO_LAB_BARS},
     {.name = "neighbors",
-     .title = "Nearest neighbors by inner products of features",
-     .rows = "R, features",
-     .values = "share of the 10 nearest that are found",
+     .title = "Nearest neighbors found by inner products of features",
+     .rows = "R, number of features",
+     .values = "fraction of the 10 nearest neighbors found",
      .log_x = true},
 };
 
 enum { DIM = 8, LENGTHS = 5, MIDDLE = 2, REPRESENTATIONS = LAB_REPRESENTATIONS };
 
-/* Rows and their kernel, with room for features and estimates. */
+/* Rows and their kernel matrix, with buffers for features and estimates. */
 typedef struct bench {
     lab_run *run;
     bo_context *context;
     lab_rows rows;
     double *kernel;  /* rows x rows */
     float *estimate; /* rows x rows */
-    float *z;        /* rows x most features */
+    float *z;        /* rows x maximum number of features */
     double optimum;  /* (E K(x,x))² - E K², for R = 1 */
     size_t draws;
 } bench;
@@ -126,7 +131,7 @@ static uint64_t draw_seed(const bench *b, size_t features, size_t draw)
     return lab_seed(b->run) << 32 | features << 16 | draw;
 }
 
-/* Mean over draws of the mean squared error over all pairs of rows. */
+/* Returns the mean over draws of the mean squared error over all pairs of rows. */
 static bo_status error_of(bench *b, lab_representation representation, bool optimal, size_t features, double *error)
 {
     *error = 0;
@@ -157,7 +162,7 @@ static bo_status error_of_map(bench *b, bo_features_desc map, double *error)
     return lab_progress(b->run, 0.6);
 }
 
-/* ---- the error against R ---------------------------------------------------------------------------------------------------- */
+/* ---- error by number of features --------------------------------------------------------------------------------- */
 
 static double spread(const double *values, size_t count, double *least)
 {
@@ -188,14 +193,14 @@ static bo_status measure_errors(bench *b)
             if (i == MIDDLE || r == LAB_POSITIVE) {
                 BO_TRY(error_of(b, (lab_representation)r, false, features, &as_drawn));
                 if (i == MIDDLE) drawn[r] = as_drawn / optimum;
-                if (r == LAB_POSITIVE) lab_point(b->run, "error", "positive, as drawn", (double)features, as_drawn);
+                if (r == LAB_POSITIVE) lab_point(b->run, "error", "positive, standard", (double)features, as_drawn);
             }
             BO_TRY(lab_progress(b->run, 0.5 * (double)(i * REPRESENTATIONS + (size_t)r) / (LENGTHS * REPRESENTATIONS)));
         }
         apart += spread(ratio[i], REPRESENTATIONS, NULL) / LENGTHS;
     }
     for (int r = 0; r < REPRESENTATIONS; r++) {
-        lab_cell(b->run, "representations", lab_representation_names[r], "as drawn", drawn[r]);
+        lab_cell(b->run, "representations", lab_representation_names[r], "standard sampling", drawn[r]);
         lab_cell(b->run, "representations", lab_representation_names[r], "optimal", ratio[MIDDLE][r]);
     }
     lab_claim(b->run, "floor", mean);
@@ -205,15 +210,16 @@ static bo_status measure_errors(bench *b)
     return BO_OK;
 }
 
-/* ---- formulas, candidates and couplings --------------------------------------------------------------------------------------- */
+/* ---- formulas, candidates and couplings -------------------------------------------------------------------------- */
 
-/* E[f(x)² f(y)²] - K² in closed form. k2 = K², s = K(x,x) K(y,y), so that e^(-|x-y|²) = k2/s and e^|x+y|² = s k2. */
+/* Closed forms of E[f(x)² f(y)²] - K². k2 = K² and s = K(x,x) K(y,y), so that e^(-|x-y|²) = k2/s and e^|x+y|² = s
+ * k2. */
 static double cosine_variance(double k2, double s)
 {
     const double close = k2 / s;
     return s * (1 + close * close / 2 - close);
 }
-/* One coin for x and y: 2 E[cos² cos² + sin² sin²] = 1 + (e^(-2|x-y|²) + e^(-2|x+y|²)) / 2. */
+/* x and y share the choice of sine or cosine: 2 E[cos² cos² + sin² sin²] = 1 + (e^(-2|x-y|²) + e^(-2|x+y|²)) / 2. */
 static double coin_variance(double k2, double s)
 {
     const double close = k2 / s, far = 1 / (s * k2);
@@ -242,7 +248,7 @@ static double product_variance(const float *x, const float *y, double k2)
     return sum - k2;
 }
 
-/* As drawn, R = 1, mean over all pairs. oprf: a bounded feature. */
+/* Adds the variances of standard sampling for R = 1, mean over all pairs. oprf: a bounded feature. */
 static void add_variances(const bench *b, const bo_features *oprf, double mean[REPRESENTATIONS])
 {
     const size_t n = b->rows.count;
@@ -259,7 +265,7 @@ static void add_variances(const bench *b, const bo_features *oprf, double mean[R
         }
 }
 
-/* As drawn, in units of the optimum. */
+/* Predicts the error of standard sampling relative to the optimum. */
 static bo_status predict_drawn(bench *b, double predicted[REPRESENTATIONS])
 {
     const bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX,
@@ -275,7 +281,7 @@ static bo_status predict_drawn(bench *b, double predicted[REPRESENTATIONS])
     bo_features_destroy(oprf);
     for (int r = 0; r < REPRESENTATIONS; r++) {
         predicted[r] /= b->optimum;
-        lab_cell(b->run, "representations", lab_representation_names[r], "as drawn, formula", predicted[r]);
+        lab_cell(b->run, "representations", lab_representation_names[r], "standard sampling, formula", predicted[r]);
     }
     return BO_OK;
 }
@@ -293,7 +299,7 @@ static bo_status measure_candidates(bench *b, const double predicted[REPRESENTAT
         double error;
         BO_TRY(error_of_map(b, map, &error));
         error *= (double)features / b->optimum;
-        lab_cell(b->run, "representations", lab_representation_names[r], "chosen from candidates", error);
+        lab_cell(b->run, "representations", lab_representation_names[r], "resampled from candidates", error);
         if (r == LAB_POSITIVE) lab_claim(b->run, "candidates", (error - 1) / (predicted[r] - 1));
     }
     return BO_OK;
@@ -307,7 +313,7 @@ static bo_status measure_couplings(bench *b)
         bo_draw draw;
     } couplings[] = {
         {"sine and cosine of one frequency", BO_FUNCTION_SINCOS, BO_DRAW_IID},
-        {"… and orthogonal", BO_FUNCTION_SINCOS, BO_DRAW_ORTHOGONAL},
+        {"the same, orthogonal", BO_FUNCTION_SINCOS, BO_DRAW_ORTHOGONAL},
         {"exp of w and of -w", BO_FUNCTION_HYPERBOLIC, BO_DRAW_IID},
         {"exp of w and of -w, orthogonal", BO_FUNCTION_HYPERBOLIC, BO_DRAW_ORTHOGONAL},
         {"positive, orthogonal", BO_FUNCTION_POSITIVE, BO_DRAW_ORTHOGONAL},
@@ -319,7 +325,7 @@ static bo_status measure_couplings(bench *b)
         double error;
         BO_TRY(error_of_map(b, map, &error));
         error *= (double)features / b->optimum;
-        lab_cell(b->run, "couplings", couplings[i].name, "as drawn", error);
+        lab_cell(b->run, "couplings", couplings[i].name, "standard sampling", error);
         if (i == 1) lab_claim(b->run, "orthogonal", error);
     }
     return BO_OK;
@@ -339,11 +345,11 @@ static bo_status measure_kernel(lab_run *run)
     return status;
 }
 
-/* ---- nearest neighbors --------------------------------------------------------------------------------------------------------- */
+/* ---- nearest neighbors ------------------------------------------------------------------------------------------- */
 
 enum { NEAREST = 10, RECALL_LENGTHS = 5 };
 
-/* The NEAREST others of largest value in a row of n. */
+/* Finds the NEAREST other entries with the largest values in a row of n. */
 static void nearest(size_t n, size_t self, const double *value, size_t out[NEAREST])
 {
     size_t found = 0;
@@ -359,7 +365,7 @@ static void nearest(size_t n, size_t self, const double *value, size_t out[NEARE
     }
 }
 
-/* Which share of the nearest by the kernel are among the nearest by the estimate. */
+/* Returns the fraction of the nearest neighbors by the kernel that are among the nearest by the estimate. */
 static double share_found(const bench *b, double *row)
 {
     const size_t n = b->rows.count;
@@ -404,13 +410,14 @@ static bo_status measure_recall(bench *b)
             BO_TRY(lab_progress(b->run, 0.7 + 0.3 * (double)i / RECALL_LENGTHS));
         }
         BO_TRY(recall_of(b, LAB_POSITIVE, false, features, &drawn));
-        lab_point(b->run, "neighbors", "positive, as drawn", (double)features, drawn);
+        lab_point(b->run, "neighbors", "positive, standard", (double)features, drawn);
         gain += (optimal[LAB_POSITIVE] - drawn) / RECALL_LENGTHS;
         apart += spread(optimal, REPRESENTATIONS, NULL) / RECALL_LENGTHS;
     }
-    lab_note(b->run, "Drawn optimally, positive and bounded positive features are the same features: one law is "
-                     "the other's, reweighted. Equal mean squared errors need not be equally spread: positive "
-                     "features err where the kernel is large, which is where neighbors are.");
+    lab_note(b->run, "With optimal sampling, positive and bounded positive features are the same features, because "
+                     "each sampling distribution is a reweighting of the other. Equal mean squared errors may be "
+                     "distributed differently: positive features have their largest errors where the kernel is large, "
+                     "which is where the neighbors are.");
     lab_claim(b->run, "neighbors", gain);
     lab_claim(b->run, "neighbors-equal", apart);
     return BO_OK;
@@ -431,18 +438,19 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_rf_equivalence = {
     {.name = "rf-equivalence",
      .group = LAB_FEATURES,
-     .title = "All random features are equivalent when drawn optimally",
-     .claim = "Whatever random features a kernel is written in, there is one best law to draw them from, and under "
-              "it they all have the same error, which depends on kernel and data alone. Only coupled features can do "
-              "better.",
+     .title = "All random feature representations are equivalent under optimal sampling",
+     .claim = "For every random feature representation of a kernel there is an optimal sampling distribution. Under "
+              "it, all representations have the same error, which depends only on the kernel and the data. Only "
+              "coupled (dependent) features can do better.",
      .source = "Sernau, Bonacina and Saurous, All Random Features Representations are Equivalent, 2406.18802",
-     .method = "The kernel exp(x·y) on 96 rows of 8 columns (an uneven normal law, norms uniform in [0.6, 1.2]); "
-               "mean squared error over all pairs of rows, mean over 400 draws. Five representations by features that "
-               "stand alone: cosines with a random phase, cosines or sines by a coin, positive exponentials, bounded "
-               "positive exponentials, products of random signs; each as drawn and from the optimal density, which is "
-               "sampled exactly. The optimum is computed from the kernel matrix. The library's own resampling (8 "
-               "candidates for each feature kept) and coupled features are measured at R = 128. Neighbors: 256 rows "
-               "of norm 1.5, of which each seeks its 10 nearest by φ(x)·φ(y); mean over 10 draws.",
+     .method = "The kernel is exp(x·y) on 96 rows of 8 columns (anisotropic normal directions, norms uniform in [0.6, "
+               "1.2]). Errors are mean squared errors over all pairs of rows, averaged over 400 draws. The five "
+               "representations use independent features: cosines with a random phase, cosines or sines chosen at "
+               "random, positive exponentials, bounded positive exponentials, and products of random signs. Each is "
+               "sampled from its standard distribution and from the optimal density, which is sampled exactly. The "
+               "optimum is computed from the kernel matrix. The resampling of the library (8 candidates per feature) "
+               "and coupled features are measured at R = 128. Neighbors: for each of 256 rows of norm 1.5, the 10 "
+               "nearest are searched by φ(x)·φ(y); mean over 10 draws.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

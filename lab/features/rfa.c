@@ -1,4 +1,5 @@
-/* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, what a swap does. */
+/* rfa: random feature attention (2103.02143): its gate, unit norms, decoding cost, and exchange with softmax after
+ * training. */
 #include "../../src/model/model.h"
 #include "../../src/nn/nn.h"
 #include "../tools/clock.h"
@@ -10,38 +11,45 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "gate",
-     .statement = "The gate, by which the past fades, lowers the loss of random feature attention.",
-     .number = "loss without gate - loss with gate, nats a token",
+     .statement = "A forget gate lowers the held-out loss of random feature attention.",
+     .number = "held-out loss without gate minus held-out loss with gate, in nats per token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "parity",
-     .statement = "With the gate it is on a par with softmax attention.",
-     .number = "loss with gate - loss of softmax, nats a token",
+     .statement = "With the gate, random feature attention reaches the held-out loss of softmax attention.",
+     .number = "held-out loss with gate minus held-out loss of softmax attention, in nats per token",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.02},
     {.name = "unit",
-     .statement = "Queries and keys of unit norm, for which its kernel is softmax's, lower the loss.",
-     .number = "loss with raw q and k - loss with unit ones, nats a token, mean of with and without gate",
+     .statement = "Normalizing queries and keys to unit length, where the RFA kernel is proportional to the softmax "
+                  "kernel, lowers the held-out loss.",
+     .number = "held-out loss with raw q and k minus held-out loss with unit q and k, in nats per token, mean of with "
+               "and without gate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "swap-in",
-     .statement = "Random features, 128 of them, cannot stand in for the softmax that a model was trained with.",
-     .number = "loss of a softmax model read with random features - its own loss, nats a token",
+     .statement = "A model trained with softmax attention does not work with 128 random features instead, without "
+                  "further training.",
+     .number = "held-out loss of a softmax model evaluated with random features minus its own loss, in nats per token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "swap-out",
-     .statement = "Softmax cannot stand in for the random features that a model was trained with.",
-     .number = "loss of a model of random features read with softmax - its own loss, nats a token",
+     .statement = "A model trained with random features does not work with softmax attention instead, without further "
+                  "training.",
+     .number = "held-out loss of a random feature model evaluated with softmax attention minus its own loss, in nats "
+               "per token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "memory",
-     .statement = "At 2048 tokens its state takes less than a tenth of the keys and values that softmax keeps.",
-     .number = "bytes of the state / bytes of keys and values",
+     .statement = "At 2048 tokens, the state of random feature attention is less than a tenth of the KV cache of "
+                  "softmax attention.",
+     .number = "bytes of state divided by bytes of keys and values",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.1},
     {.name = "speed",
-     .statement = "A token after 2048 others is decoded several times faster than by softmax.",
-     .number = "time of a step of softmax / time of a step of random features",
+     .statement = "After 2048 tokens, random feature attention decodes a token at least 4 times faster than softmax "
+                  "attention.",
+     .number = "time per token with softmax attention divided by time per token with random features",
      .rule = BO_LAB_AT_LEAST,
      .bound = 4},
 };
@@ -50,23 +58,23 @@ static const bo_lab_table tables[] = {
     {.name = "loss",
      .title = "Held-out loss with and without gate and unit norm",
      .rows = "attention",
-     .values = "nats a token",
+     .values = "held-out loss, nats per token",
      .picture = BO_LAB_BARS},
     {.name = "swap",
-     .title = "A softmax model read with random features, by their number",
+     .title = "A softmax model evaluated with random features, by number of features",
      .rows = "features",
-     .values = "held-out loss, nats a token",
+     .values = "held-out loss, nats per token",
      .log_x = true,
      .theory = "softmax"},
     {.name = "trained-and-tested",
-     .title = "Trained with one attention (rows), tested with another",
+     .title = "Trained with one attention (rows), tested with another (columns)",
      .rows = "trained with",
-     .values = "held-out loss, nats a token",
+     .values = "held-out loss, nats per token",
      .picture = BO_LAB_BARS},
     {.name = "decoding",
-     .title = "Time and memory of a step after so many tokens",
-     .rows = "tokens before",
-     .values = "µs a step; kB",
+     .title = "Time and memory to decode one token, by number of earlier tokens",
+     .rows = "earlier tokens",
+     .values = "µs per token; kB",
      .log_x = true,
      .log_y = true},
 };
@@ -78,13 +86,16 @@ static const char *const names[VARIANTS] = {"softmax", "rfa-gate", "rfa", "rfa-g
 
 enum { WIDTH = 64, HEADS = 4, DIM = WIDTH / HEADS, FEATURES = 128, LAYERS = 2 };
 
-/* Raw q and k begin with |q|² near d: exp(-|q - k|² / 2d) is then RFA's own temperature, σ = 1, and only the norms are
- * free. */
+/* At initialization, raw queries and keys have |q|² near d. The kernel exp(-|q - k|² / 2d) then has the temperature of
+ * RFA with σ = 1, and the variants differ only in whether the norms are fixed. */
 static bo_model_desc model_of(size_t variant)
 {
     bo_model_desc desc = {.layers = LAYERS, .width = WIDTH, .heads = HEADS, .context = 128};
     bo_attention_desc *a = &desc.attention;
-    bo_attention_preset(variant == SOFTMAX ? "softmax" : variant == GATE || variant == GATE_RAW ? "rfa-gate" : "rfa", a);
+    bo_attention_preset(variant == SOFTMAX                       ? "softmax"
+                        : variant == GATE || variant == GATE_RAW ? "rfa-gate"
+                                                                 : "rfa",
+                        a);
     if (variant == SOFTMAX) {
         desc.query_norm = BO_CHOICE_YES;
         return desc;
@@ -126,7 +137,7 @@ static bo_status train_all(lab_run *run, const lab_text *text, trained_models *t
     return BO_OK;
 }
 
-/* ---- swaps ------------------------------------------------------------------------------------------------------- */
+/* ---- exchange of attentions -------------------------------------------------------------------------------------- */
 
 static bo_nn_name weight_of(size_t layer, const char *suffix)
 {
@@ -135,7 +146,7 @@ static bo_nn_name weight_of(size_t layer, const char *suffix)
     return name;
 }
 
-/* The mean square of a weight's numbers, or all of them set to one. At most HEADS x DIM. */
+/* Returns the mean square of the entries of a weight (at most HEADS x DIM), or sets them all to one. */
 static bo_status mean_square(lab_run *run, const bo_model *model, size_t layer, const char *suffix, size_t count,
                              double *out)
 {
@@ -154,7 +165,7 @@ static bo_status set_all(lab_run *run, bo_model *model, size_t layer, const char
     return bo_model_set_weight(lab_context(run), model, weight_of(layer, suffix).text, values);
 }
 
-/* σ² = |q||k| / √d: the temperature of softmax, whose q and k have norms √d times their gains. */
+/* Sets σ² = |q||k| / √d, the temperature of softmax attention, whose q and k have √d times their gains as norms. */
 static bo_status match_softmax(lab_run *run, const bo_model *softmax, bo_model *rfa)
 {
     for (size_t layer = 0; layer < LAYERS; layer++) {
@@ -166,7 +177,7 @@ static bo_status match_softmax(lab_run *run, const bo_model *softmax, bo_model *
     return BO_OK;
 }
 
-/* The other way round. */
+/* The reverse: sets the gains of the softmax model to the temperature of the RFA model. */
 static bo_status match_rfa(lab_run *run, const bo_model *rfa, bo_model *softmax)
 {
     for (size_t layer = 0; layer < LAYERS; layer++) {
@@ -183,7 +194,7 @@ static bo_status swap_in(lab_run *run, const lab_text *text, const bo_model *sof
     bo_model *swapped;
     bo_model_desc desc = model_of(PLAIN);
     desc.attention.features.features = features;
-    desc.query_norm = BO_CHOICE_YES; /* with the gains that were learned: directions are then the same */
+    desc.query_norm = BO_CHOICE_YES; /* with the learned gains, so that the directions are the same */
     BO_TRY(lab_swap(run, &desc, softmax, &swapped));
     bo_status status = match_softmax(run, softmax, swapped);
     if (status == BO_OK) status = lab_loss(run, swapped, text, SCORED, loss);
@@ -202,7 +213,7 @@ static bo_status swap_out(lab_run *run, const lab_text *text, const bo_model *rf
     return status;
 }
 
-/* The same attention with other frequencies. */
+/* Evaluates the same attention with other frequencies. */
 static bo_status swap_draw(lab_run *run, const lab_text *text, bo_model *rfa, double *loss)
 {
     for (size_t i = 0; i < LAYERS; i++) BO_TRY(bo_attention_redraw(lab_context(run), rfa->attentions[i], 1));
@@ -246,7 +257,7 @@ static bo_status measure_models(lab_run *run, const lab_text *text)
 
 enum { DECODE_HEADS = 8, DECODE_DIM = 64, ROW = DECODE_HEADS * DECODE_DIM, REPEATS = 9, STEPS = 4, CLAIMED = 2048 };
 
-/* One attention that has read `tokens` of a sequence. */
+/* One attention that has read `tokens` tokens of a sequence. */
 typedef struct decoder {
     bo_attention *attention;
     void *state;
@@ -294,7 +305,7 @@ static bo_status time_steps(lab_run *run, decoder *d, double *seconds)
     return BO_OK;
 }
 
-/* Both in turns, so that what else the machine does falls on both. */
+/* Measures the two alternately, so that other load on the host affects both. */
 static bo_status time_both(lab_run *run, decoder *exact, decoder *rfa, size_t tokens)
 {
     double slow[REPEATS], fast[REPEATS];
@@ -344,17 +355,19 @@ const lab_experiment lab_rfa = {
      .group = LAB_FEATURES,
      .title = "Random feature attention",
      .claim =
-         "Attention through sines and cosines of random projections of unit queries and keys learns language as well "
-         "as softmax once a gate lets the past fade, and decodes from a state of fixed size. With features few enough "
-         "to pay it is another function than softmax: neither can be put in the other's place without training.",
+         "Random feature attention maps unit queries and keys to sines and cosines of random projections. With a "
+         "forget gate it learns language as well as softmax attention, and it decodes from a state of fixed size. "
+         "With few enough features to be cheaper, it is a different function from softmax: neither can replace the "
+         "other in a trained model without further training.",
      .source = "Random Feature Attention (2103.02143), and notes on it",
-     .method = "Models of bytes with 2 layers, width 64, 4 heads and windows of 128 tokens are trained for 600 steps "
-               "of 8 windows, with softmax (queries and keys normalized) and with 128 random features: with and "
-               "without gate, with unit and with raw queries and keys, divided by √d alone. Swaps: the softmax model "
-               "is read with random features without gate whose σ gives softmax's temperature, and the model of "
-               "random features with softmax at the temperature of its σ; other frequencies of the same law are the "
-               "third swap. Decoding: attention alone, 8 heads of 64 dimensions, one thread, CPU time of a step after "
-               "so many tokens, medians of 9 measured in turns; 128 features.",
+     .method = "Byte-level language models with 2 layers, width 64, 4 heads and windows of 128 tokens are trained for "
+               "600 steps of 8 windows. Compared are softmax attention (with normalized queries and keys) and 128 "
+               "random features: with and without gate, and with unit queries and keys or raw ones, which are only "
+               "divided by √d. Exchange: the softmax model is evaluated with random features without gate, with σ set "
+               "to the softmax temperature; the random feature model is evaluated with softmax at the temperature of "
+               "its σ, and also with other frequencies from the same distribution. Decoding: attention alone, 8 heads "
+               "of dimension 64, 128 features, one thread; CPU time per token after a number of earlier tokens, "
+               "medians of 9 alternating measurements.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

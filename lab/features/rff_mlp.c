@@ -1,5 +1,5 @@
-/* rff-mlp: are token-wise MLPs over-parametrized in transformers? Widths swept, against random features with a trained
- * readout. */
+/* rff-mlp: are token-wise MLPs over-parametrized in transformers? Compares MLPs of several widths with random features
+ * and a trained readout. */
 #include "../tools/language.h"
 #include "../statistics.h"
 #include <math.h>
@@ -7,70 +7,75 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "shrink",
-     .statement = "The usual hidden size, 4 widths, is at least twice as large as it needs to be.",
-     .number = "smallest hidden / width whose loss is within 0.02 nats of 4 widths'",
+     .statement = "The usual hidden size of 4 times the width is at least twice as large as necessary.",
+     .number = "smallest hidden size / width whose held-out loss is within 0.02 nats of that at 4",
      .rule = BO_LAB_AT_MOST,
      .bound = 2},
     {.name = "frozen",
-     .statement = "A first layer of frozen random frequencies does as well as a trained one of the same size.",
-     .number = "loss of random features - loss of the MLP, both with hidden = 4 width, nats a token",
+     .statement = "A first layer with frozen random frequencies works as well as a trained one of the same size.",
+     .number = "held-out loss of random features minus held-out loss of the MLP, both with hidden size 4 x width, in "
+               "nats per token",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.02},
     {.name = "equal",
-     .statement = "With as many trained parameters, random features predict at least as well.",
-     .number = "loss of random features with hidden = 4 width - loss of an MLP with 2 width, nats a token",
+     .statement = "With the same number of trained parameters, random features predict at least as well as an MLP.",
+     .number = "held-out loss of random features with hidden size 4 x width minus held-out loss of an MLP with 2 x "
+               "width, in nats per token",
      .rule = BO_LAB_AT_MOST,
      .bound = 0},
     {.name = "batch",
-     .statement = "Random features lose less when batches are small.",
+     .statement = "Random features lose less than an MLP when the batch is small.",
      .number =
-         "rise of the loss from batches of 16 windows to one, of random features less that of the MLP, nats a token",
+         "increase of held-out loss from batches of 16 windows to batches of 1, for random features minus for the "
+         "MLP, in nats per token",
      .rule = BO_LAB_AT_MOST,
      .bound = -0.02},
     {.name = "smooth",
-     .statement = "Control: a smooth function (frequency 1.5) the MLPs do learn.",
-     .number = "root mean square error / deviation of the function, of the better MLP",
+     .statement = "Control: MLPs learn a smooth function (frequency 1.5).",
+     .number = "root mean square error of the better MLP divided by the standard deviation of the function",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.2},
     {.name = "function",
-     .statement = "For a complex function they need far fewer trained parameters: with as many they halve the error.",
-     .number = "error of random features / error of the better MLP with as many trained parameters",
+     .statement = "For a complex function, random features have at most half the error of an MLP with the same number "
+                  "of trained parameters.",
+     .number = "error of random features divided by error of the better MLP with the same number of trained parameters",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "function-batch",
-     .statement = "At a batch of one example, too, random features halve the error on a complex function.",
-     .number = "error of random features / error of the better MLP with as many trained parameters, at batches of 1",
+     .statement = "Random features also halve the error on a complex function with a batch of one example.",
+     .number = "error of random features divided by error of the better MLP with the same number of trained "
+               "parameters, batch size 1",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "width",
-     .title = "Loss of a language model by the hidden size of its MLPs",
-     .rows = "hidden / width",
-     .values = "held-out loss, nats a token",
+     .title = "Loss of a language model by hidden size of its MLPs",
+     .rows = "hidden size / width",
+     .values = "held-out loss, nats per token",
      .log_x = true},
     {.name = "batch",
-     .title = "Loss after as many tokens by batch",
-     .rows = "windows in a batch",
-     .values = "held-out loss, nats a token",
+     .title = "Loss after the same number of tokens, by batch size",
+     .rows = "windows per batch",
+     .values = "held-out loss, nats per token",
      .log_x = true},
     {.name = "function",
-     .title = "Error on a function of high frequency by trained parameters",
+     .title = "Error on a function of high frequency, by number of trained parameters",
      .rows = "trained parameters",
-     .values = "root mean square error / deviation of the function",
+     .values = "root mean square error / standard deviation of the function",
      .log_x = true,
      .log_y = true},
     {.name = "frequency",
-     .title = "Error by the frequency of the function, 256 trained parameters",
+     .title = "Error by frequency of the function, 256 trained parameters",
      .rows = "frequency",
-     .values = "root mean square error / deviation of the function",
+     .values = "root mean square error / standard deviation of the function",
      .log_x = true,
      .log_y = true},
     {.name = "function-batch",
-     .title = "Error on it after as many examples by batch",
-     .rows = "examples in a batch",
-     .values = "root mean square error / deviation of the function",
+     .title = "Error on a function of high frequency after the same number of examples, by batch size",
+     .rows = "examples per batch",
+     .values = "root mean square error / standard deviation of the function",
      .log_x = true,
      .log_y = true},
 };
@@ -94,7 +99,7 @@ static bo_status train(lab_run *run, const lab_text *text, size_t kind, double r
     return BO_OK;
 }
 
-/* Where the loss, between the ratios a line over their logarithms, comes down to `wanted`. */
+/* Returns the ratio at which the loss falls to `wanted`, by linear interpolation over the logarithms of the ratios. */
 static double smallest_ratio(size_t count, const double *ratios, const double *losses, double wanted)
 {
     size_t i = count - 1;
@@ -123,7 +128,7 @@ static bo_status measure_widths(lab_run *run, const lab_text *text)
         }
     }
     const lab_training training = {.batch = lab_size(run, 16, 8), .steps = lab_size(run, 400, 50)};
-    if (lab_quick(run)) /* left out above */
+    if (lab_quick(run)) /* not run above */
         BO_TRY(train(run, text, PLAIN, 2, &training, &half));
     else
         half = losses[PLAIN][count - 2];
@@ -133,7 +138,7 @@ static bo_status measure_widths(lab_run *run, const lab_text *text)
     return BO_OK;
 }
 
-/* The best of three rates of AdamW, for every batch anew. */
+/* Returns the best loss over three AdamW learning rates, chosen separately for each batch size. */
 static bo_status best_of_rates(lab_run *run, const lab_text *text, size_t kind, size_t batch, double done, double *loss)
 {
     static const double rates[] = {1e-3, 3e-3, 1e-2};
@@ -176,10 +181,10 @@ typedef struct function_data {
     float x[(TAUGHT + ASKED) * DIM];
     double y[TAUGHT + ASKED];
     bo_examples *taught, *asked;
-    double deviation; /* of what is asked */
+    double deviation; /* standard deviation of the target function */
 } function_data;
 
-/* A sum of plane waves on the square [-1, 1]²: of frequency 12 they have about four periods along it. */
+/* A sum of plane waves on the square [-1, 1]². Waves of frequency 12 have about four periods along a side. */
 static void draw_function(lab_run *run, double frequency, function_data *f)
 {
     const double turn = 6.283185307179586;
@@ -211,14 +216,14 @@ static bo_status make_examples(lab_run *run, double frequency, function_data *f)
     return bo_examples_create(context, &asked, &f->asked);
 }
 
-/* One try: MLPs differ in the rate, random features in the width of their kernel. */
+/* One attempt: MLPs differ in the learning rate, random features in the width of their kernel. */
 typedef struct attempt {
     size_t form, trained, batch;
     double rate, gamma;
 } attempt;
 
-/* An MLP of h hidden units trains 4h + 1 numbers, of two layers of h each h² + 5h + 1; random features one for each,
- * and two. */
+/* An MLP with h hidden units trains 4h + 1 numbers, and one with two layers of h units h² + 5h + 1. Random features
+ * train one number per feature plus two. */
 static void describe(const attempt *a, char *json, size_t room)
 {
     static const char begin[] = "{\"input\": {\"kind\": \"array\"}, \"layers\": [",
@@ -271,7 +276,7 @@ static bo_status try_once(lab_run *run, const function_data *f, const attempt *a
     return status == BO_NUMERIC ? BO_OK : status;
 }
 
-/* errors: of each form the best of three tries; the last one is of the better MLP. */
+/* errors: the best of three attempts for each form; the last entry is that of the better MLP. */
 static bo_status best_errors(lab_run *run, const function_data *f, size_t trained, size_t batch,
                              double errors[FORMS + 1])
 {
@@ -299,7 +304,7 @@ static void put_errors(lab_run *run, const char *table, double x, const double e
     for (size_t form = 0; form < FORMS; form++) lab_point(run, table, forms[form], x, errors[form]);
 }
 
-/* By trained parameters and by batch, at the high frequency. */
+/* Sweeps the number of trained parameters and the batch size at the high frequency. */
 static bo_status sweep_sizes(lab_run *run, const function_data *f)
 {
     double errors[FORMS + 1];
@@ -316,7 +321,7 @@ static bo_status sweep_sizes(lab_run *run, const function_data *f)
     return BO_OK;
 }
 
-/* One function by size and batch, or one point of the table of frequencies. */
+/* Measures one function by size and batch, or one point of the table by frequency. */
 static bo_status measure_function(lab_run *run, double frequency, bool sizes)
 {
     double errors[FORMS + 1];
@@ -355,21 +360,23 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_rff_mlp = {
     {.name = "rff-mlp",
      .group = LAB_FEATURES,
-     .title = "Are token-wise MLPs over-parametrized in transformers?",
-     .claim = "An MLP is a feature map with a readout. Random Fourier features in its place, frequencies frozen, train "
-              "with far smaller batches and need dramatically fewer parameters for complex functions; so MLPs are "
-              "larger than they need to be.",
+     .title = "Over-parametrization of token-wise MLPs in transformers",
+     .claim = "An MLP is a feature map followed by a readout. Random Fourier features with frozen frequencies can "
+              "replace it: they train with far smaller batches and need far fewer parameters for complex functions. "
+              "MLPs are therefore larger than necessary.",
      .source = "Are Token-wise MLPs over-parameterized in Transformers? (draft on random Fourier features)",
      .method =
-         "Models of bytes with 2 layers, width 64, 4 heads and windows of 64 tokens are trained for 400 steps of 16 "
-         "windows, with GELU MLPs and with random Fourier features (of a Gaussian kernel; its width and the readout "
-         "are learned) of hidden sizes from a quarter of the width to four widths. Batches: hidden = 4 width, 1600 "
-         "windows in batches of 1, 4 and 16, AdamW at the best of three rates for each. The functions are sums of 8 "
-         "plane waves on the square [-1, 1]², of frequency 12 (about four periods along it) unless said, learned from "
-         "1024 examples seen 64 times with AdamW, by one and by two hidden layers of GELUs (best of three rates) and "
-         "by random features (best of three kernel widths) with as many trained parameters, 16 examples a batch "
-         "unless said; error on 1024 others, which also choose among the three tries of each. The choice of a "
-         "kernel's width tells random features how fast the function changes; MLPs see the inputs as they are.",
+         "Byte-level language models with 2 layers, width 64, 4 heads and windows of 64 tokens are trained for 400 "
+         "steps of 16 windows, with GELU MLPs and with random Fourier features (Gaussian kernel; its width and the "
+         "readout are learned). Hidden sizes range from a quarter of the width to four widths. Batches: hidden size 4 "
+         "x width, 1600 windows in batches of 1, 4 and 16, with the best of three AdamW learning rates for each. The "
+         "functions are sums of 8 plane waves on the square [-1, 1]², of frequency 12 (about four periods along a "
+         "side) unless stated otherwise. They are learned from 1024 examples seen 64 times with AdamW, by MLPs with "
+         "one and two hidden GELU layers (best of three learning rates) and by random features (best of three kernel "
+         "widths) with the same number of trained parameters, in batches of 16 examples unless stated otherwise. The "
+         "error is measured on 1024 other examples, which also select among the three attempts of each. Choosing the "
+         "kernel width gives random features information about how fast the function varies; MLPs receive the inputs "
+         "unscaled.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

@@ -1,4 +1,5 @@
-/* rff-regression: ridge regression on random Fourier features (Rahimi and Recht 2007), against kernel ridge itself. */
+/* rff-regression: ridge regression on random Fourier features (Rahimi and Recht 2007), compared with kernel ridge
+ * regression. */
 #include <bochner/machines.h>
 #include "../../src/base/base.h"
 #include "../../src/base/rng.h"
@@ -11,54 +12,57 @@ static const char variances[] = "Sutherland and Schneider, On the error of rando
 
 static const bo_lab_claim claims[] = {
     {.name = "kernel-rate",
-     .statement = "The mean squared error of the estimated kernel falls as 1/R.",
-     .number = "exponent of the squared error in R, sines and cosines",
+     .statement = "The mean squared error of the estimated kernel falls as 1/R, where R is the number of features.",
+     .number = "exponent of the squared error as a power of R, for sines and cosines",
      .rule = BO_LAB_BETWEEN,
      .bound = -1.05,
      .upper = -0.95},
     {.name = "variance-ratio",
      .statement =
-         "At equal length of φ, cosines with a phase have the variance (1 + k(2D)/2 - k(D)²)/R, sines and cosines (1 "
-         "+ k(2D) - 2k(D)²)/R: less, for the Gaussian kernel.",
-     .number = "measured ratio of the two squared errors / ratio of the formulas",
+         "With the same number R of features, cosines with a phase have the variance (1 + k(2D)/2 - k(D)²)/R and "
+         "sines and cosines (1 + k(2D) - 2k(D)²)/R, which is smaller for the Gaussian kernel.",
+     .number = "measured ratio of the two squared errors divided by the ratio of the formulas",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05,
      .source = variances},
     {.name = "sin-cos",
      .statement =
-         "It shows in the regression: with cosines and a phase the predictions are farther from kernel ridge's.",
-     .number = "mean square distance to exact kernel ridge, cosines with a phase / sines and cosines",
+         "The larger variance also shows in regression: with cosines and a phase, predictions are farther from exact "
+         "kernel ridge regression.",
+     .number = "mean squared distance to exact kernel ridge regression with cosines and a phase divided by that with "
+               "sines and cosines",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "primal-dual",
-     .statement = "The primal and the dual solver give the same coefficients and predictions, to rounding.",
-     .number = "largest difference of coefficients or predictions / largest coefficient or prediction",
+     .statement = "The primal and the dual solver give the same coefficients and predictions, up to rounding.",
+     .number = "largest difference of coefficients or predictions divided by the largest coefficient or prediction",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-8,
      .source = "(ZᵀZ + λI)⁻¹Zᵀ = Zᵀ(ZZᵀ + λI)⁻¹"},
     {.name = "approach",
-     .statement = "Predictions approach those of exact kernel ridge, the squared distance as 1/R.",
-     .number = "exponent of the squared distance in R, for R from a quarter of the rows on",
+     .statement = "Predictions approach those of exact kernel ridge regression: the squared distance falls as 1/R.",
+     .number = "exponent of the squared distance as a power of R, for R of at least a quarter of the number of rows",
      .rule = BO_LAB_BETWEEN,
      .bound = -1.3,
      .upper = -0.8},
     {.name = "orthogonal",
      .statement = "Orthogonal frequencies estimate the kernel better than independent ones.",
-     .number = "squared error, orthogonal / independent",
+     .number = "squared error of orthogonal frequencies divided by squared error of independent ones",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.9,
      .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
     {.name = "bandwidth",
      .statement =
-         "Features do not make good for a wrong bandwidth: with γ 64 times too small or too large, the error is above "
-         "the best even with four features a row.",
-     .number = "test error at the better end of the range of γ / at its best",
+         "More features do not compensate for a wrong bandwidth: with γ 64 times too small or too large, the test "
+         "error stays above the best one even with four features per row.",
+     .number = "test error at the better end of the range of γ divided by the test error at the best γ",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "lambda",
-     .statement = "With as many features as rows and λ near 0 the noise is interpolated; λ prevents it.",
-     .number = "test error at λ = 10⁻⁶ / at the best λ, R = rows",
+     .statement = "With as many features as rows and λ near 0, the model interpolates the noise; a larger λ prevents "
+                  "it.",
+     .number = "test error at λ = 10⁻⁶ divided by the test error at the best λ, with R equal to the number of rows",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5,
      .source = "Rahimi and Recht 2007; Belkin et al., Reconciling modern machine learning practice, 1812.11118"},
@@ -67,48 +71,48 @@ static const bo_lab_claim claims[] = {
 static const bo_lab_table tables[] = {
     {.name = "kernel",
      .title = "Error of the estimated kernel",
-     .rows = "R, the length of φ",
+     .rows = "R, number of features",
      .values = "mean squared error of φ(x)·φ(y)",
      .log_x = true,
      .log_y = true,
      .theory = "sines and cosines, formula"},
     {.name = "test",
-     .title = "Test error against the number of features",
-     .rows = "R, the length of φ",
-     .values = "root mean square error, target of variance 1",
+     .title = "Test error by number of features",
+     .rows = "R, number of features",
+     .values = "root mean square error (target variance 1)",
      .log_x = true,
      .log_y = true,
      .theory = "exact kernel ridge"},
     {.name = "bandwidth",
-     .title = "Test error against the bandwidth",
+     .title = "Test error by bandwidth",
      .rows = "γ of exp(-γ|x - y|²)",
-     .values = "root mean square error, target of variance 1",
+     .values = "root mean square error (target variance 1)",
      .log_x = true,
      .log_y = true,
      .theory = "exact kernel ridge"},
     {.name = "lambda",
-     .title = "Test error against the penalty",
+     .title = "Test error by regularization",
      .rows = "λ of |Zβ - y|² + λ|β|²",
-     .values = "root mean square error, target of variance 1",
+     .values = "root mean square error (target variance 1)",
      .log_x = true,
      .log_y = true,
      .theory = "exact kernel ridge"},
 };
 
-/* ---- the problem ---------------------------------------------------------------------------------------------------------- */
+/* ---- the problem ------------------------------------------------------------------------------------------------- */
 
 enum { DIM = 5, BUMPS = 40 };
 static const double true_gamma = 0.1, noise = 0.2, usual_lambda = 0.1;
 
-/* y = f(x) + noise, x ~ N(0, I), f a sum of Gaussian bumps, of variance 1 over the rows. As many rows to test on, where f
- * itself is asked for. */
+/* y = f(x) + noise, where x ~ N(0, I) and f is a sum of Gaussian bumps with variance 1 over the rows. The test set has
+ * the same number of rows; its targets are f without noise. */
 typedef struct problem {
     lab_run *run;
     bo_context *context;
     size_t rows;
-    float *x, *other;          /* rows x DIM: to learn from, to test on */
-    double *y, *truth;         /* y of x, f of other */
-    double *prediction, *best; /* of features, of exact kernel ridge; at `other` */
+    float *x, *other;          /* rows x DIM: training and test inputs */
+    double *y, *truth;         /* y at x, f at other */
+    double *prediction, *best; /* predictions at `other` of the features and of exact kernel ridge regression */
     double done, fits;         /* for progress */
 } problem;
 
@@ -185,7 +189,7 @@ static bo_status fit_exact(problem *p, double gamma, double lambda, double *pred
         p->context, &(lab_kernel_ridge){&kernel, p->rows, p->rows, p->x, p->other, p->y, lambda}, prediction);
 }
 
-/* One fit on features; its predictions in p->prediction. out: NULL, or the machine. */
+/* Fits on features once and writes the predictions to p->prediction. out: receives the kernel machine; may be NULL. */
 static bo_status fit(problem *p, const bo_features_desc *map, double lambda, bo_solver solver, bo_machine **out)
 {
     const bo_machine_desc desc = {.task = BO_TASK_REGRESSION,
@@ -207,9 +211,9 @@ static bo_status fit(problem *p, const bo_features_desc *map, double lambda, bo_
     return status == BO_OK ? lab_progress(p->run, fmin(++p->done / p->fits, 1)) : status;
 }
 
-/* ---- the kernel ----------------------------------------------------------------------------------------------------------- */
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-/* The three maps that are compared. */
+/* The three feature maps that are compared. */
 enum { SINCOS, PHASE, ORTHOGONAL, MAPS };
 static const char *const map_names[MAPS] = {"sines and cosines", "cosines with a phase",
                                             "orthogonal sines and cosines"};
@@ -225,7 +229,7 @@ static bo_features_desc map_of(int kind, size_t features, uint64_t seed)
                               .seed = seed};
 }
 
-/* Means over all pairs of rows of the two formulas, times R; k(2D) = k(D)⁴. */
+/* Computes the means of the two formulas over all pairs of rows, times R; k(2D) = k(D)⁴. */
 static void predicted(size_t count, const double *k, double variance[2])
 {
     variance[SINCOS] = variance[PHASE] = 0;
@@ -270,7 +274,8 @@ static void conclude_kernel(problem *p, const double *k, double error[MAPS][LENG
     lab_claim(p->run, "variance-ratio", lab_mean(ratio, LENGTHS) * variance[SINCOS] / variance[PHASE]);
     lab_claim(p->run, "orthogonal", lab_mean(gain, LENGTHS));
     lab_note(p->run,
-             "On this seed's rows the formulas give %.3f/R for cosines with a phase and %.3f/R for sines and cosines.",
+             "On the rows of this seed, the formulas give %.3f/R for cosines with a phase and %.3f/R for sines and "
+             "cosines.",
              variance[PHASE], variance[SINCOS]);
 }
 
@@ -290,14 +295,15 @@ static bo_status measure_kernel(problem *p)
     return status;
 }
 
-/* ---- the regression ------------------------------------------------------------------------------------------------------- */
+/* ---- the regression ---------------------------------------------------------------------------------------------- */
 
 static size_t fit_draws(const problem *p)
 {
     return lab_size(p->run, 4, 3);
 }
 
-/* R from rows/64 to 4 rows; the gap to exact kernel ridge (mean square) and the test error, means over draws. */
+/* R from rows/64 to 4 x rows. Measures the mean squared distance to exact kernel ridge regression and the test error,
+ * means over draws. */
 enum { SIZES = 9, FIRST_LARGE = 4 };
 
 static bo_status measure_sizes(problem *p)
@@ -328,7 +334,7 @@ static bo_status measure_sizes(problem *p)
 enum { STEPS = 9, AMOUNTS = 3 };
 static const char *const amount_names[AMOUNTS] = {"R = rows/4", "R = rows", "R = 4 rows"};
 
-/* Test errors over a range of γ or λ, for three amounts of features; error: of each. */
+/* Measures test errors over a range of γ or λ for three numbers of features. error: one per number. */
 static bo_status sweep(problem *p, const char *table, const double *gamma, const double *lambda, const double *x,
                        double error[AMOUNTS][STEPS])
 {
@@ -369,7 +375,7 @@ static bo_status measure_sweeps(problem *p)
     return BO_OK;
 }
 
-/* ---- the solvers ---------------------------------------------------------------------------------------------------------- */
+/* ---- the solvers ------------------------------------------------------------------------------------------------- */
 
 /* max |a - b| / max |a| */
 static double relative_difference(size_t count, const double *a, const double *b)
@@ -382,7 +388,7 @@ static double relative_difference(size_t count, const double *a, const double *b
     return difference / most;
 }
 
-/* Half as many features as rows, and twice as many: either solver is at home in one of them. */
+/* Uses half as many features as rows, and twice as many, so that each solver is in its intended range once. */
 static bo_status measure_solvers(problem *p)
 {
     double worst = 0;
@@ -427,15 +433,16 @@ const lab_experiment lab_rff_regression = {
     {.name = "rff-regression",
      .group = LAB_FEATURES,
      .title = "Ridge regression on random Fourier features",
-     .claim = "R random features in place of an n x n kernel matrix: the kernel's error falls as 1/R, the "
-              "regression approaches exact kernel ridge, and either form of the linear system gives the same answer.",
+     .claim = "R random features replace an n x n kernel matrix. The error of the kernel falls as 1/R, the regression "
+              "approaches exact kernel ridge regression, and the primal and dual linear systems give the same answer.",
      .source = "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007",
      .method =
-         "1024 rows of 5 independent normal inputs; the target is a random sum of 40 Gaussian bumps (γ = 0.1, "
-         "variance 1) plus noise of deviation 0.2; errors are taken against the sum itself on 1024 other rows. The "
-         "Gaussian kernel with the bumps' own γ and λ = 0.1, fixed beforehand, unless one of them is swept. Kernel "
-         "errors: all pairs of 100 rows, mean over 100 draws for each R. Distances to exact kernel ridge (n x n, "
-         "float64): mean over 4 draws. Exponents are least-squares slopes of logarithms.",
+         "The data are 1024 rows of 5 independent normal inputs. The target is a random sum of 40 Gaussian bumps (γ = "
+         "0.1, variance 1) plus noise of standard deviation 0.2. Errors are measured against the noiseless sum on "
+         "1024 other rows. The Gaussian kernel has the γ of the bumps and λ = 0.1, fixed in advance unless one of "
+         "them is swept. Kernel errors: all pairs of 100 rows, mean over 100 draws for each R. Distances to exact "
+         "kernel ridge regression (n x n, float64): mean over 4 draws. Exponents are least-squares slopes of "
+         "logarithms.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
