@@ -3,7 +3,7 @@
 #include <string.h>
 #include "../../src/math/linalg.h"
 
-/* ---- autoencoders ----------------------------------------------------------------------------------------------------------- */
+/* ---- autoencoders ------------------------------------------------------------------------------------------------ */
 
 static bo_value linear(bo_graph *graph, const char *name, bo_value x, size_t out)
 {
@@ -59,7 +59,8 @@ void lab_autoencoder_close(lab_autoencoder *autoencoder)
     lab_descent_close(&autoencoder->descent);
 }
 
-/* The last batch is filled up with the row it ends with; only its own rows count, so that its error is not the batch's. */
+/* Pads the last batch with copies of its last row. Only its real rows are counted, so the error is that of the rows and
+ * not of the batch. */
 static bo_status apply_batch(lab_autoencoder *a, const float *x, size_t rows, bool disturbed, float *room, float *codes,
                              double *error)
 {
@@ -96,12 +97,12 @@ bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, si
     return status;
 }
 
-/* ---- readouts -------------------------------------------------------------------------------------------------------------------- */
+/* ---- readouts ---------------------------------------------------------------------------------------------------- */
 
-/* Rows with a 1 behind their standardized numbers. */
+/* Rows of standardized numbers, each followed by a 1. */
 typedef struct reader {
-    size_t columns;       /* with the 1 */
-    double *mean, *scale; /* of the others */
+    size_t columns;       /* including the 1 */
+    double *mean, *scale; /* of the other columns */
     float *train, *valid, *test, *targets, *weights;
 } reader;
 
@@ -115,7 +116,8 @@ static void fit_scale(const lab_probe *p, reader *r)
             const double d = (double)p->train[i * p->columns + k] - r->mean[k];
             squares += d * d;
         }
-        r->scale[k] = squares > 0 ? sqrt((double)p->train_count / squares) : 0; /* a column that says nothing */
+        /* a constant column carries no information */
+        r->scale[k] = squares > 0 ? sqrt((double)p->train_count / squares) : 0;
     }
 }
 
@@ -177,7 +179,7 @@ static double right_ones(const reader *r, size_t classes, const float *x, const 
 
 static bo_status search(bo_context *context, const lab_probe *p, size_t labels, reader *r, double *out)
 {
-    static const double grid[] = {1e-3, 1e-2, 1e-1, 1, 10}; /* times the labels */
+    static const double grid[] = {1e-3, 1e-2, 1e-1, 1, 10}; /* times the number of labels */
     double best = -1;
     for (size_t i = 0; i < LAB_COUNT_OF(grid); i++) {
         const bo_readout readout = {.rows = labels,

@@ -1,4 +1,4 @@
-/* Autoencoders of two hidden layers, and what a linear readout makes of their codes. */
+/* Autoencoders with two hidden layers, and the accuracy of linear readouts of their codes. */
 #ifndef BO_LAB_ARCHITECTURES_AUTOENCODER_H
 #define BO_LAB_ARCHITECTURES_AUTOENCODER_H
 
@@ -9,40 +9,40 @@ enum { LAB_AUTOENCODER_BATCH = 64, LAB_AUTOENCODER_HIDDEN = 128 };
 
 typedef struct lab_autoencoder_desc {
     size_t pixels, code;
-    bo_noise_kind noise; /* of the input, in training; the clean one is to come out */
+    bo_noise_kind noise; /* noise on the input in training; the target is the clean input */
     double amount;       /* 0: none */
     uint64_t steps;
-    double rate;     /* of AdamW, along a cosine; 0: 2e-3 */
-    uint64_t seed;   /* of weights and batches */
-    double from, to; /* how much of the measurement is done before and after */
+    double rate;     /* AdamW learning rate with a cosine schedule; 0: 2e-3 */
+    uint64_t seed;   /* for weights and batches */
+    double from, to; /* fractions of the measurement done before and after */
 } lab_autoencoder_desc;
 
 typedef struct lab_autoencoder {
     lab_descent descent;
     bo_value x, target, code;
-    size_t pixels, columns; /* columns: of the code */
+    size_t pixels, columns; /* columns: length of the code */
 } lab_autoencoder;
 
-/* Trained on `count` rows of x. Closed with lab_autoencoder_close, also after a failure. */
+/* Trains on `count` rows of x. Close with lab_autoencoder_close, also after a failure. */
 bo_status lab_autoencoder_train(lab_run *run, const lab_autoencoder_desc *desc, const float *x, size_t count,
                                 lab_autoencoder *out);
 void lab_autoencoder_close(lab_autoencoder *autoencoder);
-/* Codes (count x columns; NULL: not wanted) and the mean squared error of a pixel (NULL likewise). disturbed: what training does
- * to the input is done to it here too. */
+/* Computes the codes (count x columns; may be NULL) and the mean squared error per pixel (may be NULL). disturbed:
+ * applies the noise of training to the input. */
 bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, size_t count, bool disturbed,
                                 float *codes, double *error);
 
-/* ---- readouts ------------------------------------------------------------------------------------------------------------- */
+/* ---- readouts ---------------------------------------------------------------------------------------------------- */
 
-/* Rows with labels; features are standardized by the mean and deviation of `train`. */
+/* Rows with labels. Features are standardized by the mean and standard deviation of `train`. */
 typedef struct lab_probe {
     size_t columns, classes;
     const float *train, *valid, *test; /* rows x columns */
     const int32_t *train_labels, *valid_labels, *test_labels;
     size_t train_count, valid_count, test_count;
 } lab_probe;
-/* Ridge regression toward 1 for the class and 0 for the others, on the first `labels` of train; λ from a grid, by `valid`. *out:
- * which part of `test` is right. */
+/* Ridge regression toward 1 for the class and 0 for the others, on the first `labels` rows of train. λ is chosen from a
+ * grid by the accuracy on `valid`. *out: the accuracy on `test`. */
 bo_status lab_probe_accuracy(bo_context *context, const lab_probe *probe, size_t labels, double *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* autoencoder-downstream: what a lower reconstruction error says about what a representation is good for. */
+/* autoencoder-downstream: reconstruction error as a guide to the usefulness of a representation. */
 #include <math.h>
 #include "autoencoder.h"
 #include "images.h"
@@ -7,66 +7,70 @@
 static const bo_lab_claim claims[] = {
     {.name = "not-the-lowest",
      .statement =
-         "The autoencoder with the lowest validation error is not the one that serves best: another of the same data "
-         "gives a better classifier from 100 labels.",
-     .number = "accuracy with the one that is best on other labels - with that of lowest error",
+         "The autoencoder with the lowest validation error is not the most useful one: another autoencoder of the "
+         "same data gives a more accurate classifier from 100 labels.",
+     .number = "accuracy with the autoencoder selected on other labels minus accuracy with the autoencoder of lowest "
+               "error",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "reversals",
-     .statement = "Nor is it an exception: of two autoencoders, the one with the lower error is often the worse one.",
-     .number = "share of all pairs where error and accuracy disagree, by 0.02 of accuracy or more",
+     .statement = "This is not an exception: of two autoencoders, the one with the lower error often gives the less "
+                  "accurate classifier.",
+     .number = "fraction of all pairs in which error and accuracy disagree, by at least 0.02 in accuracy",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "noise",
-     .statement =
-         "Noise in training makes the reconstruction of clean images worse and the code, the largest of all, better.",
-     .number = "accuracy from 100 labels, trained with noise - without; -1 where the error is not higher",
+     .statement = "For the largest code, noise in training worsens the reconstruction of clean images but improves the "
+                  "classifier.",
+     .number = "accuracy from 100 labels when trained with noise minus accuracy when trained without; -1 if the error "
+               "is not higher",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.01},
     {.name = "few-labels",
      .statement =
-         "A code of 32 numbers helps where labels are few: the best of the three is ahead of the pixels themselves.",
-     .number = "accuracy from 50 labels, code that is best on other labels - pixels",
+         "With few labels, a code of 32 numbers helps: the best of the three codes gives a more accurate classifier "
+         "than the pixels.",
+     .number = "accuracy from 50 labels with the code selected on other labels minus accuracy with the pixels",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "many-labels",
-     .statement = "A code helps most where labels are few: with 1000 labels the gain is smaller.",
-     .number = "gain at 50 labels - gain at 1000",
+     .statement = "A code helps most if labels are few: with 1000 labels the gain is smaller.",
+     .number = "accuracy gain at 50 labels minus accuracy gain at 1000 labels",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "noise-in-use",
-     .statement =
-         "Noise is for training only: disturbing the inputs of the same encoder in use as well costs accuracy.",
-     .number = "accuracy from 1000 labels, clean inputs - inputs with noise as in training",
+     .statement = "Noise is useful only in training: adding noise to the inputs at test time lowers the accuracy.",
+     .number = "accuracy from 1000 labels with clean inputs minus accuracy with the noise of training",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "masks-in-use",
-     .statement = "So are masks.",
-     .number = "accuracy from 1000 labels, clean inputs - half of the pixels hidden as in training",
+     .statement = "Masking is useful only in training: hiding pixels at test time lowers the accuracy.",
+     .number = "accuracy from 1000 labels with clean inputs minus accuracy with half of the pixels hidden as in "
+               "training",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "error",
-     .title = "Error of reconstruction of held-out images, by size of the code and what training does to its inputs",
-     .rows = "numbers of the code",
-     .values = "mean squared error of a pixel, clean inputs",
+     .title = "Reconstruction error on held-out images, by code size and corruption in training",
+     .rows = "code size",
+     .values = "mean squared error per pixel, clean inputs",
      .log_x = true,
      .log_y = true},
     {.name = "accuracy",
-     .title = "What a linear readout makes of 100 labeled codes",
-     .rows = "numbers of the code",
+     .title = "Accuracy of a linear readout from 100 labeled codes",
+     .rows = "code size",
      .values = "accuracy",
      .log_x = true},
     {.name = "labels",
-     .title = "Pixels against codes of 32 numbers, by labels",
+     .title = "Accuracy from pixels and from codes of 32 numbers, by number of labels",
      .rows = "labels",
      .values = "accuracy",
      .log_x = true},
     {.name = "use",
-     .title = "Disturbing inputs in training, and in use too: accuracy from 1000 labels",
-     .rows = "what is done to the input",
+     .title = "Accuracy from 1000 labels with corrupted inputs in training, and also at test time",
+     .rows = "input corruption",
      .values = "accuracy",
      .picture = BO_LAB_BARS},
 };
@@ -77,23 +81,24 @@ static const struct way {
     const char *name;
     bo_noise_kind noise;
     double amount;
-} ways[WAYS] = {{"as they are", BO_NOISE_NORMAL, 0}, {"noise", BO_NOISE_NORMAL, 0.4}, {"masks", BO_NOISE_MASK, 0.5}};
+} ways[WAYS] = {{"clean", BO_NOISE_NORMAL, 0}, {"noise", BO_NOISE_NORMAL, 0.4}, {"masks", BO_NOISE_MASK, 0.5}};
 
-/* ---- data ----------------------------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
-/* Rows of one set of images: labeled ones to read out, to choose λ by, to test with; then those without labels. */
+/* Rows of one set of images: labeled rows for the readout, for choosing λ and for testing, then unlabeled rows. */
 typedef struct stage {
     lab_images images;
     size_t sizes[SIZES], size_count, unlabeled;
     float *codes;                                       /* of POOL + HELD + TEST images */
-    double error[SIZES * WAYS], accuracy[SIZES * WAYS]; /* size by size, way by way; 100 labels */
-    double chosen[SIZES * WAYS];                        /* accuracy on the HELD, to choose by */
-    double pixels[2], code[WAYS][2];                    /* accuracy from 50 and 1000 labels; code: CODE */
-    double code_chosen[WAYS][2];                        /* the same on the HELD */
-    double used[WAYS], disturbed[WAYS];                 /* accuracy of CODE, 1000 labels, clean and as in training */
+    double error[SIZES * WAYS], accuracy[SIZES * WAYS]; /* by code size and corruption; 100 labels */
+    double chosen[SIZES * WAYS];                        /* accuracy on the HELD rows, used for selection */
+    double pixels[2], code[WAYS][2];                    /* accuracy from 50 and 1000 labels; code: of size CODE */
+    double code_chosen[WAYS][2];                        /* the same on the HELD rows */
+    /* accuracy of CODE from 1000 labels, with clean inputs and with the noise of training */
+    double used[WAYS], disturbed[WAYS];
 } stage;
 
-/* On the images that test, or on those that choose λ, by which one may choose between codes too. */
+/* Accuracy on the test images, or on those that choose λ, which may also be used to choose between codes. */
 static bo_status accuracy_on(lab_run *run, const stage *s, bool held, const float *rows, size_t columns, size_t labels,
                              double *out)
 {
@@ -118,7 +123,7 @@ static bo_status accuracy(lab_run *run, const stage *s, const float *rows, size_
     return accuracy_on(run, s, false, rows, columns, labels, out);
 }
 
-/* By number of labels; `ends` takes the first and the last. */
+/* Accuracy by number of labels. `ends` receives the first and the last. */
 static bo_status by_labels(lab_run *run, const stage *s, const float *rows, size_t columns, const char *name,
                            double *ends)
 {
@@ -133,9 +138,9 @@ static bo_status by_labels(lab_run *run, const stage *s, const float *rows, size
     return BO_OK;
 }
 
-/* ---- one autoencoder --------------------------------------------------------------------------------------------------------- */
+/* ---- one autoencoder --------------------------------------------------------------------------------------------- */
 
-/* What only the code of CODE numbers is asked. */
+/* Additional measurements for the code of size CODE. */
 static bo_status look_closer(lab_run *run, stage *s, size_t way, lab_autoencoder *a)
 {
     const size_t count = POOL + HELD + TEST;
@@ -147,8 +152,8 @@ static bo_status look_closer(lab_run *run, stage *s, size_t way, lab_autoencoder
     BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->used[way]));
     BO_TRY(lab_autoencoder_apply(a, s->images.x, count, true, s->codes, NULL));
     BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->disturbed[way]));
-    lab_cell(run, "use", ways[way].name, "in training", s->used[way]);
-    lab_cell(run, "use", ways[way].name, "in training and in use", s->disturbed[way]);
+    lab_cell(run, "use", ways[way].name, "clean at test time", s->used[way]);
+    lab_cell(run, "use", ways[way].name, "corrupted at test time", s->disturbed[way]);
     return BO_OK;
 }
 
@@ -174,7 +179,7 @@ static bo_status measure_one(lab_run *run, stage *s, size_t size, size_t way, la
     return code == CODE ? look_closer(run, s, way, a) : BO_OK;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all autoencoders -------------------------------------------------------------------------------------------- */
 
 static void judge_errors(lab_run *run, const stage *s)
 {
@@ -190,11 +195,11 @@ static void judge_errors(lab_run *run, const stage *s)
     }
     lab_claim(run, "not-the-lowest", right[best] - right[lowest]);
     lab_claim(run, "reversals", disagree / pairs);
-    const size_t plain = count - WAYS, noisy = plain + 1; /* of the largest */
+    const size_t plain = count - WAYS, noisy = plain + 1; /* of the largest code */
     lab_claim(run, "noise", error[noisy] > error[plain] ? right[noisy] - right[plain] : -1);
 }
 
-/* The best code's accuracy over that of the pixels; which: 50 labels or 1000. */
+/* Accuracy of the best code minus accuracy of the pixels. which: 50 or 1000 labels. */
 static double gain(const stage *s, size_t which)
 {
     size_t best = 0;
@@ -242,17 +247,18 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_autoencoder_downstream = {
     {.name = "autoencoder-downstream",
      .group = LAB_ARCHITECTURES,
-     .title = "What an autoencoder's error says about the use of its code",
-     .claim = "An autoencoder of lower validation error need not be of more use to a classifier; codes help most where "
-              "labels are few; noise and masks belong to training only.",
+     .title = "Reconstruction error and usefulness of autoencoder codes",
+     .claim = "A lower validation error does not make an autoencoder more useful to a classifier. Codes help most if "
+              "labels are few. Noise and masking help only in training.",
      .source = "course notes, autoencoder",
      .method =
-         "Autoencoders with 128 hidden units on either side of a code of 4 to 128 numbers learn from 10,000 images "
-         "without labels (8000 steps of 64, AdamW), given as they are, with noise of deviation 0.4, or with half of "
-         "the pixels hidden; the clean image is to come out. Images are those of --images, or made up: eight shapes "
-         "of strokes, 16 x 16 pixels, of any place and size, before uneven light. Codes are read out by ridge "
-         "regression on 50 to 1000 labels, λ chosen on 500 others, by which the best code is chosen too, tested on "
-         "1500; so are the pixels themselves. In use inputs are clean unless said otherwise.",
+         "Autoencoders with 128 hidden units before and after a code of 4 to 128 numbers learn from 10,000 unlabeled "
+         "images (8000 steps of 64 images, AdamW). Inputs are clean, have noise of standard deviation 0.4, or have "
+         "half of their pixels hidden; the target is the clean image. Images come from --images or are synthetic: "
+         "drawings of eight shapes, 16 x 16 pixels, at random positions and sizes, under uneven light. Codes, and the "
+         "pixels themselves, are read out by ridge regression on 50 to 1000 labels. λ is chosen on 500 other images, "
+         "which also select the best code; accuracy is measured on 1500 test images. Test inputs are clean unless "
+         "stated otherwise.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .images = true},

@@ -1,4 +1,4 @@
-/* batchnorm: what batch normalization does to gradients, to the weights before it, and at test time. */
+/* batchnorm: effects of batch normalization on gradients, on the preceding weights, and at test time. */
 #include <math.h>
 #include "../statistics.h"
 #include "../tools/tape.h"
@@ -7,47 +7,50 @@
 static const bo_lab_claim claims[] = {
     {.name = "formula",
      .statement =
-         "The gradient of batch normalization is dx = γ/σ (dy - mean(dy) - x̂ mean(dy x̂)): mean and deviation are "
-         "functions of the batch too.",
+         "The gradient of batch normalization is dx = γ/σ (dy - mean(dy) - x̂ mean(dy x̂)), because the mean and the "
+         "standard deviation depend on the batch.",
      .number = "|dx - formula| / |dx|",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "orthogonal",
-     .statement = "It is orthogonal to 1 and to x̂: the batch moved or stretched gives the same output.",
-     .number = "largest |cosine| with either, over the columns",
+     .statement = "The gradient is orthogonal to 1 and to x̂, because shifting or scaling the batch does not change "
+                  "the output.",
+     .number = "largest |cosine| with 1 or x̂, over the columns",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "mean-only",
-     .statement = "The notes' formula, γ (dy - mean(dy)), divided by σ, is this gradient.",
+     .statement = "The formula of the course notes, γ (dy - mean(dy)), divided by σ, is this gradient.",
      .number = "|dx - formula| / |dx|",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "centering",
      .statement =
-         "It is the gradient of centering alone: of the same layer with an ε before which the variance is nothing.",
+         "The formula of the course notes is the gradient of centering alone, which is the same layer with an ε much "
+         "larger than the variance.",
      .number = "|dx - formula| / |dx| at ε = 10⁶, γ = 10³",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "constants",
      .statement =
-         "Taking mean and deviation for constants leaves in two of n directions: for gradients that know nothing of x "
-         "it errs by √(2/n), and in a batch of two nothing else is there.",
-     .number = "exponent of the error, |γ dy/σ - dx| / |γ dy/σ|, in the batch n",
+         "Treating mean and standard deviation as constants leaves gradient components in two of n directions: for "
+         "gradients independent of x, the relative error is √(2/n).",
+     .number = "exponent of the relative error |γ dy/σ - dx| / |γ dy/σ| as a power of the batch size n",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.6,
      .upper = -0.4},
     {.name = "scale",
      .statement =
-         "Weights before it have no scale: with c w in place of w the gradient is 1/c of it, and always orthogonal to "
-         "w.",
-     .number = "largest of |cosine(w, dw)| and |c |dw(c w)| / |dw(w)| - 1|, c = 1/16 to 16",
+         "The scale of the preceding weights does not matter: replacing w by c w divides the gradient by c, and the "
+         "gradient is always orthogonal to w.",
+     .number = "largest of |cosine(w, dw)| and |c |dw(c w)| / |dw(w)| - 1|, for c from 1/16 to 16",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
      .source = "Ioffe, Szegedy: Batch normalization, 1502.03167, section 3.3"},
     {.name = "train-test",
      .statement =
-         "What training computes by the batch and evaluation by what was kept differ as the inverse root of the batch.",
-     .number = "exponent of the root mean square difference in the batch, 8 to 512",
+         "The difference between outputs in training (batch statistics) and in evaluation (running statistics) falls "
+         "as the inverse square root of the batch size.",
+     .number = "exponent of the root mean square difference as a power of the batch size, 8 to 512",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.6,
      .upper = -0.4,
@@ -56,22 +59,22 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "constants",
-     .title = "Error of a gradient that takes the statistics for constants",
-     .rows = "batch",
+     .title = "Error of a gradient that treats the statistics as constants",
+     .rows = "batch size",
      .values = "relative error",
      .log_x = true,
      .log_y = true,
      .theory = "√(2/n)"},
     {.name = "train-test",
-     .title = "Outputs in training against outputs in evaluation",
-     .rows = "batch",
-     .values = "root mean square difference, outputs of deviation 1",
+     .title = "Difference between outputs in training and in evaluation",
+     .rows = "batch size",
+     .values = "root mean square difference (outputs of standard deviation 1)",
      .log_x = true,
      .log_y = true,
      .theory = "√(1.28/n)"},
     {.name = "scale",
-     .title = "Size of the gradient by the size of the weights before it",
-     .rows = "c: weights are c w",
+     .title = "Gradient size by scale of the preceding weights",
+     .rows = "c, scale of the weights",
      .values = "|dw| / |dw| at c = 1",
      .log_x = true,
      .log_y = true,
@@ -80,7 +83,7 @@ static const bo_lab_table tables[] = {
 
 enum { COLUMNS = 32, MOST = 512, BATCH = 64, INPUTS = 24 };
 
-/* A layer alone, x and dy drawn: rows x COLUMNS. dx is what the engine gives. */
+/* A single layer with random x and dy (rows x COLUMNS). dx is the gradient from the library. */
 typedef struct batch {
     lab_tape tape;
     size_t rows;
@@ -116,7 +119,7 @@ static bo_status run_batch(batch *b, bo_rng *rng)
     return lab_tape_gradient(&b->tape, "x", b->dx);
 }
 
-/* ---- one column ---------------------------------------------------------------------------------------------------------- */
+/* ---- one column -------------------------------------------------------------------------------------------------- */
 
 typedef struct column {
     size_t rows;
@@ -141,7 +144,7 @@ static void take_column(const batch *b, size_t c, column *out)
     out->factor = b->gamma / sigma;
 }
 
-/* Squares of dx and of its difference from γ/σ (dy - u mean(dy) - v x̂ mean(dy x̂)). */
+/* Adds the squares of dx and of its difference from γ/σ (dy - u mean(dy) - v x̂ mean(dy x̂)). */
 static void add_error(const column *c, double u, double v, double *error, double *size)
 {
     const double n = (double)c->rows, mean = lab_mean(c->dy, c->rows), along = lab_dot(c->dy, c->x_hat, c->rows) / n;
@@ -189,9 +192,9 @@ static double largest_cosine(const batch *b)
     return worst;
 }
 
-/* ---- the gradient --------------------------------------------------------------------------------------------------------- */
+/* ---- the gradient ------------------------------------------------------------------------------------------------ */
 
-static const double tiny = 1e-12; /* an ε that is not there */
+static const double tiny = 1e-12; /* a negligible ε */
 
 static bo_status measure_gradient(lab_run *run, batch *b, bo_rng *rng)
 {
@@ -213,7 +216,7 @@ static bo_status measure_centering(lab_run *run, batch *b, bo_rng *rng)
     return BO_OK;
 }
 
-/* ---- by batch ------------------------------------------------------------------------------------------------------------- */
+/* ---- by batch size ----------------------------------------------------------------------------------------------- */
 
 static bo_status average_constants(lab_run *run, batch *b, bo_rng *rng, double *out)
 {
@@ -227,8 +230,9 @@ static bo_status average_constants(lab_run *run, batch *b, bo_rng *rng, double *
     return BO_OK;
 }
 
-/* √(1/n + 1/2n) by mean and deviation against true ones; those kept have a tenth of this batch and errors of their own,
- * 0.9² (1 + 0.1/1.9) of 3/2n. After so many batches that what is kept has forgotten where it began, 0.9^100 of it. */
+/* The batch mean and standard deviation deviate from the true ones by √(1/n + 1/2n). The running statistics include a
+ * tenth of this batch and have errors of their own: 0.9² (1 + 0.1/1.9) of 3/2n. The number of batches is large enough
+ * for the initial values to have a weight of only 0.9^100. */
 static bo_status average_difference(lab_run *run, batch *b, bo_rng *rng, double *out)
 {
     enum { WARM = 100 };
@@ -252,7 +256,7 @@ static bo_status average_difference(lab_run *run, batch *b, bo_rng *rng, double 
 
 typedef bo_status (*by_batch)(lab_run *run, batch *b, bo_rng *rng, double *out);
 
-/* The exponent of what `average` gives, over batches that double. */
+/* Returns the exponent of the result of `average` over doubling batch sizes. */
 static bo_status sweep(lab_run *run, batch *b, bo_rng *rng, by_batch average, size_t least, const char *table,
                        const char *theory, double factor, double *exponent)
 {
@@ -283,9 +287,9 @@ static bo_status measure_batches(lab_run *run, batch *b, bo_rng *rng)
     return BO_OK;
 }
 
-/* ---- weights before it ----------------------------------------------------------------------------------------------------- */
+/* ---- preceding weights ------------------------------------------------------------------------------------------- */
 
-/* |dw| and the cosine of w and dw, the worst over the columns, where w is c times what was drawn. */
+/* Computes |dw| and the largest cosine of w and dw over the columns, for weights c times the drawn ones. */
 static bo_status scaled_gradient(lab_tape *tape, const float *w, double c, double *size, double *cosine)
 {
     float scaled[COLUMNS * INPUTS], gradient[COLUMNS * INPUTS];
@@ -366,16 +370,18 @@ const lab_experiment lab_batchnorm = {
     {.name = "batchnorm",
      .group = LAB_ARCHITECTURES,
      .title = "The gradient of batch normalization",
-     .claim = "Mean and deviation of a batch depend on all of it: the gradient loses its parts along 1 and along the "
-              "normalized batch, and the weights before it lose their scale.",
+     .claim = "The mean and standard deviation of a batch depend on every row. Backpropagation through them removes "
+              "the components of the gradient along 1 and along the normalized batch, and makes the scale of the "
+              "preceding weights irrelevant.",
      .source = "course notes, batch normalization",
      .method =
-         "x of 32 columns, normal with mean 3 and deviation 2, goes through the engine's batch normalization in "
-         "training; independent normal numbers arrive as gradients (batch 64; ε = 10⁻¹², γ = 1.5 unless said "
-         "otherwise). The gradient of x is held against closed forms in float64: the whole one, the notes' (which "
-         "have no deviation in y = γ (x - mean) + β), and one that takes mean and deviation for constants, at batches "
-         "of 2 to 512. For evaluation, mean and variance are kept with a momentum of 0.1 over 200 batches. Weights "
-         "before it: a linear layer of 24 inputs, scaled.",
+         "x has 32 columns, normal with mean 3 and standard deviation 2, and passes through the batch normalization "
+         "of the library in training mode. The arriving gradients are independent normal numbers (batch size 64, ε = "
+         "10⁻¹², γ = 1.5 unless stated otherwise). The gradient of x is compared with closed forms in float64: the "
+         "complete one, that of the course notes (which have no standard deviation in y = γ (x - mean) + β), and one "
+         "that treats mean and standard deviation as constants, at batch sizes of 2 to 512. For evaluation, mean and "
+         "variance are averaged with momentum 0.1 over 200 batches. The preceding weights are those of a linear layer "
+         "with 24 inputs, scaled by c.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

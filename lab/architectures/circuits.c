@@ -1,4 +1,5 @@
-/* circuits: heads as independent parts of a transformer, and what they do in one that has learned to repeat. */
+/* circuits: attention heads as independent parts of a transformer, and their functions in a model that has learned to
+ * repeat. */
 #include "circuits.h"
 #include "../tools/language.h"
 #include <math.h>
@@ -6,70 +7,75 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "concatenation",
-     .statement = "Heads side by side through W_O are the sum of heads through their own columns of W_O.",
-     .number = "largest difference of the two, of the largest number written",
+     .statement = "Concatenating heads and applying W_O equals the sum of the heads, each with its own columns of W_O.",
+     .number = "largest difference between the two, divided by the largest output",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0x1p-17}, /* float32: some hundred sums */
+     .bound = 0x1p-17}, /* float32: about a hundred sums */
     {.name = "formula",
-     .statement = "What a head writes is A X (W_O W_V)ᵀ, with A from X W_Qᵀ W_K Xᵀ alone (and turned positions).",
-     .number = "largest difference of the engine's float32 from the formula in double, of the largest number written",
+     .statement = "The output of a head is A X (W_O W_V)ᵀ, where A depends only on X W_Qᵀ W_K Xᵀ (with rotary "
+                  "positions).",
+     .number = "largest difference between the float32 output of the library and the formula in float64, divided by "
+               "the largest output",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 1e-4}, /* exponents of up to some tens, rounded to float32 */
+     .bound = 1e-4}, /* exponents of up to several tens, rounded to float32 */
     {.name = "column-space",
-     .statement = "A head writes into the column space of W_O W_V alone.",
-     .number = "largest part of a write, by length, that is outside",
+     .statement = "A head writes only into the column space of W_O W_V.",
+     .number = "largest component of an output outside this space, relative to its norm",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "other-space",
-     .statement = "Control: most of what a head writes is outside the space of its neighbor.",
-     .number = "mean part of a write, by length, outside the space of another head of the layer",
+     .statement = "Control: most of the output of a head lies outside the space of another head.",
+     .number = "mean component of an output outside the space of another head of the same layer, relative to its norm",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5},
     {.name = "previous-token",
-     .statement = "In a model that learned to repeat, some head of the first layer looks at the token before.",
-     .number = "attention of the best head of the first layer to the token before",
+     .statement = "In a model that has learned to repeat, a head of the first layer attends to the previous token.",
+     .number = "attention of the best head of the first layer to the previous token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
      .source = "In-context Learning and Induction Heads (2209.11895)"},
     {.name = "induction",
      .statement =
-         "In a model that learned to repeat, some head of the second layer looks at what followed this token before.",
-     .number = "attention of the best head of the second layer to the successors of the same token",
+         "In a model that has learned to repeat, a head of the second layer attends to the tokens that followed "
+         "earlier occurrences of the current token (an induction head).",
+     .number = "attention of the best head of the second layer to the successors of earlier occurrences",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
      .source = "In-context Learning and Induction Heads (2209.11895)"},
     {.name = "copying",
-     .statement = "The OV circuit of that head copies: eigenvalues of (output) W_O W_V (embedding) are positive.",
-     .number = "Σ Re λ / Σ |λ| of that head; 0 of a random one, 1 where all are positive",
+     .statement = "The OV circuit of the induction head copies: the eigenvalues of (output) W_O W_V (embedding) are "
+                  "positive.",
+     .number = "Σ Re λ / Σ |λ| of this head (0 for a random head, 1 if all eigenvalues are positive)",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
      .source = "A Mathematical Framework for Transformer Circuits (Elhage and others, 2021)"},
     {.name = "spectrum",
-     .statement = "Singular values of W_O W_V and W_Qᵀ W_K fall faster in the trained model than in a random one.",
-     .number = "effective rank (Σσ)² / Σσ², trained over random, mean of all heads and both circuits",
+     .statement = "The singular values of W_O W_V and W_Qᵀ W_K fall faster in the trained model than in a random one.",
+     .number = "effective rank (Σσ)² / Σσ² of the trained model divided by that of a random one, mean over heads and "
+               "both circuits",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.9},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "heads",
-     .title = "Heads of each layer, the best first",
+     .title = "Heads of each layer, best first",
      .rows = "head",
      .values = "attention, or Σ Re λ / Σ |λ|",
      .picture = BO_LAB_BARS},
     {.name = "offsets",
-     .title = "Where the best head of the first layer looks",
-     .rows = "tokens back",
+     .title = "Attention of the best head of the first layer by distance",
+     .rows = "distance in tokens",
      .values = "mean attention"},
     {.name = "writes",
-     .title = "What is written into the residual stream, and where",
+     .title = "Subspaces of the residual stream written by attention heads",
      .rows = "written by",
-     .values = "dimensions, and parts by length",
+     .values = "dimensions; components relative to the norm",
      .picture = BO_LAB_NO_PICTURE},
     {.name = "spectra",
-     .title = "Singular values over the largest, mean over heads",
-     .rows = "number",
-     .values = "σ / σ of the first"},
+     .title = "Singular values relative to the largest, mean over heads",
+     .rows = "index",
+     .values = "σ / largest σ"},
 };
 
 static const bo_model_desc shape = {.layers = LAYERS,
@@ -80,9 +86,9 @@ static const bo_model_desc shape = {.layers = LAYERS,
                                     .query_norm = BO_CHOICE_NO,
                                     .untied = true};
 
-/* ---- learning to repeat ------------------------------------------------------------------------------------------ */
+/* ---- training on repeated sequences ------------------------------------------------------------------------------ */
 
-/* Rounds of 8 to 16 tokens by chance, four times each. */
+/* Writes random sequences of 8 to 16 tokens, each four times. */
 static void write_rounds(bo_rng *rng, size_t count, int32_t *out)
 {
     enum { LEAST = 8, MOST = 16, TIMES = 4 };
@@ -105,7 +111,8 @@ static bo_status open_rounds(lab_run *run, lab_text *out)
     return status;
 }
 
-/* Output projections begin at zero in the engine; here at random, so that there is a circuit to compare with. */
+/* The library initializes output projections to zero. Here they start at random, so that there is a circuit to compare
+ * with. */
 static bo_status make_model(lab_scene *s, const lab_text *text)
 {
     bo_model_desc desc = shape;
@@ -131,7 +138,7 @@ static bo_status train(lab_scene *s, const lab_text *text, bo_optimizer_kind kin
                                    .to = to};
     lab_trained trained;
     BO_TRY(lab_train(s->run, s->model, text, &training, &trained));
-    lab_note(s->run, "%s ends at a loss of %.2f nats a token; guessing is %.2f.",
+    lab_note(s->run, "%s reaches a loss of %.2f nats per token; guessing gives %.2f.",
              kind == BO_OPTIMIZER_MUON ? "Muon" : "AdamW", trained.loss, log(ALPHABET));
     return BO_OK;
 }
@@ -142,7 +149,7 @@ static void record_heads(lab_run *run, const lab_circuit_scores *scores)
         const lab_head_score *score = &scores->heads[i / HEADS][i % HEADS];
         char row[32];
         snprintf(row, sizeof row, "layer %zu, head %zu", i / HEADS, i % HEADS + 1);
-        lab_cell(run, "heads", row, "to the token before", score->previous);
+        lab_cell(run, "heads", row, "to previous token", score->previous);
         lab_cell(run, "heads", row, "to successors", score->induction);
         lab_cell(run, "heads", row, "copying", score->copying);
     }
@@ -154,9 +161,9 @@ static void record_curves(lab_run *run, const lab_circuit_scores *scores, const 
     for (size_t i = 0; i < OFFSETS; i++) lab_point(run, "offsets", model, (double)i, scores->offsets[i]);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- measurement ------------------------------------------------------------------------------------------------- */
 
-/* A second model, by AdamW, for its singular values; not in quick runs. */
+/* Trains a second model with AdamW for its singular values; not in quick runs. */
 static bo_status measure_adam(lab_scene *s, const lab_text *text)
 {
     lab_circuit_scores scores;
@@ -166,8 +173,8 @@ static bo_status measure_adam(lab_scene *s, const lab_text *text)
     BO_TRY(make_model(s, text));
     BO_TRY(train(s, text, BO_OPTIMIZER_ADAMW, 0.5, 1));
     BO_TRY(lab_circuits_score(s, &scores));
-    record_curves(s->run, &scores, "trained by AdamW");
-    lab_note(s->run, "Trained by AdamW the effective rank is %.1f.", scores.effective_rank);
+    record_curves(s->run, &scores, "trained with AdamW");
+    lab_note(s->run, "After training with AdamW, the effective rank is %.1f.", scores.effective_rank);
     return BO_OK;
 }
 
@@ -180,17 +187,16 @@ static bo_status measure_trained(lab_scene *s, const lab_text *text)
     BO_TRY(lab_circuits_score(s, &after));
     record_heads(s->run, &after);
     record_curves(s->run, &before, "random");
-    record_curves(s->run, &after, "trained by Muon");
+    record_curves(s->run, &after, "trained with Muon");
     lab_claim(s->run, "previous-token", after.heads[0][0].previous);
     lab_claim(s->run, "induction", after.heads[1][0].induction);
     lab_claim(s->run, "copying", after.heads[1][0].copying);
     lab_claim(s->run, "spectrum", after.effective_rank / before.effective_rank);
-    lab_note(
-        s->run,
-        "Before training the best heads are at %.2f (token before), %.2f (successors) and %.2f (copying). Effective "
-        "rank, of %d: %.1f random, %.1f trained by Muon.",
-        before.heads[0][0].previous, before.heads[1][0].induction, before.heads[1][0].copying, DIM,
-        before.effective_rank, after.effective_rank);
+    lab_note(s->run,
+             "Before training, the best heads reach %.2f (previous token), %.2f (successors) and %.2f (copying). The "
+             "effective rank out of %d is %.1f at random and %.1f after training with Muon.",
+             before.heads[0][0].previous, before.heads[1][0].induction, before.heads[1][0].copying, DIM,
+             before.effective_rank, after.effective_rank);
     BO_TRY(lab_circuits_identities(s));
     return measure_adam(s, text);
 }
@@ -213,19 +219,20 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_circuits = {
     {.name = "circuits",
      .group = LAB_ARCHITECTURES,
-     .title = "Heads as independent circuits that read and write the residual stream",
-     .claim = "Attention is a sum over heads, each of which moves what W_O W_V makes of the stream to where W_Qᵀ W_K "
-              "says; in a model that has learned to repeat, single heads have jobs that can be read off these "
-              "products.",
+     .title = "Attention heads as independent circuits of the residual stream",
+     .claim = "Attention is a sum over heads. Each head moves information through W_O W_V between positions chosen by "
+              "W_Qᵀ W_K. In a model that has learned to repeat sequences, individual heads have functions that can be "
+              "read off these products.",
      .source =
          "course notes, interpretability; A Mathematical Framework for Transformer Circuits (Elhage and others, 2021)",
      .method =
-         "A transformer of two layers of attention alone (width 64, four heads of 16, RoPE, softmax) learns sequences "
-         "of 64 tokens in which random rounds of 8 to 16 tokens, of an alphabet of 16, are repeated four times: 2400 "
-         "steps of 16 sequences by Muon, and again by AdamW for its singular values. Identities: each head alone is "
-         "the model with the other columns of W_O at zero, on 64 random bytes; the formula is computed in double from "
-         "the weights. Jobs: attention on four sequences that repeat a permutation of the alphabet. The output "
-         "projection begins at random, which is what trained circuits are compared with.",
+         "An attention-only transformer with two layers (width 64, four heads of dimension 16, RoPE, softmax) learns "
+         "sequences of 64 tokens, in which random sequences of 8 to 16 tokens from an alphabet of 16 are repeated "
+         "four times: 2400 steps of 16 sequences with Muon, and again with AdamW for the singular values. Identities: "
+         "the output of a single head is that of the model with the other columns of W_O set to zero, on 64 random "
+         "bytes; the formula is computed in float64 from the weights. Head functions: attention on four sequences "
+         "that repeat a permutation of the alphabet. The output projection starts at random; trained circuits are "
+         "compared with these initial ones.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

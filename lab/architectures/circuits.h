@@ -1,4 +1,4 @@
-/* circuits: its two halves, and what they look at. */
+/* circuits: its two parts and their shared data. */
 #ifndef BO_LAB_ARCHITECTURES_CIRCUITS_H
 #define BO_LAB_ARCHITECTURES_CIRCUITS_H
 
@@ -17,7 +17,7 @@ enum {
 };
 enum { SQUARE = WIDTH * WIDTH, STREAM = TOKENS * WIDTH };
 
-/* Tokens of a sequence, the stream they make, and the parts of it. */
+/* The tokens of a sequence, its residual stream, and the components of the stream. */
 typedef struct lab_scene {
     lab_run *run;
     bo_context *context;
@@ -30,20 +30,20 @@ typedef struct lab_scene {
     double mixed[STREAM], formula[STREAM];
 } lab_scene;
 
-/* Tables and claims of what holds whatever a model has learned. */
+/* Records the tables and claims that hold for every model, trained or not. */
 bo_status lab_circuits_identities(lab_scene *s);
 
-/* What heads do where a round of tokens is repeated. */
+/* Attention scores of heads on repeated sequences. */
 typedef struct lab_head_score {
-    double previous;  /* mean attention to the token before */
-    double induction; /* … to what followed this token in rounds before */
+    double previous;  /* mean attention to the previous token */
+    double induction; /* mean attention to the tokens that followed earlier occurrences of this token */
     double copying;   /* Σ Re λ / Σ |λ| of (output) W_O W_V (embedding) */
 } lab_head_score;
 typedef struct lab_circuit_scores {
-    lab_head_score heads[LAYERS][HEADS]; /* the best first: of layer 0 by previous, of others by induction */
-    double offsets[OFFSETS];             /* attention of the first head of layer 0 to so many tokens back */
-    double spectrum[DIM];                /* singular values of both circuits over the largest, mean over all heads */
-    double effective_rank;               /* (Σσ)² / Σσ², likewise */
+    lab_head_score heads[LAYERS][HEADS]; /* best first: layer 0 by previous, other layers by induction */
+    double offsets[OFFSETS];             /* attention of the first head of layer 0 by distance in tokens */
+    double spectrum[DIM];  /* singular values of both circuits relative to the largest, mean over all heads */
+    double effective_rank; /* (Σσ)² / Σσ², mean over all heads */
 } lab_circuit_scores;
 bo_status lab_circuits_score(lab_scene *s, lab_circuit_scores *out);
 

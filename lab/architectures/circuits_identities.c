@@ -1,4 +1,4 @@
-/* circuits: what a layer's heads write, each alone and together. */
+/* circuits: the outputs of the heads of a layer, separately and combined. */
 #include "circuits.h"
 #include "../../src/math/linalg.h"
 #include <math.h>
@@ -10,7 +10,7 @@ static void subtract(const float *stream, size_t layer, float *out)
     for (size_t i = 0; i < STREAM; i++) out[i] = after[i] - before[i];
 }
 
-/* Each head alone: the model with the other columns of W_O at zero. */
+/* Computes the output of each head with the other columns of W_O set to zero. */
 static bo_status split_layer(lab_scene *s, size_t layer)
 {
     char name[64];
@@ -32,8 +32,9 @@ static bo_status split_layer(lab_scene *s, size_t layer)
 /* ---- identities -------------------------------------------------------------------------------------------------- */
 
 typedef struct identities {
-    double sum, formula;  /* largest differences, of the largest number */
-    double own, neighbor; /* part of a write outside its own space: the largest; outside the next head's: the mean */
+    double sum, formula; /* largest differences, relative to the largest output */
+    /* component of an output outside its own space (largest) and outside that of the next head (mean) */
+    double own, neighbor;
     double rank, rank_together;
 } identities;
 
@@ -55,7 +56,7 @@ static double sum_difference(const lab_scene *s)
     return most / largest(STREAM, s->together);
 }
 
-/* A X (W_O W_V)ᵀ in double; leaves the circuit in s->circuit. */
+/* Computes A X (W_O W_V)ᵀ in float64 and leaves the circuit in s->circuit. */
 static bo_status formula_difference(lab_scene *s, const lab_head *head, size_t h, double *out)
 {
     BO_TRY(lab_head_ov(s->context, head, s->circuit));
@@ -70,7 +71,7 @@ static bo_status formula_difference(lab_scene *s, const lab_head *head, size_t h
     return BO_OK;
 }
 
-/* Which part of a write is outside the first DIM columns of s->u, by length. */
+/* Returns the component of an output outside the first DIM columns of s->u, relative to its norm. */
 static double outside(const lab_scene *s, const float *write)
 {
     double all = 0, within = 0;
@@ -86,7 +87,7 @@ static double outside(const lab_scene *s, const float *write)
     return sqrt(fmax(0, all - within) / all);
 }
 
-/* How many singular values of what is written are above float32's rounding. */
+/* Counts the singular values of the output above the rounding error of float32. */
 static bo_status rank_of(lab_scene *s, const float *write, double *out)
 {
     for (size_t i = 0; i < STREAM; i++) s->mixed[i] = (double)write[i];
@@ -130,7 +131,7 @@ bo_status lab_circuits_identities(lab_scene *s)
     identities found = {0};
     bo_rng rng = lab_rng(s->run, "lab.circuits.identities");
     for (size_t i = 0; i < TOKENS; i++)
-        s->tokens[i] = (int32_t)bo_rng_below(&rng, 256); /* more than the stream has dimensions */
+        s->tokens[i] = (int32_t)bo_rng_below(&rng, 256); /* more tokens than the stream has dimensions */
     for (size_t layer = 0; layer < LAYERS; layer++) BO_TRY(compare_layer(s, layer, &found));
     lab_claim(s->run, "concatenation", found.sum);
     lab_claim(s->run, "formula", found.formula);
@@ -138,7 +139,7 @@ bo_status lab_circuits_identities(lab_scene *s)
     lab_claim(s->run, "other-space", found.neighbor);
     lab_cell(s->run, "writes", "one head", "rank", found.rank);
     lab_cell(s->run, "writes", "one head", "outside Col(W_O W_V)", found.own);
-    lab_cell(s->run, "writes", "one head", "outside that of another head", found.neighbor);
+    lab_cell(s->run, "writes", "one head", "outside the space of another head", found.neighbor);
     lab_cell(s->run, "writes", "all heads of a layer", "rank", found.rank_together);
     return BO_OK;
 }

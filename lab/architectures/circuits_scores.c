@@ -1,11 +1,11 @@
-/* circuits: where heads look in rounds of repeated tokens, and what they copy. */
+/* circuits: attention of heads on repeated sequences, and whether they copy. */
 #include "circuits.h"
 #include "../../src/math/linalg.h"
 #include <math.h>
 
 enum { SCENES = 4 };
 
-/* A permutation of the alphabet, again and again: every token has one place in a round. */
+/* Repeats a permutation of the alphabet, so that every token has one position per repetition. */
 static void draw_tokens(lab_scene *s, bo_rng *rng)
 {
     size_t order[ALPHABET];
@@ -13,7 +13,7 @@ static void draw_tokens(lab_scene *s, bo_rng *rng)
     for (size_t i = 0; i < TOKENS; i++) s->tokens[i] = FIRST_TOKEN + (int32_t)order[i % ALPHABET];
 }
 
-/* ---- where they look --------------------------------------------------------------------------------------------- */
+/* ---- attention patterns ------------------------------------------------------------------------------------------ */
 
 static double to_previous(const double *weights)
 {
@@ -22,7 +22,8 @@ static double to_previous(const double *weights)
     return sum / (TOKENS - 1);
 }
 
-/* From the second round on: to the tokens after the same token in the rounds before. */
+/* Returns the attention to the tokens that followed earlier occurrences of the current token, from the second
+ * repetition on. */
 static double to_successors(const double *weights)
 {
     double sum = 0;
@@ -40,7 +41,7 @@ static void add_offsets(const double *weights, double *offsets)
 
 typedef struct looked {
     lab_head_score heads[LAYERS][HEADS];
-    double offsets[HEADS][OFFSETS]; /* of layer 0 */
+    double offsets[HEADS][OFFSETS]; /* layer 0 only */
 } looked;
 
 static bo_status look_once(lab_scene *s, looked *out)
@@ -62,9 +63,10 @@ static bo_status look_once(lab_scene *s, looked *out)
     return BO_OK;
 }
 
-/* ---- what they copy ---------------------------------------------------------------------------------------------- */
+/* ---- copying ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of the tokens in use: of the embedding, as the first norm gives them, or of the output with its gain. */
+/* Extracts the rows of the tokens in use: of the embedding after the first normalization, or of the output layer with
+ * its gain. */
 static bo_status token_rows(lab_scene *s, const char *name, const char *gain_name, double *out)
 {
     float gain[WIDTH];
@@ -79,7 +81,7 @@ static bo_status token_rows(lab_scene *s, const char *name, const char *gain_nam
     return status;
 }
 
-/* The eigenvalues of U W_O W_V Eᵀ that are not zero are those of W_V Eᵀ U W_O, which is smaller. */
+/* The nonzero eigenvalues of U W_O W_V Eᵀ are those of the smaller matrix W_V Eᵀ U W_O. */
 static bo_status copying(lab_scene *s, const lab_head *head, const double *embedding, const double *output, double *out)
 {
     double read[DIM * ALPHABET], write[ALPHABET * DIM], loop[DIM * DIM], real[DIM], imaginary[DIM];
@@ -137,7 +139,7 @@ static double rating(size_t layer, const lab_head_score *score)
     return layer ? score->induction : score->previous;
 }
 
-/* The best first. */
+/* Sorts heads, best first. */
 static void sort(const looked *l, lab_circuit_scores *out)
 {
     for (size_t layer = 0; layer < LAYERS; layer++)

@@ -1,4 +1,5 @@
-/* conv: sizes of what convolutions give, how far they see, how the gradient of a shared kernel grows, pooling's gradients. */
+/* conv: output sizes and receptive fields of convolutions, the growth of the gradient of a shared kernel, and gradients
+ * of pooling. */
 #include <math.h>
 #include <string.h>
 #include "../statistics.h"
@@ -8,80 +9,83 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "shapes",
-     .statement = "A convolution, and a pooling layer, of kernel K, stride S and padding P make ⌊(n - K + 2P) / S⌋ + 1 "
-                  "places of n; F kernels over C channels in G groups have F K² C / G weights and F biases.",
-     .number = "layers, of all that were made, whose shape or number of weights is another",
+     .statement = "A convolution or pooling layer with kernel K, stride S and padding P has ⌊(n - K + 2P) / S⌋ + 1 "
+                  "outputs for n inputs; F kernels over C channels in G groups have F K² C / G weights and F biases.",
+     .number = "number of layers with a different shape or number of weights",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "receptive-field",
-     .statement = "An output depends on exactly 1 + Σ (K_l - 1) Π_{i<l} S_i places of the input along an axis: K, then "
-                  "each layer K - 1 more, times the strides before it.",
-     .number = "places whose gradient is zero within that field, or not zero outside it",
+     .statement = "An output depends on exactly 1 + Σ (K_l - 1) Π_{i<l} S_i inputs along an axis (its receptive "
+                  "field).",
+     .number = "number of inputs with zero gradient inside the receptive field or nonzero gradient outside",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "effective-field",
-     .statement = "What counts of that field grows as the square root of the depth, where the field grows with the "
-                  "depth: the gradient of a deep stack is a bell in the middle of it.",
-     .number = "exponent of the gradient's width (root mean square distance from the middle) in the depth",
+     .statement = "The effective receptive field grows as the square root of the depth, while the receptive field "
+                  "grows linearly: in a deep stack the gradient is concentrated in the middle of the field.",
+     .number = "exponent of the width of the gradient (root mean square distance from the center) as a power of the "
+               "depth",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.4,
      .upper = 0.6,
      .source = "Luo, Li, Urtasun, Zemel: Understanding the effective receptive field, 1701.04128"},
     {.name = "independent",
      .statement =
-         "With inputs and arriving gradients that are independent, of mean zero, the gradient of a kernel over m x m "
-         "places has deviation m σ_x σ_y: it grows as the image's side.",
-     .number = "exponent of the deviation in m",
+         "If inputs and arriving gradients are independent with mean zero, the gradient of a kernel applied at m x m "
+         "positions has standard deviation m σ_x σ_y: it grows as the side of the image.",
+     .number = "exponent of the standard deviation as a power of m",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
     {.name = "independent-size",
-     .statement = "Nothing stands before that m: the deviation is m itself for numbers of deviation 1.",
-     .number = "measured deviation / m, on average over the sizes",
+     .statement = "The constant in this law is 1: for inputs and gradients of standard deviation 1, the standard "
+                  "deviation of the gradient is m.",
+     .number = "measured standard deviation divided by m, mean over sizes",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
      .upper = 1.03},
     {.name = "aligned",
      .statement =
-         "Control: gradients that know their inputs add up. Of the loss |y|²/2, whose gradient at the output is the "
-         "output, the kernel's grows as m², the number of places.",
-     .number = "exponent of the root mean square in m",
+         "Control: gradients that depend on the inputs add up. For the loss |y|²/2, whose gradient at the output is "
+         "the output, the gradient of the kernel grows as m², the number of positions.",
+     .number = "exponent of the root mean square as a power of m",
      .rule = BO_LAB_BETWEEN,
      .bound = 1.9,
      .upper = 2.1,
      .source = "Bochner"},
     {.name = "pooling",
      .statement =
-         "Max pooling sends the whole gradient of a window to its one largest place, mean pooling 1/K² of it to each.",
-     .number = "largest difference from that, gradients of size 1",
+         "Max pooling sends the whole gradient of a window to its largest input, and mean pooling sends 1/K² of it to "
+         "each.",
+     .number = "largest difference from this rule, for gradients of size 1",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-6},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "field",
-     .title = "How far one output sees, by depth (kernel 3, stride 1)",
+     .title = "Receptive field by depth (kernel 3, stride 1)",
      .rows = "layers",
-     .values = "places",
+     .values = "positions",
      .log_x = true,
      .log_y = true,
      .theory = "2 L + 1"},
     {.name = "strides",
-     .title = "Places that one output sees, by what is stacked",
-     .rows = "stack, from the input on",
-     .values = "places along an axis",
+     .title = "Receptive field by stack of layers",
+     .rows = "layers, starting at the input",
+     .values = "positions along an axis",
      .picture = BO_LAB_BARS,
      .theory = "predicted"},
     {.name = "gradient",
-     .title = "The gradient of a shared kernel, by the places it is shared by",
-     .rows = "m: side of the output",
-     .values = "root mean square of an entry",
+     .title = "Gradient of a shared kernel by output size",
+     .rows = "m, side of the output",
+     .values = "root mean square of the entries",
      .log_x = true,
      .log_y = true,
      .theory = "m"},
 };
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 typedef struct shape_case {
     size_t kernel, stride, padding, groups; /* groups 0: a pooling layer */
@@ -94,7 +98,7 @@ static size_t places_after(size_t places, const shape_case *c)
     return (places + 2 * c->padding - c->kernel) / c->stride + 1;
 }
 
-/* 1 where the network's first layer is another than the formula says. */
+/* Returns 1 if the first layer of the network differs from the formula. */
 static bo_status check_shape(lab_run *run, const shape_case *c, size_t *wrong)
 {
     char layer[160], model[512], expected[64];
@@ -131,7 +135,7 @@ static bo_status measure_shapes(lab_run *run)
     return BO_OK;
 }
 
-/* ---- how far an output sees ------------------------------------------------------------------------------------------- */
+/* ---- receptive fields -------------------------------------------------------------------------------------------- */
 
 enum { MOST_LAYERS = 32, SIDE = 48 };
 
@@ -150,7 +154,7 @@ static size_t field_of(const stack *s, size_t *step)
     return field;
 }
 
-/* tanh between them: it has a gradient everywhere. */
+/* Uses tanh between layers, because it has a nonzero gradient everywhere. */
 static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, bo_image *image)
 {
     for (size_t l = 0; l < s->layers; l++) {
@@ -165,7 +169,8 @@ static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, bo_imag
     return x;
 }
 
-/* Places of the image whose gradient is as it should not be; *seen: how many along the first axis have one. */
+/* Counts positions of the image with a wrong gradient. *seen: the number of positions along the first axis with a
+ * nonzero gradient. */
 static size_t wrong_places(const float *gradient, size_t row, size_t column, size_t field, size_t *seen)
 {
     size_t wrong = 0;
@@ -210,12 +215,12 @@ static bo_status look_through(lab_run *run, const stack *s, lab_tape *tape, doub
 static bo_status measure_fields(lab_run *run)
 {
     static const stack stacks[] = {
-        {"one of 5", 1, {5}, {1}, {false}},
-        {"three of 3", 3, {3, 3, 3}, {1, 1, 1}, {false}},
-        {"two of 5", 2, {5, 5}, {1, 1}, {false}},
-        {"3, mean 2 by 2, 3, mean 2 by 2", 4, {3, 2, 3, 2}, {1, 2, 1, 2}, {false, true, false, true}},
-        {"three of 3 by 2", 3, {3, 3, 3}, {2, 2, 2}, {false}},
-        {"5 by 3, 3, 2 by 2", 3, {5, 3, 2}, {3, 1, 2}, {false}},
+        {"one kernel of 5", 1, {5}, {1}, {false}},
+        {"three kernels of 3", 3, {3, 3, 3}, {1, 1, 1}, {false}},
+        {"two kernels of 5", 2, {5, 5}, {1, 1}, {false}},
+        {"3, mean 2 stride 2, 3, mean 2 stride 2", 4, {3, 2, 3, 2}, {1, 2, 1, 2}, {false, true, false, true}},
+        {"three of 3, stride 2", 3, {3, 3, 3}, {2, 2, 2}, {false}},
+        {"5 stride 3, 3, 2 stride 2", 3, {5, 3, 2}, {3, 1, 2}, {false}},
     };
     double wrong = 0;
     for (size_t i = 0; i < LAB_COUNT_OF(stacks); i++) {
@@ -229,11 +234,12 @@ static bo_status measure_fields(lab_run *run)
     return BO_OK;
 }
 
-/* ---- how much of it counts -------------------------------------------------------------------------------------------- */
+/* ---- effective receptive fields ---------------------------------------------------------------------------------- */
 
 enum { WIDE = 16 };
 
-/* Σ g² distance² / Σ g² over the places of one draw: a stack of kernels of 3 along a sequence of which one place is left. */
+/* Returns Σ g² distance² / Σ g² over the positions for one draw: a stack of kernels of size 3 along a sequence, reduced
+ * to one position. */
 static bo_status width_of(lab_run *run, lab_tape *tape, size_t layers, uint64_t seed, double *square)
 {
     bo_image image = {1, 2 * layers + 1};
@@ -262,7 +268,8 @@ static bo_status width_of(lab_run *run, lab_tape *tape, size_t layers, uint64_t 
     return lab_progress(run, 0.3);
 }
 
-/* Kernels drawn independently make g², on average, a uniform step of {-1, 0, 1} a layer: width √(2 L / 3). */
+/* For independent kernels, the mean of g² is the distribution of a random walk with uniform steps from {-1, 0, 1}, one
+ * per layer: its width is √(2 L / 3). */
 static bo_status measure_effective(lab_run *run)
 {
     double depths[6], widths[6];
@@ -289,7 +296,7 @@ static bo_status measure_effective(lab_run *run)
     return BO_OK;
 }
 
-/* ---- the gradient of a shared kernel ----------------------------------------------------------------------------------- */
+/* ---- the gradient of a shared kernel ----------------------------------------------------------------------------- */
 
 enum {
     KERNEL = 3,
@@ -304,7 +311,7 @@ typedef struct sharing {
     lab_tape tape;
     size_t m;
     bo_rng rng;
-    float *x, *y; /* of ROOM² numbers */
+    float *x, *y; /* ROOM² numbers */
 } sharing;
 
 static bo_status open_sharing(lab_run *run, sharing *s)
@@ -316,7 +323,8 @@ static bo_status open_sharing(lab_run *run, sharing *s)
     return lab_tape_plan(&s->tape, bo_nn_convolution(s->tape.graph, "conv", x, &layer), lab_seed(run));
 }
 
-/* Mean square of the entries of the kernel's gradient; the arriving gradient is drawn, or the output itself. */
+/* Returns the mean square of the entries of the gradient of the kernel. The arriving gradient is random, or the output
+ * itself. */
 static bo_status draw_gradient(sharing *s, bool own, double *square)
 {
     const size_t n = s->m + KERNEL - 1;
@@ -360,8 +368,8 @@ static bo_status share(lab_run *run, sharing *s)
         sides[i] = (double)s->m;
         ratio += drawn[i] / sides[i] / (double)sizes;
         lab_point(run, "gradient", "m", sides[i], sides[i]);
-        lab_point(run, "gradient", "independent of the input", sides[i], drawn[i]);
-        lab_point(run, "gradient", "of |y|²/2", sides[i], own[i]);
+        lab_point(run, "gradient", "gradients independent of the input", sides[i], drawn[i]);
+        lab_point(run, "gradient", "gradients of |y|²/2", sides[i], own[i]);
         BO_TRY(lab_progress(run, 0.4 + 0.1 * (double)i));
     }
     lab_claim(run, "independent", lab_exponent(sides, drawn, sizes));
@@ -381,11 +389,12 @@ static bo_status measure_sharing(lab_run *run)
     return status;
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------------ */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 enum { WINDOW = 3, POOLED = 4, POOL_SIDE = WINDOW * POOLED };
 
-/* The largest difference of the gradient in window (i, j) from what it should be, `arriving` the window's. */
+/* Returns the largest difference of the gradient in window (i, j) from the expected one. arriving: the gradient of the
+ * window. */
 static double window_error(const float *x, const float *gradient, bool max, size_t i, size_t j, float arriving)
 {
     size_t winner = (i * POOL_SIDE + j) * WINDOW;
@@ -446,19 +455,20 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_conv = {
     {.name = "conv",
      .group = LAB_ARCHITECTURES,
-     .title = "Convolutions: sizes, sight, gradients of what is shared",
+     .title = "Convolutions: output sizes, receptive fields, gradients of shared kernels",
      .claim =
-         "Sizes and receptive fields of convolutions follow from kernel, stride and padding. A kernel that m x m "
-         "places share has a gradient that grows as m where inputs and gradients are independent of each other, and "
-         "as m² where they are not.",
+         "Output sizes and receptive fields of convolutions follow from kernel, stride and padding. The gradient of a "
+         "kernel shared by m x m positions grows as m if inputs and gradients are independent, and as m² if they are "
+         "not.",
      .source = "course notes, feature dimensions of a CNN; weights and gradients in a CNN",
      .method =
-         "Layers of every kernel up to 5, stride up to 4, padding up to 2 and one or two groups are made on images of "
-         "11 x 8 x 4 (the engine has no dilation). In stacks of layers with tanh between them a gradient is sent into "
-         "one output and read at all inputs of a 48 x 48 image. For the width of that gradient 1 to 32 linear layers "
-         "of 16 channels with kernels of 3 are drawn 40 times; theory of independent weights gives √(2 L / 3). One 3 "
-         "x 3 kernel sees images of normal numbers, from 10 x 10 to 130 x 130; the gradient at the output is normal "
-         "and independent, or the output itself. The notes say Θ(n), which is the first of the two.",
+         "Layers with every kernel up to 5, stride up to 4, padding up to 2 and one or two groups are created on "
+         "images of 11 x 8 x 4 (the library has no dilation). Receptive fields: in stacks of layers with tanh between "
+         "them, a gradient is sent into one output and read at all inputs of a 48 x 48 image. Effective receptive "
+         "fields: 1 to 32 linear layers of 16 channels with kernels of 3 are drawn 40 times; the theory of "
+         "independent weights predicts √(2 L / 3). Shared kernels: one 3 x 3 kernel is applied to images of normal "
+         "numbers from 10 x 10 to 130 x 130; the gradient at the output is normal and independent, or the output "
+         "itself. The course notes state Θ(n), which is the first case.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,4 +1,5 @@
-/* gnn: what aggregation over neighbors computes: walks, reachability; what it cannot see; what depth does to it. */
+/* gnn: neighbor aggregation in graph networks: walks and reachability, structures it cannot distinguish, and
+ * oversmoothing. */
 #include <math.h>
 #include <string.h>
 #include "../../src/math/linalg.h"
@@ -9,49 +10,50 @@
 static const bo_lab_claim claims[] = {
     {.name = "walks",
      .statement =
-         "k layers that sum over neighbors, begun with a one for each node's own name, hold Aᵏ: column i of node j "
-         "is the number of walks of k steps from i to j.",
-     .number = "entries that differ, k = 1 to 6",
+         "With one-hot node features, k layers of sums over neighbors compute Aᵏ: column i of node j is the number of "
+         "walks of k steps from i to j.",
+     .number = "number of entries that differ, k = 1 to 6",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "not-paths",
-     .statement = "They are walks and not, as the notes call them, paths: most of 6 steps come to some node twice.",
-     .number = "walks of 6 steps / paths of 6 steps that visit no node twice",
+     .statement = "Sums count walks and not paths, as the course notes state: most walks of 6 steps visit some node "
+                  "twice.",
+     .number = "number of walks of 6 steps divided by number of paths of 6 steps that visit no node twice",
      .rule = BO_LAB_AT_LEAST,
      .bound = 2,
      .source = "Bochner"},
     {.name = "reachability",
      .statement =
-         "With the largest in place of the sum they say whether there is a walk of exactly k steps; where every node "
-         "sees itself too, whether there is one of at most k.",
-     .number = "entries that differ, k = 1 to 6",
+         "With the maximum instead of the sum, k layers compute whether there is a walk of exactly k steps, or of at "
+         "most k steps if every node has a self-loop.",
+     .number = "number of entries that differ, k = 1 to 6",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "order",
      .statement =
-         "How nodes are numbered and in which order neighbors come is nothing to three layers of messages by sum, "
-         "mean or largest, and to a mean over all nodes behind them.",
-     .number = "largest |difference| / |output|, of nodes and of the whole",
+         "Three message-passing layers with sum, mean or maximum, and a mean over all nodes after them, do not depend "
+         "on the numbering of nodes or the order of neighbors.",
+     .number = "largest |difference| / |output|, for nodes and for the graph",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "order-control",
-     .statement = "Control: a recurrent layer that reads the nodes one after the other does depend on their order.",
+     .statement = "Control: a recurrent layer that reads the nodes one after another depends on their order.",
      .number = "|difference| / |output|",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "blind",
      .statement =
-         "Sum, mean and largest tell apart what theory says and nothing else: a mean does not see how many there are, "
-         "a largest not how often, a sum not what it is of, and none a ring of six from two of three.",
-     .number = "cells of the table that are zero and should not be, or should be and are not",
+         "Sum, mean and maximum distinguish exactly the neighborhoods that theory predicts: the mean ignores the "
+         "number of neighbors, the maximum ignores multiplicity, the sum ignores the individual values, and none "
+         "distinguishes a ring of six from two rings of three.",
+     .number = "number of table cells that are zero and should not be, or are not zero and should be",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .source = "Xu, Hu, Leskovec, Jegelka: How powerful are graph neural networks?, 1810.00826"},
     {.name = "smoothing",
      .statement =
-         "Layer after layer of means makes all nodes of a connected graph alike, at the rate of the second eigenvalue "
-         "of D⁻¹A.",
-     .number = "measured decay of the spread a layer, logarithm / ln |λ₂|",
+         "Repeated averaging makes all nodes of a connected graph equal, at the rate of the second eigenvalue of D⁻¹A.",
+     .number = "logarithm of the measured decay of the spread per layer divided by ln |λ₂|",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1,
@@ -60,36 +62,36 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "walks",
-     .title = "From one node to another in k steps: mean over the pairs",
+     .title = "Walks and paths of k steps between two nodes, mean over pairs",
      .rows = "k",
-     .values = "number",
+     .values = "number of walks or paths",
      .log_y = true,
      .theory = "entries of Aᵏ"},
     {.name = "order",
-     .title = "The same graph in another order: three layers of messages, and one aggregate",
-     .rows = "aggregate",
-     .values = "relative difference; share of numbers with other bits",
+     .title = "The same graph in another order: three message-passing layers, and one aggregation",
+     .rows = "aggregation",
+     .values = "relative difference; fraction of numbers with different bits",
      .picture = BO_LAB_NO_PICTURE},
     {.name = "blind",
-     .title = "Difference between two neighborhoods, by aggregate",
+     .title = "Difference between two neighborhoods, by aggregation",
      .rows = "neighborhoods",
-     .values = "difference of the node's number",
+     .values = "difference of the output of the node",
      .picture = BO_LAB_BARS},
     {.name = "smoothing",
-     .title = "Spread of the nodes behind k means",
+     .title = "Spread of the nodes after k averaging layers",
      .rows = "k",
-     .values = "deviation between nodes, at k = 0 one",
+     .values = "standard deviation between nodes relative to k = 0",
      .log_y = true,
      .theory = "|λ₂|ᵏ, through the last"},
 };
 
 enum { COLUMNS = 16 };
 
-/* ---- walks and reachability --------------------------------------------------------------------------------------------------- */
+/* ---- walks and reachability -------------------------------------------------------------------------------------- */
 
 enum { NODES = 12, STEPS = 6, PAIRS = NODES * NODES, GRAPHS = 20 };
 
-/* counts[j, i] of walks i -> j with one step more. */
+/* Extends the counts of walks i -> j in counts[j, i] by one step. */
 static void step_walks(const bool *sees, const uint64_t *counts, uint64_t *out)
 {
     memset(out, 0, PAIRS * sizeof *out);
@@ -98,7 +100,7 @@ static void step_walks(const bool *sees, const uint64_t *counts, uint64_t *out)
             for (size_t i = 0; sees[j * NODES + via] && i < NODES; i++) out[j * NODES + i] += counts[via * NODES + i];
 }
 
-/* Paths that end at `node`, have `steps` more to go back, and may not use those of `used`. */
+/* Counts paths that end at `node`, continue backward for `steps` steps, and avoid the nodes in `used`. */
 static uint64_t count_paths(const bool *sees, size_t node, size_t steps, unsigned used)
 {
     uint64_t count = 0;
@@ -116,7 +118,7 @@ static double mean_paths(const bool *sees, size_t steps)
     return (double)count / PAIRS;
 }
 
-/* Differences of `layers` by sum from the counts, and by largest from where there are any. */
+/* Compares `layers` of sums with the counts, and `layers` of maxima with whether the counts are nonzero. */
 static bo_status compare_walks(lab_run *run, const lab_net *n, size_t steps, const uint64_t *counts, double *sum,
                                double *max)
 {
@@ -140,10 +142,10 @@ static double mean_count(const uint64_t *counts)
     return sum;
 }
 
-/* What one graph, or the mean over some, says. */
+/* Results of one graph, or means over several. */
 typedef struct tally {
     double wrong_sum, wrong_max;
-    double walks[STEPS + 1], paths[STEPS + 1]; /* of k steps, mean over the pairs */
+    double walks[STEPS + 1], paths[STEPS + 1]; /* of k steps, mean over pairs */
 } tally;
 
 static bo_status count_on(lab_run *run, const bool *sees, tally *t)
@@ -185,9 +187,9 @@ static bo_status measure_walks(lab_run *run)
     return lab_progress(run, 0.3);
 }
 
-/* ---- order -------------------------------------------------------------------------------------------------------------------- */
+/* ---- order of nodes and neighbors -------------------------------------------------------------------------------- */
 
-/* The net with node i as node to[i], and its neighbors in an order of chance. */
+/* Renumbers node i as to[i] and shuffles the neighbors. */
 static void permute_net(bo_rng *rng, const lab_net *n, const size_t *to, lab_net *out)
 {
     size_t from[LAB_NET_NODES], order[LAB_NET_NODES];
@@ -221,7 +223,7 @@ static void draw_reordering(bo_rng *rng, reordering *r)
         memcpy(r->x_other + r->to[i] * COLUMNS, r->x + i * COLUMNS, COLUMNS * sizeof(float));
 }
 
-/* |difference| / |output|, and the share of numbers whose bits are others. */
+/* Computes |difference| / |output| and the fraction of numbers with different bits. */
 static bo_status reorder(lab_run *run, const reordering *r, const lab_layers *l, double *difference, double *bits)
 {
     float a[LAB_NET_NODES * COLUMNS], b[LAB_NET_NODES * COLUMNS];
@@ -242,7 +244,7 @@ static bo_status reorder(lab_run *run, const reordering *r, const lab_layers *l,
 
 static bo_status measure_order(lab_run *run)
 {
-    static const char *const names[BO_AGGREGATE_COUNT] = {"sum", "mean", "largest"};
+    static const char *const names[BO_AGGREGATE_COUNT] = {"sum", "mean", "maximum"};
     reordering r;
     bo_rng rng = lab_rng(run, "lab.gnn.order");
     double worst = 0, difference, bits;
@@ -252,11 +254,11 @@ static bo_status measure_order(lab_run *run)
         for (lab_layers_kind what = LAB_MESSAGES; what <= LAB_READOUT; what++) {
             BO_TRY(reorder(run, &r, &(lab_layers){what, aggregate, 3, COLUMNS, false}, &difference, &bits));
             worst = fmax(worst, difference);
-            lab_cell(run, "order", names[kind], what == LAB_MESSAGES ? "difference, nodes" : "difference, whole",
+            lab_cell(run, "order", names[kind], what == LAB_MESSAGES ? "difference, nodes" : "difference, graph",
                      difference);
         }
         BO_TRY(reorder(run, &r, &(lab_layers){LAB_AGGREGATES, aggregate, 1, COLUMNS, false}, &difference, &bits));
-        lab_cell(run, "order", names[kind], "other bits, one aggregate", bits);
+        lab_cell(run, "order", names[kind], "different bits, one aggregation", bits);
     }
     lab_claim(run, "order", worst);
     BO_TRY(reorder(run, &r, &(lab_layers){.kind = LAB_RECURRENT, .columns = COLUMNS}, &difference, &bits));
@@ -264,11 +266,11 @@ static bo_status measure_order(lab_run *run)
     return lab_progress(run, 0.6);
 }
 
-/* ---- what they cannot see -------------------------------------------------------------------------------------------------------- */
+/* ---- neighborhoods that cannot be distinguished ------------------------------------------------------------------ */
 
 enum { RING = 6 };
 
-/* Node 0 sees `count` others that say `numbers`. */
+/* Node 0 has `count` neighbors with the features `numbers`. */
 static bo_status star(lab_run *run, const lab_layers *l, size_t count, const float *numbers, double *out)
 {
     bool sees[64] = {false};
@@ -281,7 +283,8 @@ static bo_status star(lab_run *run, const lab_layers *l, size_t count, const flo
     return BO_OK;
 }
 
-/* The number of node 0 of a ring of six, or of one of two rings of three, all nodes saying 1; three layers. */
+/* Computes the output of node 0 of a ring of six, or of one of two rings of three, where all features are 1; three
+ * layers. */
 static bo_status ring(lab_run *run, const lab_layers *l, bool two, double *out)
 {
     bool sees[RING * RING] = {false};
@@ -305,12 +308,12 @@ typedef struct contest {
     const char *name;
     size_t counts[2];
     float numbers[2][4];
-    bool seen[4]; /* by sum, mean, largest, sum of tanh */
+    bool seen[4]; /* by sum, mean, maximum, sum of tanh */
 } contest;
 
 static bo_status judge(lab_run *run, const contest *c, double *wrong)
 {
-    static const char *const names[4] = {"sum", "mean", "largest", "sum of tanh"};
+    static const char *const names[4] = {"sum", "mean", "maximum", "sum of tanh"};
     static const bo_aggregate_kind kinds[4] = {BO_AGGREGATE_SUM, BO_AGGREGATE_MEAN, BO_AGGREGATE_MAX, BO_AGGREGATE_SUM};
     for (size_t k = 0; k < 4; k++) {
         const lab_layers l = {LAB_AGGREGATES, kinds[k], 1, 1, k == 3};
@@ -331,7 +334,7 @@ static bo_status measure_blind(lab_run *run)
         {"{1, 2} and {1, 1, 2, 2}", {2, 4}, {{1, 2}, {1, 1, 2, 2}}, {true, false, false, true}},
         {"{1, 2} and {1, 2, 2}", {2, 3}, {{1, 2}, {1, 2, 2}}, {true, true, false, true}},
         {"{1, 3} and {2, 2}", {2, 2}, {{1, 3}, {2, 2}}, {false, false, true, true}},
-        {"a ring of 6 and two of 3", {0}, {{0}}, {false}},
+        {"a ring of 6, two rings of 3", {0}, {{0}}, {false}},
     };
     double wrong = 0;
     for (size_t i = 0; i < LAB_COUNT_OF(contests); i++) BO_TRY(judge(run, &contests[i], &wrong));
@@ -339,9 +342,9 @@ static bo_status measure_blind(lab_run *run)
     return lab_progress(run, 0.8);
 }
 
-/* ---- depth ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- depth ------------------------------------------------------------------------------------------------------- */
 
-enum { DEPTHS = 7, DEPTH_STEP = 4, SETTLED = 3 }; /* by 16 layers the slowest mode is what is left */
+enum { DEPTHS = 7, DEPTH_STEP = 4, SETTLED = 3 }; /* after 16 layers only the slowest mode remains */
 
 /* |λ₂| of D⁻¹A, whose eigenvalues are those of D^-½ A D^-½. */
 static bo_status second_eigenvalue(lab_run *run, const bool *sees, const double *degree, double *out)
@@ -354,7 +357,7 @@ static bo_status second_eigenvalue(lab_run *run, const bool *sees, const double 
     return BO_OK;
 }
 
-/* Both ways, every node seeing itself, along a ring at least: connected, and nothing swings. */
+/* Draws undirected edges, a self-loop for every node, and a ring, so that the graph is connected and not bipartite. */
 static void draw_connected(bo_rng *rng, bool *sees, double *degree)
 {
     lab_net_draw(rng, LAB_NET_NODES, 0.04, sees);
@@ -368,7 +371,8 @@ static void draw_connected(bo_rng *rng, bool *sees, double *degree)
     }
 }
 
-/* Deviation of the nodes from their mean by degree, which means keep; over all columns. */
+/* Returns the standard deviation of the nodes from their degree-weighted mean, which averaging preserves, over all
+ * columns. */
 static double spread(const float *x, const double *degree)
 {
     double squares = 0, all = 0;
@@ -384,7 +388,7 @@ static double spread(const float *x, const double *degree)
     return sqrt(squares);
 }
 
-/* How fast one graph makes its nodes alike, as a multiple of ln |λ₂|; the first of them is the table's. */
+/* Measures the decay rate of the spread of one graph as a multiple of ln |λ₂|. The first graph goes into the table. */
 static bo_status smooth(lab_run *run, bo_rng *rng, bool shown, double *rate)
 {
     bool sees[LAB_NET_EDGES];
@@ -434,18 +438,19 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_gnn = {
     {.name = "gnn",
      .group = LAB_ARCHITECTURES,
-     .title = "What aggregation over neighbors counts, and what it cannot see",
+     .title = "Neighbor aggregation: walks, reachability, and indistinguishable neighborhoods",
      .claim =
-         "Sums over neighbors count walks, the largest says what can be reached, and neither depends on the order of "
-         "nodes or neighbors. Each is blind to something, and depth makes nodes alike.",
+         "Sums over neighbors count walks, and maxima compute reachability. Neither depends on the order of nodes or "
+         "neighbors. Each aggregation fails to distinguish some neighborhoods, and many layers make all nodes equal.",
      .source = "course notes, connection between graph dynamics and GNN",
      .method =
-         "20 directed graphs of 12 nodes, an edge with probability 1/4: one to six aggregates by the engine, begun "
-         "with one column for each node, against powers of A in integers and against a search for paths. For order: "
-         "48 nodes with normal features of 16 columns, renumbered, neighbors shuffled, through three layers of "
-         "messages with drawn weights. Neighborhoods that theory says an aggregate cannot tell apart are given to "
-         "each. For depth: 20 connected graphs of 48 nodes, edges both ways and loops, 4 to 28 means; the rate from "
-         "16 layers on against the second eigenvalue.",
+         "Walks: on 20 directed graphs of 12 nodes with edge probability 1/4, one to six aggregations of one-hot "
+         "features are compared with powers of A in integers and with a search for paths. Order: 48 nodes with 16 "
+         "normal features are renumbered, their neighbors are shuffled, and both versions pass through three "
+         "message-passing layers with random weights. Neighborhoods: pairs that theory says an aggregation cannot "
+         "distinguish are given to each. Depth: on 20 connected graphs of 48 nodes with undirected edges and "
+         "self-loops, 4 to 28 averaging layers are applied; the decay rate from 16 layers on is compared with the "
+         "second eigenvalue.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

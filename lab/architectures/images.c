@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ---- made-up ones ------------------------------------------------------------------------------------------------------- */
+/* ---- synthetic images -------------------------------------------------------------------------------------------- */
 
 static double between(bo_rng *rng, double low, double high)
 {
     return low + (high - low) * bo_rng_uniform(rng);
 }
 
-/* Distance of (u, v) from the segment of half length 1 through the middle, at an angle of `eighths` π/4. */
+/* Distance of (u, v) from the segment of half length 1 through the center at an angle of `eighths` π/4. */
 static double from_line(double u, double v, int eighths)
 {
     const double angle = eighths * 0.78539816339744831, c = cos(angle), s = sin(angle);
@@ -19,7 +19,7 @@ static double from_line(double u, double v, int eighths)
     return beyond > 0 ? hypot(beyond, across) : fabs(across);
 }
 
-/* Distance from the shape, in units of its size. */
+/* Distance from the shape, relative to its size. */
 static double from_shape(int32_t label, double u, double v)
 {
     switch (label) {
@@ -75,7 +75,7 @@ static bo_status make_up(lab_run *run, size_t count, lab_images *out)
     return BO_OK;
 }
 
-/* ---- those of files ------------------------------------------------------------------------------------------------------ */
+/* ---- images from files ------------------------------------------------------------------------------------------- */
 
 typedef struct path {
     char text[1024];
@@ -100,7 +100,7 @@ static bo_status sample(lab_run *run, bo_stream *stream, size_t count, lab_image
     if (!labels) return BO_MEMORY;
     bo_status status = bo_stream_sample(lab_context(run), stream, count, lab_seed(run), out->x, labels, &found);
     if (status == BO_OK && found < count)
-        status = bo_fail(lab_context(run), BO_INVALID, "%s has %zu images, and this experiment needs %zu",
+        status = bo_fail(lab_context(run), BO_INVALID, "%s has %zu images; this experiment needs %zu",
                          lab_options(run)->images, found, count);
     for (size_t i = 0; status == BO_OK && i < count; i++) out->labels[i] = (int32_t)labels[i];
     for (size_t i = 0; status == BO_OK && i < count * out->pixels; i++) out->x[i] /= 255;
@@ -124,7 +124,7 @@ static bo_status read_files(lab_run *run, const path *images, const path *labels
     return status;
 }
 
-/* A sample comes in the order of the file, which may be sorted by class. */
+/* Shuffles the sample, because the file may be sorted by class. */
 static void shuffle(lab_run *run, lab_images *images)
 {
     bo_rng rng = lab_rng(run, "lab.images.order");

@@ -1,4 +1,4 @@
-/* lora: where adapters may begin, what rank they need, what they cost. */
+/* lora: initialization, required rank and cost of low-rank adapters. */
 #include "lora.h"
 #include "../tools/language.h"
 #include <bochner/lora.h>
@@ -7,45 +7,48 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "zero-zero",
-     .statement = "Where A and B both begin at zero no gradient reaches either, and they stay zero for ever.",
-     .number = "largest |number| in A and B after all steps",
+     .statement = "If A and B both start at zero, no gradient reaches either and both stay zero.",
+     .number = "largest absolute entry of A and B after all steps",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "both-random",
-     .statement = "Where both begin at random (Xavier) the model is another before the first step.",
-     .number = "change of the output at step 0, of the output's length",
+     .statement = "If both start at random (Xavier), the model changes before the first step.",
+     .number = "change of the output at step 0, relative to the norm of the output",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "one-zero",
-     .statement = "With A random and B zero the model begins as it was, exactly.",
-     .number = "change of the output at step 0, of the output's length",
+     .statement = "With A random and B zero, the model starts exactly unchanged.",
+     .number = "change of the output at step 0, relative to the norm of the output",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "enough-rank",
-     .statement = "A change of rank r* is learned by adapters of rank r*.",
-     .number = "squared error left of the change, part of all, at r = r*",
+     .statement = "Adapters of rank r* learn a weight change of rank r*.",
+     .number = "remaining squared error at r = r*, relative to the whole change",
      .rule = BO_LAB_AT_MOST,
      .bound = 1e-3},
     {.name = "too-little-rank",
-     .statement = "With less rank what is left is the tail of its singular values, and no training takes that away.",
-     .number = "squared error left at r = r* - 1 over that of the best matrix of this rank (Eckart-Young)",
+     .statement = "With a smaller rank, the remaining error is the tail of the singular values, which training cannot "
+                  "reduce.",
+     .number = "remaining squared error at r = r* - 1 divided by that of the best matrix of this rank (Eckart-Young)",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.99,
      .upper = 1.05},
     {.name = "merged",
-     .statement = "Merging trained adapters into the weights leaves the function as it is, to rounding.",
-     .number = "largest difference of logits, of the largest |logit|",
+     .statement = "Merging trained adapters into the weights does not change the function, up to rounding.",
+     .number = "largest difference of logits, relative to the largest |logit|",
      .rule = BO_LAB_EACH_AT_MOST,
-     .bound = 0x1p-16}, /* 256 units of float32's last place: some hundred sums a logit */
+     .bound = 0x1p-16}, /* 256 units in the last place of float32: about a hundred sums per logit */
     {.name = "few-parameters",
      .statement =
-         "Adapters of rank 4 in all hidden layers find most of what training all weights finds in another text.",
-     .number = "gain of rank 4 on the new text over that of all weights, each at its best rate",
+         "Adapters of rank 4 in all hidden layers achieve most of the improvement of full finetuning on another text.",
+     .number = "loss improvement of rank 4 on the new text divided by that of full finetuning, each at its best "
+               "learning rate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.75},
     {.name = "gradient-faster",
-     .statement = "Beginning with singular vectors of the gradient learns faster than beginning at random and zero.",
-     .number = "gain over the first quarter of the steps over that of A random and B zero, each at its best rate",
+     .statement = "Initializing with singular vectors of the gradient learns faster than A random and B zero.",
+     .number = "loss improvement over the first quarter of the steps divided by that of A random and B zero, each at "
+               "its best learning rate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1,
      .source = "course notes, LoRA; LoRA-GA (2407.05000)"},
@@ -53,24 +56,24 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "beginnings",
-     .title = "One layer: where A and B begin",
+     .title = "One layer: initialization of A and B",
      .rows = "A and B",
-     .values = "part of what the layer is, or is to learn",
+     .values = "fraction of the layer, or of the change to be learned",
      .picture = BO_LAB_BARS},
     {.name = "rank",
-     .title = "One layer: error left of a change of rank 4",
+     .title = "One layer: remaining error of a change of rank 4",
      .rows = "rank of the adapter",
-     .values = "squared error left, part of all",
+     .values = "remaining squared error, relative to the whole change",
      .theory = "best of this rank"},
     {.name = "models",
-     .title = "A language model on another text, by rank",
+     .title = "A language model finetuned on another text, by rank",
      .rows = "rank",
-     .values = "trained part of all weights; gain as part of that of all weights",
+     .values = "trained fraction of all weights; improvement relative to full finetuning",
      .log_x = true},
     {.name = "starts",
-     .title = "A language model on another text, by beginning (rank 4)",
-     .rows = "beginning",
-     .values = "nats a byte; change of logits: part of the largest",
+     .title = "A language model finetuned on another text, by initialization (rank 4)",
+     .rows = "initialization",
+     .values = "nats per byte; change of logits relative to the largest",
      .picture = BO_LAB_NO_PICTURE},
 };
 
@@ -82,15 +85,15 @@ typedef struct adapting {
     lab_run *run;
     lab_text text, other;
     bo_model *base;
-    double before; /* loss of the base on the other text … */
-    double early;  /* … and on what the first quarter of the steps trains on */
+    double before; /* loss of the base model on the other text … */
+    double early;  /* … and on the training data of the first quarter of the steps */
     double done;
     size_t steps;
 } adapting;
 
 static const bo_model_desc shape = {.layers = 2, .width = 64, .heads = 4, .context = 64, .mlp = BO_MLP_GELU};
 
-/* Every word spelled backwards: other words of the same letters in the same sentences. */
+/* Reverses the letters of every word, which gives other words with the same letters in the same sentences. */
 static void turn_words(size_t count, char *text)
 {
     for (size_t begin = 0, end; begin < count; begin = end + 1) {
@@ -120,7 +123,7 @@ static bo_status open_other(adapting *a, size_t bytes)
     return status;
 }
 
-/* How the early steps went: the mean training loss of the first quarter. */
+/* The mean training loss over the first quarter of the steps. */
 typedef struct early {
     uint64_t until;
     double sum;
@@ -133,7 +136,7 @@ static void watch(void *user, uint64_t step, double loss)
 }
 
 typedef struct outcome {
-    double loss, early; /* at the end on what is held out; training's of the first quarter */
+    double loss, early; /* final held-out loss; training loss of the first quarter */
 } outcome;
 
 static bo_status train(adapting *a, bo_model *model, uint64_t steps, double rate, outcome *out)
@@ -169,7 +172,7 @@ static bo_status copy_base(adapting *a, bo_model **out)
     return status;
 }
 
-/* rank 0: all weights are trained. */
+/* rank 0: trains all weights. */
 static bo_status adapt(adapting *a, size_t rank, bo_lora_init init, bo_model **out)
 {
     BO_TRY(copy_base(a, out));
@@ -183,7 +186,7 @@ static bo_status adapt(adapting *a, size_t rank, bo_lora_init init, bo_model **o
     return status;
 }
 
-/* The logits after some held-out tokens of the new text. */
+/* Computes the logits after some held-out tokens of the new text. */
 static bo_status logits_of(adapting *a, const bo_model *model, float logits[MOST_LOGITS])
 {
     int32_t ids[64];
@@ -195,7 +198,7 @@ static bo_status logits_of(adapting *a, const bo_model *model, float logits[MOST
     return status;
 }
 
-/* Largest difference, of the largest. */
+/* Largest difference, relative to the largest value. */
 static double difference(const float *a, const float *b)
 {
     double most = 0, size = 0;
@@ -216,7 +219,8 @@ static bo_status merge(adapting *a, bo_model *model, double *out)
     return BO_OK;
 }
 
-/* At each of the rates: the best of both numbers. *merged: how far merging changed the last one; may be NULL. */
+/* Trains at each of the learning rates and returns the best of both numbers. *merged: the change due to merging of the
+ * last model; may be NULL. */
 static bo_status best(adapting *a, size_t rank, bo_lora_init init, outcome *out, double *merged)
 {
     const size_t count = lab_size(a->run, 4, 2);
@@ -235,7 +239,7 @@ static bo_status best(adapting *a, size_t rank, bo_lora_init init, outcome *out,
     return BO_OK;
 }
 
-/* Ranks in powers of two, beginning at A random and B zero. */
+/* Trains ranks in powers of two, starting at A random and B zero. */
 static bo_status measure_ranks(adapting *a, const outcome *all, outcome *usual)
 {
     const size_t most = lab_size(a->run, 32, RANK), factor = lab_size(a->run, 2, 4);
@@ -259,9 +263,9 @@ static bo_status measure_ranks(adapting *a, const outcome *all, outcome *usual)
 
 static bo_status measure_starts(adapting *a, const outcome *usual)
 {
-    static const char *const names[BO_LORA_INIT_COUNT] = {"A random, B zero", "both random, less B0 A0",
-                                                          "singular vectors of the weight, less B0 A0",
-                                                          "singular vectors of the gradient, less B0 A0"};
+    static const char *const names[BO_LORA_INIT_COUNT] = {"A random, B zero", "both random, minus B0 A0",
+                                                          "singular vectors of the weight, minus B0 A0",
+                                                          "singular vectors of the gradient, minus B0 A0"};
     float before[MOST_LOGITS], logits[MOST_LOGITS];
     BO_TRY(logits_of(a, a->base, before));
     for (bo_lora_init init = BO_LORA_INIT_ZERO; init < BO_LORA_INIT_COUNT; init++) {
@@ -272,16 +276,16 @@ static bo_status measure_starts(adapting *a, const outcome *usual)
         bo_model_destroy(model);
         if (status == BO_OK && init != BO_LORA_INIT_ZERO) status = best(a, RANK, init, &now, NULL);
         BO_TRY(status);
-        lab_cell(a->run, "starts", names[init], "logits changed at step 0", difference(logits, before));
-        lab_cell(a->run, "starts", names[init], "loss of the first quarter", now.early);
-        lab_cell(a->run, "starts", names[init], "loss at the end", now.loss);
+        lab_cell(a->run, "starts", names[init], "change of logits at step 0", difference(logits, before));
+        lab_cell(a->run, "starts", names[init], "loss over the first quarter", now.early);
+        lab_cell(a->run, "starts", names[init], "final loss", now.loss);
         if (init == BO_LORA_INIT_GRADIENT)
             lab_claim(a->run, "gradient-faster", (a->early - now.early) / (a->early - usual->early));
     }
     return BO_OK;
 }
 
-/* The same batches at a rate that changes nothing. */
+/* Evaluates the same batches at a learning rate that changes nothing. */
 static bo_status read_along(adapting *a)
 {
     bo_model *model;
@@ -302,8 +306,7 @@ static bo_status measure_adapting(adapting *a)
     a->before = before.loss;
     BO_TRY(read_along(a));
     BO_TRY(best(a, 0, BO_LORA_INIT_ZERO, &all, NULL));
-    lab_note(a->run,
-             "The model loses %.3f nats a byte on the new text as it is, %.3f after training all of its weights.",
+    lab_note(a->run, "The base model has a loss of %.3f nats per byte on the new text, and %.3f after full finetuning.",
              a->before, all.loss);
     BO_TRY(measure_ranks(a, &all, &usual));
     return measure_starts(a, &usual);
@@ -339,20 +342,21 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_lora = {
     {.name = "lora",
      .group = LAB_ARCHITECTURES,
-     .title = "Low-rank adapters: where they begin, what rank they need",
+     .title = "Low-rank adapters: initialization and required rank",
      .claim =
-         "A product B A beside a weight learns only if not both begin at zero, and leaves the model as it was only if "
-         "one does; it learns a change of rank r* if and only if its own rank is as large; and few parameters find "
-         "most of what all of them would.",
+         "An adapter B A added to a weight learns only if A and B do not both start at zero, and leaves the model "
+         "unchanged at the start only if one of them does. It learns a change of rank r* if and only if its rank is "
+         "at least r*. A few parameters achieve most of the improvement of full finetuning.",
      .source = "course notes, LoRA; LoRA (2106.09685)",
      .method =
-         "One layer: a frozen 32 x 32 matrix, random, is to become itself plus a matrix of rank 4 with equal singular "
-         "values, through B A, by AdamW for 1000 full-batch steps with orthogonal inputs, so that the loss is the "
-         "distance of matrices; four beginnings at rank 4, and ranks 1 to 8. A language model: two layers of width 64 "
-         "learn a text for 400 steps, then another (made-up, every word spelled backwards) for 100 steps of 8 windows "
-         "of 64 bytes, through adapters of all hidden layers by rank and by beginning, or with all weights, each at "
-         "the best of three rates. Beginnings that are not zero are subtracted (W0 + B A - B0 A0), so that the model "
-         "begins as it was. Gain is the fall of the held-out loss on the new text.",
+         "One layer: a frozen random 32 x 32 matrix is to change by a matrix of rank 4 with equal singular values, "
+         "learned through B A with AdamW in 1000 full-batch steps. Inputs are orthogonal, so the loss is the distance "
+         "between matrices. Four initializations at rank 4 and ranks 1 to 8 are compared. Language model: two layers "
+         "of width 64 learn a text for 400 steps, then another text (synthetic, with every word spelled backward) for "
+         "100 steps of 8 windows of 64 bytes. Adapters of all hidden layers, by rank and by initialization, are "
+         "compared with full finetuning, each at the best of three learning rates. Nonzero initial products are "
+         "subtracted (W0 + B A - B0 A0), so that the model starts unchanged. Improvement is the decrease of held-out "
+         "loss on the new text.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

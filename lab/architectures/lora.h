@@ -1,10 +1,10 @@
-/* lora: its two halves. */
+/* lora: its two parts. */
 #ifndef BO_LAB_ARCHITECTURES_LORA_H
 #define BO_LAB_ARCHITECTURES_LORA_H
 
 #include "../experiment.h"
 
-/* One layer: tables "beginnings" and "rank", and the claims of both. */
+/* One layer: records the tables "beginnings" and "rank" and their claims. */
 bo_status lab_lora_layer(lab_run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* lora: one layer that is to change by a matrix of known rank. */
+/* lora: one layer that must change by a matrix of known rank. */
 #include "lora.h"
 #include "../tools/fit.h"
 #include "../../src/math/linalg.h"
@@ -30,7 +30,7 @@ static bo_value product(bo_graph *graph, const char *name, bo_value x, size_t ou
     return bo_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
 }
 
-/* y = W0 x + B A x. Xavier: deviation √(2 / (in + out)). */
+/* y = W0 x + B A x. Xavier initialization: standard deviation √(2 / (in + out)). */
 static bo_value record(const void *user, bo_graph *graph, bo_value x)
 {
     const layer *l = user;
@@ -43,7 +43,7 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
     return bo_graph_one(graph, BO_OPERATION_ADD, NULL, 2, (bo_value[]){base, outer});
 }
 
-/* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in Frobenius' norm; D = Uᵀ V has TRUE_RANK
+/* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in the Frobenius norm. D = Uᵀ V has TRUE_RANK
  * singular values of 1. */
 typedef struct lesson {
     lab_run *run;
@@ -60,7 +60,7 @@ static lab_fit_desc describe(const layer *l)
                           .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.03, .clip = -1}};
 }
 
-/* Weights are drawn by their names: W0 is the same in all layers of a seed. */
+/* Weights are drawn by name, so W0 is the same in all layers of a seed. */
 static bo_status draw_lesson(lesson *l)
 {
     double x[SIZE * SIZE], u[TRUE_RANK * SIZE], v[TRUE_RANK * SIZE], d[SIZE * SIZE], moved[SIZE * SIZE];
@@ -95,10 +95,10 @@ static double distance(size_t count, const float *a, const float *b, const float
 }
 
 typedef struct taught {
-    double change;   /* of the output before the first step, of its length */
-    double gradient; /* |gradient| of A and B then */
-    double left;     /* squared error at the end, of that of W0 alone */
-    double size;     /* largest number in A and B at the end */
+    double change;   /* of the output before the first step, relative to its norm */
+    double gradient; /* norm of the initial gradient of A and B */
+    double left;     /* final squared error, relative to that of W0 alone */
+    double size;     /* largest final entry of A and B */
 } taught;
 
 static double largest_in(const lab_fit *fit, const char *name)
@@ -153,9 +153,9 @@ bo_status lab_lora_layer(lab_run *run)
     BO_TRY(draw_lesson(&l));
     for (start s = 0; s < STARTS; s++) {
         BO_TRY(teach(&l, TRUE_RANK, s, &t[s]));
-        lab_cell(run, "beginnings", start_names[s], "output changed at step 0", t[s].change);
+        lab_cell(run, "beginnings", start_names[s], "change of output at step 0", t[s].change);
         lab_cell(run, "beginnings", start_names[s], "|gradient| at step 0", t[s].gradient);
-        lab_cell(run, "beginnings", start_names[s], "error left", t[s].left);
+        lab_cell(run, "beginnings", start_names[s], "remaining error", t[s].left);
     }
     lab_claim(run, "zero-zero", fmax(t[ZERO_ZERO].size, t[ZERO_ZERO].gradient));
     lab_claim(run, "both-random", t[BOTH_RANDOM].change);

@@ -1,4 +1,4 @@
-/* Graphs of nodes and layers on them. */
+/* Graphs of nodes, and layers on them. */
 #include "nets.h"
 #include <math.h>
 
@@ -34,7 +34,7 @@ static bo_value record_layers(lab_tape *tape, const lab_layers *l, bo_value x, c
     return l->kind == LAB_READOUT ? bo_nn_aggregate(tape->graph, x, all, &mean) : x;
 }
 
-/* What messages write begins at zero: drawn here, or they would say nothing. */
+/* Draws the output weights of message layers, which the library initializes to zero. */
 static bo_status draw_updates(lab_tape *tape, const lab_layers *l)
 {
     bo_rng rng = bo_rng_make(1, bo_rng_stream("lab.gnn.updates", 0));

@@ -1,4 +1,4 @@
-/* pca-autoencoder: what a linear autoencoder learns, with and without weight decay. */
+/* pca-autoencoder: the solution of a linear autoencoder, with and without weight decay. */
 #include "../tools/descent.h"
 #include "../tools/least_squares.h"
 #include "../statistics.h"
@@ -9,41 +9,42 @@
 static const bo_lab_claim claims[] = {
     {.name = "subspace",
      .statement = "A linear autoencoder with k units learns the span of the first k principal directions.",
-     .number = "sine of the largest angle between the decoder's columns and that span, no weight decay",
+     .number = "sine of the largest angle between the column space of the decoder and that span, without weight decay",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
     {.name = "not-orthogonal",
-     .statement = "Control: without weight decay its weights are not orthogonal.",
+     .statement = "Control: without weight decay, its weights are not orthogonal.",
      .number = "|W₂ᵀW₂ - I| / √k",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.2},
     {.name = "orthogonal",
-     .statement = "With weight decay λ = 0.03 the columns of the decoder are nearly orthonormal, and so are the rows "
-                  "of the encoder.",
-     .number = "larger of |W₂ᵀW₂ - I| and |W₁W₁ᵀ - I|, / √k",
+     .statement = "With weight decay λ = 0.03, the columns of the decoder and the rows of the encoder are nearly "
+                  "orthonormal.",
+     .number = "larger of |W₂ᵀW₂ - I| and |W₁W₁ᵀ - I|, divided by √k",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "transpose",
-     .statement = "With weight decay the encoder is the decoder's transpose.",
-     .number = "|W₁ - W₂ᵀ| / |W₂|, λ = 0.03",
+     .statement = "With weight decay, the encoder is the transpose of the decoder.",
+     .number = "|W₁ - W₂ᵀ| / |W₂| at λ = 0.03",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
     {.name = "values",
-     .statement = "Squares of the decoder's singular values are 1 - λ/eᵢ, eᵢ the variance of principal direction i.",
-     .number = "largest difference, λ = 0.1",
+     .statement = "The squared singular values of the decoder are 1 - λ/eᵢ, where eᵢ is the variance of principal "
+                  "direction i.",
+     .number = "largest absolute difference at λ = 0.1",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01,
      .source = "Kunin et al. 2019, arXiv 1901.08168"},
     {.name = "singular-vectors",
-     .statement = "With weight decay the decoder's left singular vectors are the principal directions themselves.",
-     .number = "mean |cosine| of the two, λ = 0.1",
+     .statement = "With weight decay, the left singular vectors of the decoder are the principal directions.",
+     .number = "mean |cosine| between the two at λ = 0.1",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.95,
      .source = "Kunin et al. 2019, arXiv 1901.08168"},
     {.name = "units",
-     .statement = "With weight decay every column of the decoder is a principal direction (W₂ = U_k, as the notes' "
-                  "solution has it).",
-     .number = "mean over the columns of the largest |cosine| with a principal direction, λ = 0.1",
+     .statement = "With weight decay, every column of the decoder is a principal direction (W₂ = U_k, as in the "
+                  "course notes).",
+     .number = "largest |cosine| of a column with a principal direction, mean over the columns, at λ = 0.1",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.95},
 };
@@ -52,17 +53,18 @@ static const bo_lab_table tables[] = {
     {.name = "decay",
      .title = "A linear autoencoder by weight decay",
      .rows = "λ",
-     .values = "distance (0: the theory's)",
+     .values = "distance (0: as predicted by theory)",
      .log_y = true},
     {.name = "values",
-     .title = "Squares of the decoder's singular values",
+     .title = "Squared singular values of the decoder",
      .rows = "variance of the principal direction",
-     .values = "square, λ = 0.1",
+     .values = "squared singular value at λ = 0.1",
      .theory = "1 - λ/e"},
 };
 
 enum { DIM = 20, UNITS = 4, COUNT = 100, WEIGHTS = DIM * UNITS };
-static const double variances[UNITS] = {4, 2.5, 1.6, 1}; /* of the first directions; the others: 0.3 down to 0.03 */
+/* of the first directions; the others decrease from 0.3 to 0.03 */
+static const double variances[UNITS] = {4, 2.5, 1.6, 1};
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
@@ -82,7 +84,7 @@ static bo_status open_data(lab_run *run, lab_least_squares *out)
                                   &(lab_least_squares_desc){.rows = COUNT, .dim = DIM, .scales = scales}, &rng, out);
 }
 
-/* Minimizes |X - W₂W₁X|²/n + λ(|W₁|² + |W₂|²) by the engine's gradient descent with weight decay 2λ. */
+/* Minimizes |X - W₂W₁X|²/n + λ(|W₁|² + |W₂|²) by gradient descent with weight decay 2λ. */
 static bo_status train(lab_run *run, const lab_least_squares *data, double lambda, autoencoder *out)
 {
     lab_descent d;
@@ -108,18 +110,18 @@ static bo_status train(lab_run *run, const lab_least_squares *data, double lambd
     return status;
 }
 
-/* ---- what was learned -------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 typedef struct found {
-    double sine;           /* of the largest angle to the principal subspace */
-    double defect;         /* of orthonormality, the larger one */
-    double decoder_defect; /* of the decoder alone */
+    double sine;           /* sine of the largest angle to the principal subspace */
+    double defect;         /* deviation from orthonormality, larger of encoder and decoder */
+    double decoder_defect; /* deviation of the decoder only */
     double apart;          /* |W₁ - W₂ᵀ| / |W₂| */
-    double squares[UNITS]; /* of the decoder's singular values, descending */
+    double squares[UNITS]; /* squared singular values of the decoder, descending */
     double vectors, units; /* mean |cosine| with principal directions: of left singular vectors, of columns */
 } found;
 
-/* |A Aᵀ - I| / √k for A = W₁ or W₂ᵀ, k x DIM by these strides. */
+/* |A Aᵀ - I| / √k for A = W₁ or W₂ᵀ (k x DIM, with these strides). */
 static double defect(const double *a, size_t row, size_t column)
 {
     double sum = 0;
@@ -132,7 +134,7 @@ static double defect(const double *a, size_t row, size_t column)
     return sqrt(sum / UNITS);
 }
 
-/* Largest |cosine| of a column (stride UNITS) of the decoder with one of the first principal directions. */
+/* Returns the largest |cosine| of a column (stride UNITS) of the decoder with one of the first principal directions. */
 static double nearest_direction(const lab_least_squares *data, const double *column)
 {
     double size = 0, most = 0;
@@ -171,7 +173,7 @@ static bo_status examine(bo_context *context, const lab_least_squares *data, con
     return BO_OK;
 }
 
-/* Claims of one λ. */
+/* Records the claims for one λ. */
 static void tell(lab_run *run, double lambda, const found *f)
 {
     double off = 0;
@@ -204,8 +206,8 @@ static bo_status measure_data(lab_run *run, const lab_least_squares *data)
         BO_TRY(train(run, data, lambdas[i], &a));
         BO_TRY(examine(lab_context(run), data, &a, &f));
         lab_point(run, "decay", "sine of the angle to the principal subspace", lambdas[i], f.sine);
-        lab_point(run, "decay", "from orthonormal", lambdas[i], f.defect);
-        lab_point(run, "decay", "encoder from the decoder's transpose", lambdas[i], f.apart);
+        lab_point(run, "decay", "distance from orthonormal", lambdas[i], f.defect);
+        lab_point(run, "decay", "distance of the encoder from the decoder's transpose", lambdas[i], f.apart);
         lab_point(run, "decay", "1 - |cosine| of singular vectors", lambdas[i], 1 - f.vectors);
         lab_point(run, "decay", "1 - |cosine| of units", lambdas[i], 1 - f.units);
         tell(run, lambdas[i], &f);
@@ -226,14 +228,15 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_pca_autoencoder = {
     {.name = "pca-autoencoder",
      .group = LAB_ARCHITECTURES,
-     .title = "A linear autoencoder learns the principal subspace; weight decay makes it orthogonal",
-     .claim = "The minimum of |X - W₂W₁X|² spans the first k principal directions, in any basis. With λ(|W₁|² + |W₂|²) "
-              "added the weights become nearly orthogonal and each other's transposes.",
+     .title = "Linear autoencoders learn the principal subspace; weight decay makes them orthogonal",
+     .claim = "The minimum of |X - W₂W₁X|² spans the first k principal directions, in any basis. With λ(|W₁|² + "
+              "|W₂|²) added, the weights become nearly orthogonal, and encoder and decoder become transposes of each "
+              "other.",
      .source = "course notes, PCA and autoencoders",
-     .method = "100 examples with 20 coordinates; variances 4, 2.5, 1.6, 1 and then 0.3 to 0.03 along random "
-               "directions. Encoder 4 x 20 and decoder 20 x 4 start as N(0, 0.3²) and are trained by the engine's "
-               "full-batch gradient descent, 40000 steps of 0.03, with weight decay for λ = 0, 0.01, 0.03, 0.1, 0.3. "
-               "Principal directions are known from how the data were made.",
+     .method = "100 examples have 20 coordinates, with variances 4, 2.5, 1.6, 1 and then 0.3 to 0.03 along random "
+               "directions. The encoder (4 x 20) and the decoder (20 x 4) start as N(0, 0.3²) and are trained by "
+               "full-batch gradient descent, 40000 steps with learning rate 0.03, with weight decay λ = 0, 0.01, "
+               "0.03, 0.1, 0.3. The principal directions are known from the construction of the data.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,4 +1,4 @@
-/* poly-kernel: polynomial kernels as inner products of finitely many features, exactly. */
+/* poly-kernel: polynomial kernels as exact inner products of finitely many features. */
 #include "../tools/kernels.h"
 #include "../statistics.h"
 #include "../tools/numbers.h"
@@ -8,46 +8,47 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "exact",
-     .statement = "φ(x)·φ(y) is (1 + x·y)ᵖ with C(d + p, p) features, and 1 + s + s²/2 with 1 + d + d(d + 1)/2: "
-                  "exactly, for any x and y.",
-     .number = "largest |φ(x)·φ(y) - k| / |φ(x)||φ(y)|, float64; 1 where the number of features is another",
+     .statement = "φ(x)·φ(y) equals (1 + x·y)ᵖ with C(d + p, p) features, and 1 + s + s²/2 for s = x·y with 1 + d + "
+                  "d(d + 1)/2 features, exactly for all x and y.",
+     .number = "largest |φ(x)·φ(y) - k| / |φ(x)||φ(y)| in float64; 1 if the number of features differs",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-13},
     {.name = "homogeneous",
-     .statement = "The features of degree p alone, C(d + p - 1, p) of them (d(d + 1)/2 for p = 2), give (x·y)ᵖ.",
-     .number = "largest |difference| / (|x||y|)ᵖ, float64",
+     .statement = "The C(d + p - 1, p) features of degree p alone (d(d + 1)/2 for p = 2) give (x·y)ᵖ.",
+     .number = "largest |difference| / (|x||y|)ᵖ in float64",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-13},
     {.name = "attention",
-     .statement = "Linear attention with φ, from a state of fixed size, is attention with the kernel over all keys.",
-     .number = "largest |difference of outputs| / |output|, float32 against float64",
+     .statement = "Linear attention with φ, computed from a state of fixed size, equals attention with the kernel "
+                  "over all keys.",
+     .number = "largest |difference of outputs| / |output|, float32 compared with float64",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "sketch-rate",
-     .statement = "A tensor sketch of R features errs less with R: the squared error as 1/R.",
-     .number = "exponent of the mean squared error in R, degree 2",
+     .statement = "The squared error of a tensor sketch with R features falls as 1/R.",
+     .number = "exponent of the mean squared error as a power of R, degree 2",
      .rule = BO_LAB_BETWEEN,
      .bound = -1.1,
      .upper = -0.9,
      .source = "Pham and Pagh, Fast and scalable polynomial kernels via explicit feature maps, 2013"},
     {.name = "sketch-variance",
-     .statement = "Its error is what the pairings of hashes predict.",
-     .number = "measured / predicted squared error, mean over R, degree 2",
+     .statement = "The error of a tensor sketch is that predicted from the hash collisions.",
+     .number = "measured divided by predicted squared error, mean over R, degree 2",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1,
      .source = "Pham and Pagh 2013; the variance is derived in src/features/functions/tensorsketch.c"},
     {.name = "dimensions",
-     .statement = "That error does not depend on d at given norms, whereas exact features grow as dᵖ: where they "
-                  "become many, the sketch pays.",
-     .number = "root mean square error of 256 features of degree 4, d = 64 / d = 8",
+     .statement = "At given norms, the error of the sketch does not depend on d, whereas the number of exact features "
+                  "grows as dᵖ.",
+     .number = "root mean square error of 256 features of degree 4 at d = 64 divided by that at d = 8",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
     {.name = "sign",
      .statement =
-         "A sketch may give negative weights, which attention cannot use; the self-tensored sketch never does.",
-     .number = "largest -φ(x)·φ(y) / |φ(x)||φ(y)|, self-tensored sketch of degree 4, float32",
+         "A tensor sketch may give negative weights, which attention cannot use; the self-tensored sketch never does.",
+     .number = "largest -φ(x)·φ(y) / |φ(x)||φ(y)| of the self-tensored sketch of degree 4, float32",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-6,
      .source = "PolySketchFormer, 2310.01655"},
@@ -55,40 +56,40 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "memory",
-     .title = "State of one head with values of d dimensions",
+     .title = "Size of the state of one head with values of dimension d",
      .rows = "d",
      .values = "bytes",
      .log_x = true,
      .log_y = true},
     {.name = "sketch",
-     .title = "Error of sketches of (1 + x·y)ᵖ, unit vectors of 16 dimensions",
-     .rows = "R, features",
+     .title = "Error of sketches of (1 + x·y)ᵖ, unit vectors of dimension 16",
+     .rows = "R, number of features",
      .values = "mean squared error",
      .log_x = true,
      .log_y = true,
      .theory = "degree 2, predicted"},
     {.name = "exactness",
-     .title = "Rounding of exact features",
+     .title = "Rounding error of exact features",
      .rows = "map",
      .values = "largest |φ(x)·φ(y) - k| / |φ(x)||φ(y)|",
      .picture = BO_LAB_BARS,
      .log_y = true},
     {.name = "negative",
-     .title = "Negative weights of a sketch of degree 4",
-     .rows = "R, features",
-     .values = "share of pairs",
+     .title = "Fraction of negative weights of a sketch of degree 4",
+     .rows = "R, number of features",
+     .values = "fraction of pairs",
      .log_x = true},
 };
 
 enum { DIM = 16, ROWS = 48 };
 
-/* 1 + s + s²/2 where degree is 0 */
+/* 1 + s + s²/2 if degree is 0. */
 static double kernel_of(int degree, double s)
 {
     return degree ? pow(1 + s, degree) : 1 + s + s * s / 2;
 }
 
-/* count rows of length 1 */
+/* Draws `count` rows of length 1. */
 static void unit_rows(bo_rng *rng, size_t count, size_t dim, float *out)
 {
     lab_fill_normal(rng, 1, count * dim, out);
@@ -104,9 +105,9 @@ static bo_features_desc exact_map(int degree, size_t dim)
     return (bo_features_desc){.kernel = degree ? BO_KERNEL_POLYNOMIAL : BO_KERNEL_TAYLOR, .degree = degree, .dim = dim};
 }
 
-/* ---- exactness --------------------------------------------------------------------------------------------------------------- */
+/* ---- exactness --------------------------------------------------------------------------------------------------- */
 
-/* Rows as floats and doubles, and the features of both. */
+/* Rows in float32 and float64, with the features of both. */
 typedef struct rounding {
     const float *x;
     double *wide; /* ROWS x DIM */
@@ -115,7 +116,7 @@ typedef struct rounding {
     size_t features;
 } rounding;
 
-/* Of all features, or of those of the highest degree alone, which come last. */
+/* Over all features, or only those of the highest degree, which come last. */
 static double largest_error(const rounding *r, int degree, bool top, bool wide)
 {
     const size_t n = r->features, first = top ? n - (size_t)lab_choose(DIM + (size_t)degree - 1, (size_t)degree) : 0;
@@ -183,7 +184,7 @@ static bo_status measure_exactness(lab_run *run, bo_rng *rng)
     return lab_progress(run, 0.2);
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 enum { HEAD = 8, TOKENS = 128 };
 
@@ -195,7 +196,7 @@ static bo_attention_desc attention_of(int degree, size_t dim)
     return desc;
 }
 
-/* Row t of causal attention with the kernel, in double. */
+/* Row t of causal attention with the kernel, in float64. */
 static void by_kernel(int degree, size_t t, const float *q, const float *k, const float *v, double out[HEAD])
 {
     double total = 0;
@@ -243,7 +244,7 @@ static bo_status measure_attention(lab_run *run, bo_rng *rng)
     return BO_OK;
 }
 
-/* Bytes of states, as the library lays them out; where they would have more features than that, none. */
+/* Records the sizes of the states of the library. States with more features than the limit are omitted. */
 static bo_status measure_memory(lab_run *run)
 {
     for (size_t dim = 8; dim <= 64; dim *= 2) {
@@ -263,7 +264,7 @@ static bo_status measure_memory(lab_run *run)
     return lab_progress(run, 0.4);
 }
 
-/* ---- sketches ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sketches ---------------------------------------------------------------------------------------------------- */
 
 typedef struct sketching {
     lab_run *run;
@@ -273,7 +274,7 @@ typedef struct sketching {
     float *estimate;
 } sketching;
 
-/* What products below 0 come to: their share, rounding aside, and the largest as a share of |φ(x)||φ(y)|. */
+/* Products below 0: their fraction, apart from rounding, and the largest relative to |φ(x)||φ(y)|. */
 typedef struct below_zero {
     double share, most;
 } below_zero;
@@ -293,7 +294,7 @@ static below_zero look_below(const float *estimate)
     return found;
 }
 
-/* Mean squared error over pairs of rows and draws. */
+/* Returns the mean squared error over pairs of rows and draws. */
 static bo_status sketch_error(sketching *s, bo_function function, int degree, size_t features, double *error,
                               below_zero *below)
 {
@@ -336,7 +337,7 @@ static bo_status measure_sizes(sketching *s)
     double sizes[SIZES], error[SIZES], predicted[SIZES], ratio[SIZES], other, most = 0;
     below_zero negative;
     for (size_t i = 0; i < SIZES; i++) {
-        static const size_t roots[SIZES] = {8, 11, 16, 23, 32}; /* r(r + 1)/2 features, as self-tensored ones come */
+        static const size_t roots[SIZES] = {8, 11, 16, 23, 32}; /* self-tensored features come in numbers r(r + 1)/2 */
         const size_t features = roots[i] * (roots[i] + 1) / 2;
         sizes[i] = (double)features;
         BO_TRY(sketch_error(s, BO_FUNCTION_TENSORSKETCH, 2, features, &error[i], &negative));
@@ -392,14 +393,14 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_poly_kernel = {
     {.name = "poly-kernel",
      .group = LAB_ARCHITECTURES,
-     .title = "Polynomial kernels: exact features, their memory, their sketches",
-     .claim = "A polynomial kernel is the inner product of its monomials, so attention with it has an exact state "
-              "of fixed size, which grows as dᵖ. Sketches need less, at an error that does not know d.",
+     .title = "Polynomial kernels: exact features, memory, sketches",
+     .claim = "A polynomial kernel is the inner product of its monomials. Attention with it has an exact state of "
+              "fixed size, which grows as dᵖ. Sketches need less memory, and their error does not depend on d.",
      .source = "Based, 2402.18668; PolySketchFormer, 2310.01655; course notes, polynomial features",
-     .method = "Exactness: all pairs of 48 normal rows of 16 columns, degrees 2 to 4 and the Taylor map, against "
-               "the kernel in float64. Attention: 128 tokens, heads of 8 dimensions, unit queries and keys, degrees 2 "
-               "and 4 and Taylor, against all pairs in float64. Memory: bytes of the library's states. Sketches: all "
-               "pairs of 48 unit rows, mean over 800 draws; 36 to 528 features.",
+     .method = "Exactness: all pairs of 48 normal rows of 16 columns, degrees 2 to 4 and the Taylor map, compared "
+               "with the kernel in float64. Attention: 128 tokens, heads of dimension 8, unit queries and keys, "
+               "degrees 2 and 4 and Taylor, compared with all pairs in float64. Memory: the size in bytes of the "
+               "states of the library. Sketches: all pairs of 48 unit rows, mean over 800 draws, 36 to 528 features.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -5,7 +5,7 @@
 #include "../tools/least_squares.h"
 #include "../tools/matricization.h"
 
-/* Rows of x times Aᵀ. */
+/* Multiplies rows of x by Aᵀ. */
 static bo_status product(bo_context *context, size_t rows, size_t n, const double *x, const double *a, double *out)
 {
     return bo_gemm64(context, false, true, rows, n, n, 1, x, n, a, n, 0, out, n);
@@ -37,7 +37,7 @@ bo_status lab_powers_ranks(bo_context *context, size_t n, const double *diagonal
 {
     enum { MOST = 16, SQUARE = MOST * MOST };
     double a[SQUARE], power[SQUARE], next[SQUARE], u[SQUARE], vt[SQUARE], values[MOST];
-    if (n > MOST) return bo_fail(context, BO_INVALID, "ranks of powers are for matrices of at most 16 rows");
+    if (n > MOST) return bo_fail(context, BO_INVALID, "expected a matrix of at most 16 rows");
     for (size_t i = 0; i < n * n; i++) power[i] = a[i] = p[i / n] * q[i % n] + (i / n == i % n ? diagonal[i / n] : 0);
     for (size_t length = 1; length <= count; length++) {
         memcpy(next, power, n * n * sizeof *next);

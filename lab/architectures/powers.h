@@ -4,15 +4,16 @@
 
 #include "../experiment.h"
 
-/* Rows b, Ab, …, A^(length-1) b of a symmetric A (n x n), one after the other. */
+/* Computes the rows b, Ab, …, A^(length-1) b for a symmetric A (n x n), one step at a time. */
 bo_status lab_powers_steps(bo_context *context, size_t n, const double *a, const double *b, size_t length, double *out);
-/* The same by doubling: X becomes (X, A^L X), A^L its square. `length` a power of two; room: 2 n² numbers. */
+/* The same by doubling: X becomes (X, A^L X), and A^L is squared. `length` is a power of two. room: 2 n² numbers. */
 bo_status lab_powers_doubling(bo_context *context, size_t n, const double *a, const double *b, size_t length,
                               double *room, double *out);
-/* ranks[L - 1] of (Λ + PQᵀ)^L - Λ^L for L = 1 … count, singular values above 1e-10 of the largest; n at most 16. */
+/* Computes ranks[L - 1] of (Λ + PQᵀ)^L - Λ^L for L = 1 … count, counting singular values above 1e-10 of the largest; n
+ * is at most 16. */
 bo_status lab_powers_ranks(bo_context *context, size_t n, const double *diagonal, const double *p, const double *q,
                            size_t count, double *ranks);
-/* (I + PPᵀ)^L b by scalars alone: b + P (P·b) ((1 + |P|²)^L - 1) / |P|². */
+/* Computes (I + PPᵀ)^L b with scalars only: b + P (P·b) ((1 + |P|²)^L - 1) / |P|². */
 void lab_powers_closed(size_t n, const double *p, const double *b, size_t length, double *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* purification: a linear map that reproduces its input under a penalty shrinks each principal direction. */
+/* purification: a linear map trained to reproduce its input under a penalty shrinks each principal direction. */
 #include "../tools/descent.h"
 #include "../tools/least_squares.h"
 #include "../statistics.h"
@@ -9,34 +9,35 @@
 static const bo_lab_claim claims[] = {
     {.name = "ridge",
      .statement =
-         "The W that minimizes |X - WX|² + λ|W|² keeps σ²/(σ² + λ) of each principal direction; weight decay finds it.",
+         "The W that minimizes |X - WX|² + λ|W|² keeps the fraction σ²/(σ² + λ) of each principal direction, and "
+         "training with weight decay finds it.",
      .number = "largest |uᵢᵀWuᵢ - σᵢ²/(σᵢ² + λ)| over directions and λ",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
     {.name = "nothing-else",
-     .statement = "That W does nothing else: principal directions do not mix.",
+     .statement = "This W does not mix principal directions.",
      .number = "largest |uᵢᵀWuⱼ|, i ≠ j",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
     {.name = "noise",
-     .statement = "Training to remove noise of variance s² from n clean inputs does the same, with λ = n s².",
-     .number = "largest |uᵢᵀWuᵢ - σᵢ²/(σᵢ² + n s²)|, mean of W over the path",
+     .statement = "Training to remove noise of variance s² from n inputs gives the same W, with λ = n s².",
+     .number = "largest |uᵢᵀWuᵢ - σᵢ²/(σᵢ² + n s²)|, with W averaged over the second half of training",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.03},
     {.name = "purifies",
-     .statement = "It purifies: new inputs with noise come out closer to what they were without.",
-     .number = "|W(x + noise) - x|² / |noise|², λ = n s²",
+     .statement = "The map denoises: its outputs for new noisy inputs are closer to the clean inputs.",
+     .number = "|W(x + noise) - x|² / |noise|² at λ = n s²",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.7},
     {.name = "best-lambda",
-     .statement = "λ = n s² purifies best.",
-     .number = "best λ / n s²",
+     .statement = "λ = n s² denoises best.",
+     .number = "best λ divided by n s²",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.6,
      .upper = 1.6},
     {.name = "identity",
-     .statement = "Control: without noise or penalty W is the identity, and purifies nothing.",
-     .number = "|W(x + noise) - x|² / |noise|², λ = 0",
+     .statement = "Control: without noise or penalty, W is the identity and removes no noise.",
+     .number = "|W(x + noise) - x|² / |noise|² at λ = 0",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.98,
      .upper = 1.02},
@@ -44,13 +45,13 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "shrinkage",
-     .title = "What is kept of a principal direction, λ = n s² = 25",
+     .title = "Fraction kept of a principal direction, λ = n s² = 25",
      .rows = "σ²",
      .values = "uᵀWu",
      .log_x = true,
      .theory = "σ²/(σ² + λ)"},
     {.name = "error",
-     .title = "Noise that is left, by λ",
+     .title = "Remaining noise by λ",
      .rows = "λ / n s²",
      .values = "|W(x + noise) - x|² / |noise|²",
      .log_x = true},
@@ -59,7 +60,7 @@ static const bo_lab_table tables[] = {
 enum { DIM = 12, COUNT = 100, TEST = 400, SQUARE = DIM * DIM };
 static const double noise = 0.5; /* s; n s² = 25 */
 
-/* Examples are rows here: a problem's X is the notes' Xᵀ, its directions are theirs. */
+/* Examples are rows here: X of a problem is Xᵀ in the course notes; its directions are the same. */
 typedef struct setting {
     lab_least_squares data;
     lab_descent descent;
@@ -71,7 +72,8 @@ static void close_setting(setting *s)
     lab_least_squares_close(&s->data);
 }
 
-/* |X - X̃Wᵀ|², X̃ with noise of deviation `amount`, W decayed so that the minimum has λ|W|² added. */
+/* Minimizes |X - X̃Wᵀ|², where X̃ has noise of standard deviation `amount`, with weight decay such that λ|W|² is
+ * added. */
 static bo_status open_setting(lab_run *run, double lambda, double amount, setting *s)
 {
     bo_rng rng = lab_rng(run, "lab.purification");
@@ -95,7 +97,7 @@ static bo_status open_setting(lab_run *run, double lambda, double amount, settin
     return bo_graph_write(lab_context(run), graph, x, s->data.x_single);
 }
 
-/* W after so many steps, or its mean over the second half of them. */
+/* Returns W after a number of steps, or its mean over the second half of them. */
 static bo_status train(lab_run *run, setting *s, double rate, size_t steps, bool mean, double *w)
 {
     float now[SQUARE];
@@ -111,7 +113,7 @@ static bo_status train(lab_run *run, setting *s, double rate, size_t steps, bool
     return BO_OK;
 }
 
-/* uᵢᵀWuⱼ for all i, j. */
+/* Computes uᵢᵀWuⱼ for all i, j. */
 static bo_status in_directions(bo_context *context, const lab_least_squares *data, const double *w, double *out)
 {
     double half[SQUARE];
@@ -119,10 +121,10 @@ static bo_status in_directions(bo_context *context, const lab_least_squares *dat
     return bo_gemm64(context, false, true, DIM, DIM, DIM, 1, half, DIM, data->directions, DIM, 0, out, DIM);
 }
 
-/* ---- what is kept ------------------------------------------------------------------------------------------------ */
+/* ---- shrinkage --------------------------------------------------------------------------------------------------- */
 
 typedef struct found {
-    double kept[DIM], predicted[DIM], off, mixed; /* off: largest difference; mixed: largest off the diagonal */
+    double kept[DIM], predicted[DIM], off, mixed; /* off: largest difference; mixed: largest off-diagonal entry */
 } found;
 
 static bo_status compare(bo_context *context, const setting *s, const double *w, double lambda, found *out)
@@ -179,9 +181,9 @@ static bo_status measure_noise(lab_run *run)
     return status;
 }
 
-/* ---- how well it purifies ---------------------------------------------------------------------------------------- */
+/* ---- denoising --------------------------------------------------------------------------------------------------- */
 
-/* New inputs with the data's covariance: Σ_i σᵢ/√n gᵢ uᵢ, g Gaussian. */
+/* Draws new inputs with the covariance of the data: Σ_i σᵢ/√n gᵢ uᵢ, g Gaussian. */
 static void draw_test(bo_rng *rng, const lab_least_squares *data, double *x)
 {
     memset(x, 0, TEST * DIM * sizeof *x);
@@ -192,7 +194,7 @@ static void draw_test(bo_rng *rng, const lab_least_squares *data, double *x)
         }
 }
 
-/* By the engine's ridge: |W(x + e) - x|² / |e|² over the test inputs. */
+/* Computes |W(x + e) - x|² / |e|² over the test inputs, with W from the ridge regression of the library. */
 static bo_status noise_left(bo_context *context, const setting *s, double lambda, const double *x, const double *e,
                             double *out)
 {
@@ -259,18 +261,20 @@ static bo_status measure(lab_run *run)
 
 const lab_experiment lab_purification = {{.name = "purification",
                                           .group = LAB_ARCHITECTURES,
-                                          .title = "Linear purification keeps σ²/(σ² + λ) of each principal direction",
+                                          .title = "Linear denoising keeps σ²/(σ² + λ) of each principal direction",
                                           .claim = "The W that minimizes |X - WX|² + λ|W|² is U diag(σᵢ²/(σᵢ² + λ)) "
-                                                   "Uᵀ: strong directions pass, weak ones are taken for noise.",
+                                                   "Uᵀ: directions of large variance pass, and directions of small "
+                                                   "variance are treated as noise.",
                                           .source = "course notes, self-supervised linear purification",
-                                          .method = "100 examples with 12 coordinates, singular values from 20 to 0.8 "
-                                                    "in random directions. The engine's gradient descent trains W "
-                                                    "from zero with weight decay 2λ, λ = 2, 25 and 200, for 20000 "
-                                                    "steps; then without decay but with fresh noise of deviation s = "
-                                                    "0.5 on the inputs (n s² = 25), for 40000 steps, of which the "
-                                                    "mean over the second half counts. Purity: 400 new inputs of the "
-                                                    "same covariance with noise 0.5, W by the engine's ridge "
-                                                    "regression with 33 values of λ between 1/32 and 32 of n s².",
+                                          .method = "100 examples have 12 coordinates, with singular values from 20 "
+                                                    "to 0.8 in random directions. Gradient descent trains W from zero "
+                                                    "with weight decay 2λ for λ = 2, 25 and 200, in 20000 steps; then "
+                                                    "without decay but with fresh noise of standard deviation s = 0.5 "
+                                                    "on the inputs (n s² = 25), in 40000 steps, of which the second "
+                                                    "half is averaged. Denoising: 400 new inputs of the same "
+                                                    "covariance with noise of standard deviation 0.5; W comes from "
+                                                    "the ridge regression of the library with 33 values of λ between "
+                                                    "1/32 and 32 times n s².",
                                           LAB_CLAIMS(claims),
                                           LAB_TABLES(tables)},
                                          measure};

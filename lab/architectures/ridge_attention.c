@@ -11,82 +11,84 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "sherman-morrison",
-     .statement = "Without decay, updating (H + Λ)⁻¹ by rank 1 at every token gives what a refit from scratch gives.",
+     .statement = "Without decay, a rank-1 update of (H + Λ)⁻¹ at every token gives the same outputs as a refit from "
+                  "scratch.",
      .number = "largest |difference| / |refit| of the outputs, float64",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-9},
     {.name = "engine",
      .statement =
-         "So does the library's ridge attention, token by token: without decay by rotations of a factor of H + Λ, "
-         "with decay by conjugate gradients with Λ fixed.",
+         "The ridge attention of the library gives the same outputs as a refit, without decay (rotations of a factor "
+         "of H + Λ) and with decay and constant Λ (conjugate gradients).",
      .number = "largest |difference| / |refit| of the outputs, float32, with and without decay",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
      .source = "recursive least squares by QR; MesaNet, 2506.05233"},
     {.name = "square",
-     .statement = "A token costs no more than O(d²), with as many dimensions in a value as in a key.",
-     .number = "exponent of the time of a step in d, d = 32 to 256",
+     .statement = "The cost per token is at most O(d²), for keys and values of dimension d.",
+     .number = "exponent of the time per token as a power of d, d = 32 to 256",
      .rule = BO_LAB_AT_MOST,
      .bound = 2.4},
     {.name = "length",
-     .statement = "The cost of a token does not grow with the length.",
-     .number = "time of a step after 20,000 tokens / after one, d = 64",
+     .statement = "The cost per token does not grow with the sequence length.",
+     .number = "time per token after 20,000 tokens divided by time per token after one, d = 64",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
     {.name = "decay",
-     .statement = "With decay and a fixed Λ a rank-1 update is not the refit: it lets Λ decay too.",
+     .statement = "With decay and constant Λ, a rank-1 update is not the refit, because Λ decays too.",
      .number = "|difference| / |refit| at the last token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.05,
      .source = "H_t + Λ = g (H_{t-1} + Λ) + k kᵀ + (1 - g) Λ: the last term has full rank"},
     {.name = "decayed-lambda",
-     .statement = "Control: it is the refit with gᵗ Λ in place of Λ.",
+     .statement = "Control: the rank-1 update is the refit with gᵗ Λ instead of Λ.",
      .number = "largest |difference| / |refit with gᵗ Λ|, float64, until gᵗ = 10⁻³",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-9},
     {.name = "drift",
-     .statement = "In float32 a rank-1 update drifts away from the refit, about as √t.",
-     .number = "exponent of |difference| / |refit| in t, from token 512 on",
+     .statement = "In float32, rank-1 updates drift away from the refit, approximately as √t.",
+     .number = "exponent of |difference| / |refit| as a power of t, from token 512 on",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.25,
      .source =
-         "roundings of (H + Λ)⁻¹ at token s are left with (s/t)² at t, where it is 1/t itself: ε √(t/3) of it in all"},
+         "rounding errors of (H + Λ)⁻¹ at token s have the factor (s/t)² at token t, where the inverse is of size "
+         "1/t: in total ε √(t/3), relative"},
     {.name = "no-drift",
-     .statement = "Rotations of a factor in double do not drift.",
-     .number = "exponent of |difference| / |refit| in t, from token 512 on, the library",
+     .statement = "Rotations of a factor in float64 do not drift.",
+     .number = "exponent of |difference| / |refit| as a power of t, from token 512 on, for the library",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "error",
-     .title = "Distance to a refit from scratch, no decay",
+     .title = "Distance from a refit from scratch, without decay",
      .rows = "tokens",
      .values = "|difference| / |refit| of the output",
      .log_x = true,
      .log_y = true,
      .theory = "ε √(t/3)"},
     {.name = "decay",
-     .title = "The same with decay g = 0.98",
+     .title = "Distance from a refit from scratch, with decay g = 0.98",
      .rows = "tokens",
      .values = "|difference| / |refit| of the output",
      .log_x = true,
      .log_y = true},
     {.name = "time",
-     .title = "Time of a token",
-     .rows = "d, of keys and values",
+     .title = "Time per token",
+     .rows = "d, dimension of keys and values",
      .values = "microseconds",
      .log_x = true,
      .log_y = true},
 };
 
-enum { DIM = 24, VALUES = 16, FIRST_DRIFT = 9 }; /* 2^9 tokens: H well above Λ in every direction */
+enum { DIM = 24, VALUES = 16, FIRST_DRIFT = 9 }; /* 2^9 tokens: H is much larger than Λ in every direction */
 static const double lambda = 0.25;
 
-/* ---- rank-1 updates ----------------------------------------------------------------------------------------------------------- */
+/* ---- rank-1 updates ---------------------------------------------------------------------------------------------- */
 
-/* P = (H + Λ)⁻¹ becomes ((g (H + Λ) + k kᵀ)⁻¹ = (P - P k kᵀ P / (g + kᵀ P k)) / g. */
+/* P = (H + Λ)⁻¹ becomes (g (H + Λ) + k kᵀ)⁻¹ = (P - P k kᵀ P / (g + kᵀ P k)) / g. */
 #define SHERMAN_MORRISON(name, real)                                                                                   \
     static void name(real g, const float *k, real *p)                                                                  \
     {                                                                                                                  \
@@ -102,9 +104,9 @@ static const double lambda = 0.25;
 SHERMAN_MORRISON(update_double, double)
 SHERMAN_MORRISON(update_single, float)
 
-/* ---- a sequence --------------------------------------------------------------------------------------------------------------- */
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
-/* Everything that is compared, after the tokens so far. Of P the single precision's is kept beside. */
+/* The state of all methods after the tokens so far. P is kept in double and in single precision. */
 typedef struct sequence {
     lab_run *run;
     bo_rng rng;
@@ -144,7 +146,7 @@ static void close_sequence(sequence *s)
     bo_free(s->state);
 }
 
-/* A direction of an uneven normal law. */
+/* Draws a direction from an anisotropic normal distribution. */
 static void draw_direction(bo_rng *rng, float *out)
 {
     double norm = 0;
@@ -194,7 +196,7 @@ static bo_status step(sequence *s)
     return bo_attention_step(lab_context(s->run), s->attention, 1, &in, &s->state, s->out);
 }
 
-/* ---- what it is compared with ------------------------------------------------------------------------------------------------- */
+/* ---- methods compared -------------------------------------------------------------------------------------------- */
 
 /* Gᵀ x for P q */
 static void by_inverse(const sequence *s, double out[VALUES])
@@ -218,7 +220,7 @@ static void by_single_inverse(const sequence *s, double out[VALUES])
     for (size_t j = 0; j < VALUES; j++) out[j] = (double)sum[j];
 }
 
-/* (H + ridge I) x = q by a factor made anew. */
+/* Solves (H + ridge I) x = q with a new factorization. */
 static bo_status by_refit(const sequence *s, double ridge, double out[VALUES])
 {
     bo_context *context = lab_context(s->run);
@@ -244,7 +246,7 @@ static double distance(const double *a, const double *b)
     return sqrt(apart / norm);
 }
 
-/* Root mean squares over the last tokens before a power of 2, of each way against the refit. */
+/* Root mean square differences from the refit, over the last tokens before a power of 2, per method. */
 enum { DOUBLE, SINGLE, ENGINE, REDUCED, WAYS };
 
 static bo_status compare(const sequence *s, double square[WAYS])
@@ -262,7 +264,7 @@ static bo_status compare(const sequence *s, double square[WAYS])
     return BO_OK;
 }
 
-/* error[way][i]: of tokens (2^i)·3/4 + 1 … 2^i, at most 64 of them. */
+/* error[way][i]: over tokens (2^i)·3/4 + 1 … 2^i, at most 64 of them. */
 enum { POINTS = 18 };
 static bo_status follow(sequence *s, size_t points, double error[WAYS][POINTS])
 {
@@ -291,7 +293,7 @@ static bo_status measure_plain(lab_run *run, double *engine)
     BO_TRY(status);
     for (size_t i = 0; i < points; i++) {
         tokens[i] = ldexp(1, (int)i);
-        if (i < 2) continue; /* a table of 16 rows */
+        if (i < 2) continue; /* the table has 16 rows */
         lab_point(run, "error", "rank 1, float64", tokens[i], error[DOUBLE][i]);
         lab_point(run, "error", "rank 1, float32", tokens[i], error[SINGLE][i]);
         lab_point(run, "error", "the library", tokens[i], error[ENGINE][i]);
@@ -305,7 +307,7 @@ static bo_status measure_plain(lab_run *run, double *engine)
     return BO_OK;
 }
 
-/* 2^8 tokens at g = 0.98: 0.98^256 = 0.006; by 2^9 it is beyond 10⁻³, where the control ends. */
+/* 2^8 tokens at g = 0.98: 0.98^256 = 0.006. At 2^9 tokens it is below 10⁻³, where the control ends. */
 static bo_status measure_decay(lab_run *run, double *engine)
 {
     enum { LAST = 11, CONTROL = 9 };
@@ -317,9 +319,9 @@ static bo_status measure_decay(lab_run *run, double *engine)
     BO_TRY(status);
     for (size_t i = 0; i < LAST; i++) {
         const double t = ldexp(1, (int)i);
-        lab_point(run, "decay", "rank 1, against Λ", t, error[DOUBLE][i]);
-        lab_point(run, "decay", "rank 1, against gᵗ Λ", t, error[REDUCED][i]);
-        lab_point(run, "decay", "the library, against Λ", t, error[ENGINE][i]);
+        lab_point(run, "decay", "rank 1, relative to Λ", t, error[DOUBLE][i]);
+        lab_point(run, "decay", "rank 1, relative to gᵗ Λ", t, error[REDUCED][i]);
+        lab_point(run, "decay", "the library, relative to Λ", t, error[ENGINE][i]);
     }
     lab_claim(run, "decay", error[DOUBLE][LAST - 1]);
     lab_claim(run, "decayed-lambda", lab_largest(error[REDUCED], CONTROL));
@@ -340,15 +342,16 @@ const lab_experiment lab_ridge_attention = {
     {.name = "ridge-attention",
      .group = LAB_ARCHITECTURES,
      .title = "Attention as ridge regression, refitted at every token",
-     .claim = "Ridge regression of the values on the keys so far can be kept up to date in O(d²) a token, exactly "
-              "as long as nothing decays. With decay and a fixed Λ a rank-1 update solves another problem.",
+     .claim = "Ridge regression of the values on the keys so far can be updated in O(d²) per token, and the update is "
+              "exact if nothing decays. With decay and a constant Λ, a rank-1 update solves a different problem.",
      .source = "Sherman and Morrison 1950; MesaNet, 2506.05233",
      .method =
-         "Keys and queries are directions of an uneven normal law in 24 dimensions, values (16) a linear function of "
-         "the key plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: the "
-         "factor of H + Λ made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over up to "
-         "64 tokens before each power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and the "
-         "library's ridge attention step by step. Times are of one thread, the least of nine batches.",
+         "Keys and queries are directions of an anisotropic normal distribution in 24 dimensions. Values (dimension "
+         "16) are a linear function of the key plus noise; λ = 1/4. After each token, outputs are compared with a "
+         "refit in float64, which factors H + Λ again. 131,072 tokens are processed without decay and 1,024 with g = "
+         "0.98; errors are root mean squares over up to 64 tokens before each power of 2. Compared are rank-1 updates "
+         "of (H + Λ)⁻¹ in float64 and in float32, and the ridge attention of the library. Times are those of one "
+         "thread, the minimum of nine batches.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,4 +1,4 @@
-/* The time of a token of ridge attention, by dimension and by length, and that of a refit. */
+/* The time per token of ridge attention by dimension and by length, and the time of a refit. */
 #include "ridge_time.h"
 #include "../../src/math/linalg.h"
 #include "../tools/clock.h"
@@ -8,18 +8,18 @@
 #include <bochner/attention.h>
 #include <math.h>
 
-enum { LARGEST = 256, BATCHES = 9 }; /* larger states fall out of caches: another law */
+enum { LARGEST = 256, BATCHES = 9 }; /* larger states do not fit in the caches and follow another law */
 
-/* What is timed takes the same work each time, so that the least of some batches is its time, whatever else the machine does. */
+/* Every repetition does the same work, so the minimum over batches is the time without other load on the host. */
 typedef struct timing {
     lab_run *run;
     bo_rng rng;
     size_t dim;
-    float *rows; /* q, k, v and out of a token */
+    float *rows; /* q, k, v and the output of a token */
     double *h, *x;
 } timing;
 
-/* Seconds of one of `steps` steps. */
+/* Measures the seconds per step over `steps` steps. */
 static bo_status time_steps(timing *t, const bo_attention *attention, void *state, size_t steps, double *seconds)
 {
     const bo_attention_inputs in = {.q = t->rows, .k = t->rows + t->dim, .v = t->rows + 2 * t->dim};
@@ -51,12 +51,12 @@ static bo_status time_refit(timing *t, double *seconds)
     return BO_OK;
 }
 
-/* Two sequences in turn: one that has just begun, and one that has `before` tokens. */
+/* Measures two sequences alternately: a new one, and one after `before` tokens. */
 static bo_status time_both(timing *t, const bo_attention *attention, void *const states[2], size_t before,
                            double seconds[2])
 {
     double each;
-    BO_TRY(time_steps(t, attention, states[0], 1, &each)); /* caches, and the first factor */
+    BO_TRY(time_steps(t, attention, states[0], 1, &each)); /* fills the caches and computes the first factor */
     BO_TRY(time_steps(t, attention, states[1], before + 1, &each));
     seconds[0] = seconds[1] = INFINITY;
     for (size_t b = 0; b < 2 * BATCHES; b++) {

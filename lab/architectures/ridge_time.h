@@ -3,7 +3,7 @@
 
 #include "../experiment.h"
 
-/* The claims "square" and "length" and the table "time" of ridge-attention. */
+/* Records the claims "square" and "length" and the table "time" of ridge-attention. */
 bo_status lab_ridge_time(lab_run *run);
 
 #endif

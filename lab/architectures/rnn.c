@@ -1,4 +1,4 @@
-/* rnn: how gradients grow through time. */
+/* rnn: the growth of gradients through time. */
 #include <math.h>
 #include <string.h>
 #include "../../src/math/linalg.h"
@@ -9,42 +9,43 @@
 static const bo_lab_claim claims[] = {
     {.name = "radius",
      .statement =
-         "Where tanh does not bend, the gradient over T steps of a recurrent layer grows or vanishes as ρᵀ, ρ the "
-         "largest |eigenvalue| of its matrix.",
-     .number = "measured ln|gradient| a step / ln ρ: mean over ρ = 0.8, 0.9, 1.1, 1.25",
+         "While tanh is linear, the gradient over T steps of a recurrent layer grows or vanishes as ρᵀ, where ρ is "
+         "the spectral radius of its matrix.",
+     .number = "measured ln|gradient| per step divided by ln ρ, mean over ρ = 0.8, 0.9, 1.1, 1.25",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
     {.name = "at-one",
-     .statement = "At ρ = 1 it does neither.",
-     .number = "|ln|gradient|| a step",
+     .statement = "At ρ = 1, the gradient neither grows nor vanishes.",
+     .number = "|ln|gradient|| per step",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.02},
     {.name = "not-the-norm",
      .statement =
-         "Eigenvalues decide and not the norm: a matrix of norm 1.5 whose ρ is below 0.9 makes gradients vanish.",
-     .number = "ln|gradient| a step",
+         "The eigenvalues matter and not the norm: with a matrix of norm 1.5 and ρ below 0.9, gradients vanish.",
+     .number = "ln|gradient| per step",
      .rule = BO_LAB_AT_MOST,
      .bound = -0.1,
      .source = "Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks, 1211.5063"},
     {.name = "orthogonal",
-     .statement = "An orthogonal matrix keeps every direction of the gradient as it is.",
-     .number = "largest |singular value - 1| of the gradient over 128 steps",
+     .statement = "An orthogonal matrix preserves every direction of the gradient.",
+     .number = "largest |singular value - 1| of the Jacobian over 128 steps",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
      .source = "Saxe, McClelland, Ganguli: Exact solutions to the nonlinear dynamics of learning, 1312.6120"},
     {.name = "saturation",
      .statement =
-         "With inputs of deviation 1 tanh bends, and gradients vanish also at ρ = 1.25, where they would explode.",
-     .number = "ln|gradient| a step",
+         "With inputs of standard deviation 1, tanh saturates and gradients vanish even at ρ = 1.25, where they would "
+         "otherwise explode.",
+     .number = "ln|gradient| per step",
      .rule = BO_LAB_AT_MOST,
      .bound = 0,
      .source = "Bochner"},
     {.name = "gates",
      .statement =
-         "An LSTM whose forget gates stand open (bias 5) loses, under the same inputs, less than a quarter of what "
-         "the plain layer at ρ = 1 loses a step.",
-     .number = "ln|gradient| a step of the LSTM / of the plain layer",
+         "With the same inputs, an LSTM with open forget gates (bias 5) loses less than a quarter as much gradient "
+         "per step as the plain layer at ρ = 1.",
+     .number = "ln|gradient| per step of the LSTM divided by that of the plain layer",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25,
      .source = "Hochreiter, Schmidhuber: Long short-term memory, 1997; Jozefowicz, Zaremba, Sutskever 2015"},
@@ -52,37 +53,37 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "radius",
-     .title = "Gradient over T steps by spectral radius, no inputs",
+     .title = "Gradient over T steps by spectral radius, without inputs",
      .rows = "T",
-     .values = "|∂h_T / ∂h_1|, root mean square of its singular values",
+     .values = "|∂h_T / ∂h_1|, root mean square of the singular values",
      .log_y = true},
     {.name = "inputs",
-     .title = "The same with inputs of deviation 1",
+     .title = "Gradient over T steps with inputs of standard deviation 1",
      .rows = "T",
-     .values = "|∂h_T / ∂x_1|, root mean square of its singular values",
+     .values = "|∂h_T / ∂x_1|, root mean square of the singular values",
      .log_y = true},
     {.name = "rates",
-     .title = "Growth a step, and what theory says of it without inputs",
+     .title = "Growth per step, and the prediction of theory without inputs",
      .rows = "layer",
-     .values = "ln|gradient| a step",
+     .values = "ln|gradient| per step",
      .picture = BO_LAB_BARS,
-     .theory = "theory, no inputs"},
+     .theory = "theory, without inputs"},
 };
 
 enum { SIZE = 32, STEPS = 128, MOST_GATES = 4, POINTS = 8, SETTLED = 3 };
 
-/* T of the points: 2, 4, …, 96, 128. The first ones know more than the largest eigenvalue. */
+/* T of the points: 2, 4, …, 96, 128. The first points depend on more than the largest eigenvalue. */
 static const size_t lengths[POINTS] = {2, 8, 16, 32, 48, 64, 96, 128};
 
 typedef struct cell {
     const char *name;
     bo_recurrence kind;
-    double matrix[SIZE * SIZE]; /* of h; for gates drawn as the engine does it */
+    double matrix[SIZE * SIZE]; /* recurrent matrix; for gated layers drawn as in the library */
     double forget;              /* bias of the forget gates */
-    double input;               /* deviation of the inputs */
+    double input;               /* standard deviation of the inputs */
 } cell;
 
-/* ---- matrices ---------------------------------------------------------------------------------------------------------- */
+/* ---- matrices ---------------------------------------------------------------------------------------------------- */
 
 static void draw_matrix(bo_rng *rng, double *out)
 {
@@ -94,7 +95,8 @@ static void multiply_by(double *a, double factor)
     for (size_t i = 0; i < SIZE * SIZE; i++) a[i] *= factor;
 }
 
-/* Gelfand: ρ = lim |Aᵏ|^(1/k), with k = 2^16 by squaring; what is divided out on the way is remembered. */
+/* Computes ρ = lim |Aᵏ|^(1/k) (Gelfand) with k = 2^16 by repeated squaring, keeping track of the factors that are
+ * divided out. */
 static bo_status spectral_radius(lab_run *run, const double *matrix, double *out)
 {
     enum { SQUARINGS = 16 };
@@ -112,17 +114,18 @@ static bo_status spectral_radius(lab_run *run, const double *matrix, double *out
     return BO_OK;
 }
 
-/* Singular values, descending; the matrix is lost. */
+/* Computes the singular values in descending order and overwrites the matrix. */
 static bo_status singular_values(lab_run *run, double *a, double *values)
 {
     double u[SIZE * SIZE], vt[SIZE * SIZE];
     return bo_svd(lab_context(run), SIZE, SIZE, a, u, values, vt);
 }
 
-/* ---- gradients through time --------------------------------------------------------------------------------------------- */
+/* ---- gradients through time -------------------------------------------------------------------------------------- */
 
-/* SIZE copies of one sequence of `steps`, so that copy i gives the gradient of h_T[i]: J[i, k] = ∂h_T[i] / ∂x_1[k] of the part
- * of x that is added to U h (of an LSTM: all four, J's columns the candidates g). */
+/* SIZE copies of one sequence of `steps` steps, so that copy i gives the gradient of h_T[i]: J[i, k] = ∂h_T[i] /
+ * ∂x_1[k], where x is the input added to U h. For an LSTM x has four parts, and the columns of J belong to the
+ * candidates g. */
 typedef struct unrolled {
     lab_tape tape;
     size_t steps, gates;
@@ -165,7 +168,7 @@ static bo_status run_through(lab_run *run, unrolled *u, bo_rng *rng, const cell 
     return lab_tape_gradient(&u->tape, "x", u->gradient);
 }
 
-/* J (SIZE x SIZE) over so many steps. */
+/* Computes J (SIZE x SIZE) over a number of steps. */
 static bo_status jacobian(lab_run *run, const cell *c, size_t steps, double *out)
 {
     static const size_t gates[] = {[BO_RECURRENCE_RNN] = 1, [BO_RECURRENCE_GRU] = 3, [BO_RECURRENCE_LSTM] = 4};
@@ -184,7 +187,7 @@ static bo_status jacobian(lab_run *run, const cell *c, size_t steps, double *out
     return status;
 }
 
-/* ln|J| a step, from where the largest eigenvalue is what is left; `table` NULL: not shown. */
+/* Returns ln|J| per step, fitted where only the largest eigenvalue remains. table: NULL to record nothing. */
 static bo_status growth(lab_run *run, const cell *c, const char *table, double *rate)
 {
     double steps[POINTS], logs[POINTS], j[SIZE * SIZE];
@@ -199,7 +202,7 @@ static bo_status growth(lab_run *run, const cell *c, const char *table, double *
     return BO_OK;
 }
 
-/* ---- what is measured ----------------------------------------------------------------------------------------------------- */
+/* ---- measurements ------------------------------------------------------------------------------------------------ */
 
 /* A cell whose matrix has this spectral radius. */
 static bo_status cell_of(lab_run *run, double radius, double input, const char *name, cell *out)
@@ -226,14 +229,14 @@ static bo_status measure_radius(lab_run *run)
             lab_claim(run, "at-one", fabs(rate));
         else
             ratio += rate / log(radii[i]) / 4;
-        lab_cell(run, "rates", names[i], "no inputs", rate);
-        lab_cell(run, "rates", names[i], "theory, no inputs", log(radii[i]));
+        lab_cell(run, "rates", names[i], "without inputs", rate);
+        lab_cell(run, "rates", names[i], "theory, without inputs", log(radii[i]));
     }
     lab_claim(run, "radius", ratio);
     return lab_progress(run, 0.4);
 }
 
-/* Drawn matrices scaled to norm 1.5: their eigenvalues fill a disc of about half that radius. */
+/* Random matrices scaled to norm 1.5 have eigenvalues in a disc of about half that radius. */
 static bo_status measure_norm(lab_run *run)
 {
     enum { MATRICES = 8 };
@@ -250,8 +253,8 @@ static bo_status measure_norm(lab_run *run)
         theory += log(radius) / MATRICES, mean += rate / MATRICES;
     }
     lab_claim(run, "not-the-norm", mean);
-    lab_cell(run, "rates", c.name, "no inputs", mean);
-    lab_cell(run, "rates", c.name, "theory, no inputs", theory);
+    lab_cell(run, "rates", c.name, "without inputs", mean);
+    lab_cell(run, "rates", c.name, "theory, without inputs", theory);
     return BO_OK;
 }
 
@@ -266,8 +269,8 @@ static bo_status measure_orthogonal(lab_run *run)
     BO_TRY(singular_values(run, j, values));
     lab_claim(run, "orthogonal", fmax(fabs(values[0] - 1), fabs(values[SIZE - 1] - 1)));
     BO_TRY(growth(run, &c, NULL, &rate));
-    lab_cell(run, "rates", c.name, "no inputs", rate);
-    lab_cell(run, "rates", c.name, "theory, no inputs", 0);
+    lab_cell(run, "rates", c.name, "without inputs", rate);
+    lab_cell(run, "rates", c.name, "theory, without inputs", 0);
     c.input = 1;
     BO_TRY(growth(run, &c, "inputs", &rate));
     lab_cell(run, "rates", c.name, "inputs", rate);
@@ -308,16 +311,17 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_rnn = {
     {.name = "rnn",
      .group = LAB_ARCHITECTURES,
-     .title = "Gradients through time, by spectral radius",
-     .claim = "Through T steps of a recurrent layer gradients grow or vanish as the T-th power of its matrix's largest "
-              "eigenvalue, as long as tanh is linear; bent, it makes them vanish; gates keep them.",
+     .title = "Gradients through time by spectral radius",
+     .claim = "Over T steps of a recurrent layer, gradients grow or vanish as the T-th power of the largest "
+              "eigenvalue of its matrix, as long as tanh is linear. A saturated tanh makes them vanish, and gates "
+              "preserve them.",
      .source = "course notes, implementing RNN",
      .method =
-         "The engine's recurrent layers with 32 numbers of state. The gradient of all of h_T in x_1, which is added "
-         "to U h, is read from one backward pass over 32 copies of a sequence. Without inputs the state stays at 0, "
-         "where tanh is the identity to first order. Matrices are normal numbers scaled to a spectral radius that "
-         "squaring in float64 gives; rates are slopes of ln|gradient| from 32 to 128 steps. With inputs x is normal; "
-         "the matrices of gated layers begin as the engine's do.",
+         "The recurrent layers of the library have a state of 32 numbers. The gradient of all of h_T with respect to "
+         "x_1, which is added to U h, is read from one backward pass over 32 copies of a sequence. Without inputs the "
+         "state stays at 0, where tanh is the identity to first order. Matrices are normal numbers scaled to a given "
+         "spectral radius, which is computed by repeated squaring in float64. Rates are slopes of ln|gradient| from "
+         "32 to 128 steps. With inputs, x is normal. The matrices of gated layers are initialized as in the library.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,4 +1,4 @@
-/* rnn-bottleneck: an encoder-decoder through one vector, and with attention. */
+/* rnn-bottleneck: a recurrent encoder-decoder with a single context vector, and with attention. */
 #include <math.h>
 #include <string.h>
 #include "../statistics.h"
@@ -7,51 +7,53 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "short",
-     .statement = "Both read and repeat short strings: 4 letters.",
-     .number = "letters right, the worse of the two, width 32",
+     .statement = "Both models repeat short strings of 4 letters.",
+     .number = "fraction of letters correct, the worse of the two, width 32",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.9},
     {.name = "bottleneck",
-     .statement = "Where all that the decoder sees is the encoder's last state, it loses the string as that grows from "
-                  "4 letters to 20.",
-     .number = "letters right at 4 - at 20, width 32",
+     .statement = "A decoder that sees only the last state of the encoder loses accuracy as strings grow from 4 to 20 "
+                  "letters.",
+     .number = "fraction of letters correct at 4 letters minus at 20 letters, width 32",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.3},
     {.name = "attention",
-     .statement = "With attention over all states of the encoder it does not.",
-     .number = "letters right at 4 - at 20, width 32",
+     .statement = "With attention over all states of the encoder, accuracy does not fall.",
+     .number = "fraction of letters correct at 4 letters minus at 20 letters, width 32",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05,
      .source =
          "Bahdanau, Cho, Bengio: Neural machine translation by jointly learning to align and translate, 1409.0473"},
     {.name = "gap",
-     .statement = "At 20 letters attention is far ahead.",
-     .number = "letters right with attention - without, width 32",
+     .statement = "At 20 letters, the model with attention is much more accurate.",
+     .number = "fraction of letters correct with attention minus without, width 32",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.3},
     {.name = "state",
      .statement =
-         "It is the state that is too small: of four times the width the bottleneck carries more of 20 letters.",
-     .number = "letters right at 20, width 64 - width 16, without attention",
+         "The size of the state is the limit: with four times the width, the model without attention reproduces more "
+         "of 20 letters.",
+     .number = "fraction of letters correct at 20 letters, width 64 minus width 16, without attention",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "not-parameters",
      .statement =
-         "Control: not the weights that attention adds. It is ahead of a bottleneck of twice its width as well.",
-     .number = "letters right at 20 with attention at width 32 - without at width 64",
+         "Control: the weights that attention adds are not the reason, because it is also more accurate than a model "
+         "without attention of twice the width.",
+     .number = "fraction of letters correct at 20 letters, with attention at width 32 minus without at width 64",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "length",
-     .title = "Strings repeated letter by letter",
+     .title = "Letters repeated correctly",
      .rows = "letters",
-     .values = "share of letters right"},
+     .values = "fraction of letters correct"},
     {.name = "whole",
      .title = "Strings repeated without an error",
      .rows = "letters",
-     .values = "share of strings right"},
+     .values = "fraction of strings correct"},
 };
 
 enum {
@@ -66,9 +68,9 @@ enum {
     LARGE = 64
 };
 
-/* ---- strings ------------------------------------------------------------------------------------------------------------ */
+/* ---- strings ----------------------------------------------------------------------------------------------------- */
 
-/* Lines "string, tab, string" of `least` to `most` letters; the bytes written. */
+/* Writes lines "string, tab, string" of `least` to `most` letters and returns the number of bytes written. */
 static size_t write_lines(bo_rng *rng, size_t lines, size_t least, size_t most, char *out)
 {
     size_t at = 0;
@@ -97,9 +99,9 @@ static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, si
     return status;
 }
 
-/* ---- a model ------------------------------------------------------------------------------------------------------------- */
+/* ---- a model ----------------------------------------------------------------------------------------------------- */
 
-/* Shares right by length: STEP, 2 STEP, …, MOST. */
+/* Fractions correct by length: STEP, 2 STEP, …, MOST. */
 typedef struct curve {
     double letters[LENGTHS], strings[LENGTHS];
 } curve;
@@ -123,7 +125,7 @@ static bo_status test_length(lab_run *run, const bo_model *model, size_t length,
     for (size_t i = 0; status == BO_OK && i < TESTED; i++) {
         size_t count;
         const int32_t *target = bo_texts_ids(texts, i, 1, &count);
-        compare(target, count - 1, &said[i], letters, strings); /* without its end */
+        compare(target, count - 1, &said[i], letters, strings); /* without the end token */
     }
     for (size_t i = 0; i < TESTED; i++) bo_ids_free(&said[i]);
     bo_texts_close(texts);
@@ -179,7 +181,7 @@ static bo_status learn_and_test(lab_run *run, const bo_tokenizer *tokenizer, siz
     return status;
 }
 
-/* ---- the comparison --------------------------------------------------------------------------------------------------------- */
+/* ---- the comparison ---------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -226,14 +228,15 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_rnn_bottleneck = {
     {.name = "rnn-bottleneck",
      .group = LAB_ARCHITECTURES,
-     .title = "One vector between encoder and decoder, against attention",
-     .claim = "A recurrent encoder-decoder that hands over one vector forgets long inputs; attention over the "
-              "encoder's states does not have to put them into one.",
+     .title = "Encoder-decoders with one context vector and with attention",
+     .claim = "A recurrent encoder-decoder that passes on a single vector forgets long inputs. Attention over the "
+              "states of the encoder removes this bottleneck.",
      .source = "course notes, attention mechanism to mitigate RNN bottleneck; Cho et al., 1406.1078",
-     .method = "A string of 2 to 20 letters out of 8 is to be repeated. Encoder and decoder have one layer each, a GRU "
-               "and an MLP, and learned positions; the decoder sees the encoder's last output at every token, or "
-               "attends to all of its outputs. The same 40,000 strings, 1500 steps of 1024 tokens, default optimizer. "
-               "64 new strings of each length are decoded greedily; a letter is right at its place.",
+     .method = "The task is to repeat a string of 2 to 20 letters from an alphabet of 8. Encoder and decoder have one "
+               "layer each, a GRU and an MLP, with learned positions. The decoder sees the last output of the encoder "
+               "at every token, or attends to all of its outputs. All models see the same 40,000 strings for 1500 "
+               "steps of 1024 tokens with the default optimizer. 64 new strings of each length are decoded greedily; "
+               "a letter is correct if it is right at its position.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,4 +1,4 @@
-/* rope: rotary positions (2104.09864) speak of distances alone; do causal models know positions without being told? */
+/* rope: rotary positions (2104.09864) encode only distances; causal models without positions still learn them. */
 #include "../../src/math/linalg.h"
 #include "../../src/nn/nn.h"
 #include "../tools/reading.h"
@@ -8,44 +8,46 @@
 static const bo_lab_claim claims[] = {
     {.name = "relative",
      .statement =
-         "The inner product of a query at position i and a key at position j, both turned, depends on i - j alone.",
-     .number = "largest change of q·k / |q||k| when both move by up to 4000 places",
+         "The inner product of a rotated query at position i and a rotated key at position j depends only on i - j.",
+     .number = "largest change of q·k / |q||k| when both move by up to 4000 positions",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5,
      .source = "RoFormer (2104.09864), course notes, lecture on RoPE"},
     {.name = "closed-form",
      .statement =
-         "It is Re Σ exp(√-1 w_n (i - j)) z_n conj(y_n) with w_n = 10000^(-2(n - 1) / d), pairs of numbers taken as "
-         "complex z_n and y_n.",
+         "This product is Re Σ exp(√-1 w_n (i - j)) z_n conj(y_n) with w_n = 10000^(-2(n - 1) / d), where pairs of "
+         "numbers form the complex z_n and y_n.",
      .number = "largest difference of q·k / |q||k| from the formula",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5,
      .source = "RoFormer (2104.09864), course notes, lecture on RoPE"},
     {.name = "added",
-     .statement = "Control: positions that are added (sinusoids) leave inner products that depend on where both are.",
-     .number = "largest change of q·k / |q||k| when both move by up to 4000 places",
+     .statement = "Control: with added positions (sinusoids), inner products depend on both positions.",
+     .number = "largest change of q·k / |q||k| when both move by up to 4000 positions",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 0.1},
     {.name = "shift",
-     .statement = "A trained model with rotary positions predicts the same when all positions are shifted by 1000.",
-     .number = "largest change of a logit over the size of logits",
+     .statement = "The predictions of a trained model with rotary positions do not change if all positions are "
+                  "shifted by 1000.",
+     .number = "largest change of a logit relative to the size of the logits",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-3},
     {.name = "helps",
-     .statement = "A causal model with rotary positions predicts better than one without positions.",
-     .number = "loss without positions - loss with rotary ones, nats a token",
+     .statement = "A causal model with rotary positions has a lower held-out loss than one without positions.",
+     .number = "held-out loss without positions minus held-out loss with rotary positions, in nats per token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "known",
-     .statement = "Hidden states of a causal model that was given no positions say where a token is.",
-     .number = "R² of the position by ridge regression from the best layer, held out",
+     .statement = "The hidden states of a causal model without positions contain the position of a token.",
+     .number = "held-out R² of the position by ridge regression from the best layer",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
      .source = "course notes, lecture on RoPE; Haviv et al. (2203.16634)"},
     {.name = "both-ways",
      .statement =
-         "Control: read in both directions, where order cannot be known, the same weights say nothing about it.",
-     .number = "R² of the position by ridge regression from the best layer, held out",
+         "Control: with the same weights but without the causal mask, so that order cannot be known, the hidden "
+         "states do not contain the position.",
+     .number = "held-out R² of the position by ridge regression from the best layer",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
 };
@@ -54,17 +56,17 @@ static const bo_lab_table tables[] = {
     {.name = "loss",
      .title = "Held-out loss by kind of positions",
      .rows = "positions",
-     .values = "nats a token",
+     .values = "held-out loss, nats per token",
      .picture = BO_LAB_BARS},
     {.name = "position",
-     .title = "How well the position of a token can be read from hidden states",
+     .title = "Accuracy of reading the position of a token from hidden states",
      .rows = "part of the model",
-     .values = "R² of ridge regression, held out",
+     .values = "held-out R² of ridge regression",
      .picture = BO_LAB_BARS},
     {.name = "shift",
-     .title = "Held-out loss when all positions are shifted",
+     .title = "Held-out loss with shifted positions",
      .rows = "shift",
-     .values = "change of the loss, nats a token",
+     .values = "change of the held-out loss, nats per token",
      .picture = BO_LAB_NO_PICTURE},
 };
 
@@ -72,7 +74,7 @@ static const bo_lab_table tables[] = {
 
 enum { DIM = 64, PLACES = 64, SHIFTS = 5, MOST_SHIFT = 4000 };
 
-/* One query and one key at every place of a stretch of PLACES positions: row i is at positions[i]. */
+/* One query and one key at PLACES consecutive positions: row i is at positions[i]. */
 typedef struct turning {
     bo_graph *graph;
     bo_value x, positions, y;
@@ -96,7 +98,7 @@ static bo_status turning_open(lab_run *run, bo_weights *weights, bool rope, turn
     return bo_graph_allocate(context, t->graph);
 }
 
-/* x at positions first, first + 1, …, into out. */
+/* Rotates x to the positions first, first + 1, … and writes the results to out. */
 static bo_status turn(lab_run *run, turning *t, const float *x, int32_t first, float *out)
 {
     int32_t positions[PLACES];
@@ -117,7 +119,7 @@ static double dot(const float *x, const float *y)
     return sum;
 }
 
-/* The formula: pairs (x_2n, x_2n+1) as complex numbers. */
+/* The formula: pairs (x_2n, x_2n+1) are complex numbers. */
 static double closed_form(const float *q, const float *k, double distance)
 {
     double sum = 0;
@@ -132,7 +134,7 @@ static double closed_form(const float *q, const float *k, double distance)
 typedef struct scores {
     float q[PLACES * DIM], k[PLACES * DIM];
     double first[PLACES * PLACES]; /* at the first shift */
-    double change, error;          /* the largest */
+    double change, error;          /* largest values */
 } scores;
 
 static void compare(scores *s, const float *q, const float *k, bool first)
@@ -180,9 +182,9 @@ static bo_status measure_scores(lab_run *run, bool rope, double *change, double 
     return status;
 }
 
-/* ---- where a token is -------------------------------------------------------------------------------------------- */
+/* ---- reading positions ------------------------------------------------------------------------------------------- */
 
-enum { WINDOWS = 96 }; /* for the regression, and as many to test it */
+enum { WINDOWS = 96 }; /* for fitting; the same number for testing */
 
 typedef struct places {
     float *z, *states, *y; /* rows x (width + 1), rows x width, rows */
@@ -211,7 +213,7 @@ static bo_status places_make(lab_run *run, const lab_reader *reader, size_t widt
     return BO_OK;
 }
 
-/* Rows of a part of the stream, with a column of ones. */
+/* Copies rows of a part of the residual stream and appends a column of ones. */
 static bo_status take_states(lab_run *run, lab_reader *reader, size_t part, size_t width, places *p)
 {
     BO_TRY(lab_reader_part(run, reader, part, p->states));
@@ -222,7 +224,7 @@ static bo_status take_states(lab_run *run, lab_reader *reader, size_t part, size
     return BO_OK;
 }
 
-/* R² on the second half of the rows of what the first half teaches. */
+/* Fits on the first half of the rows and returns R² on the second half. */
 static bo_status position_r2(lab_run *run, const places *p, size_t rows, size_t width, double *out)
 {
     float w[512];
@@ -273,7 +275,7 @@ static bo_status read_parts(lab_run *run, lab_reader *reader, const lab_text *te
     return BO_OK;
 }
 
-/* *best: of all parts, R² of the position. attentions NULL: the model's. */
+/* *best: the largest R² of the position over all parts. attentions: NULL for those of the model. */
 static bo_status find_positions(lab_run *run, const bo_model *model, const lab_text *text, const char *column,
                                 bo_attention *const *attentions, double *best)
 {
@@ -287,7 +289,7 @@ static bo_status find_positions(lab_run *run, const bo_model *model, const lab_t
     return status;
 }
 
-/* The same weights, but every token sees all of its window. */
+/* Uses the same weights without the causal mask. */
 static bo_status find_both_ways(lab_run *run, const bo_model *model, const lab_text *text, double *best)
 {
     enum { MOST = 8 };
@@ -298,12 +300,12 @@ static bo_status find_both_ways(lab_run *run, const bo_model *model, const lab_t
         desc.causal = false;
         status = bo_attention_create(lab_context(run), &desc, &open[i]);
     }
-    if (status == BO_OK) status = find_positions(run, model, text, "none, both ways", open, best);
+    if (status == BO_OK) status = find_positions(run, model, text, "none, no mask", open, best);
     for (size_t i = 0; i < MOST; i++) bo_attention_destroy(open[i]);
     return status;
 }
 
-/* ---- shifted ----------------------------------------------------------------------------------------------------- */
+/* ---- shifted positions ------------------------------------------------------------------------------------------- */
 
 typedef struct shifting {
     float *here, *there;
@@ -368,7 +370,7 @@ static bo_model_desc model_of(bo_positions positions)
     return desc;
 }
 
-/* What is asked of a trained model of one kind. */
+/* Measures a trained model of one kind. */
 static bo_status examine(lab_run *run, const bo_model *model, const lab_text *text, bo_positions kind, found *f)
 {
     double best, change;
@@ -422,8 +424,8 @@ static bo_status measure(lab_run *run)
     BO_TRY(measure_scores(run, false, &change, &unused));
     lab_claim(run, "added", change);
     lab_note(run,
-             "The course notes print w_n = 10000^-2 (n - 1)/d; meant, and measured here, is 10000^(-2(n - 1)/d): as "
-             "printed no pair would turn by more than 1e-8 a place.");
+             "The course notes print w_n = 10000^-2 (n - 1)/d. The intended formula, measured here, is 10000^(-2(n - "
+             "1)/d); as printed, no pair would rotate by more than 1e-8 per position.");
     BO_TRY(lab_text_open(run, 0, &text));
     const bo_status status = measure_models(run, &text);
     lab_text_close(&text);
@@ -433,17 +435,17 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_rope = {
     {.name = "rope",
      .group = LAB_ARCHITECTURES,
-     .title = "Rotary positions, and models that find positions out",
-     .claim = "Turned queries and keys see each other's distance and nothing else. A causal model that is given no "
-              "positions at all learns where its tokens are; one that reads in both directions cannot.",
+     .title = "Rotary positions, and models that infer positions",
+     .claim = "With rotary positions, queries and keys depend only on their distance. A causal model without "
+              "positions learns where its tokens are; without the causal mask it cannot.",
      .source = "RoFormer (2104.09864); course notes, lecture on RoPE; Haviv et al. (2203.16634)",
-     .method = "A query and a key of 64 random numbers are turned to 64 positions each, from 0, 1000, … 4000 on, and "
-               "all inner products compared. Models of bytes with 2 layers, width 64, 4 heads and windows of 64 "
-               "tokens are trained for 600 steps of 16 windows with no, rotary, learned and sinusoidal positions. "
-               "From the residual stream of 96 windows of held-out text ridge regression learns the place of a token "
-               "in its window, and is tested on 96 more; windows begin anywhere in the text, so that the tokens alone "
-               "do not tell. Control: the same weights with the causal mask taken away. Shifted positions: the same "
-               "windows are read as if they began at 10, 100 and 1000.",
+     .method = "A query and a key of 64 random numbers are rotated to 64 positions each, starting at 0, 1000, … 4000, "
+               "and all inner products are compared. Byte-level language models with 2 layers, width 64, 4 heads and "
+               "windows of 64 tokens are trained for 600 steps of 16 windows without positions and with rotary, "
+               "learned and sinusoidal positions. Ridge regression on the residual stream of 96 held-out windows "
+               "learns the position of a token in its window and is tested on 96 more. Windows start anywhere in the "
+               "text, so the tokens alone do not reveal positions. Control: the same weights without the causal mask. "
+               "Shifted positions: the same windows are read as if they started at 10, 100 and 1000.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

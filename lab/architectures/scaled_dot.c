@@ -10,47 +10,48 @@
 static const bo_lab_claim claims[] = {
     {.name = "variance",
      .statement = "The inner product of two vectors with d independent entries of variance 1 has variance d.",
-     .number = "exponent of the variance in d",
+     .number = "exponent of the variance as a power of d",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
     {.name = "scaled",
-     .statement = "Divided by √d, it has variance 1 for every d.",
+     .statement = "Divided by √d, the inner product has variance 1 for every d.",
      .number = "variance of q·k/√d, mean over d",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
     {.name = "entropy",
      .statement =
-         "Without the scale softmax saturates: with d = 1024 attention over 128 keys is all but a choice of one.",
-     .number = "entropy of the weights / log 128, no scale, d = 1024",
+         "Without the scale, softmax saturates: at d = 1024, attention over 128 keys selects almost a single key.",
+     .number = "entropy of the weights divided by log 128, without scale, d = 1024",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25},
     {.name = "scaled-entropy",
-     .statement = "With it the entropy does not depend on d.",
-     .number = "entropy at d = 1024 / at d = 16, scaled",
+     .statement = "With the scale, the entropy of the weights does not depend on d.",
+     .number = "entropy at d = 1024 divided by entropy at d = 16, scaled",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
      .upper = 1.03},
     {.name = "gradient",
-     .statement = "Saturated, softmax has extremely small gradients: for most queries.",
-     .number = "median over queries of |∂weights/∂logits|, no scale / scaled, d = 1024",
+     .statement = "A saturated softmax has very small gradients for most queries.",
+     .number = "median over queries of |∂weights/∂logits| without scale divided by that with scale, d = 1024",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "mean-gradient",
-     .statement = "Without the scale gradients vanish on the whole too: in the mean square over queries.",
-     .number = "root mean square over queries of |∂weights/∂logits|, no scale / scaled, d = 1024",
+     .statement = "Without the scale, the mean squared gradient over all queries is small too.",
+     .number = "root mean square over queries of |∂weights/∂logits| without scale divided by that with scale, d = 1024",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "correlated",
-     .statement = "Control: the law is one of independent entries. With a correlation of 1/2 the variance is d(1 + "
-                  "(d - 1)/4), and √d is not enough.",
-     .number = "exponent of the variance in d, entries of correlation 1/2",
+     .statement = "Control: the law requires independent entries. With correlation 1/2 the variance is d(1 + (d - "
+                  "1)/4), and dividing by √d is not enough.",
+     .number = "exponent of the variance as a power of d, entries of correlation 1/2",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "deviation",
-     .statement = "Control: and one of variance 1. With entries of deviation 2 the scaled product has variance 16.",
-     .number = "variance of q·k/√d, entries of deviation 2, mean over d",
+     .statement = "Control: the law requires variance 1. With entries of standard deviation 2, the scaled product has "
+                  "variance 16.",
+     .number = "variance of q·k/√d, entries of standard deviation 2, mean over d",
      .rule = BO_LAB_BETWEEN,
      .bound = 15,
      .upper = 17},
@@ -70,7 +71,7 @@ static const bo_lab_table tables[] = {
      .values = "entropy / log 128",
      .log_x = true},
     {.name = "gradient",
-     .title = "Size of the derivative of the weights by the logits",
+     .title = "Norm of the derivative of the weights with respect to the logits",
      .rows = "d",
      .values = "Frobenius norm of diag(a) - aaᵀ",
      .log_x = true,
@@ -79,9 +80,9 @@ static const bo_lab_table tables[] = {
 
 enum { SIZES = 9, FIRST = 4, MOST = 1024, KEYS = 128 };
 
-/* ---- the product ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the product ------------------------------------------------------------------------------------------------- */
 
-/* Rows of d numbers of this deviation, any two of a row with this correlation. */
+/* Rows of d numbers with this standard deviation, where any two numbers of a row have this correlation. */
 typedef struct law {
     const char *name;
     double deviation, correlation;
@@ -99,10 +100,10 @@ static void fill(bo_rng *rng, const law *l, size_t rows, size_t dim, float *out)
     }
 }
 
-/* Room for queries, keys and what they give. */
+/* Buffers for queries, keys and their results. */
 typedef struct room {
     lab_run *run;
-    size_t rows; /* of queries and of keys */
+    size_t rows; /* number of queries, and of keys */
     float *q, *k, *out;
 } room;
 
@@ -123,7 +124,7 @@ static void close_room(room *r)
     bo_free(r->out);
 }
 
-/* E (q·k)², of all pairs of the rows. */
+/* Returns E (q·k)² over all pairs of rows. */
 static bo_status variance_of_dot(room *r, const law *l, size_t dim, bo_rng *rng, double *variance)
 {
     const size_t n = r->rows;
@@ -156,9 +157,10 @@ static bo_status measure_variances(lab_run *run, room *r)
     return BO_OK;
 }
 
-/* ---- softmax -------------------------------------------------------------------------------------------------------------------- */
+/* ---- softmax ----------------------------------------------------------------------------------------------------- */
 
-/* Over queries: mean entropy as a share of log n, and the derivative's Frobenius norm, median and root mean square. */
+/* Over queries: mean entropy relative to log n, and median and root mean square of the Frobenius norm of the
+ * derivative. */
 typedef struct saturation {
     double entropy, median, root_mean_square;
 } saturation;
@@ -191,7 +193,7 @@ static saturation judge(size_t rows, const float *weights, double *norms)
     return s;
 }
 
-/* Values that are the rows of the identity make the library's attention say its weights. */
+/* Values that are the rows of the identity make the attention of the library output its weights. */
 static bo_status attend(room *r, const float *identity, double scale, size_t dim, double *norms, saturation *out)
 {
     bo_context *context = lab_context(r->run);
@@ -228,7 +230,7 @@ static bo_status measure_saturation(lab_run *run, room *r, float *identity, doub
         fill(&rng, &laws[0], KEYS, dim, r->k);
         BO_TRY(attend(r, identity, 1, dim, norms, &plain));
         BO_TRY(attend(r, identity, 1 / sqrt((double)dim), dim, norms, &scaled));
-        record(run, "no scale", (double)dim, &plain);
+        record(run, "without scale", (double)dim, &plain);
         record(run, "scaled", (double)dim, &scaled);
         if (dim == 16) entropy_16 = scaled.entropy;
     }
@@ -236,8 +238,8 @@ static bo_status measure_saturation(lab_run *run, room *r, float *identity, doub
     lab_claim(run, "scaled-entropy", scaled.entropy / entropy_16);
     lab_claim(run, "gradient", plain.median / scaled.median);
     lab_claim(run, "mean-gradient", plain.root_mean_square / scaled.root_mean_square);
-    lab_note(run, "Uniform weights have small derivatives too, |diag(a) - aaᵀ| being about √(Σ a²): what saturates "
-                  "is most queries, while the few that waver between two keys have large ones.");
+    lab_note(run, "Uniform weights also have small derivatives, because |diag(a) - aaᵀ| is about √(Σ a²). Most "
+                  "queries saturate; the few that are undecided between two keys have large derivatives.");
     return BO_OK;
 }
 
@@ -261,13 +263,14 @@ const lab_experiment lab_scaled_dot = {
     {.name = "scaled-dot",
      .group = LAB_ARCHITECTURES,
      .title = "Inner products of queries and keys grow as √d",
-     .claim = "q·k of vectors with independent entries of variance 1 has variance d, so that softmax saturates as d "
-              "grows; divided by √d it does not.",
+     .claim = "The inner product q·k of vectors with independent entries of variance 1 has variance d, so softmax "
+              "saturates as d grows. Dividing by √d prevents this.",
      .source = "Vaswani et al., Attention Is All You Need, 1706.03762; course notes, lecture on attention",
-     .method = "Normal queries and keys, d = 4 to 1024. Variances: all pairs of 1,024 queries and 1,024 keys. "
-               "Softmax: the library's exact attention of 1,024 queries over 128 keys, with scale 1 and with 1/√d, "
-               "its weights read off through values that are unit vectors; entropy and the Frobenius norm of the "
-               "derivative of weights by logits. Controls: entries with correlation 1/2, entries of deviation 2.",
+     .method = "Queries and keys are normal, with d = 4 to 1024. Variances: all pairs of 1,024 queries and 1,024 "
+               "keys. Softmax: the softmax attention of the library for 1,024 queries over 128 keys, with scale 1 and "
+               "with scale 1/√d. Its weights are obtained by using unit vectors as values; measured are their entropy "
+               "and the Frobenius norm of their derivative with respect to the logits. Controls: entries with "
+               "correlation 1/2, and entries of standard deviation 2.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

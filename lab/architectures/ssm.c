@@ -1,4 +1,4 @@
-/* ssm: recurrence and convolution, powers by doubling, and what overflows. */
+/* ssm: recurrence and convolution, powers by doubling, and overflow. */
 #include <float.h>
 #include <math.h>
 #include "../../src/math/linalg.h"
@@ -12,51 +12,52 @@
 static const bo_lab_claim claims[] = {
     {.name = "forms",
      .statement =
-         "A linear state space is a convolution: token by token, or with its kernel (D + CB, CAB, CA²B, …) by FFT, "
-         "the engine gives the same outputs and gradients, those of the formulas, for every kind of A.",
-     .number = "largest relative difference: between the forms, outputs and gradients; of outputs from float64",
+         "A linear state-space model is a convolution: computed token by token, or by FFT with its kernel (D + CB, "
+         "CAB, CA²B, …), outputs and gradients are the same, for every kind of A.",
+     .number = "largest relative difference: between the two forms in outputs and gradients, and of outputs from "
+               "float64",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "by-length",
      .statement =
-         "FFT needs O(log L) steps that wait for each other where the recurrence needs L; but on one thread, which "
-         "does all of them in turn, length favors neither.",
-     .number = "exponent of time(recurrence) / time(FFT) in the length, 16 states",
+         "The FFT needs O(log L) sequential steps and the recurrence L. On one thread, which executes all of them in "
+         "sequence, the length favors neither.",
+     .number = "exponent of time(recurrence) / time(FFT) as a power of the length, 16 states",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.2,
      .upper = 0.2},
     {.name = "by-states",
      .statement =
-         "States favor FFT: the recurrence pays for each at every token, the convolution once, for the kernel that "
-         "all sequences share.",
-     .number = "time(recurrence) / time(FFT) with 64 states, as a multiple of that with 4; 16 sequences of 256 tokens",
+         "More states favor the FFT: the recurrence computes each state at every token, the convolution computes the "
+         "kernel once for all sequences.",
+     .number = "time(recurrence) / time(FFT) with 64 states divided by that with 4; 16 sequences of 256 tokens",
      .rule = BO_LAB_AT_LEAST,
      .bound = 2,
      .source = "Bochner"},
     {.name = "doubling",
-     .statement = "B, AB, …, A^(L-1)B by doubling, (X, A^L X) of X, with log₂ L squarings of A, and for A = I + PPᵀ by "
-                  "scalars alone, A^L = I + PPᵀ ((1 + |P|²)^L - 1) / |P|², are what L steps give.",
-     .number = "largest relative difference from steps, float64, L up to 1024",
+     .statement = "B, AB, …, A^(L-1)B can be computed by doubling, (X, A^L X) from X with log₂ L squarings of A, and "
+                  "for A = I + PPᵀ with scalars only, A^L = I + PPᵀ ((1 + |P|²)^L - 1) / |P|². Both equal L single "
+                  "steps.",
+     .number = "largest relative difference from single steps, float64, L up to 1024",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-9},
     {.name = "overflow",
-     .statement =
-         "I + PPᵀ itself is of no use: 1000 steps overflow float32 once |P|² passes 2^(128/1000) - 1 = 0.0928.",
-     .number = "least |P|² that overflows",
+     .statement = "A = I + PPᵀ overflows float32 in 1000 steps if |P|² exceeds 2^(128/1000) - 1 = 0.0928.",
+     .number = "smallest |P|² that overflows",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.092,
      .upper = 0.094,
      .source = "Bochner"},
     {.name = "bounded",
      .statement =
-         "Control: σI + P̂P̂ᵀ with P̂ = √(1 - σ) P / √(1 + |P|²), which the engine has, never grows, whatever P is.",
-     .number = "largest |K_t| / (|B| |C| (1 - σ)), 4096 tokens, P as it begins and 1000 times as large",
+         "Control: σI + P̂P̂ᵀ with P̂ = √(1 - σ) P / √(1 + |P|²), which the library uses, never grows, for any P.",
+     .number = "largest |K_t| / (|B| |C| (1 - σ)), 4096 tokens, with the initial P and with 1000 times the initial P",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1.0001,
      .source = "Bochner"},
     {.name = "closes",
      .statement =
-         "Powers keep the form diagonal + rank one only where the diagonal is a multiple of I: of Λ + PQᵀ the power L "
+         "Powers keep the form diagonal plus rank one only if the diagonal is a multiple of I: the power L of Λ + PQᵀ "
          "differs from Λ^L by a matrix of rank L.",
      .number = "rank of (Λ + PQᵀ)^8 - Λ^8",
      .rule = BO_LAB_EACH_AT_LEAST,
@@ -66,21 +67,21 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "length",
-     .title = "Forward and backward of 16 channels with 16 states, one thread",
+     .title = "Forward and backward pass of 16 channels with 16 states, one thread",
      .rows = "tokens",
-     .values = "µs a token",
+     .values = "µs per token",
      .log_x = true,
      .log_y = true},
     {.name = "states",
-     .title = "Forward and backward of 16 sequences of 256 tokens, 16 channels, one thread",
+     .title = "Forward and backward pass of 16 sequences of 256 tokens, 16 channels, one thread",
      .rows = "states",
-     .values = "µs a token",
+     .values = "µs per token",
      .log_x = true,
      .log_y = true},
     {.name = "powers",
-     .title = "B, AB, …, A^(L-1)B of a dense A with 32 states",
+     .title = "B, AB, …, A^(L-1)B for a dense A with 32 states",
      .rows = "L",
-     .values = "products that wait for each other; µs of one thread",
+     .values = "sequential products; µs on one thread",
      .log_x = true,
      .log_y = true},
     {.name = "rank", .title = "Rank of A^L - Λ^L, 16 states", .rows = "L", .values = "rank", .theory = "L"},
@@ -88,11 +89,11 @@ static const bo_lab_table tables[] = {
 
 enum { CHANNELS = 16, TOKENS = 512 };
 
-/* ---- the two forms ------------------------------------------------------------------------------------------------------ */
+/* ---- the two forms ----------------------------------------------------------------------------------------------- */
 
 typedef struct layer {
     lab_tape tape;
-    float *u, *y, *gradient; /* TOKENS x CHANNELS, at most */
+    float *u, *y, *gradient; /* at most TOKENS x CHANNELS */
 } layer;
 
 static bo_status open_layer(lab_run *run, const bo_ssm_layer *desc, size_t tokens, layer *l)
@@ -127,7 +128,7 @@ static double relative(const float *a, const float *b, size_t count)
     return sqrt(squares / size);
 }
 
-/* The layer's outputs against the same systems in float64. */
+/* Compares the outputs of the layer with the same systems in float64. */
 static bo_status error_of(layer *l, bo_ssm kind, double *worst)
 {
     double u[TOKENS], y[TOKENS], squares = 0, size = 0;
@@ -156,7 +157,7 @@ static bo_status run_form(lab_run *run, bo_ssm kind, bo_ssm_form form, layer *l,
     return error_of(l, kind, worst);
 }
 
-/* Parameters whose gradients both forms have, a row of each channel. */
+/* Compares the gradients of the parameters that both forms have, one row per channel. */
 static bo_status compare_parameters(layer *a, layer *b, double *worst)
 {
     float one[CHANNELS * 2 * LAB_SYSTEM_STATES], two[CHANNELS * 2 * LAB_SYSTEM_STATES];
@@ -191,7 +192,7 @@ static bo_status measure_forms(lab_run *run)
     return lab_progress(run, 0.1);
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------------------ */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 enum { REPEATS = 9 };
 
@@ -207,7 +208,7 @@ static bo_status time_once(layer *l, double *seconds)
     return BO_OK;
 }
 
-/* Both in turns, so that what else the machine does falls on both; the first warms up. */
+/* Measures the two forms alternately, so that other load on the host affects both. The first measurement warms up. */
 static bo_status time_forms(lab_run *run, const timing *t, layer *forms, double *medians)
 {
     double seconds[2][REPEATS + 1];
@@ -234,7 +235,7 @@ static bo_status time_ratio(lab_run *run, const timing *t, const char *table, si
     close_layer(&forms[1]);
     BO_TRY(status);
     lab_point(run, table, "token by token", (double)x, 1e6 * medians[0] / (double)(t->tokens * t->sequences));
-    lab_point(run, table, "by FFT", (double)x, 1e6 * medians[1] / (double)(t->tokens * t->sequences));
+    lab_point(run, table, "FFT", (double)x, 1e6 * medians[1] / (double)(t->tokens * t->sequences));
     *ratio = medians[0] / medians[1];
     return BO_OK;
 }
@@ -260,7 +261,7 @@ static bo_status measure_time(lab_run *run)
     return lab_progress(run, 0.7);
 }
 
-/* ---- powers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- powers ------------------------------------------------------------------------------------------------------ */
 
 enum { STATES = 32, MOST_POWER = 1024, SQUARE = STATES * STATES };
 
@@ -287,7 +288,7 @@ static double difference(const double *a, const double *b, size_t count)
     return lab_distance(a, b, count) / lab_norm(a, count);
 }
 
-/* I + PPᵀ, |P|² so small that nothing overflows, against steps of the same matrix. */
+/* Compares powers of I + PPᵀ with steps of the same matrix. |P|² is small enough to prevent overflow. */
 static bo_status closed_error(lab_run *run, bo_rng *rng, powers *p, double *worst)
 {
     enum { LENGTH = 200 };
@@ -314,8 +315,8 @@ static bo_status show_powers(lab_run *run, powers *p, size_t length, double *wor
     }
     *worst = fmax(*worst, difference(p->steps, p->doubled, length * STATES));
     const double x = (double)length;
-    lab_point(run, "powers", "in turn, steps", x, x - 1);
-    lab_point(run, "powers", "in turn, doubling", x, log2(x));
+    lab_point(run, "powers", "sequential, steps", x, x - 1);
+    lab_point(run, "powers", "sequential, doubling", x, log2(x));
     lab_point(run, "powers", "µs, steps", x, 1e6 * lab_median(seconds[0], REPEATS));
     lab_point(run, "powers", "µs, doubling", x, 1e6 * lab_median(seconds[1], REPEATS));
     return BO_OK;
@@ -336,9 +337,10 @@ static bo_status measure_powers(lab_run *run)
     return lab_progress(run, 0.9);
 }
 
-/* ---- what grows -------------------------------------------------------------------------------------------------------------- */
+/* ---- overflow ---------------------------------------------------------------------------------------------------- */
 
-/* Is a state that begins along P, of length 1, within float32 after 1000 steps of I + PPᵀ in float32? */
+/* Returns whether a state that starts along P with norm 1 stays within float32 after 1000 steps of I + PPᵀ in
+ * float32. */
 static bool survives(const double *direction, double square)
 {
     enum { STEPS = 1000 };
@@ -349,7 +351,7 @@ static bool survives(const double *direction, double square)
         for (size_t i = 0; i < STATES; i++) along += p[i] * s[i];
         for (size_t i = 0; k < STEPS && i < STATES; i++) s[i] += p[i] * along;
     }
-    return (double)along / sqrt(square) <= (double)FLT_MAX; /* false of NaN */
+    return (double)along / sqrt(square) <= (double)FLT_MAX; /* false for NaN */
 }
 
 static void measure_overflow(lab_run *run)
@@ -366,7 +368,8 @@ static void measure_overflow(lab_run *run)
     lab_claim(run, "overflow", high);
 }
 
-/* The answer to one 1 in every channel, without what D adds to the first number, over its bound. */
+/* Computes the impulse response of every channel, without the contribution of D to the first number, relative to its
+ * bound. */
 static bo_status response(lab_run *run, double factor, layer *l, double *worst)
 {
     enum { LONG = 4096 };
@@ -404,7 +407,7 @@ static bo_status measure_bounded(lab_run *run)
     return BO_OK;
 }
 
-/* ---- which form powers keep ---------------------------------------------------------------------------------------------------- */
+/* ---- form of the powers ------------------------------------------------------------------------------------------ */
 
 static bo_status measure_ranks(lab_run *run)
 {
@@ -440,19 +443,18 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_ssm = {
     {.name = "ssm",
      .group = LAB_ARCHITECTURES,
-     .title = "State spaces: recurrence, convolution, powers",
-     .claim =
-         "A linear state space runs token by token or as one convolution; powers of A come by doubling; diagonal plus "
-         "low rank must be kept from growing.",
+     .title = "State-space models: recurrence, convolution, powers",
+     .claim = "A linear state-space model can run token by token or as one convolution. Powers of A can be computed by "
+              "doubling. A diagonal plus low-rank A must be kept from growing.",
      .source = "course notes, SSM as kernel; SSM as convolution kernel",
      .method =
-         "The engine's state-space layers of 16 channels, as they begin, in both forms. For agreement 8 states, 512 "
-         "normal inputs, all three kinds of A, against a recurrence in float64 made of the same parameters (the "
-         "notes' kernel begins with D or with 0, since their state takes the input a step later). Time is that of the "
-         "thread, forward and backward, the two forms in turns, the median of 9, for 256 to 16384 tokens of one "
-         "sequence, and for 4 to 256 states. Powers of a dense symmetric A with eigenvalues from 0.9 to 0.999 are "
-         "float64. The overflow of I + PPᵀ is found by bisection on |P|². Ranks count singular values above 10⁻¹⁰ of "
-         "the largest.",
+         "The state-space layers of the library with 16 channels are used as initialized, in both forms. Agreement: 8 "
+         "states, 512 normal inputs and all three kinds of A, compared with a recurrence in float64 with the same "
+         "parameters (the kernel of the course notes starts with D or with 0, because their state receives the input "
+         "one step later). Time: CPU time of one thread for a forward and backward pass, the two forms measured "
+         "alternately, median of 9, for 256 to 16384 tokens of one sequence and for 4 to 256 states. Powers: a dense "
+         "symmetric A with eigenvalues from 0.9 to 0.999, in float64. The overflow of I + PPᵀ is found by bisection "
+         "on |P|². Ranks count singular values above 10⁻¹⁰ of the largest.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

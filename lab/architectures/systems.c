@@ -5,12 +5,12 @@
 
 enum { N = LAB_SYSTEM_STATES, MOST_CHANNELS = 16 };
 
-/* `columns` numbers of one channel of a parameter. */
+/* Reads `columns` numbers of one channel of a parameter. */
 static bo_status parameter(lab_tape *tape, const char *prefix, const char *suffix, size_t channels, size_t channel,
                            size_t columns, double *out)
 {
     float all[MOST_CHANNELS * 2 * N];
-    if (channels > MOST_CHANNELS) return bo_fail(tape->context, BO_INVALID, "systems have at most 16 channels");
+    if (channels > MOST_CHANNELS) return bo_fail(tape->context, BO_INVALID, "expected at most 16 channels");
     BO_TRY(lab_tape_read(tape, bo_nn_join(prefix, suffix).text, all));
     for (size_t i = 0; i < columns; i++) out[i] = (double)all[channel * columns + i];
     return BO_OK;
