@@ -1,4 +1,4 @@
-/* dropout-and-batchnorm: what dropout has in common with batch normalization, and how they get in each other's way. */
+/* dropout-and-batchnorm: the relation between dropout and batch normalization, and their interference. */
 #include "../tools/linear_machine.h"
 #include "../tools/perturbed.h"
 #include "../statistics.h"
@@ -8,43 +8,48 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "plain-ridge",
-     .statement = "Behind batch normalization dropout of rate q is plain ridge with λ = n q/(1 - q).",
-     .number = "largest distance of what was trained from it / distance of it from least squares, over q",
+     .statement = "After batch normalization, dropout of rate q is plain ridge regression with λ = n q/(1 - q).",
+     .number = "largest distance of the trained weights from this solution divided by its distance from least "
+               "squares, over q",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "scale-free",
-     .statement = "Dropout alone does not see the scale of the columns, as if they were normalized first.",
-     .number = "change of the predictions when the columns are multiplied by 1/8 to 8 / their root mean square",
+     .statement = "Dropout alone is invariant to the scale of the columns, as if they were normalized first.",
+     .number = "change of the predictions when the columns are multiplied by 1/8 to 8, relative to their root mean "
+               "square",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-3},
     {.name = "ridge-sees-scale",
-     .statement = "Control: plain ridge sees the scale of the columns.",
-     .number = "change of the predictions when the columns are multiplied by 1/8 to 8 / their root mean square, λ = n",
+     .statement = "Control: plain ridge regression depends on the scale of the columns.",
+     .number = "change of the predictions when the columns are multiplied by 1/8 to 8, relative to their root mean "
+               "square, λ = n",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "is-batchnorm",
-     .statement = "Dropout is batch normalization (the notes' words): normalizing alone gives dropout's predictions.",
-     .number = "distance of predictions with normalization alone from dropout's / distance of least squares from them",
+     .statement = "Dropout is batch normalization (as the course notes put it): normalization alone gives the "
+                  "predictions of dropout.",
+     .number = "distance between the predictions of normalization alone and of dropout divided by the distance "
+               "between least squares and dropout",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
     {.name = "variance-shift",
      .statement =
-         "Dropout before batch normalization makes the variance that it keeps 1/(1 - q) times that of evaluation.",
-     .number = "largest |kept variance · (1 - q) / variance - 1| over q",
+         "Dropout before batch normalization makes the running variance 1/(1 - q) times the variance in evaluation.",
+     .number = "largest |running variance · (1 - q) / variance - 1| over q",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05,
      .source = "Li et al. 2018, arXiv 1801.05134"},
     {.name = "shift-hurts",
      .statement =
-         "In a network with dropout before batch normalization, statistics taken again without dropout lower the test "
-         "error.",
-     .number = "test error with kept statistics / with those taken again, q = 0.5",
+         "In a network with dropout before batch normalization, recomputing the statistics without dropout lowers the "
+         "test error.",
+     .number = "test error with running statistics divided by test error with recomputed statistics, q = 0.5",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.02,
      .source = "Li et al. 2018, arXiv 1801.05134"},
     {.name = "order",
-     .statement = "Control: with dropout behind batch normalization, statistics taken again change nothing.",
-     .number = "test error with kept statistics / with those taken again, dropout last",
+     .statement = "Control: with dropout after batch normalization, recomputing the statistics changes nothing.",
+     .number = "test error with running statistics divided by test error with recomputed statistics, dropout last",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.99,
      .upper = 1.01},
@@ -52,17 +57,17 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "ridge",
-     .title = "Batch normalization, then dropout: trained, and plain ridge",
+     .title = "Batch normalization followed by dropout, compared with plain ridge regression",
      .rows = "q",
      .values = "|w| / |w without dropout|",
      .theory = "ridge, λ = n q/(1 - q)"},
     {.name = "shift",
-     .title = "Variance that batch normalization keeps, dropout before it",
+     .title = "Running variance of batch normalization after dropout",
      .rows = "q",
-     .values = "kept variance / variance in evaluation",
+     .values = "running variance / variance in evaluation",
      .theory = "1/(1 - q)"},
     {.name = "network",
-     .title = "Test error of a network by the order of its layers, q = 0.5",
+     .title = "Test error of a network by order of its layers, q = 0.5",
      .rows = "order",
      .values = "mean squared error",
      .picture = BO_LAB_BARS},
@@ -72,7 +77,7 @@ enum { ROWS = 64, DIM = 8 };
 
 /* ---- least squares ----------------------------------------------------------------------------------------------- */
 
-/* Columns of different scales that share a part; all are centered, as y is. */
+/* Columns of different scales with a common component. All columns and y are centered. */
 static bo_status open_problem(lab_run *run, lab_least_squares *out)
 {
     bo_rng rng = lab_rng(run, "lab.dropout-and-batchnorm");
@@ -120,7 +125,7 @@ static bo_value frozen(bo_graph *graph, const char *name, size_t width, bo_weigh
         &(bo_weight_desc){.name = text, .rank = 2, .shape = (size_t[]){1, width}, .init = {law, 0, 0}, .frozen = true});
 }
 
-/* Batch normalization without gain and bias to be learned. */
+/* Batch normalization without learned gain and bias. */
 static bo_value normalize(bo_graph *graph, bo_value x)
 {
     const size_t width = bo_graph_columns(graph, x);
@@ -135,7 +140,7 @@ static bo_value normalize_then_drop(bo_graph *graph, bo_value x, const void *rat
     return bo_nn_dropout(graph, normalize(graph, x), *(const double *)rate, 1);
 }
 
-/* Of |y - Zw|² behind batch normalization with dropout q. */
+/* Trains |y - Zw|² after batch normalization with dropout q. */
 static bo_status train(lab_run *run, const lab_least_squares *p, const lab_least_squares *z, double q, double *w)
 {
     const lab_perturbation perturbation = {normalize_then_drop, &q, z->scales[0] * z->scales[0] + q / (1 - q) * ROWS};
@@ -162,7 +167,7 @@ static bo_status measure_ridge(lab_run *run, const lab_least_squares *p, const l
 
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
 
-/* A linear machine's predictions of the rows it has learned from. */
+/* Predictions of a linear kernel machine for its training rows. */
 static bo_status predict(lab_run *run, const lab_least_squares *p, double lambda, double dropout, double *out)
 {
     const lab_linear_machine machine = {.lambda = lambda, .dropout = dropout};
@@ -173,7 +178,7 @@ static bo_status measure_scales(lab_run *run, const lab_least_squares *p)
 {
     float scaled[ROWS * DIM];
     double factors[DIM], before[ROWS], after[ROWS];
-    const double small = 1e-6; /* machines want some λ */
+    const double small = 1e-6; /* kernel machines require a positive λ */
     lab_geometric(8, 1.0 / 8, DIM, factors);
     for (size_t i = 0; i < ROWS * DIM; i++) scaled[i] = (float)(p->x[i] * factors[i % DIM]);
     lab_least_squares other = *p; /* the same targets */
@@ -187,7 +192,7 @@ static bo_status measure_scales(lab_run *run, const lab_least_squares *p)
     return BO_OK;
 }
 
-/* Predictions of least squares, of dropout, and of batch normalization without dropout. */
+/* Computes the predictions of least squares, of dropout, and of batch normalization without dropout. */
 static bo_status measure_sameness(lab_run *run, const lab_least_squares *p, const lab_least_squares *z)
 {
     double plain[ROWS], dropped[ROWS], normalized[ROWS], w[DIM];
@@ -212,7 +217,7 @@ static bo_status measure_least_squares(lab_run *run)
     return status;
 }
 
-/* ---- the variance that is kept ----------------------------------------------------------------------------------- */
+/* ---- running variance -------------------------------------------------------------------------------------------- */
 
 enum { BATCH = 512, CHANNELS = 16 };
 
@@ -257,7 +262,7 @@ static bo_status measure_shift(lab_run *run, double center, const char *column)
 
 enum { TRAIN = 256, TEST = 1024, WIDTH = 64 };
 
-/* Two hidden layers, the second normalized; dropout between them or behind. */
+/* Two hidden layers, of which the second is normalized, with dropout between them or after them. */
 static bo_value network(bo_graph *graph, bo_value x, double rate, bool last)
 {
     const bo_weight_init first = {BO_WEIGHT_LAW_NORMAL, 0, sqrt(2.0 / DIM)},
@@ -284,7 +289,8 @@ static void draw_examples(bo_rng *rng, size_t count, double noise, float *x, flo
     }
 }
 
-/* The loss of a graph over the same weights, without gradients: `passes` passes, training or not. */
+/* Computes the loss of a graph with the same weights and without gradients, in `passes` passes in training or
+ * evaluation mode. */
 static bo_status evaluate(const lab_tape *tape, size_t rows, const float *x, const float *y, bool last,
                           const bo_graph_pass *pass, size_t passes, double *out)
 {
@@ -306,7 +312,7 @@ static bo_status evaluate(const lab_tape *tape, size_t rows, const float *x, con
     return status;
 }
 
-/* Test errors with the statistics that training kept, and with those of 200 passes without dropout. */
+/* Computes test errors with the running statistics of training and with those of 200 passes without dropout. */
 static bo_status test_both(const lab_tape *tape, const examples *e, bool last, double *kept, double *again)
 {
     double unused;
@@ -317,7 +323,7 @@ static bo_status test_both(const lab_tape *tape, const examples *e, bool last, d
 
 static bo_status measure_order(lab_run *run, const examples *e, bool last)
 {
-    const char *row = last ? "normalize, drop" : "drop, normalize";
+    const char *row = last ? "normalize, dropout" : "dropout, normalize";
     const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-3};
     const size_t steps = lab_size(run, 2000, 500);
     lab_descent d;
@@ -330,14 +336,15 @@ static bo_status measure_order(lab_run *run, const examples *e, bool last)
     if (status == BO_OK) status = bo_graph_write(d.tape.context, d.tape.graph, x, e->x);
     if (status == BO_OK) status = bo_graph_write(d.tape.context, d.tape.graph, y, e->y);
     for (size_t t = 0; t < steps && status == BO_OK; t++) {
-        status = lab_descent_step(&d, 1 - (double)t / (double)steps, NULL); /* statistics settle as the rate falls */
+        /* a decaying learning rate lets the statistics settle */
+        status = lab_descent_step(&d, 1 - (double)t / (double)steps, NULL);
         if (t % 64 == 0 && status == BO_OK) status = lab_progress(run, 0.7);
     }
     if (status == BO_OK) status = test_both(&d.tape, e, last, &kept, &again);
     lab_descent_close(&d);
     lab_claim(run, last ? "order" : "shift-hurts", kept / again);
-    lab_cell(run, "network", row, "kept statistics", kept);
-    lab_cell(run, "network", row, "taken again without dropout", again);
+    lab_cell(run, "network", row, "running statistics", kept);
+    lab_cell(run, "network", row, "recomputed without dropout", again);
     return status;
 }
 
@@ -358,25 +365,25 @@ static bo_status measure(lab_run *run)
 {
     BO_TRY(measure_least_squares(run));
     BO_TRY(measure_shift(run, 0, "inputs of mean 0"));
-    BO_TRY(measure_shift(run, 1, "of mean 1"));
+    BO_TRY(measure_shift(run, 1, "inputs of mean 1"));
     return measure_network(run);
 }
 
 const lab_experiment lab_dropout_and_batchnorm = {
     {.name = "dropout-and-batchnorm",
      .group = LAB_LEARNING,
-     .title = "Dropout and batch normalization: the same rescaling, and a shift of variance between them",
+     .title = "Dropout and batch normalization: equal rescaling, and a shift of variance",
      .claim =
-         "Dropout's penalty |Γw|² is plain ridge once columns are rescaled by Γ, as batch normalization rescales "
-         "them: dropout sees no scales. Before batch normalization dropout makes the variance of training differ from "
-         "that of evaluation.",
+         "The penalty |Γw|² of dropout is plain ridge once columns are rescaled by Γ, as batch normalization does; "
+         "dropout is therefore invariant to scale. Dropout before batch normalization makes the variance in training "
+         "differ from that in evaluation.",
      .source = "course notes, regularization and dropout",
-     .method = "64 centered examples with 8 correlated inputs of deviations 0.5 to 2. On the engine: batch "
-               "normalization, dropout, linear, trained for 30000 steps with fresh masks, the mean of the second half "
-               "of the path; linear kernel machines with dropout in closed form on rescaled columns. The kept "
-               "variance: 512 Gaussian inputs with 16 channels, 100 passes. The network: 8 inputs, 64 rectified "
-               "units, 64 normalized and rectified units, one output; dropout 0.5 before or behind the normalized "
-               "layer; 256 examples, 2000 steps of AdamW at 3e-3, falling to 0, 1024 test examples.",
+     .method = "64 centered examples have 8 correlated inputs of standard deviations 0.5 to 2. Batch normalization, "
+               "dropout and a linear layer are trained for 30000 steps with fresh masks; the mean over the second "
+               "half of training is compared with linear kernel machines with dropout in closed form on rescaled "
+               "columns. Running variance: 512 Gaussian inputs with 16 channels, 100 passes. Network: 8 inputs, 64 "
+               "ReLU units, 64 normalized ReLU units, one output; dropout 0.5 before or after the normalized layer; "
+               "256 examples, 2000 steps of AdamW with a learning rate decaying from 3e-3 to 0, 1024 test examples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,53 +1,56 @@
-/* dropout-is-ridge: dropout on the inputs of least squares is a ridge penalty on the norms of the columns. */
+/* dropout-is-ridge: dropout on the inputs of least squares is a ridge penalty weighted by the column norms. */
 #include "../tools/linear_machine.h"
 #include "../tools/perturbed.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
     {.name = "loss",
-     .statement = "The expected loss with dropout of rate q is |y - Xw|² + q/(1 - q) Σ_j |X_j|² w_j², X_j the columns.",
-     .number = "mean loss over masks / that, at a random w, q = 0.5",
+     .statement = "The expected loss with dropout of rate q is |y - Xw|² + q/(1 - q) Σ_j |X_j|² w_j², where X_j are "
+                  "the columns.",
+     .number = "mean loss over masks divided by this formula, at a random w, q = 0.5",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.98,
      .upper = 1.02},
     {.name = "ridge",
-     .statement = "Training with dropout ends, averaged, at the solution of that ridge regression.",
-     .number = "largest distance from it / distance of it from least squares, over q",
+     .statement = "Averaged over steps, training with dropout reaches the solution of this ridge regression.",
+     .number = "largest distance from this solution divided by its distance from least squares, over q",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "mask",
-     .statement = "Masks without rescaling (keep with probability p) give w/p, w being the same solution.",
-     .number = "distance of p times what was trained from it / distance of it from least squares, p = 0.5",
+     .statement = "Masks without rescaling (keep with probability p) give w/p, where w is the same solution.",
+     .number = "distance of p times the trained weights from this solution divided by its distance from least "
+               "squares, p = 0.5",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "plain-ridge",
-     .statement = "Control: with columns of different norms no plain ridge λ|w|² does the same.",
+     .statement = "Control: with columns of different norms, no plain ridge penalty λ|w|² has the same effect.",
      .number =
-         "distance of the nearest plain ridge solution from what was trained / distance of least squares, q = 0.5",
+         "distance of the nearest plain ridge solution from the trained weights divided by that of least squares, q = "
+         "0.5",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "even",
      .statement =
-         "Dropout shrinks orthogonal columns alike, by 1 - q, however large they are; plain ridge shrinks small ones "
-         "more.",
+         "Dropout shrinks orthogonal columns equally, by the factor 1 - q, regardless of their norm; plain ridge "
+         "shrinks small ones more.",
      .number = "largest |trained w_j / least squares w_j - (1 - q)| over columns of norms 1 to 16, q = 0.5",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "machine",
-     .statement = "A kernel machine told of dropout solves for that penalty.",
-     .number = "largest difference of its predictions from the closed form's / their root mean square",
+     .statement = "A kernel machine with a dropout setting solves the problem with this penalty.",
+     .number = "largest difference of its predictions from the closed form, relative to their root mean square",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "shrinkage",
-     .title = "Trained with dropout, and ridge on the norms of the columns",
+     .title = "Training with dropout, compared with ridge on the column norms",
      .rows = "q",
      .values = "|w| / |w without dropout|",
      .theory = "ridge, q/(1 - q) |X_j|²"},
     {.name = "columns",
-     .title = "What is left of a weight by the norm of its column, orthogonal columns, q = 0.5",
+     .title = "Fraction of a weight that remains, by norm of its column (orthogonal columns, q = 0.5)",
      .rows = "norm of the column",
      .values = "w / w of least squares",
      .log_x = true,
@@ -76,7 +79,7 @@ static bo_status open_problem(lab_run *run, lab_least_squares *out)
     return lab_least_squares_open(lab_context(run), &desc, &rng, out);
 }
 
-/* The engine's dropout: kept numbers are divided by 1 - q. */
+/* Uses the dropout of the library, which divides kept numbers by 1 - q. */
 static bo_status train_with_dropout(lab_run *run, const lab_least_squares *p, double q, double *mean)
 {
     double norms[DIM];
@@ -87,7 +90,7 @@ static bo_status train_with_dropout(lab_run *run, const lab_least_squares *p, do
     return lab_perturbed_mean(lab_context(run), p, &perturbation, lab_size(run, 60000, 15000), lab_seed(run), mean);
 }
 
-/* ---- the loss, and where training ends --------------------------------------------------------------------------- */
+/* ---- the loss and its minimum ------------------------------------------------------------------------------------ */
 
 static bo_status measure_loss(lab_run *run, const lab_least_squares *p, const double *norms)
 {
@@ -105,7 +108,7 @@ static bo_status measure_loss(lab_run *run, const lab_least_squares *p, const do
     return BO_OK;
 }
 
-/* Of the plain ridge solution nearest to w. */
+/* Returns the distance of the plain ridge solution nearest to w. */
 static bo_status nearest_plain(bo_context *context, const lab_least_squares *p, const double *w, double *distance)
 {
     double lambdas[81], ridge[DIM];
@@ -182,7 +185,7 @@ static bo_status measure_gaussian(lab_run *run)
 
 enum { COLUMNS = 5 };
 
-/* Orthogonal columns of norms 1, 2, 4, 8, 16: a Haar matrix's, scaled. */
+/* Orthogonal columns of norms 1, 2, 4, 8, 16: scaled columns of a Haar matrix. */
 static bo_status open_orthogonal(lab_run *run, double *norms, lab_least_squares *out)
 {
     bo_rng rng = lab_rng(run, "lab.dropout-is-ridge.orthogonal");
@@ -198,7 +201,7 @@ static bo_status open_orthogonal(lab_run *run, double *norms, lab_least_squares 
                                   &rng, out);
 }
 
-/* Targets of weights that are all 1: what is left of each compares. */
+/* Targets from weights that are all 1, so that the remaining fractions can be compared. */
 static void set_truth(lab_least_squares *p)
 {
     for (size_t j = 0; j < p->dim; j++) p->truth[j] = 1;
@@ -238,15 +241,15 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_dropout_is_ridge = {
     {.name = "dropout-is-ridge",
      .group = LAB_LEARNING,
-     .title = "Dropout on the inputs of least squares is ridge on the norms of the columns",
-     .claim = "In expectation dropout with rate q = 1 - p adds q/(1 - q) |Γw|² to |y - Xw|², Γ the diagonal matrix of "
-              "the norms of X's columns.",
+     .title = "Dropout on the inputs of least squares is ridge on the column norms",
+     .claim = "In expectation, dropout with rate q = 1 - p adds q/(1 - q) |Γw|² to |y - Xw|², where Γ is the diagonal "
+              "matrix of the column norms of X.",
      .source = "course notes, regularization and dropout; Srivastava et al. 2014, section 9.1",
-     .method = "64 examples with 8 Gaussian inputs of deviations 0.5 to 2, noise 1 on y. The engine's gradient descent "
-               "sees the inputs with a fresh mask in each of 60000 steps, from w = 0; the mean of the second half of "
-               "the path is compared with the closed form, for q = 0.1 to 0.9, with the engine's dropout (kept "
-               "numbers are divided by 1 - q) and with plain masks. Then 5 orthogonal columns of norms 1 to 16, "
-               "without noise, true weights all 1.",
+     .method = "64 examples have 8 Gaussian inputs of standard deviations 0.5 to 2, with noise of standard deviation "
+               "1 on y. Gradient descent from w = 0 sees the inputs with a fresh mask in each of 60000 steps. The "
+               "mean over the second half of training is compared with the closed form, for q = 0.1 to 0.9, with the "
+               "dropout of the library (kept numbers are divided by 1 - q) and with masks without rescaling. Then 5 "
+               "orthogonal columns of norms 1 to 16, without noise, with true weights all 1.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,56 +1,60 @@
 /* estimators: gradients of E f(x), x ~ N(θ, σ²I), with respect to θ, from samples x = θ + σε.
  *
- *     score function   (f(x) - b) ε / σ          needs values of f alone
- *     pathwise         ∇f(x)                     needs its gradient */
+ *     score function   (f(x) - b) ε / σ          needs only values of f
+ *     pathwise         ∇f(x)                     needs the gradient of f */
 #include "../statistics.h"
 #include "../tools/tape.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
     {.name = "unbiased",
-     .statement = "Where f is smooth, both estimators have the gradient as their mean.",
+     .statement = "If f is smooth, both estimators have the gradient as their mean.",
      .number = "larger of the two |mean estimate · gradient / |gradient|² - 1|, d = 16",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "score",
-     .statement = "For a sum of d terms the variance of the score function, in each coordinate, grows as d²: it "
-                  "multiplies by all of f.",
-     .number = "exponent of the variance per coordinate in d, no baseline",
+     .statement = "For a sum of d terms, the variance of the score-function estimator per coordinate grows as d², "
+                  "because it multiplies by all of f.",
+     .number = "exponent of the variance per coordinate as a power of d, without baseline",
      .rule = BO_LAB_BETWEEN,
      .bound = 1.7,
      .upper = 2.2},
     {.name = "baseline",
-     .statement = "A baseline takes the mean of f away and leaves growth as d.",
-     .number = "exponent of the variance per coordinate in d, mean of the other samples as baseline",
+     .statement = "A baseline removes the mean of f and reduces the growth to d.",
+     .number = "exponent of the variance per coordinate as a power of d, with the mean of the other samples as "
+               "baseline",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.2},
     {.name = "pathwise",
-     .statement = "The variance of the pathwise estimator does not grow: a coordinate sees its own term alone.",
-     .number = "exponent of the variance per coordinate in d",
+     .statement = "The variance of the pathwise estimator per coordinate does not grow with d, because a coordinate "
+                  "depends only on its own term.",
+     .number = "exponent of the variance per coordinate as a power of d",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.1,
      .upper = 0.1},
     {.name = "predicted",
-     .statement = "The variance with a baseline is E (f - b)² ε²/σ² less the squared gradient.",
-     .number = "measured / predicted by quadrature, mean over d",
+     .statement = "The variance with a baseline is E (f - b)² ε²/σ² minus the squared gradient.",
+     .number = "measured variance divided by the variance predicted by quadrature, mean over d",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
     {.name = "steep",
      .statement =
-         "Where f is steep and bounded it is the other way round: the score function does not see the steepness.",
-     .number = "variance of the pathwise / of the score-function estimator (with baseline), sigmoid(64 x), d = 1",
+         "If f is steep and bounded, the score-function estimator has the smaller variance, because it does not "
+         "depend on the steepness.",
+     .number = "variance of the pathwise estimator divided by that of the score-function estimator with baseline, "
+               "sigmoid(64 x), d = 1",
      .rule = BO_LAB_AT_LEAST,
      .bound = 4},
     {.name = "step",
-     .statement = "Of a step the pathwise estimator is 0: all of the gradient is missing.",
-     .number = "|mean pathwise estimate| / |gradient|, a step in each of 16 coordinates",
+     .statement = "For a step function the pathwise estimator is 0 and misses the whole gradient.",
+     .number = "|mean pathwise estimate| / |gradient|, one step function in each of 16 coordinates",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "step-score",
-     .statement = "The score function estimates it all the same.",
-     .number = "mean score-function estimate · gradient / |gradient|², a step in each of 16 coordinates",
+     .statement = "The score-function estimator still estimates the gradient of a step function.",
+     .number = "mean score-function estimate · gradient / |gradient|², one step function in each of 16 coordinates",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
@@ -58,15 +62,15 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "dimension",
-     .title = "Variance of one sample's estimate against the dimension, f = Σ softplus(x_i)",
+     .title = "Variance of the estimate from one sample by dimension, f = Σ softplus(x_i)",
      .rows = "d",
      .values = "variance per coordinate",
      .log_x = true,
      .log_y = true,
      .theory = "score function with baseline, predicted"},
     {.name = "steepness",
-     .title = "Variance against the steepness, f = sigmoid(c x), d = 1",
-     .rows = "c",
+     .title = "Variance by steepness, f = sigmoid(c x), d = 1",
+     .rows = "c, steepness",
      .values = "variance",
      .log_x = true,
      .log_y = true,
@@ -76,7 +80,7 @@ static const bo_lab_table tables[] = {
 enum { MOST = 256, SIZES = 5, STEEPS = 5 };
 static const double sigma = 0.5;
 
-/* ---- the functions: f(x) = Σ h(c x_i) ------------------------------------------------------------------------------------------- */
+/* ---- the functions: f(x) = Σ h(c x_i) ---------------------------------------------------------------------------- */
 
 typedef enum function { SOFTPLUS, SIGMOID, STEP } function;
 
@@ -119,8 +123,8 @@ static moments moments_of(function h, double c, double theta)
     return m;
 }
 
-/* Mean over coordinates of the score function's variance with b = E f: with S the sum of the others less b,
- * E (S + h)² ε² = E S² + 2 E S E h ε² + E h² ε². */
+/* Mean over coordinates of the variance of the score-function estimator with b = E f. With S the sum of the other terms
+ * minus b, E (S + h)² ε² = E S² + 2 E S E h ε² + E h² ε². */
 static double predicted_variance(size_t dim, const moments *m)
 {
     double spread = 0, sum = 0;
@@ -133,9 +137,9 @@ static double predicted_variance(size_t dim, const moments *m)
     return sum / (double)dim;
 }
 
-/* ---- samples ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
 
-/* x = θ + σε, c x as the graph takes it, h and h' of every number, f of every row. */
+/* x = θ + σε, c x as the input of the graph, h and h' of every number, f of every row. */
 typedef struct samples {
     lab_run *run;
     size_t rows, dim;
@@ -167,7 +171,7 @@ static void close_samples(samples *s)
     bo_free(s->f);
 }
 
-/* h and h' by the engine: forward and backward of one operation. */
+/* Computes h and h' by a forward and backward pass of one operation. */
 static bo_status differentiate(samples *s, lab_tape *tape, bo_unary op)
 {
     BO_TRY(lab_tape_open(lab_context(s->run), tape));
@@ -211,12 +215,13 @@ static bo_status draw(samples *s, function h, uint64_t number)
     return lab_progress(s->run, 0.5);
 }
 
-/* ---- estimators --------------------------------------------------------------------------------------------------------------------- */
+/* ---- estimators -------------------------------------------------------------------------------------------------- */
 
 typedef enum estimator { SCORE, BASELINE, PATHWISE, ESTIMATORS } estimator;
 static const char *const estimator_names[ESTIMATORS] = {"score function", "score function with baseline", "pathwise"};
 
-/* Of sample r, coordinate i; total: Σ f. The baseline is the mean of the other samples, which keeps it unbiased. */
+/* Estimate of sample r in coordinate i; total: Σ f. The baseline is the mean of the other samples, which keeps the
+ * estimate unbiased. */
 static double estimate(const samples *s, estimator e, double total, size_t r, size_t i)
 {
     const size_t at = r * s->dim + i;
@@ -251,7 +256,7 @@ static outcome judge(const samples *s, estimator e, const moments *m)
     return out;
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static size_t row_count(const lab_run *run)
 {
@@ -290,7 +295,8 @@ static bo_status measure_dimensions(lab_run *run)
     }
     lab_claim(run, "predicted", lab_mean(ratio, SIZES));
     lab_claim(run, "score",
-              lab_exponent(dims + 1, variance[SCORE] + 1, SIZES - 1)); /* from 4 on: a law for many terms */
+              /* from d = 4 on, because the law holds for many terms */
+              lab_exponent(dims + 1, variance[SCORE] + 1, SIZES - 1));
     lab_claim(run, "baseline", lab_exponent(dims + 1, variance[BASELINE] + 1, SIZES - 1));
     lab_claim(run, "pathwise", lab_exponent(dims + 1, variance[PATHWISE] + 1, SIZES - 1));
     return BO_OK;
@@ -343,17 +349,19 @@ const lab_experiment lab_estimators = {
     {.name = "estimators",
      .group = LAB_LEARNING,
      .title = "Score-function and reparametrized gradients",
-     .claim = "Both estimate the gradient of an expectation without bias. The score function pays for the "
-              "dimension, the pathwise estimator for steepness, and where f jumps the pathwise one is wrong.",
+     .claim = "Both estimators of the gradient of an expectation are unbiased. The variance of the score-function "
+              "estimator grows with the dimension, that of the pathwise estimator with the steepness of f. If f is "
+              "discontinuous, the pathwise estimator is wrong.",
      .source =
          "Williams 1992 (REINFORCE); Kingma and Welling, 1312.6114; Mohamed et al., Monte Carlo Gradient Estimation "
          "in Machine Learning, 1906.10652",
      .method =
-         "x ~ N(θ, I/4), θ alternately 1/2 and -1/2. Smooth: f the sum of softplus over d = 1 to 256 coordinates, its "
-         "gradient by the library's tape; 12,000 samples; variances of a single sample's estimate, mean over "
-         "coordinates; exponents over d = 4 to 256. Steep: sigmoid(c x) in one dimension, 48,000 samples. A jump: the "
-         "number of coordinates above 0, d = 16, as many samples. Exact gradients and variances by quadrature. The "
-         "baseline is the mean of the other samples.",
+         "x ~ N(θ, I/4), with θ alternately 1/2 and -1/2. Smooth: f is the sum of softplus over d = 1 to 256 "
+         "coordinates, with gradients by automatic differentiation; 12,000 samples. Variances are those of the "
+         "estimate from one sample, averaged over coordinates; exponents are fitted over d = 4 to 256. Steep: "
+         "sigmoid(c x) in one dimension, 48,000 samples. Discontinuous: the number of coordinates above 0, d = 16, "
+         "48,000 samples. Exact gradients and variances come from quadrature. The baseline is the mean of the other "
+         "samples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

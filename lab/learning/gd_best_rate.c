@@ -1,4 +1,4 @@
-/* gd-best-rate: the rate with the best worst case, and whether it is best for a given start. */
+/* gd-best-rate: the learning rate with the best worst case, and whether it is best for a given start. */
 #include "../tools/descent.h"
 #include "../tools/least_squares.h"
 #include "../statistics.h"
@@ -7,60 +7,60 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "two-modes",
-     .statement = "With two modes the rate 1/(σ_max² + σ_min²) has the least worst-case contraction.",
-     .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with two modes",
+     .statement = "With two singular values, the learning rate 1/(σ_max² + σ_min²) has the smallest worst-case "
+                  "contraction factor.",
+     .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with two singular values",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.02},
     {.name = "more-modes",
-     .statement = "With any number of modes the rate 1/(σ_max² + σ_min²) has the least worst-case contraction, where "
-                  "the notes say: not exactly, hard to tell.",
-     .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with 16 and 64 modes",
+     .statement = "With any number of singular values, the learning rate 1/(σ_max² + σ_min²) has the smallest "
+                  "worst-case contraction factor (the course notes leave this open).",
+     .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with 16 and 64 singular values",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.02},
     {.name = "contraction",
-     .statement = "With that rate a step leaves (κ - 1)/(κ + 1) of the worst error, κ = σ_max²/σ_min².",
-     .number = "largest |contraction / ((κ - 1)/(κ + 1)) - 1| over the problems",
+     .statement = "At this rate, one step leaves the fraction (κ - 1)/(κ + 1) of the worst error, where κ = "
+                  "σ_max²/σ_min².",
+     .number = "largest |contraction factor / ((κ - 1)/(κ + 1)) - 1| over the problems",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 2e-3},
     {.name = "given-start",
-     .statement =
-         "For most random starts another rate is at least 10% closer to the solution after 20 steps: best in the "
-         "worst case is not best.",
-     .number = "share of starts",
+     .statement = "For most random starts, another rate is at least 10% closer to the solution after 20 steps.",
+     .number = "fraction of starts",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5},
     {.name = "long-run",
      .statement =
-         "In the long run no other rate saves more than the time of a constant factor: the gain of the best one does "
-         "not grow with the steps.",
-     .number = "exponent of the median gain in the number of steps, over the last three counts",
+         "In the long run, no other rate saves more than a constant factor: the gain of the best rate does not grow "
+         "with the number of steps.",
+     .number = "exponent of the median gain as a power of the number of steps, over the last three numbers",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "contraction",
-     .title = "Worst contraction of a step, κ = 10",
-     .rows = "rate · σ_max²",
-     .values = "error after / before, worst direction",
+     .title = "Worst-case contraction factor of one step, κ = 10",
+     .rows = "learning rate · σ_max²",
+     .values = "error after / error before, worst direction",
      .theory = "largest |1 - 2ησ²|"},
     {.name = "problems",
-     .title = "The rate with the least worst contraction, found by search",
+     .title = "The rate with the smallest worst-case contraction factor, found by search",
      .rows = "problem",
-     .values = "rate · (σ_max² + σ_min²); contraction",
+     .values = "rate · (σ_max² + σ_min²); contraction factor",
      .picture = BO_LAB_NO_PICTURE},
     {.name = "starts",
-     .title = "Random starts, 16 modes, κ = 100: the best constant rate for each",
+     .title = "Best constant rate for random starts, 16 singular values, κ = 100",
      .rows = "steps",
-     .values = "share of starts; ratio",
+     .values = "fraction of starts; ratio",
      .log_x = true},
 };
 
 enum { MODES = 64, STARTS = 200 };
 
-/* ---- errors under gradient descent ------------------------------------------------------------------------------- */
+/* ---- gradient descent on errors ---------------------------------------------------------------------------------- */
 
-/* Rows of the weight are errors w - w* of as many starts: gradient descent on |Xw|², each by itself. */
+/* The rows of the weight are the errors w - w* of several starts: gradient descent on |Xw|², independently for each. */
 typedef struct errors {
     lab_least_squares problem;
     lab_descent descent;
@@ -118,10 +118,10 @@ static double size_of(const float *numbers, size_t count)
     return sqrt(sum);
 }
 
-/* ---- the worst case ---------------------------------------------------------------------------------------------- */
+/* ---- worst case -------------------------------------------------------------------------------------------------- */
 
-/* What a step leaves of an error in the worst direction: steps from random starts turn errors there, as power iteration
- * does. Every 50 steps they are made of size 1 again. */
+/* Returns the contraction factor of one step in the worst direction. Steps from random starts turn errors into this
+ * direction, like a power iteration. Errors are rescaled to size 1 every 50 steps. */
 static bo_status worst_contraction(lab_run *run, errors *e, double rate, double *out)
 {
     enum { BLOCK = 50 };
@@ -138,7 +138,7 @@ static bo_status worst_contraction(lab_run *run, errors *e, double rate, double 
     return BO_OK;
 }
 
-/* Golden section: the contraction falls and then rises with the rate. */
+/* Golden section search: the contraction factor first falls and then rises with the rate. */
 static bo_status best_rate(lab_run *run, errors *e, double *rate, double *contraction)
 {
     const double golden = 0.5 * (sqrt(5) - 1), largest = 1 / (e->problem.scales[0] * e->problem.scales[0]);
@@ -205,7 +205,7 @@ static bo_status measure_problems(lab_run *run)
     return BO_OK;
 }
 
-/* The picture: contraction over the rate. */
+/* Records the contraction factor as a function of the rate. */
 static bo_status measure_curve(lab_run *run, size_t modes, const char *column)
 {
     errors e;
@@ -228,7 +228,8 @@ static bo_status measure_curve(lab_run *run, size_t modes, const char *column)
 enum { COUNTS = 7, RATES = 40, BELOW = 34 };
 static const size_t counts[COUNTS] = {5, 20, 80, 320, 640, 1280, 2560};
 
-/* For each count and start: the least error over the rates, the rate that has it, the error at the worst-case rate. */
+/* For each number of steps and start: the smallest error over the rates, its rate, and the error at the worst-case
+ * rate. */
 typedef struct contest {
     double best[COUNTS][STARTS], rate[COUNTS][STARTS], usual[COUNTS][STARTS];
 } contest;
@@ -255,7 +256,8 @@ static bo_status run_rate(lab_run *run, errors *e, double rate, bool usual, size
     return BO_OK;
 }
 
-/* Rates from half the usual one up to it and on to the threshold, closer together near it, where long runs are decided. */
+/* Rates from half the worst-case rate up to it and on to the threshold, more closely spaced near it, where long runs
+ * differ. */
 static double rate_at(size_t i, double usual, double limit)
 {
     if (i < BELOW) return usual * (1 - 0.5 * pow(2e-4, (double)i / (BELOW - 1)));
@@ -287,12 +289,12 @@ static void tell_contest(lab_run *run, const contest *c, double usual, size_t mo
     double x[COUNTS], gains[COUNTS], ratio[STARTS];
     for (size_t i = 0; i < most; i++) {
         x[i] = (double)counts[i];
-        lab_point(run, "starts", "share with a rate at least 10% closer", x[i], share_better(c, i, starts));
+        lab_point(run, "starts", "fraction with a rate at least 10% closer", x[i], share_better(c, i, starts));
         for (size_t s = 0; s < starts; s++) ratio[s] = c->rate[i][s] / usual;
         lab_point(run, "starts", "median best rate / worst-case rate", x[i], lab_median(ratio, starts));
         for (size_t s = 0; s < starts; s++) ratio[s] = c->usual[i][s] / c->best[i][s];
         gains[i] = lab_median(ratio, starts);
-        lab_point(run, "starts", "median gain: error / least error", x[i], gains[i]);
+        lab_point(run, "starts", "median gain: error / smallest error", x[i], gains[i]);
     }
     lab_claim(run, "given-start", share_better(c, 1, starts));
     lab_claim(run, "long-run", lab_exponent(x + most - 3, gains + most - 3, 3));
@@ -326,17 +328,17 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_gd_best_rate = {
     {.name = "gd-best-rate",
      .group = LAB_LEARNING,
-     .title = "The rate with the best worst case, for two modes and more",
-     .claim = "On |y - Xw|² the rate 1/(σ_max² + σ_min²) minimizes the worst contraction of a step, which is then "
-              "(κ - 1)/(κ + 1), whatever lies between the extreme singular values.",
+     .title = "The learning rate with the best worst case",
+     .claim = "On |y - Xw|², the learning rate 1/(σ_max² + σ_min²) minimizes the worst-case contraction factor of a "
+              "step, which is then (κ - 1)/(κ + 1), regardless of the singular values between the extremes.",
      .source = "course notes, why the learning rate cannot be too large",
      .method =
-         "Least squares with 2, 16 and 64 singular values in geometric order. The error w - w* follows gradient "
-         "descent on |Xw|², which the engine runs from random starts; rescaled every 50 steps, errors turn to the "
-         "direction that contracts least, and the contraction of the last of 60 blocks is the worst one. Golden "
-         "section searches the rate for which that is least. Then 200 random starts (16 modes, κ = 100) are followed "
-         "with the rate of the worst case and with 40 others between half of it and the threshold; a start's gain is "
-         "its error at the former over the least error at any.",
+         "Least squares problems have 2, 16 and 64 singular values in geometric order. The error w - w* follows "
+         "gradient descent on |Xw|² from random starts. Errors are rescaled every 50 steps and turn to the direction "
+         "of slowest contraction; the contraction factor of the last of 60 blocks is the worst one. Golden section "
+         "search finds the rate that minimizes it. Then 200 random starts (16 singular values, κ = 100) are followed "
+         "at the worst-case rate and at 40 other rates between half of it and the threshold. The gain of a start is "
+         "its error at the worst-case rate divided by the smallest error at any rate.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,4 +1,4 @@
-/* gd-stability: the largest rate at which gradient descent converges. */
+/* gd-stability: the largest learning rate at which gradient descent converges. */
 #include "../tools/perturbed.h"
 #include "../statistics.h"
 #include <math.h>
@@ -6,44 +6,47 @@
 static const bo_lab_claim claims[] = {
     {.name = "threshold",
      .statement =
-         "Gradient descent on |y - Xw|² converges for rates below 1/σ_max² and for no others, whatever the other "
-         "singular values are.",
+         "Gradient descent on |y - Xw|² converges exactly for learning rates below 1/σ_max², regardless of the other "
+         "singular values.",
      .number = "largest |measured threshold · σ_max² - 1| over the problems",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 2e-3},
     {.name = "no-oscillation",
-     .statement = "Below half the threshold the error along the largest singular direction never changes its sign.",
-     .number = "largest share of steps that change it, at 0.05, 0.15, 0.3 and 0.45 of the threshold",
+     .statement = "Below half the threshold, the error along the largest singular direction never changes sign.",
+     .number = "largest fraction of steps with a sign change, at 0.05, 0.15, 0.3 and 0.45 of the threshold",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "oscillation",
-     .statement = "Between half the threshold and the whole it changes its sign in every step, and still shrinks.",
-     .number = "smallest share of steps that change it, at 0.55, 0.7, 0.85 and 0.95 of the threshold",
+     .statement = "Between half the threshold and the threshold, the error changes sign in every step and still "
+                  "shrinks.",
+     .number = "smallest fraction of steps with a sign change, at 0.55, 0.7, 0.85 and 0.95 of the threshold",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 1},
     {.name = "steps",
-     .statement = "One mode needs ln ε / ln |1 - 2ησ²| steps until its error is ε of what it was.",
+     .statement = "One mode needs ln ε / ln |1 - 2ησ²| steps to reduce its error to the fraction ε.",
      .number = "largest |steps counted - steps predicted| over the rates, ε = 1e-3",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1},
     {.name = "network-differs",
      .statement =
-         "Control: for a network the curvature where it starts does not give the border, as the curvature moves.",
-     .number = "|largest rate that ends below the first loss / (2 / largest Hessian eigenvalue at the start) - 1|",
+         "Control: for a network, the curvature at initialization does not give the threshold, because the curvature "
+         "changes.",
+     .number = "|largest rate that ends below the first loss / (2 / largest Hessian eigenvalue at initialization) - 1|",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "edge",
      .statement =
-         "A network trained by full-batch gradient descent, at a rate near what its start allows, moves to where its "
-         "largest Hessian eigenvalue is 2/η: the edge of stability.",
-     .number = "η/2 times the largest Hessian eigenvalue after training, η 0.8 of what the start allows",
+         "Full-batch gradient descent with a learning rate η near the initial threshold moves a network to the edge "
+         "of stability, where the largest Hessian eigenvalue is 2/η.",
+     .number = "η/2 times the largest Hessian eigenvalue after training, with η at 0.8 of the initial threshold",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.2,
      .source = "Cohen et al. 2021, arXiv 2103.00065"},
     {.name = "edge-slow",
-     .statement = "At a quarter of the rate that the start allows it moves to the edge, too.",
-     .number = "η/2 times the largest Hessian eigenvalue after training, η 0.25 of what the start allows",
+     .statement = "With a learning rate at a quarter of the initial threshold, training also moves to the edge of "
+                  "stability.",
+     .number = "η/2 times the largest Hessian eigenvalue after training, with η at 0.25 of the initial threshold",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.2,
@@ -52,20 +55,20 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "threshold",
-     .title = "Largest rate that converges",
+     .title = "Largest learning rate that converges",
      .rows = "problem",
-     .values = "rate · σ_max²",
+     .values = "learning rate · σ_max²",
      .picture = BO_LAB_BARS,
      .theory = "1/σ_max²"},
     {.name = "contraction",
-     .title = "What a step leaves of the error along the largest singular direction",
-     .rows = "rate / threshold",
-     .values = "factor of a step",
+     .title = "Contraction factor of the error along the largest singular direction",
+     .rows = "learning rate / threshold",
+     .values = "factor per step",
      .theory = "1 - 2ησ²"},
     {.name = "sharpness",
-     .title = "Largest Hessian eigenvalue of a network while it is trained, times η/2",
+     .title = "Largest Hessian eigenvalue of a network during training, times η/2",
      .rows = "step",
-     .values = "η λ_max / 2 (1: the edge)"},
+     .values = "η λ_max / 2 (1: edge of stability)"},
 };
 
 /* ---- least squares ----------------------------------------------------------------------------------------------- */
@@ -75,8 +78,9 @@ enum { MODES = 16 };
 static bo_status restart(lab_descent *descent, size_t dim)
 {
     static const float zeros[4 * MODES];
-    return dim <= LAB_COUNT_OF(zeros) ? lab_tape_write(&descent->tape, "w", zeros)
-                                      : bo_fail(descent->tape.context, BO_INVALID, "a problem of %zu weights", dim);
+    return dim <= LAB_COUNT_OF(zeros)
+               ? lab_tape_write(&descent->tape, "w", zeros)
+               : bo_fail(descent->tape.context, BO_INVALID, "a problem of %zu weights is too large", dim);
 }
 
 static bo_status gradient_size(lab_descent *descent, size_t dim, double *out)
@@ -89,7 +93,8 @@ static bo_status gradient_size(lab_descent *descent, size_t dim, double *out)
     return BO_OK;
 }
 
-/* From zero: is the gradient nearly gone, or smaller after all the steps than after half of them? */
+/* Starts from zero. Returns whether the gradient has nearly vanished, or is smaller after all steps than after half of
+ * them. */
 static bo_status converges(lab_descent *descent, size_t dim, double rate, size_t steps, bool *out)
 {
     double size = 0, first = 0, middle = 0;
@@ -106,7 +111,7 @@ static bo_status converges(lab_descent *descent, size_t dim, double rate, size_t
     return BO_OK;
 }
 
-/* Between 0.2 and 5 of what theory says, halved 16 times. */
+/* Bisects 16 times between 0.2 and 5 times the predicted threshold. */
 static bo_status threshold(lab_descent *descent, const lab_least_squares *p, size_t steps, double *out)
 {
     const double predicted = 1 / (p->scales[0] * p->scales[0]);
@@ -170,7 +175,7 @@ static bo_status measure_threshold(lab_run *run, const problem *kind, bo_rng *rn
 
 /* ---- one mode, step by step -------------------------------------------------------------------------------------- */
 
-/* Error along the first direction after each of `steps` steps from zero. */
+/* Records the error along the first direction after each of `steps` steps from zero. */
 static bo_status follow(lab_descent *descent, const lab_least_squares *p, double rate, size_t steps, double *error)
 {
     float w[4 * MODES];
@@ -184,7 +189,7 @@ static bo_status follow(lab_descent *descent, const lab_least_squares *p, double
     return BO_OK;
 }
 
-/* Of the steps before the error is 1e-4 of the first: later, rounding decides. */
+/* Counts only steps before the error is 1e-4 of the first, because rounding dominates later. */
 static double share_of_flips(const double *error, size_t steps)
 {
     size_t flips = 0, seen = 0;
@@ -204,7 +209,7 @@ enum { FOLLOWED = 400 };
 
 typedef struct followed {
     double steps;          /* largest |counted - predicted| */
-    double calm, restless; /* largest share of flips below half the threshold, smallest above it */
+    double calm, restless; /* largest fraction of sign changes below half the threshold, smallest above it */
 } followed;
 
 static bo_status measure_mode(lab_run *run, lab_descent *descent, const lab_least_squares *p, followed *out)
@@ -252,7 +257,7 @@ static bo_status measure_modes(lab_run *run, bo_rng *rng)
 #define SLOW_PART 0.25
 enum { IN = 8, HIDDEN = 32, EXAMPLES = 64, NUMBERS = HIDDEN * IN + HIDDEN };
 
-/* 8 inputs, 32 tanh, one output; targets of a rough function. */
+/* 8 inputs, 32 tanh units, one output; the targets are a rough function. */
 typedef struct network {
     lab_descent descent;
     float x[EXAMPLES * IN], y[EXAMPLES], start[NUMBERS];
@@ -283,7 +288,7 @@ static bo_status open_network(lab_run *run, network *n)
     return bo_graph_write(lab_context(run), n->descent.tape.graph, y, n->y);
 }
 
-/* All numbers of the two weights, as one vector. */
+/* Copies all entries of the two weights into one vector. */
 static bo_status get(const network *n, float *w)
 {
     BO_TRY(lab_tape_read(&n->descent.tape, "first", w));
@@ -296,7 +301,7 @@ static bo_status set(const network *n, const float *w)
     return lab_tape_write(&n->descent.tape, "second", w + HIDDEN * IN);
 }
 
-/* The gradient at w + step · v. */
+/* Computes the gradient at w + step · v. */
 static bo_status gradient_at(network *n, const float *w, double step, const double *v, float *g)
 {
     float moved[NUMBERS];
@@ -307,7 +312,7 @@ static bo_status gradient_at(network *n, const float *w, double step, const doub
     return lab_tape_gradient(&n->descent.tape, "second", g + HIDDEN * IN);
 }
 
-/* Largest eigenvalue of the Hessian: power iteration, products with it as central differences of gradients. */
+/* Largest eigenvalue of the Hessian by power iteration; products with it are central differences of gradients. */
 static bo_status sharpness(network *n, size_t rounds, double *out)
 {
     const double step = 1e-2;
@@ -331,7 +336,7 @@ static bo_status sharpness(network *n, size_t rounds, double *out)
     return set(n, w);
 }
 
-/* Trains from the start. *left: last loss / first loss, INFINITY where it blew up. */
+/* Trains from initialization. *left: last loss / first loss, INFINITY if training diverged. */
 static bo_status train(network *n, double rate, size_t steps, double *left)
 {
     double first = 0, loss = 0;
@@ -345,7 +350,7 @@ static bo_status train(network *n, double rate, size_t steps, double *left)
     return BO_OK;
 }
 
-/* The largest rate that still learns, between half of what the start's curvature says and 16 times that. */
+/* Finds the largest rate that still learns, between half the rate from the initial curvature and 16 times that rate. */
 static bo_status measure_border(lab_run *run, network *n, double predicted)
 {
     double low = log(0.5 * predicted), high = log(16 * predicted);
@@ -359,7 +364,7 @@ static bo_status measure_border(lab_run *run, network *n, double predicted)
     return lab_progress(run, 0.6);
 }
 
-/* Sharpness while training at a part of the rate that the curvature at the start allows. */
+/* Records the largest Hessian eigenvalue while training at a fraction of the rate that the initial curvature allows. */
 static bo_status measure_edge(lab_run *run, network *n, double first, double part, const char *column)
 {
     enum { PIECES = 10 };
@@ -380,9 +385,9 @@ static bo_status measure_edge(lab_run *run, network *n, double first, double par
 
 static bo_status measure_edges(lab_run *run, network *n, double first)
 {
-    BO_TRY(measure_edge(run, n, first, SLOW_PART, "rate 0.25 of what the start allows"));
-    BO_TRY(measure_edge(run, n, first, 0.5, "0.5 of it"));
-    return measure_edge(run, n, first, EDGE_PART, "0.8 of it");
+    BO_TRY(measure_edge(run, n, first, SLOW_PART, "rate 0.25 of the initial threshold"));
+    BO_TRY(measure_edge(run, n, first, 0.5, "rate 0.5 of it"));
+    return measure_edge(run, n, first, EDGE_PART, "rate 0.8 of it");
 }
 
 static bo_status measure_network(lab_run *run)
@@ -416,22 +421,23 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_gd_stability = {
     {.name = "gd-stability",
      .group = LAB_LEARNING,
-     .title = "Gradient descent converges below 1/σ_max², and networks live at their edge",
+     .title = "Stability of gradient descent: the threshold 1/σ_max², and the edge of stability",
      .claim =
-         "On |y - Xw|² gradient descent converges if and only if its rate is below 1/σ_max² (2/σ_max² for half that "
-         "loss); above half of it the steepest mode oscillates.",
+         "On |y - Xw|², gradient descent converges if and only if its learning rate is below 1/σ_max² (2/σ_max² for "
+         "half that loss). Above half the threshold, the steepest mode oscillates. Networks trained with full batches "
+         "move to the edge of stability.",
      .source = "course notes, why the learning rate cannot be too large",
      .method =
-         "Eight least squares problems with singular values of choice (one mode; two; 16 with σ_max²/σ_min² of 10, "
-         "100 and 1000, geometric; with noise on y; Gaussian entries; fewer rows than weights). The engine's plain "
-         "gradient descent starts at w = 0; the largest rate that converges within 2000 steps (the gradient is below "
-         "1e-4 of the first, or smaller at the end than half-way) is found by bisection of its logarithm between 0.2 "
-         "and 5 of the predicted one. Along the largest singular direction the error is followed step by step. The "
-         "control is a network (8 inputs, 32 tanh, 1 output, 64 examples, mean squares) whose largest Hessian "
-         "eigenvalue is found by power iteration on differences of gradients; it is trained for 10,000 steps at 0.25, "
-         "0.5 and 0.8 of the rate that its curvature at the start allows. The edge was claimed of 0.25 at first; 0.8 "
-         "came in after a first look, which showed that the fit ends before the edge is reached. Both stand as "
-         "claims, with the same bounds.",
+         "Eight least squares problems have prescribed singular values: one; two; 16 with σ_max²/σ_min² of 10, 100 "
+         "and 1000 in geometric order; with noise on y; Gaussian entries; fewer rows than weights. Gradient descent "
+         "starts at w = 0. The largest rate that converges within 2000 steps (the gradient is below 1e-4 of the "
+         "first, or smaller at the end than half-way) is found by bisection of its logarithm between 0.2 and 5 times "
+         "the predicted one. The error along the largest singular direction is followed step by step. The control is "
+         "a network (8 inputs, 32 tanh units, 1 output, 64 examples, mean squared error), whose largest Hessian "
+         "eigenvalue is found by power iteration on differences of gradients. It is trained for 10,000 steps at 0.25, "
+         "0.5 and 0.8 of the rate that its initial curvature allows. The edge of stability was first claimed for "
+         "0.25; 0.8 was added after a first look, which showed that the fit is complete before the edge is reached. "
+         "Both are claims with the same bounds.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -1,65 +1,72 @@
-/* infinite-width: what kernels of infinitely wide networks lack: learned features, or a better optimizer? */
+/* infinite-width: do kernels of infinitely wide networks lack learned features or a better optimizer? */
 #include "infinite_width.h"
 #include "stopping.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
     {.name = "gap",
-     .statement = "The tangent kernel (infinite width by gradient descent) loses to finite networks trained as usual.",
-     .number = "its test error over that of the finite network, geometric mean of three tasks",
+     .statement = "The tangent kernel (infinite width with gradient descent) has a larger test error than finite "
+                  "networks trained as usual.",
+     .number = "test error of the kernel divided by that of the finite network, geometric mean of three tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "disabled",
-     .statement = "The kernel loses even to finite networks whose features cannot learn (linearized), trained by Adam.",
-     .number = "its test error over that of the linearized network of width 128, geometric mean of three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 1.1},
-    {.name = "adam-limit",
-     .statement = "An Adam-like infinite width (many sampled tangent features, trained by Adam) beats the kernel.",
-     .number = "test error of the kernel over that of Adam on the most features, geometric mean of three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 1.1},
-    {.name = "as-many-steps",
-     .statement =
-         "An Adam-like infinite width beats at least the kernel that gradient descent reaches in as many steps.",
-     .number = "test error of the kernel after as many steps over that of Adam on the most features, geometric mean of "
+     .statement = "The tangent kernel has a larger test error than even finite linearized networks, whose features "
+                  "cannot change, trained with Adam.",
+     .number = "test error of the kernel divided by that of the linearized network of width 128, geometric mean of "
                "three tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
+    {.name = "adam-limit",
+     .statement = "An Adam-like infinite-width model (many random tangent features trained with Adam) has a smaller "
+                  "test error than the kernel.",
+     .number = "test error of the kernel divided by that of Adam on the largest number of features, geometric mean of "
+               "three tasks",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 1.1},
+    {.name = "as-many-steps",
+     .statement = "An Adam-like infinite-width model has a smaller test error than the kernel after the same number of "
+                  "gradient descent steps.",
+     .number = "test error of the kernel after the same number of steps divided by that of Adam on the largest number "
+               "of features, geometric mean of three tasks",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 1.1},
     {.name = "erased",
-     .statement = "The Adam-like limit erases the gap to finite networks trained as usual.",
-     .number = "test error of Adam on the most features over that of the finite network, geometric mean of three tasks",
+     .statement = "The Adam-like limit closes the gap to finite networks trained as usual.",
+     .number = "test error of Adam on the largest number of features divided by that of the finite network, geometric "
+               "mean of three tasks",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1},
     {.name = "subfeatures",
-     .statement = "To select a few of the frozen features is as good as to learn features: chosen greedily, they do as "
-                  "well as the finite network.",
-     .number = "test error of at most 64 of the most tangent features, chosen greedily, over that of the finite "
-               "network, geometric mean of three tasks",
+     .statement = "Selecting a few of the frozen features works as well as learning features: greedily selected "
+                  "features reach the test error of the finite network.",
+     .number = "test error of at most 64 greedily selected tangent features divided by that of the finite network, "
+               "geometric mean of three tasks",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1},
     {.name = "subfeatures-kernel",
-     .statement = "A few that are selected do better than the kernel, which uses all of them alike.",
-     .number = "test error of the kernel over that of the chosen features, geometric mean of three tasks",
+     .statement = "A few selected features have a smaller test error than the kernel, which uses all of them equally.",
+     .number = "test error of the kernel divided by that of the selected features, geometric mean of three tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "gaussian",
-     .statement = "Where features are jointly Gaussian, steps by signs go along the kernel's gradient, √(2/π) / "
-                  "√(cᵀKc) long: the difference falls as one over the root of their number.",
-     .number = "exponent of the relative difference in the number of features",
+     .statement = "If features are jointly Gaussian, sign steps move along the gradient of the kernel with length "
+                  "√(2/π) / √(cᵀKc), and the difference falls as the inverse square root of the number of features.",
+     .number = "exponent of the relative difference as a power of the number of features",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.6,
      .upper = -0.4,
      .source = "E[φ sign ψ] of jointly normal φ, ψ"},
     {.name = "tangent-signs",
-     .statement = "Tangent features are not Gaussian: there signs go elsewhere, in the limit too.",
-     .number = "sine of the angle to the kernel's gradient with the most features",
+     .statement = "Tangent features are not Gaussian: sign steps move in another direction, also in the limit.",
+     .number = "sine of the angle to the gradient of the kernel, with the largest number of features",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "selection",
-     .statement = "With fewer examples than features, Adam selects the few relevant ones of many independent frozen "
-                  "features, where gradient descent spreads.",
-     .number = "part of the squared weights on the relevant features, Adam's over gradient descent's",
+     .statement = "With fewer examples than features, Adam concentrates on the few relevant ones of many independent "
+                  "frozen features, while gradient descent spreads over all.",
+     .number = "fraction of the squared weights on the relevant features with Adam divided by that with gradient "
+               "descent",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
 };
@@ -68,24 +75,24 @@ static const bo_lab_table tables[] = {
     {.name = "errors",
      .title = "Test error by model",
      .rows = "task",
-     .values = "squared error, part of the target's",
+     .values = "squared error relative to the target",
      .picture = BO_LAB_BARS},
     {.name = "growth",
      .title = "Test error by number of frozen tangent features, mean of three tasks",
      .rows = "features",
-     .values = "squared error, part of the target's",
+     .values = "squared error relative to the target",
      .log_x = true,
      .theory = "tangent kernel"},
     {.name = "signs",
-     .title = "Steps by signs against the kernel's gradient",
+     .title = "Direction of sign steps relative to the gradient of the kernel",
      .rows = "features",
      .values = "relative difference of directions",
      .log_x = true,
      .log_y = true},
     {.name = "selection",
-     .title = "1024 frozen features of which 8 are relevant, 200 examples",
-     .rows = "trained by",
-     .values = "parts",
+     .title = "Training on 1024 frozen features, of which 8 are relevant, with 200 examples",
+     .rows = "optimizer",
+     .values = "fractions",
      .picture = BO_LAB_BARS},
 };
 
@@ -107,7 +114,7 @@ static double target_of(size_t task, const float *x, const double *hidden)
     return sum;
 }
 
-/* Signs for parity, else normal numbers; a constant stands last. Targets have mean 0 and size 1. */
+/* Inputs are signs for parity, otherwise normal numbers; the last is a constant. Targets have mean 0 and size 1. */
 static void draw_task(lab_run *run, size_t task, lab_examples *e)
 {
     const size_t rows = lab_examples_rows(e);
@@ -131,7 +138,7 @@ static void draw_task(lab_run *run, size_t task, lab_examples *e)
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
 typedef struct network {
-    bool frozen; /* its hidden layer */
+    bool frozen; /* whether the hidden layer is frozen */
 } network;
 
 static bo_value record_network(const void *user, bo_graph *graph, bo_value x)
@@ -159,7 +166,7 @@ static size_t steps_of(lab_run *run)
     return lab_size(run, 400, 100);
 }
 
-/* Rates and steps that all models have alike. */
+/* Learning rates and steps that all models share. */
 static lab_stopping stopping(lab_run *run, const lab_examples *e)
 {
     return (lab_stopping){
@@ -186,9 +193,9 @@ static bo_status train_network(lab_run *run, const lab_examples *e, bool frozen,
 
 typedef enum kind { KERNEL, KERNEL_STEPS, MOST, CHOSEN, LINEARIZED, FROZEN, NETWORK_SGD, NETWORK, MODELS } kind;
 static const char *const model_names[MODELS] = {"tangent kernel",
-                                                "tangent kernel, as many steps",
-                                                "most tangent features, Adam",
-                                                "64 chosen of them",
+                                                "tangent kernel, same number of steps",
+                                                "all tangent features, Adam",
+                                                "64 selected features",
                                                 "linearized network, Adam",
                                                 "frozen hidden layer, Adam",
                                                 "network, SGD",
@@ -197,19 +204,21 @@ static const size_t widths[MOST_WIDTHS] = {8, 32, HIDDEN, 1024};
 
 typedef struct results {
     double of[TASKS][MODELS];
-    double adam[TASKS][MOST_WIDTHS], flow[TASKS][MOST_WIDTHS], chosen[TASKS][MOST_WIDTHS]; /* of so many hidden units */
+    /* by number of hidden units */
+    double adam[TASKS][MOST_WIDTHS], flow[TASKS][MOST_WIDTHS], chosen[TASKS][MOST_WIDTHS];
 } results;
 
-/* Memory of one task. */
+/* Buffers of one task. */
 typedef struct bench {
     lab_run *run;
     lab_examples examples;
-    size_t widths; /* how many of them */
-    float *phi;    /* rows x features of the widest */
+    size_t widths; /* number of widths */
+    float *phi;    /* rows x features of the largest width */
     double *kernel;
 } bench;
 
-/* By how much a step of rate 1 changes a prediction that its signs know nothing of: √(Σ φ²), root mean square over rows. */
+/* Returns the change of a prediction by a step of rate 1 with signs independent of it: √(Σ φ²), root mean square over
+ * rows. */
 static double typical_length(size_t rows, size_t width, const float *phi)
 {
     double sum = 0;
@@ -265,7 +274,7 @@ static bo_status measure_task(bench *b, size_t task, results *out)
     return BO_OK;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all tasks --------------------------------------------------------------------------------------------------- */
 
 /* exp of the mean over tasks of log a/b. */
 static double mean_ratio(const results *r, kind a, kind b)
@@ -289,7 +298,7 @@ static void judge(const bench *b, const results *r)
         }
         lab_point(b->run, "growth", "Adam", features, adam);
         lab_point(b->run, "growth", "gradient flow", features, flow);
-        lab_point(b->run, "growth", "64 chosen of them", features, chosen);
+        lab_point(b->run, "growth", "64 selected features", features, chosen);
         lab_point(b->run, "growth", "tangent kernel", features, kernel);
         lab_point(b->run, "growth", "network of width 128, Adam", features, network_error);
     }
@@ -340,23 +349,23 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_infinite_width = {
     {.name = "infinite-width",
      .group = LAB_LEARNING,
-     .title = "What infinitely wide networks lack: features or an optimizer?",
-     .claim =
-         "Tangent kernels lose to finite networks not because features do not learn but because kernels are what weak "
-         "optimizers make: trained by Adam, the same frozen features catch up.",
+     .title = "Infinitely wide networks: missing features or a missing optimizer",
+     .claim = "Tangent kernels perform worse than finite networks not because their features cannot learn, but because "
+              "kernels correspond to weak optimizers: with Adam, the same frozen features catch up.",
      .source = "Infinite Width Models That Work (2406.18800)",
      .method =
-         "Regression on 300 examples of 20 inputs and a constant, stopped by 300 others, tested on 600: a product of "
-         "two signs, |u·x| along one random direction, and a random network of 64 units. The tangent kernel of one "
-         "hidden layer of ReLU (closed form; gradient flow, or 400 steps of the rate one over its largest eigenvalue) "
-         "is compared with networks of width 128 trained as usual, with their hidden layer frozen, and with frozen "
-         "tangent features of 8 to 1024 hidden units (at most 22,528 features), trained by Adam and by gradient flow, "
-         "or chosen one by one (orthogonal matching pursuit, at most 64). Networks have the best of four rates, Adam "
-         "on features of five, from 0.03 to 2.43 over the root of Σφ²; 400 full-batch steps, of which each twentieth "
-         "is looked at by validation. The Adam-like limit is what many features tend to; the paper's own construction "
-         "may be another. Directions: steps by signs against the kernel's gradient, for Gaussian features and for "
-         "tangent features, mean over 16 sets of 16 examples. Selection: 1024 independent normal features, targets of "
-         "8 of them, 200 examples.",
+         "The tasks are regressions on 300 examples of 20 inputs and a constant, with early stopping on 300 others "
+         "and testing on 600: a product of two signs, |u·x| along one random direction, and a random network of 64 "
+         "units. The tangent kernel of one hidden ReLU layer (closed form; gradient flow, or 400 steps with learning "
+         "rate one over its largest eigenvalue) is compared with networks of width 128 trained as usual, with "
+         "networks whose hidden layer is frozen, and with frozen tangent features of 8 to 1024 hidden units (at most "
+         "22,528 features). These features are trained with Adam and by gradient flow, or selected one by one "
+         "(orthogonal matching pursuit, at most 64). Networks use the best of four learning rates, Adam on features "
+         "the best of five, from 0.03 to 2.43 over the root of Σφ². Training takes 400 full-batch steps and is "
+         "validated every twentieth of them. The Adam-like limit is that of many features; the construction in the "
+         "paper may differ. Directions: sign steps are compared with the gradient of the kernel for Gaussian features "
+         "and for tangent features, mean over 16 sets of 16 examples. Selection: 1024 independent normal features, "
+         "targets from 8 of them, 200 examples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

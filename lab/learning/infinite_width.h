@@ -1,12 +1,12 @@
-/* infinite-width: its smaller halves. */
+/* infinite-width: its smaller parts. */
 #ifndef BO_LAB_LEARNING_INFINITE_WIDTH_H
 #define BO_LAB_LEARNING_INFINITE_WIDTH_H
 
 #include "../experiment.h"
 
-/* Where steps by signs go: table and claims of Gaussian and of tangent features. */
+/* The direction of sign steps: records the table and claims for Gaussian and tangent features. */
 bo_status lab_infinite_width_signs(lab_run *run);
-/* Which of many frozen features training picks: table and claim. */
+/* The features that training selects from many frozen ones: records the table and the claim. */
 bo_status lab_infinite_width_selection(lab_run *run);
 
 #endif

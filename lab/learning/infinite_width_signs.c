@@ -1,4 +1,4 @@
-/* infinite-width: steps by signs on frozen features, and which of them training picks. */
+/* infinite-width: sign steps on frozen features, and the selection of features by training. */
 #include "infinite_width.h"
 #include "../statistics.h"
 #include "stopping.h"
@@ -6,8 +6,8 @@
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */
 
-/* A step by signs moves weight p by -sign Σ_i c_i φ_p(x_i), and so the function at x by the mean over p of
- * φ_p(x) sign Σ_i c_i φ_p(x_i), times a rate. */
+/* A sign step changes weight p by -sign Σ_i c_i φ_p(x_i), and therefore the function at x by the mean over p of φ_p(x)
+ * sign Σ_i c_i φ_p(x_i), times a rate. */
 enum { DIM = 20, GIVEN = 16, ASKED = 32, ALL = GIVEN + ASKED, SIZES = 5 };
 
 typedef struct field {
@@ -43,7 +43,7 @@ static void add_gaussian(field *f, bo_rng *rng)
     add_feature(f, phi);
 }
 
-/* All features of one hidden unit: its activation, and its weight's gradients. */
+/* Adds all features of one hidden unit: its activation and the gradients of its weights. */
 static void add_unit(field *f, bo_rng *rng)
 {
     double w[DIM], dots[ALL], phi[ALL];
@@ -61,7 +61,7 @@ static void add_unit(field *f, bo_rng *rng)
     }
 }
 
-/* K(x, X) c of inner products, or of the tangent kernel; returns cᵀKc. */
+/* Computes K(x, X) c for inner products or for the tangent kernel; returns cᵀKc. */
 static double kernel_direction(const field *f, bool tangent, double out[ASKED])
 {
     const double pi = acos(-1);
@@ -87,7 +87,7 @@ static double kernel_direction(const field *f, bool tangent, double out[ASKED])
     return quadratic;
 }
 
-/* |moved - scale direction| / |scale direction|; scale 0: the sine of the angle between them. */
+/* |moved - scale direction| / |scale direction|; for scale 0, the sine of the angle between them. */
 static double difference(const field *f, const double direction[ASKED], double scale)
 {
     double mm = 0, dd = 0, md = 0;
@@ -101,7 +101,7 @@ static double difference(const field *f, const double direction[ASKED], double s
     return sqrt(fmax(0, mm - 2 * scale * md + scale * scale * dd) / (scale * scale * dd));
 }
 
-/* One set of examples: adds its differences, by number of features, to the sums. */
+/* Adds the differences for one set of examples, by number of features, to the sums. */
 static void measure_field(bo_rng *rng, const double counts[SIZES], double differences[SIZES], double sines[SIZES])
 {
     field gaussian = {0}, tangent;
@@ -178,7 +178,7 @@ static bo_status select(lab_run *run, const lab_examples *e, double shares[3])
         lab_stopped out;
         BO_TRY(lab_stop(run, &desc, &out));
         lab_cell(run, "selection", ways[i].name, "test error", out.test);
-        lab_cell(run, "selection", ways[i].name, "squared weights on the relevant", out.share);
+        lab_cell(run, "selection", ways[i].name, "fraction of squared weights on relevant features", out.share);
         shares[i] = out.share;
     }
     return BO_OK;

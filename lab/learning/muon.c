@@ -1,4 +1,5 @@
-/* muon: what orthogonalizing costs, where its iterations end, what gradients' size does; whether it learns faster. */
+/* muon: the cost of orthogonalization, the limits of its iterations, the effect of gradient size, and training
+ * speed. */
 #include "../tools/descent.h"
 #include "../tools/language.h"
 #include "../tools/least_squares.h"
@@ -11,43 +12,44 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "longer-side",
-     .statement = "The time of an update is proportional to the longer side of a matrix.",
-     .number = "exponent of the time in the longer side, 512 to 4096, shorter side 64",
+     .statement = "The time of a Muon update is proportional to the longer side of a matrix.",
+     .number = "exponent of the time as a power of the longer side, 512 to 4096, shorter side 64",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.2},
     {.name = "transposed-first",
-     .statement = "Products on the smaller side, ½W(3I - WᵀW) in place of ½(3I - WWᵀ)W for a tall W, save what the "
-                  "longer side has more.",
-     .number = "time of the larger side's products / time of the update, 1024 x 64, 5 cubic iterations",
+     .statement = "Products on the smaller side, ½W(3I - WᵀW) instead of ½(3I - WWᵀ)W for a tall W, save time in "
+                  "proportion to the ratio of the sides.",
+     .number = "time with products on the larger side divided by time of the update, 1024 x 64, 5 cubic iterations",
      .rule = BO_LAB_AT_LEAST,
      .bound = 8},
     {.name = "cubic",
      .statement = "The cubic iteration brings all singular values to 1.",
-     .number = "largest |s - 1| after 25 iterations, s from 0.005 of |G|",
+     .number = "largest |s - 1| after 25 iterations, for s of at least 0.005 |G|",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "quintic",
      .statement =
-         "Muon's quintic iteration brings singular values from 0.005 of |G| on into [0.68, 1.16] in five steps.",
-     .number = "how far the farthest lies outside",
+         "The quintic iteration of Muon brings singular values of at least 0.005 |G| into [0.68, 1.16] in five steps.",
+     .number = "largest distance of a singular value from this interval",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "quintic-ends",
-     .statement = "The quintic iteration ends at UVᵀ, as the notes have it of P^n: with more iterations singular "
-                  "values go to 1.",
+     .statement = "The quintic iteration converges to UVᵀ, as the course notes state for P^n: with more iterations, "
+                  "singular values approach 1.",
      .number = "largest |s - 1| after 25 iterations",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.01},
     {.name = "scale",
-     .statement = "The size of the gradients does not matter to Muon: multiplied by 0.01, 100 or 10000 they give the "
-                  "same steps.",
-     .number = "largest change of the weights after 5 steps / their size",
+     .statement = "Muon is invariant to the size of the gradients: gradients multiplied by 0.01, 100 or 10000 give "
+                  "the same steps.",
+     .number = "largest change of the weights after 5 steps, relative to their size",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "faster",
-     .statement = "At equal steps Muon ends lower than AdamW on a small language model, both with their best rate.",
-     .number = "loss of AdamW - loss of Muon on held-out text, nats a byte",
+     .statement = "After the same number of steps, a small language model has a lower held-out loss with Muon than "
+                  "with AdamW, each at its best learning rate.",
+     .number = "held-out loss with AdamW minus held-out loss with Muon, in nats per byte",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02,
      .source = "Jordan et al. 2024, Muon"},
@@ -55,27 +57,27 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "time",
-     .title = "Time of an update, shorter side 64, by the longer side",
+     .title = "Time of an update by longer side, shorter side 64",
      .rows = "longer side",
      .values = "milliseconds",
      .log_x = true,
      .log_y = true},
     {.name = "shorter",
-     .title = "Time of an update, longer side 1024, by the shorter side",
+     .title = "Time of an update by shorter side, longer side 1024",
      .rows = "shorter side",
      .values = "milliseconds",
      .log_x = true,
      .log_y = true,
      .theory = "5 (3r²c + r³) operations at the speed of the largest"},
     {.name = "values",
-     .title = "Largest |s - 1| of the singular values by iterations",
+     .title = "Largest |s - 1| of the singular values by number of iterations",
      .rows = "iterations",
      .values = "largest |s - 1|",
      .log_y = true},
     {.name = "training",
-     .title = "A small language model after equally many steps",
-     .rows = "rate, as a multiple of the usual one",
-     .values = "held-out loss, nats a byte",
+     .title = "Loss of a small language model after the same number of steps",
+     .rows = "learning rate relative to the default",
+     .values = "held-out loss, nats per byte",
      .log_x = true},
 };
 
@@ -88,7 +90,7 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* X of a gradient, as the step from zero with rate -1. */
+/* Orthogonalizes a gradient by a step from zero with learning rate -1. */
 static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows,
                                size_t columns, const float *g, float *x)
 {
@@ -103,7 +105,7 @@ static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, 
     return status;
 }
 
-/* The same for a tall matrix by products of its longer side: ½(3I - XXᵀ)X. `a`: rows x rows of room. */
+/* The same for a tall matrix with products on its longer side: ½(3I - XXᵀ)X. a: buffer of rows x rows. */
 static bo_status orthogonalize_long(bo_context *context, size_t steps, size_t rows, size_t columns, float *x, float *a,
                                     float *room)
 {
@@ -122,7 +124,7 @@ typedef struct buffers {
     float g[SHORT * LONGEST], x[SHORT * LONGEST], room[SHORT * LONGEST], square[TALL * TALL];
 } buffers;
 
-/* Median seconds of this thread. */
+/* Median CPU time of this thread. */
 static bo_status time_update(bo_context *context, bo_newton_schulz iteration, size_t rows, size_t columns, buffers *b,
                              double *out)
 {
@@ -149,7 +151,8 @@ static bo_status time_long(bo_context *context, buffers *b, double *out)
     return BO_OK;
 }
 
-/* Of r x c the Gram matrix takes r²c, its square r³ (both symmetric: half of their products), the last product 2r²c. */
+/* For an r x c matrix, the Gram matrix takes r²c operations, its square r³ (both symmetric: half of the products), and
+ * the last product 2r²c. */
 static bo_status measure_shorter(lab_run *run, buffers *b)
 {
     static const double sides[] = {32, 64, 128, 256};
@@ -203,7 +206,7 @@ static bo_status measure_costs(lab_run *run)
 
 enum { ROWS = 16, COLUMNS = 32, MOST = 25 };
 
-/* Singular values, smallest first in `low`, of what the iterations make of g. */
+/* Computes the singular values of the result of the iterations on g, smallest first, into `low`. */
 static bo_status values_after(bo_context *context, bo_newton_schulz iteration, size_t steps, const float *g,
                               double *low, double *high)
 {
@@ -228,7 +231,7 @@ static bo_status measure_values(lab_run *run)
     bo_rng rng = lab_rng(run, "lab.muon.values");
     double scales[ROWS], low, high;
     lab_least_squares p;
-    lab_geometric(1, 0.0073, ROWS, scales); /* |G| = 1.44: the least is 0.005 of it */
+    lab_geometric(1, 0.0073, ROWS, scales); /* |G| = 1.44: the smallest is 0.005 of it */
     BO_TRY(lab_least_squares_open(lab_context(run),
                                   &(lab_least_squares_desc){.rows = ROWS, .dim = COLUMNS, .scales = scales}, &rng, &p));
     bo_status status = BO_OK;
@@ -243,15 +246,15 @@ static bo_status measure_values(lab_run *run)
         lab_point(run, "values", "cubic", x, farthest(low, high));
         if (counts[i] == MOST) lab_claim(run, "cubic", farthest(low, high));
     }
-    lab_note(run, "|G| = %.4f, the least singular value %.4f of it", lab_norm(p.scales, ROWS),
+    lab_note(run, "|G| = %.4f; the smallest singular value is %.4f of it.", lab_norm(p.scales, ROWS),
              p.scales[ROWS - 1] / lab_norm(p.scales, ROWS));
     lab_least_squares_close(&p);
     return status;
 }
 
-/* ---- the size of gradients --------------------------------------------------------------------------------------- */
+/* ---- size of gradients ------------------------------------------------------------------------------------------- */
 
-/* Weights after 5 steps with Gaussian gradients of this size. */
+/* Computes the weights after 5 steps with Gaussian gradients of this size. */
 static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *out)
 {
     bo_rng rng = lab_rng(run, "lab.muon.gradients");
@@ -267,7 +270,7 @@ static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *
     return status;
 }
 
-/* Largest relative change of the weights over sizes of gradients. */
+/* Returns the largest relative change of the weights over gradient sizes. */
 static bo_status change_with_size(lab_run *run, bo_optimizer_kind kind, double *out)
 {
     static const double sizes[] = {0.01, 100, 10000};
@@ -293,8 +296,8 @@ static bo_status measure_scale(lab_run *run)
     lab_claim(run, "scale", muon);
     lab_note(
         run,
-        "gradients times 0.01, 100, 10000 change the weights after 5 steps by at most %.2g (Muon), %.2g (AdamW), %.2g "
-        "(sign), %.2g (SGD) of their size",
+        "Multiplying gradients by 0.01, 100 or 10000 changes the weights after 5 steps by at most %.2g (Muon), %.2g "
+        "(AdamW), %.2g (sign) and %.2g (SGD) of their size.",
         muon, adamw, sign, sgd);
     return BO_OK;
 }
@@ -306,7 +309,7 @@ static const double multiples[RATES] = {0.3, 1, 3, 10};
 
 static const struct contestant {
     const char *name;
-    bo_optimizer_desc optimizer; /* with its usual rate */
+    bo_optimizer_desc optimizer; /* with its default learning rate */
 } contestants[] = {
     {"Muon", {.kind = BO_OPTIMIZER_MUON, .rate = 0.02}},
     {"AdamW", {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-3}},
@@ -361,17 +364,19 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_muon = {
     {.name = "muon",
      .group = LAB_LEARNING,
-     .title = "Muon: cost on the smaller side, cubic and quintic iterations, indifference to the size of gradients",
-     .claim = "Newton-Schulz iterations on the smaller side replace an SVD. The cubic one ends at UVᵀ, Muon's quintic "
-              "one near it, and sooner; the size of the gradient plays no part.",
+     .title = "Muon: cost, cubic and quintic iterations, invariance to gradient size",
+     .claim = "Newton-Schulz iterations on the smaller side of a matrix replace an SVD. The cubic iteration converges "
+              "to UVᵀ; the quintic iteration of Muon gets near it in fewer steps. The size of the gradient has no "
+              "effect.",
      .source = "course notes, Newton-Schulz runtime and muP at unit scale",
      .method =
-         "Times are seconds of one thread, the median of 7, of the engine's update with 5 iterations; against them 5 "
-         "cubic iterations with the 1024 x 1024 product of a 1024 x 64 matrix, by the engine's GEMM. Singular values: "
-         "16 x 32, geometric down to 0.005 of the Frobenius norm. Sizes: 5 steps with the same Gaussian gradients "
-         "times 1, 0.01, 100 and 10000, no clipping. Training: a transformer with 2 layers of width 32 on bytes of "
-         "text, context 64, 8 sequences a step, 300 steps, each optimizer with 0.3, 1, 3 and 10 times its usual rate "
-         "(Muon 0.02 and 3e-3 for what is no hidden matrix, AdamW 3e-3, SGD 0.1 with momentum 0.9).",
+         "Times are CPU times of one thread, medians of 7, for an update with 5 iterations. For comparison, 5 cubic "
+         "iterations with the 1024 x 1024 product of a 1024 x 64 matrix are timed with the GEMM of the library. "
+         "Singular values: a 16 x 32 matrix with a geometric spectrum down to 0.005 of the Frobenius norm. Gradient "
+         "sizes: 5 steps with the same Gaussian gradients times 1, 0.01, 100 and 10000, without clipping. Training: a "
+         "byte-level transformer with 2 layers of width 32, context 64, 8 sequences per step, 300 steps, each "
+         "optimizer at 0.3, 1, 3 and 10 times its default learning rate (Muon 0.02, and 3e-3 for parameters that are "
+         "not hidden matrices; AdamW 3e-3; SGD 0.1 with momentum 0.9).",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

@@ -1,4 +1,4 @@
-/* mup: does the best learning rate stay where it is when a model grows wider? */
+/* mup: does the best learning rate stay the same as a model grows wider? */
 #include "../tools/language.h"
 #include "rates.h"
 #include "../statistics.h"
@@ -9,40 +9,44 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "stays",
-     .statement = "Under the maximal-update parametrization the best rate stays where it is as the width grows.",
-     .number = "octaves the best rate moves a doubling of the width",
+     .statement = "Under μP, the best learning rate does not change with the width.",
+     .number = "change of log2 of the best learning rate per doubling of the width",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.3,
      .upper = 0.3},
     {.name = "falls",
-     .statement = "In the standard parametrization the best rate falls with the width; one over it is the theory.",
-     .number = "octaves the best rate moves a doubling of the width",
+     .statement = "In the standard parametrization, the best learning rate falls with the width (theory: as one over "
+                  "the width).",
+     .number = "change of log2 of the best learning rate per doubling of the width",
      .rule = BO_LAB_AT_MOST,
      .bound = -0.5},
     {.name = "transfer",
-     .statement = "Under μP the best rate of the smallest model is good enough for the largest.",
-     .number = "loss of the largest model at that rate less its best loss (nats a byte)",
+     .statement = "Under μP, the best learning rate of the smallest model is good enough for the largest.",
+     .number = "held-out loss of the largest model at that rate minus its best held-out loss, in nats per byte",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.03},
     {.name = "no-transfer",
-     .statement = "In the standard parametrization it costs more than under μP.",
-     .number = "the same difference of the standard parametrization less that of μP (nats a byte)",
+     .statement = "In the standard parametrization, transferring the learning rate costs more than under μP.",
+     .number = "the same difference in the standard parametrization minus that under μP, in nats per byte",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.05},
     {.name = "activations",
-     .statement = "Under μP no activation grows with the width after some steps, down to the logits.",
-     .number = "the largest exponent of mean |activation| in the width",
+     .statement = "Under μP, no activation grows with the width after some steps, including the logits.",
+     .number = "largest exponent of mean |activation| as a power of the width",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25},
     {.name = "spectral",
-     .statement = "μP meets the spectral condition: |W| and |ΔW|, spectral norms, follow √(fan out / fan in).",
-     .number = "median |exponent| in the width of |W| / √(fan out / fan in) over matrices, or of |ΔW|: the larger",
+     .statement = "μP satisfies the spectral condition: the spectral norms of W and ΔW are proportional to √(fan out "
+                  "/ fan in).",
+     .number = "median over matrices of the |exponent| of |W| / √(fan out / fan in) as a power of the width, or of "
+               "|ΔW|, whichever is larger",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25,
      .source = "A Spectral Condition for Feature Learning (2310.17813); course notes, feature learning"},
     {.name = "spectral-control",
-     .statement = "Standard AdamW does not meet it: steps of one rate grow as the fan in.",
-     .number = "median |exponent| in the width of |ΔW| / √(fan out / fan in) over matrices",
+     .statement = "AdamW in the standard parametrization violates the spectral condition: updates at a constant "
+                  "learning rate grow with the fan in.",
+     .number = "median over matrices of the |exponent| of |ΔW| / √(fan out / fan in) as a power of the width",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
      .source = "A Spectral Condition for Feature Learning (2310.17813); course notes, feature learning"},
@@ -50,24 +54,24 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "standard",
-     .title = "Standard parametrization: loss by rate, a line a width",
+     .title = "Standard parametrization: held-out loss by learning rate, one line per width",
      .rows = "learning rate",
-     .values = "loss on held-out text (nats a byte)",
+     .values = "held-out loss, nats per byte",
      .log_x = true},
     {.name = "mup",
-     .title = "Maximal update: loss by rate, a line a width",
+     .title = "μP: held-out loss by learning rate, one line per width",
      .rows = "learning rate",
-     .values = "loss on held-out text (nats a byte)",
+     .values = "held-out loss, nats per byte",
      .log_x = true},
     {.name = "best",
-     .title = "Best rate by width",
+     .title = "Best learning rate by width",
      .rows = "width",
      .values = "learning rate",
      .log_x = true,
      .log_y = true,
      .theory = "1 / width"},
     {.name = "exponents",
-     .title = "Exponents in the width after the last step: 0 is flat",
+     .title = "Exponents as a power of the width after the last step (0: constant)",
      .rows = "part",
      .values = "exponent",
      .picture = BO_LAB_BARS},
@@ -83,7 +87,7 @@ typedef struct sweep {
     size_t widths;
     double width[MOST_WIDTHS];
     lab_rates rates[SIDES][MOST_WIDTHS];
-    double seen, all; /* work done, and to do */
+    double seen, all; /* work done, and total work */
 } sweep;
 
 static bo_model_desc shape(size_t width, size_t side)
@@ -114,11 +118,11 @@ static bo_status train(sweep *s, size_t side, size_t width, double rate, double 
     lab_trained trained;
     BO_TRY(lab_train_new(s->run, &desc, &s->text, &training, &model, &trained));
     bo_model_destroy(model);
-    *loss = fmin(trained.loss, log(256)); /* what diverged knows nothing */
+    *loss = fmin(trained.loss, log(256)); /* a diverged run counts as a uniform prediction */
     return BO_OK;
 }
 
-/* At its base width the maximal-update parametrization is the standard one to the last bit: nothing to train again. */
+/* At its base width, μP equals the standard parametrization bit by bit, so nothing is trained twice. */
 static bo_status sweep_width(sweep *s, size_t side, size_t width)
 {
     lab_rates *r = &s->rates[side][width];
@@ -135,7 +139,7 @@ static bo_status sweep_width(sweep *s, size_t side, size_t width)
     return BO_OK;
 }
 
-/* Octaves a doubling: log2 of the best rate against log2 of the width. */
+/* Slope of log2 of the best rate over log2 of the width. */
 static double drift(const sweep *s, size_t side)
 {
     double best[MOST_WIDTHS];
@@ -143,7 +147,7 @@ static double drift(const sweep *s, size_t side)
     return lab_exponent(s->width, best, s->widths);
 }
 
-/* What the best rate of the smallest costs the largest. */
+/* Loss of the largest model at the best rate of the smallest, minus its best loss. */
 static double transfer_cost(const sweep *s, size_t side)
 {
     const lab_rates *small = &s->rates[side][0], *large = &s->rates[side][s->widths - 1];
@@ -154,7 +158,7 @@ static bo_status measure_transfer(sweep *s)
 {
     double squares = 0;
     for (size_t w = 0; w < s->widths; w++) squares += s->width[w] * s->width[w] * (w ? 2 : 1);
-    s->all = 1.1 * squares * RATES; /* the check is the rest */
+    s->all = 1.1 * squares * RATES; /* the remainder is the coordinate check */
     for (size_t side = 0; side < SIDES; side++)
         for (size_t w = 0; w < s->widths; w++) BO_TRY(sweep_width(s, side, w));
     for (size_t w = 0; w < s->widths; w++) {
@@ -169,17 +173,17 @@ static bo_status measure_transfer(sweep *s)
     lab_claim(s->run, "no-transfer", transfer_cost(s, STANDARD) - transfer_cost(s, MUP));
     const lab_rates *large[SIDES] = {&s->rates[STANDARD][s->widths - 1], &s->rates[MUP][s->widths - 1]};
     lab_note(s->run,
-             "Each at its own best rate, the largest model ends at %.3f in the standard parametrization and at %.3f "
-             "under μP: what μP saves is the search, not the loss.",
+             "Each at its own best learning rate, the largest model reaches %.3f nats per byte in the standard "
+             "parametrization and %.3f under μP: μP saves the search, not loss.",
              large[STANDARD]->losses[lab_rates_best(large[STANDARD])], large[MUP]->losses[lab_rates_best(large[MUP])]);
     return BO_OK;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+/* ---- sizes of activations and updates ---------------------------------------------------------------------------- */
 
 static double largest(double so_far, double slope)
 {
-    return isfinite(slope) ? fmax(so_far, slope) : so_far; /* what is 0 at every width has no slope */
+    return isfinite(slope) ? fmax(so_far, slope) : so_far; /* a quantity that is 0 at every width has no slope */
 }
 
 static void record_activations(lab_run *run, const bo_widths *w, size_t side, double *most)
@@ -194,7 +198,7 @@ static void record_activations(lab_run *run, const bo_widths *w, size_t side, do
     }
 }
 
-/* "model.layers.0.mlp.up_proj.weight" as "layer 0 up_proj". */
+/* Shortens "model.layers.0.mlp.up_proj.weight" to "layer 0 up_proj". */
 static void matrix_name(const char *name, char out[32])
 {
     static const char layers[] = "model.layers.";
@@ -207,7 +211,7 @@ static void matrix_name(const char *name, char out[32])
         snprintf(out, 32, "%.*s", length, begin);
 }
 
-/* Of the |exponents| of norms and changes of all matrices. */
+/* Statistics of the |exponents| of norms and changes of all matrices. */
 typedef struct spectral {
     double norm, change, most; /* medians, and the largest of both */
 } spectral;
@@ -224,7 +228,7 @@ static spectral record_norms(lab_run *run, const bo_widths *w, size_t side)
         most = largest(largest(most, fabs(norm->slope)), fabs(change->slope));
         if (norm_count < MOST && isfinite(norm->slope)) norms[norm_count++] = fabs(norm->slope);
         if (change_count < MOST && isfinite(change->slope)) changes[change_count++] = fabs(change->slope);
-        if (strncmp(name, "layer 0", 7) == 0) continue; /* the other layer stands for both in the table */
+        if (strncmp(name, "layer 0", 7) == 0) continue; /* the table shows only the other layer */
         snprintf(row, sizeof row, "|ΔW|, %s", name);
         lab_cell(run, "exponents", row, table_names[side], change->slope);
     }
@@ -256,10 +260,10 @@ static bo_status measure_sizes(sweep *s)
     lab_claim(s->run, "spectral-control", sizes[STANDARD].change);
     lab_note(
         s->run,
-        "The largest |exponent| of any matrix, of |W| or of |ΔW| after the steps, is %.2f under μP and %.2f in the "
+        "The largest |exponent| of any matrix, for |W| or for |ΔW| after the steps, is %.2f under μP and %.2f in the "
         "standard parametrization.",
         sizes[MUP].most, sizes[STANDARD].most);
-    lab_note(s->run, "In the standard parametrization the activation that grows fastest has the exponent %.2f.",
+    lab_note(s->run, "In the standard parametrization, the fastest growing activation has the exponent %.2f.",
              grows[STANDARD]);
     return BO_OK;
 }
@@ -278,18 +282,19 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_mup = {
     {.name = "mup",
      .group = LAB_LEARNING,
-     .title = "Learning rates that stay best as models grow wider",
-     .claim = "Under the maximal-update parametrization the best learning rate of a small model is the best of a large "
-              "one, and activations and updates keep their size at every width; in the standard parametrization "
-              "neither is so.",
+     .title = "Transfer of learning rates across widths (μP)",
+     .claim = "Under the maximal-update parametrization (μP), the best learning rate of a small model is also the "
+              "best of a large one, and activations and updates keep their size at every width. In the standard "
+              "parametrization neither holds.",
      .source = "Tensor Programs V (2203.03466)",
      .method =
-         "Byte-level transformers of two layers with heads of 16, widths 32, 64, 128 and 256, untied, learn a text by "
-         "AdamW for 120 steps of 4 windows of 64 bytes (cosine schedule), at seven rates from 2⁻⁹ to 2⁻³; 32 is the "
-         "base of μP, where both parametrizations are one. The best rate is the least of a parabola through the best "
-         "three; a loss above ln 256 counts as that. Sizes: the same models take 5 steps at 2⁻⁷ on one sequence "
-         "(coordinate check); exponents are slopes of logarithms against that of the width. Random parts fall as one "
-         "over the root of the width, so that only growth counts for activations.",
+         "Byte-level transformers with two layers, heads of dimension 16, widths 32, 64, 128 and 256 and untied "
+         "embeddings learn a text with AdamW for 120 steps of 4 windows of 64 bytes (cosine schedule), at seven "
+         "learning rates from 2⁻⁹ to 2⁻³. The base width of μP is 32, where both parametrizations are identical. The "
+         "best rate is the minimum of a parabola through the best three; a loss above ln 256 counts as ln 256. Sizes: "
+         "the same models take 5 steps at 2⁻⁷ on one sequence (coordinate check); exponents are slopes of logarithms "
+         "over the logarithm of the width. Random components fall as one over the square root of the width, so only "
+         "growth counts for activations.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},

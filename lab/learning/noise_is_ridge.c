@@ -1,4 +1,4 @@
-/* noise-is-ridge: noise on the inputs while training is a ridge penalty, and bounds the step. */
+/* noise-is-ridge: noise on the inputs in training is a ridge penalty, and bounds the step. */
 #include "../tools/linear_machine.h"
 #include "../tools/perturbed.h"
 #include "../statistics.h"
@@ -8,44 +8,45 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "ridge",
-     .statement = "Training with noise N(0, σ²) on the inputs ends, averaged, at the ridge solution with λ = nσ².",
-     .number = "largest distance from it / distance of it from least squares without noise",
+     .statement = "Averaged over steps, training with noise N(0, σ²) on the inputs reaches the ridge solution with λ "
+                  "= nσ².",
+     .number = "largest distance from this solution divided by its distance from least squares without noise",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "factor-n",
-     .statement = "The λ whose ridge solution is nearest is nσ², not σ².",
-     .number = "nearest λ / nσ², σ = 0.5",
+     .statement = "The nearest ridge solution has λ = nσ², not σ².",
+     .number = "nearest λ divided by nσ², σ = 0.5",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1},
     {.name = "machine",
-     .statement = "A kernel machine told of the noise solves for that λ.",
-     .number = "largest difference of its predictions from the ridge solution's / their root mean square",
+     .statement = "A kernel machine with a noise setting uses this λ.",
+     .number = "largest difference of its predictions from the ridge solution, relative to their root mean square",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "fourier",
-     .statement = "Noise on x before Fourier features shrinks feature ω by exp(-σ²|ω|²/2).",
+     .statement = "Noise on x before Fourier features shrinks the feature with frequency ω by exp(-σ²|ω|²/2).",
      .number = "slope of ln(mean feature / feature) in -σ²|ω|²/2",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
      .upper = 1.03},
     {.name = "step-notes",
-     .statement = "For w - η (w x̃ - y) x̃ with x̃ = x + noise the mean is stable only below η = 1/(x² + σ²), as the "
-                  "notes have it.",
-     .number = "largest stable η · (x² + σ²)",
+     .statement = "For the update w - η (w x̃ - y) x̃ with x̃ = x + noise, the mean is stable only below η = 1/(x² + "
+                  "σ²), as the course notes state.",
+     .number = "largest stable η times (x² + σ²)",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.05},
     {.name = "step",
      .statement = "The mean is stable up to η = 2/(x² + σ²), where |1 - η(x² + σ²)| = 1.",
-     .number = "largest stable η · (x² + σ²)/2",
+     .number = "largest stable η times (x² + σ²)/2",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
      .upper = 1.03},
     {.name = "minibatch",
      .statement =
-         "With batches of b examples the error shrinks on average for every η below 2b/(β + (b - 1)λ₁), β the largest "
-         "|z|², λ₁ the largest eigenvalue of the mean of z zᵀ.",
-     .number = "largest mean |error|² after / before 20 steps at 0.95 of that η, over the batches",
+         "With batches of b examples, the mean error shrinks for every η below 2b/(β + (b - 1)λ₁), where β is the "
+         "largest |z|² and λ₁ the largest eigenvalue of the mean of z zᵀ.",
+     .number = "largest mean |error|² after 20 steps divided by that before, at 0.95 of this η, over the batch sizes",
      .rule = BO_LAB_AT_MOST,
      .bound = 1,
      .source = "derived: E[(I - ηH_b)²] <= I where η(β/b + (1 - 1/b)λ₁) <= 2"},
@@ -53,20 +54,20 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "shrinkage",
-     .title = "Trained with noise, and ridge",
+     .title = "Training with noise, compared with ridge regression",
      .rows = "σ",
      .values = "|w| / |w without noise|",
      .log_x = true,
      .theory = "ridge, λ = nσ²"},
     {.name = "steps",
-     .title = "One weight, x = 1, σ = 0.3: what 5 steps leave of the error",
+     .title = "One weight, x = 1, σ = 0.3: remaining error after 5 steps",
      .rows = "η · (x² + σ²)",
-     .values = "after / before",
+     .values = "error after / error before",
      .log_y = true,
      .theory = "|1 - η(x² + σ²)|⁵"},
     {.name = "batches",
-     .title = "Largest step at which the error shrinks on average, by batch",
-     .rows = "b",
+     .title = "Largest step at which the mean error shrinks, by batch size",
+     .rows = "b, batch size",
      .values = "η",
      .log_x = true,
      .log_y = true,
@@ -77,7 +78,7 @@ static const bo_lab_table tables[] = {
 
 enum { ROWS = 64, DIM = 8 };
 
-/* The mean of w over the path, with noise on the inputs. */
+/* Computes the mean of w over training with noise on the inputs. */
 static bo_status train_with_noise(bo_context *context, const lab_least_squares *p, double sigma, size_t steps,
                                   uint64_t seed, double *mean)
 {
@@ -87,7 +88,7 @@ static bo_status train_with_noise(bo_context *context, const lab_least_squares *
     return lab_perturbed_mean(context, p, &perturbation, steps, seed, mean);
 }
 
-/* The λ whose ridge solution is nearest to w, of 161 between 1/100 and 100 of `around`. */
+/* Finds the λ whose ridge solution is nearest to w, out of 161 between 1/100 and 100 times `around`. */
 static bo_status nearest_ridge(bo_context *context, const lab_least_squares *p, const double *w, double around,
                                double *out)
 {
@@ -126,7 +127,7 @@ static bo_status measure_ridge(lab_run *run, const lab_least_squares *p)
     return BO_OK;
 }
 
-/* A linear machine with noise on its features against the closed form. */
+/* Compares a linear kernel machine with noise on its features with the closed form. */
 static bo_status measure_machine(lab_run *run, const lab_least_squares *p)
 {
     const lab_linear_machine machine = {.lambda = 1e-3, .noise = 0.5};
@@ -155,7 +156,7 @@ static bo_status measure_least_squares(lab_run *run)
 
 enum { INPUTS = 4, FEATURES = 16, FREQUENCIES = FEATURES / 2, DRAWS = 1000, POINTS = 24 };
 
-/* Σ over points of φ(x + noise) φ(x) and of φ(x)², sines and cosines of a frequency together. */
+/* Sums φ(x + noise) φ(x) and φ(x)² over points, sine and cosine of a frequency together. */
 static bo_status shrunk(bo_context *context, const bo_features *phi, bo_rng *rng, double sigma, size_t repeats,
                         double *ratio)
 {
@@ -218,7 +219,7 @@ typedef struct scalar {
     float w[RUNS];
 } scalar;
 
-/* Every run sees x = 1 with noise of its own and the target 1. */
+/* Every run sees x = 1 with its own noise, and the target 1. */
 static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
 {
     char name[] = "w";
@@ -238,8 +239,8 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
     return bo_graph_write(lab_context(run), graph, y, s->w);
 }
 
-/* |mean error| and mean square error after STEPS steps, as parts of those at the start, 20 away from the fixed point
- * of the mean. The same noise for every rate. */
+/* |mean error| and mean squared error after STEPS steps, relative to those at the start, which is 20 away from the
+ * fixed point of the mean. All rates use the same noise. */
 static bo_status leave(scalar *s, double rate, double fixed, double *mean, double *square)
 {
     const double start = 20;
@@ -259,7 +260,7 @@ static bo_status leave(scalar *s, double rate, double fixed, double *mean, doubl
     return BO_OK;
 }
 
-/* The rate at which what is left becomes 1, times x² + σ². */
+/* Finds the rate, times x² + σ², at which the remaining error equals 1. */
 static bo_status bisect(scalar *s, double power, double fixed, bool square, double *out)
 {
     double low = 1, high = 3;
@@ -283,15 +284,15 @@ static bo_status measure_scalar(lab_run *run, scalar *s, double sigma)
     lab_claim(run, "step", mean_limit / 2);
     lab_note(
         run,
-        "the mean square is stable only up to η (x² + σ²) = %.3f here (predicted: 2 (x² + σ²)²/(x⁴ + 6x²σ² + 3σ⁴) = "
-        "%.3f), before the mean is not any more",
+        "The mean square is stable only up to η (x² + σ²) = %.3f (predicted: 2 (x² + σ²)²/(x⁴ + 6x²σ² + 3σ⁴) = %.3f), "
+        "a smaller step than for the mean.",
         square_limit, 2 * power * power / fourth);
     for (size_t i = 1; i <= 9; i++) {
         const double scaled = 0.25 * (double)i;
         double left, squares;
         BO_TRY(leave(s, scaled / power, fixed, &left, &squares));
         lab_point(run, "steps", "|mean|", scaled, left);
-        lab_point(run, "steps", "root of the mean square", scaled, sqrt(squares));
+        lab_point(run, "steps", "root mean square", scaled, sqrt(squares));
         if (fabs(1 - scaled) > 1e-9) lab_point(run, "steps", "|1 - η(x² + σ²)|⁵", scaled, pow(fabs(1 - scaled), STEPS));
     }
     return lab_progress(run, 0.7);
@@ -311,7 +312,7 @@ static bo_status measure_one_weight(lab_run *run)
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* The step at which E|e|² neither grows nor shrinks in the long run. */
+/* Returns the step at which E|e|² neither grows nor shrinks in the long run. */
 static double exact_limit(const lab_least_squares *p, size_t batch, double bound)
 {
     double low = 0.5 * bound, high = 8 * bound;
@@ -341,7 +342,7 @@ static bo_status measure_batch(lab_run *run, const lab_least_squares *p, size_t 
     return lab_progress(run, 0.9);
 }
 
-/* 16 Fourier features of 64 points; targets that a w fits exactly. */
+/* 16 Fourier features of 64 points, with targets that some w fits exactly. */
 static bo_status measure_batches(lab_run *run)
 {
     float x[ROWS * INPUTS], z[ROWS * FEATURES];
@@ -375,18 +376,18 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_noise_is_ridge = {
     {.name = "noise-is-ridge",
      .group = LAB_LEARNING,
-     .title = "Noise on the inputs is a ridge penalty, and bounds the step",
-     .claim = "Noise of variance σ² on the inputs of least squares with n examples is, in expectation, the penalty "
+     .title = "Noise on the inputs is a ridge penalty and bounds the step",
+     .claim = "In expectation, noise of variance σ² on the inputs of least squares with n examples adds the penalty "
               "nσ²|w|². The mean of w is stable for steps below 2/(x² + σ²).",
      .source = "course notes, relationship between noise and regularization",
      .method =
-         "64 examples with 8 inputs (singular values 12 to 4, noise 0.5 on y). The engine's gradient descent sees the "
-         "inputs with fresh noise in each of 40000 steps, σ = 0.125 to 2; the mean of the second half of the path is "
-         "compared with closed-form ridge. A linear kernel machine with noise 0.5 is compared too. Fourier features: "
-         "16, of 200 points in 4 dimensions, σ = 0.4, 1000 draws each. The step: one weight, x = 1, σ = 0.3, 65536 "
-         "runs of 5 steps on the engine; the largest stable step is bisected. Batches: 16 Fourier features of 64 "
-         "points (all of norm 1), targets that can be fitted, 256 runs; the exact limit is that of the recursion of "
-         "E[e eᵀ].",
+         "64 examples have 8 inputs (singular values 12 to 4, noise of standard deviation 0.5 on y). Gradient descent "
+         "sees the inputs with fresh noise in each of 40000 steps, σ = 0.125 to 2. The mean over the second half of "
+         "training is compared with closed-form ridge regression and with a linear kernel machine with noise 0.5. "
+         "Fourier features: 16 features of 200 points in 4 dimensions, σ = 0.4, 1000 draws each. Step: one weight, x "
+         "= 1, σ = 0.3, 65536 runs of 5 steps; the largest stable step is found by bisection. Batches: 16 Fourier "
+         "features of 64 points (all of norm 1), targets that can be fitted, 256 runs; the exact limit comes from the "
+         "recursion of E[e eᵀ].",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

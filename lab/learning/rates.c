@@ -23,7 +23,8 @@ double lab_rates_between(const lab_rates *r)
 {
     const size_t best = lab_rates_best(r);
     if (best == 0 || best + 1 >= r->count) return r->rates[best];
-    /* Of f(-1), f(0), f(1) the least is at (f(-1) - f(1)) / 2 (f(-1) - 2 f(0) + f(1)), within half a step of 0. */
+    /* The parabola through f(-1), f(0), f(1) has its minimum at (f(-1) - f(1)) / 2 (f(-1) - 2 f(0) + f(1)), within half
+     * a step of 0. */
     const double left = r->losses[best - 1], middle = r->losses[best], right = r->losses[best + 1];
     const double curvature = left - 2 * middle + right;
     const double at = curvature > 0 ? (left - right) / (2 * curvature) : 0;

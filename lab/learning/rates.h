@@ -1,4 +1,4 @@
-/* A model trained at several learning rates: which is best, and what another costs. */
+/* A model trained at several learning rates: the best rate, and the cost of others. */
 #ifndef BO_LAB_LEARNING_RATES_H
 #define BO_LAB_LEARNING_RATES_H
 
@@ -6,18 +6,19 @@
 
 enum { LAB_MOST_RATES = 16 };
 
-/* Rates ascend, evenly on a logarithmic scale, and losses are finite. */
+/* Rates ascend, evenly spaced on a logarithmic scale; losses are finite. */
 typedef struct lab_rates {
     size_t count;
     double rates[LAB_MOST_RATES], losses[LAB_MOST_RATES];
 } lab_rates;
 
-/* `count` rates from `first` on, each `factor` times the one before; losses NAN. */
+/* Returns `count` rates starting at `first`, each `factor` times the previous; losses are NAN. */
 lab_rates lab_rates_make(size_t count, double first, double factor);
-size_t lab_rates_best(const lab_rates *r); /* the one of least loss */
-/* Where a parabola through it and its neighbors, over the logarithm of the rate, is least; at an end, that end. */
+size_t lab_rates_best(const lab_rates *r); /* index of the smallest loss */
+/* The minimum of a parabola through the best rate and its neighbors, over the logarithm of the rate; at an end, that
+ * end. */
 double lab_rates_between(const lab_rates *r);
-/* Of any rate, on a line over the logarithm between its neighbors; beyond the ends, the end's. */
+/* The loss at any rate, by linear interpolation over the logarithm; beyond the ends, the loss of the end. */
 double lab_rates_loss(const lab_rates *r, double rate);
 
 #endif

@@ -1,4 +1,4 @@
-/* ridge-map: ridge regression is what a Gaussian prior makes most likely, and what it expects. */
+/* ridge-map: under a Gaussian prior, ridge regression is the mode and the mean of the posterior. */
 #include "../tools/linear_machine.h"
 #include "../tools/perturbed.h"
 #include "../statistics.h"
@@ -8,55 +8,60 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "conditional-mean",
-     .statement = "With w ~ N(0, τ²I) and noise σ² the conditional mean of w, Σ_wy Σ_yy⁻¹ y, is ridge with λ = σ²/τ².",
-     .number = "largest difference of the machine's predictions from the conditional mean's / their root mean square",
+     .statement = "With w ~ N(0, τ²I) and noise of variance σ², the conditional mean of w, Σ_wy Σ_yy⁻¹ y, is ridge "
+                  "regression with λ = σ²/τ².",
+     .number = "largest difference of the predictions of the kernel machine from those of the conditional mean, "
+               "relative to their root mean square",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "map",
-     .statement = "The most likely w, found by going up the posterior density by gradients and weight decay, is the "
-                  "conditional mean.",
-     .number = "distance from the conditional mean / its size",
+     .statement = "The posterior mode, found by gradient descent with weight decay, is the conditional mean.",
+     .number = "distance from the conditional mean, relative to its norm",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "sampled",
-     .statement = "Samples of the prior, weighted by their likelihood, have that mean.",
-     .number = "distance of their mean from ridge / deviation of the prior, two weights and four examples",
+     .statement = "Samples of the prior, weighted by their likelihood, have this mean.",
+     .number = "distance of their mean from ridge divided by the standard deviation of the prior, two weights and "
+               "four examples",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "best-lambda",
-     .statement = "The λ with the least mean squared error is σ²/τ².",
-     .number = "best λ / (σ²/τ²), Gaussian prior",
+     .statement = "The λ with the smallest mean squared error is σ²/τ².",
+     .number = "best λ divided by σ²/τ², Gaussian prior",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
     {.name = "any-prior",
-     .statement = "The best λ is σ²/τ² for other priors of variance τ² as well: ridge is the best linear estimate.",
-     .number = "best λ / (σ²/τ²), mean of a Laplace and a two-point prior",
+     .statement = "The best λ is σ²/τ² also for other priors of variance τ², because ridge regression is the best "
+                  "linear estimate.",
+     .number = "best λ divided by σ²/τ², mean of a Laplace and a two-point prior",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
     {.name = "not-the-mean",
-     .statement = "Control: under another prior ridge is not the conditional mean, which is better.",
-     .number = "error of ridge / error of the conditional mean, two-point prior, σ = τ",
+     .statement = "Control: under another prior, ridge regression is not the conditional mean, which has a smaller "
+                  "error.",
+     .number = "error of ridge regression divided by error of the conditional mean, two-point prior, σ = τ",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "map-not-mean",
-     .statement = "Control: under another prior the most likely w is not the conditional mean, which is better.",
-     .number = "error of the most likely w / error of the conditional mean, Laplace prior, σ = τ",
+     .statement = "Control: under another prior, the posterior mode is not the conditional mean, which has a smaller "
+                  "error.",
+     .number = "error of the posterior mode divided by error of the conditional mean, Laplace prior, σ = τ",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.02},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "lambda",
-     .title = "Error of ridge by λ, for three priors of the same variance",
+     .title = "Error of ridge regression by λ, for three priors of the same variance",
      .rows = "λ / (σ²/τ²)",
      .values = "mean |ŵ - w|² / |w|²",
      .log_x = true,
      .log_y = true,
      .theory = "expected"},
     {.name = "priors",
-     .title = "One weight seen once with noise σ = τ: error by prior and estimate",
+     .title = "One weight observed once with noise σ = τ: error by prior and estimate",
      .rows = "prior",
      .values = "mean (ŵ - w)² / τ²",
      .picture = BO_LAB_BARS},
@@ -68,7 +73,7 @@ static const double sigma = 1, tau = 0.5; /* λ = 4 */
 typedef enum prior { GAUSSIAN, LAPLACE, TWO_POINT, PRIORS } prior;
 static const char *const prior_names[PRIORS] = {"Gaussian", "Laplace", "two points"};
 
-/* One weight of variance 1. */
+/* Draws one weight of variance 1. */
 static double draw_weight(bo_rng *rng, prior kind)
 {
     const double uniform = bo_rng_uniform(rng) - 0.5;
@@ -77,7 +82,7 @@ static double draw_weight(bo_rng *rng, prior kind)
     return bo_rng_normal(rng);
 }
 
-/* ---- the same estimate in three ways ----------------------------------------------------------------------------- */
+/* ---- three forms of the same estimate ---------------------------------------------------------------------------- */
 
 /* Σ_wy Σ_yy⁻¹ y with Σ_wy = τ²Xᵀ and Σ_yy = τ²XXᵀ + σ²I. */
 static bo_status conditional_mean(bo_context *context, const lab_least_squares *p, double *w)
@@ -93,7 +98,7 @@ static bo_status conditional_mean(bo_context *context, const lab_least_squares *
     return bo_gemm64(context, true, false, p->dim, 1, n, tau * tau, p->x, p->dim, solved, 1, 0, w, 1);
 }
 
-/* The machine's predictions of new points. */
+/* Compares the predictions of the kernel machine for new points. */
 static bo_status measure_machine(lab_run *run, const lab_least_squares *p, const double *mean)
 {
     float x[TEST * DIM];
@@ -106,7 +111,7 @@ static bo_status measure_machine(lab_run *run, const lab_least_squares *p, const
     return BO_OK;
 }
 
-/* -log posterior = |y - Xw|²/2σ² + |w|²/2τ²: the second part is weight decay. */
+/* -log posterior = |y - Xw|²/2σ² + |w|²/2τ²; the second term is weight decay. */
 static bo_status measure_map(lab_run *run, const lab_least_squares *p, const double *mean)
 {
     lab_descent d;
@@ -123,7 +128,7 @@ static bo_status measure_map(lab_run *run, const lab_least_squares *p, const dou
     return BO_OK;
 }
 
-/* Weights scaled to the prior's deviation; y anew. */
+/* Rescales the weights to the standard deviation of the prior and recomputes y. */
 static void rescale(lab_least_squares *p, bo_rng *rng)
 {
     for (size_t j = 0; j < p->dim; j++) p->truth[j] *= tau;
@@ -147,7 +152,7 @@ static bo_status measure_estimate(lab_run *run)
     return status;
 }
 
-/* Importance sampling: two weights, four examples. */
+/* Importance sampling with two weights and four examples. */
 static bo_status measure_samples(lab_run *run)
 {
     bo_rng rng = lab_rng(run, "lab.ridge-map.samples");
@@ -172,7 +177,7 @@ static bo_status measure_samples(lab_run *run)
 
 enum { LAMBDAS = 33 };
 
-/* Many problems with one X: weights of a prior (DRAWS x DIM) and their targets (ROWS x DRAWS). */
+/* Many problems with one X: weights from a prior (DRAWS x DIM) and their targets (ROWS x DRAWS). */
 typedef struct draws {
     float x[ROWS * DIM], y[ROWS * DRAWS], truth[DRAWS * DIM], found[DRAWS * DIM];
 } draws;
@@ -188,7 +193,7 @@ static void draw_problems(bo_rng *rng, prior kind, size_t count, draws *d)
         }
 }
 
-/* Mean |ŵ - w|² / |w|² over the problems, by the engine's ridge. */
+/* Mean |ŵ - w|² / |w|² over the problems, by the ridge regression of the library. */
 static bo_status error_of(bo_context *context, draws *d, size_t count, double lambda, double *out)
 {
     const bo_readout readout = {
@@ -204,7 +209,7 @@ static bo_status error_of(bo_context *context, draws *d, size_t count, double la
     return BO_OK;
 }
 
-/* Σ over modes of (τ²λ² + σ²s²)/(s² + λ)², over τ². */
+/* Σ over modes of (τ²λ² + σ²s²)/(s² + λ)², divided by τ². */
 static double expected_error(const double *scales, double lambda)
 {
     double sum = 0;
@@ -256,7 +261,7 @@ static bo_status measure_lambda(lab_run *run)
 
 /* ---- other priors ------------------------------------------------------------------------------------------------ */
 
-/* E[w | y] for one weight of variance 1 and noise 1; Laplace: by quadrature. */
+/* E[w | y] for one weight of variance 1 and noise of variance 1; for Laplace by quadrature. */
 static double mean_given(prior kind, double y)
 {
     if (kind == GAUSSIAN) return y / 2;
@@ -288,7 +293,7 @@ static void measure_prior(lab_run *run, prior kind, bo_rng *rng)
         mean += pow(mean_given(kind, y) - w, 2) / (double)count;
     }
     lab_cell(run, "priors", prior_names[kind], "ridge, λ = σ²/τ²", ridge);
-    lab_cell(run, "priors", prior_names[kind], "most likely", likely);
+    lab_cell(run, "priors", prior_names[kind], "posterior mode", likely);
     lab_cell(run, "priors", prior_names[kind], "conditional mean", mean);
     if (kind == TWO_POINT) lab_claim(run, "not-the-mean", ridge / mean);
     if (kind == LAPLACE) lab_claim(run, "map-not-mean", likely / mean);
@@ -308,16 +313,16 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_ridge_map = {
     {.name = "ridge-map",
      .group = LAB_LEARNING,
-     .title = "Ridge is the most likely and the expected w under a Gaussian prior",
-     .claim = "With w ~ N(0, τ²I) and y = Xw + noise of variance σ², ridge with λ = σ²/τ² is the mode and the mean of "
-              "w given y, and that λ has the least error.",
+     .title = "Ridge regression as posterior mode and mean under a Gaussian prior",
+     .claim = "With w ~ N(0, τ²I) and y = Xw + noise of variance σ², ridge regression with λ = σ²/τ² is the mode and "
+              "the mean of w given y, and this λ has the smallest error.",
      .source = "course notes, another perspective of ridge and the MAP perspective",
      .method =
-         "30 examples with 20 Gaussian inputs, σ = 1, τ = 0.5. The conditional mean is computed from covariances in "
-         "float64; a linear kernel machine with λ = σ²/τ² predicts 50 new points; the engine's gradient descent with "
-         "weight decay 1/τ² goes up the posterior; importance sampling (a million draws) checks a problem of two "
-         "weights. The best of 33 values of λ between 1/16 and 16 of σ²/τ² is found over 1000 problems with one X, "
-         "for a Gaussian, a Laplace and a two-point prior of the same variance. For one weight seen once with σ = τ "
+         "30 examples have 20 Gaussian inputs, σ = 1, τ = 0.5. The conditional mean is computed from covariances in "
+         "float64. A linear kernel machine with λ = σ²/τ² predicts 50 new points. Gradient descent with weight decay "
+         "1/τ² finds the posterior mode. Importance sampling (a million draws) checks a problem with two weights. The "
+         "best of 33 values of λ between 1/16 and 16 times σ²/τ² is found over 1000 problems with one X, for a "
+         "Gaussian, a Laplace and a two-point prior of the same variance. For one weight observed once with σ = τ, "
          "the three estimates are compared over 40000 draws.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},

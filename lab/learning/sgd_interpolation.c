@@ -1,4 +1,5 @@
-/* sgd-interpolation: stochastic gradient descent with a constant step, where all can be fitted and where not. */
+/* sgd-interpolation: stochastic gradient descent with a constant step, with and without a solution that fits all
+ * examples. */
 #include "../statistics.h"
 #include "../tools/stochastic.h"
 #include <math.h>
@@ -6,36 +7,38 @@
 static const bo_lab_claim claims[] = {
     {.name = "geometric",
      .statement =
-         "Where some w fits every example, stochastic gradient descent with the constant step η* = C₁/2C₂ brings the "
-         "loss to 1e-8 of the first in no more steps than the bound allows.",
+         "If some w fits every example, stochastic gradient descent with the constant step η* = C₁/2C₂ reduces the "
+         "loss by 1e-8 within the number of steps that the bound gives.",
      .number = "mean loss / first loss after ln 1e-8 / ln(1 - C₁²/4C₂) steps",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-8},
     {.name = "bound",
-     .statement = "The mean loss stays below (1 - C₁η + C₂η²)^t of the first at all times, for every step below C₁/C₂.",
+     .statement = "The mean loss stays below (1 - C₁η + C₂η²)^t times the first loss at all times, for every step η "
+                  "below C₁/C₂.",
      .number = "largest mean loss / bound over times and the steps η*/2, η*, 1.5 η*, 1.9 η*",
      .rule = BO_LAB_AT_MOST,
      .bound = 1},
     {.name = "exact",
      .statement = "The mean loss follows the recursion of the second moments of the error.",
-     .number = "mean loss / exact expectation after 100 steps with η*",
+     .number = "mean loss divided by its exact expectation after 100 steps with η*",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05},
     {.name = "fastest",
-     .statement = "η* is the step of fastest convergence (the notes' words; it minimizes the bound, which is loose).",
-     .number = "rate of convergence with the best of 0.5, 1, 1.5, 1.9, 3, 5, 8 η* / rate with η*",
+     .statement = "η* is the step of fastest convergence, as the course notes state (it minimizes the bound, which is "
+                  "loose).",
+     .number = "rate of convergence with the best of 0.5, 1, 1.5, 1.9, 3, 5, 8 times η* divided by the rate with η*",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1},
     {.name = "stalls",
-     .statement = "Control: without a w that fits every example the loss stops falling.",
-     .number = "excess loss in the last quarter / in the quarter before, step 0.1/mean |x|²",
+     .statement = "Control: if no w fits every example, the loss stops falling.",
+     .number = "excess loss in the last quarter divided by that in the previous quarter, step 0.1/mean |x|²",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
     {.name = "floor",
-     .statement = "Without a w that fits every example the loss stops at an excess proportional to the step.",
-     .number = "exponent of the excess in the step",
+     .statement = "If no w fits every example, the loss stops at an excess proportional to the step.",
+     .number = "exponent of the excess loss as a power of the step size",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1},
@@ -43,22 +46,22 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "loss",
-     .title = "Mean loss with a constant step, every example can be fitted",
+     .title = "Mean loss with a constant step if every example can be fitted",
      .rows = "step",
      .values = "loss / first loss",
      .log_y = true,
      .theory = "bound at η*"},
     {.name = "rates",
-     .title = "How fast the loss falls, by step size",
+     .title = "Convergence rate by step size",
      .rows = "step size / η*",
-     .values = "-ln of the factor of a step",
+     .values = "-ln of the contraction factor per step",
      .log_x = true,
      .log_y = true,
      .theory = "bound"},
     {.name = "floor",
-     .title = "Where the loss stops without a solution that fits",
+     .title = "Floor of the loss if no solution fits every example",
      .rows = "step size · mean |x|²",
-     .values = "excess loss / least loss",
+     .values = "excess loss / minimum loss",
      .log_x = true,
      .log_y = true,
      .theory = "exact"},
@@ -68,7 +71,7 @@ enum { RUNS = 256, DIM = 32, MOST = 64 };
 
 /* ---- constants --------------------------------------------------------------------------------------------------- */
 
-/* The notes' constants for the update w - η (x·w - y) x: E[A] <= -C₁ η L, E[B] <= C₂ η² L. */
+/* The constants of the course notes for the update w - η (x·w - y) x: E[A] <= -C₁ η L, E[B] <= C₂ η² L. */
 typedef struct constants {
     double c1, c2, best;
 } constants;
@@ -95,12 +98,12 @@ static double bound_of(const constants *c, double rate)
     return 1 - c->c1 * rate + c->c2 * rate * rate;
 }
 
-/* ---- every example can be fitted --------------------------------------------------------------------------------- */
+/* ---- a solution fits every example ------------------------------------------------------------------------------- */
 
 static const double factors[] = {0.5, 1, 1.5, 1.9, 3, 5, 8};
 enum { FACTORS = 7, BELOW = 4, POINTS = 15, PIECE = 100 };
 
-/* w = 0 at the start, so that e eᵀ = truth' truth'ᵀ, truth' the part of the truth in the span of the rows. */
+/* w = 0 at the start, so e eᵀ = truth' truth'ᵀ, where truth' is the part of the truth in the span of the rows. */
 static void first_moments(const lab_least_squares *p, double *s)
 {
     double e[DIM] = {0};
@@ -112,7 +115,7 @@ static void first_moments(const lab_least_squares *p, double *s)
         for (size_t b = 0; b < p->dim; b++) s[a * p->dim + b] = e[a] * e[b];
 }
 
-/* E L after `steps` / L at the start, and the rate at which E L falls at last. */
+/* E L after `steps` steps / L at the start, and the asymptotic rate at which E L falls. */
 static double exact_loss(const lab_least_squares *p, double rate, size_t steps, double *speed)
 {
     double s[DIM * DIM], before = 0;
@@ -129,11 +132,11 @@ static double exact_loss(const lab_least_squares *p, double rate, size_t steps, 
 typedef struct course {
     double worst; /* mean loss / bound */
     double last;  /* mean loss / first */
-    double speed; /* -ln of the factor of a step, from 1 to 1e-6; NAN: it grows */
+    double speed; /* -ln of the factor per step, from 1 to 1e-6; NAN: the loss grows */
     double early; /* mean loss / first after 100 steps */
 } course;
 
-/* A column of the picture unless its name is NULL: POINTS points of it. */
+/* Records POINTS points as a column of the table, unless its name is NULL. */
 static bo_status follow(lab_run *run, lab_stochastic *r, const constants *c, double factor, size_t steps,
                         const char *column, course *out)
 {
@@ -173,7 +176,7 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
         BO_TRY(follow(run, r, &c, factors[i], steps, column, &found));
         exact_loss(p, factors[i] * c.best, 600, &exact);
         if (found.speed > 0) lab_point(run, "rates", "measured", factors[i], found.speed);
-        if (exact > 0) lab_point(run, "rates", "exact, in the long run", factors[i], exact);
+        if (exact > 0) lab_point(run, "rates", "exact, asymptotic", factors[i], exact);
         if (i < BELOW) {
             lab_point(run, "rates", "bound", factors[i], -log(bound_of(&c, factors[i] * c.best)));
             worst = fmax(worst, found.worst);
@@ -192,14 +195,15 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
     }
     lab_claim(run, "bound", worst);
     lab_claim(run, "fastest", fastest / usual);
-    lab_note(run, "first seed: η* = %.3g, C₁ = %.3g, C₂ = %.3g, %zu steps to 1e-8 by the bound", c.best, c.c1, c.c2,
+    lab_note(run, "First seed: η* = %.3g, C₁ = %.3g, C₂ = %.3g; the bound gives %zu steps to 1e-8.", c.best, c.c1, c.c2,
              steps);
     return BO_OK;
 }
 
-/* ---- no w fits --------------------------------------------------------------------------------------------------- */
+/* ---- no solution fits every example ------------------------------------------------------------------------------ */
 
-/* Excess of the mean loss over the least, relative to that, over two halves of the time after as much again. */
+/* Excess of the mean loss over the minimum, relative to the minimum, over two halves of the time after an equal
+ * warmup. */
 static bo_status excess(lab_stochastic *r, double rate, size_t steps, const double *solution, double out[2])
 {
     const double least = lab_squares(r->problem, solution);
@@ -279,17 +283,16 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_sgd_interpolation = {
     {.name = "sgd-interpolation",
      .group = LAB_LEARNING,
-     .title = "Stochastic gradient descent with a constant step, where everything can be fitted",
+     .title = "Stochastic gradient descent with a constant step on problems that can be fitted exactly",
      .claim =
          "If some w fits all examples, one example at a time and a constant step suffice for geometric convergence: E "
-         "L_t <= (1 - C₁η + C₂η²)^t L₀, best at η* = C₁/2C₂. If none does, the loss stops at a floor proportional to "
-         "η.",
+         "L_t <= (1 - C₁η + C₂η²)^t L₀, best at η* = C₁/2C₂. Otherwise the loss stops at a floor proportional to η.",
      .source = "course notes, why stochastic gradient descent can work",
      .method =
-         "16 examples in 32 dimensions (singular values from 1 to 0.5) and exact targets; then 64 examples in 8 "
-         "dimensions with noise of deviation 0.5. Updates w - η (x·w - y) x with one random example a step; 256 runs "
-         "at once on the engine, from w = 0 (with noise: from the least squares solution). C₁ = 2σ_min²/n and C₂ = "
-         "max |X x_i|²/n follow from E[A] and E[B] of the notes for this update. Expectations are computed exactly by "
+         "First, 16 examples in 32 dimensions (singular values from 1 to 0.5) have exact targets; then 64 examples in "
+         "8 dimensions have noise of standard deviation 0.5. The update w - η (x·w - y) x uses one random example per "
+         "step. 256 runs start at w = 0 (with noise: at the least squares solution). C₁ = 2σ_min²/n and C₂ = max |X "
+         "x_i|²/n follow from E[A] and E[B] of the course notes for this update. Expectations are computed exactly by "
          "the recursion of E[e eᵀ], e = w - w*.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},

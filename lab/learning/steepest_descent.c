@@ -1,4 +1,4 @@
-/* steepest-descent: what the steepest step is depends on the norm. */
+/* steepest-descent: the steepest step depends on the norm. */
 #include "../tools/descent.h"
 #include "../tools/least_squares.h"
 #include "../../src/math/linalg.h"
@@ -7,54 +7,56 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "steps",
-     .statement = "-(α/2) |g|* times the gradient's direction in its norm minimizes g·Δ + |Δ|²/α: g itself for ℓ2, "
-                  "|g|₁ sign g for ℓ∞, the nuclear norm times UVᵀ for the spectral norm. So do the engine's SGD, ℓ∞ "
-                  "descent and Muon.",
-     .number =
-         "largest |decrease by the engine's step / (α/4) |g|*² - 1| over the norms; Muon with 30 cubic iterations",
+     .statement = "The minimum of g·Δ + |Δ|²/α is -(α/2) |g|* times the normalized gradient: g for ℓ2, |g|₁ sign g "
+                  "for ℓ∞, the nuclear norm times UVᵀ for the spectral norm. SGD, ℓ∞ descent and Muon of the library "
+                  "take these steps.",
+     .number = "largest |decrease by the step of the library / (α/4) |g|*² - 1| over the norms; Muon with 30 cubic "
+               "iterations",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-3},
     {.name = "search",
-     .statement = "No step found by search is better.",
-     .number = "largest decrease found / the engine's, over the norms",
+     .statement = "No step found by search gives a larger decrease.",
+     .number = "largest decrease found divided by that of the library, over the norms",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1.001},
     {.name = "quintic",
-     .statement = "Muon's five quintic iterations, which do not end at UVᵀ, keep 90% of the decrease.",
-     .number = "decrease by its step, best scale / (α/4) |g|*²",
+     .statement = "The five quintic iterations of Muon, which do not converge to UVᵀ, keep 90% of the decrease.",
+     .number = "decrease by its step at the best scale divided by (α/4) |g|*²",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.9},
     {.name = "linf-axes",
-     .statement = "Where the steep direction is an axis, ℓ∞ descent needs fewer steps than ℓ2 descent.",
-     .number = "steps of ℓ2 / steps of ℓ∞, each with its best rate",
+     .statement = "If the steep direction is a coordinate axis, ℓ∞ descent needs fewer steps than ℓ2 descent.",
+     .number = "steps of ℓ2 descent divided by steps of ℓ∞ descent, each at its best rate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "linf-rotated",
      .statement =
-         "Control: where the steep direction is no axis, ℓ∞ descent does not need fewer steps than ℓ2 descent.",
-     .number = "steps of ℓ2 / steps of ℓ∞, inputs rotated",
+         "Control: if the steep direction is not an axis, ℓ∞ descent does not need fewer steps than ℓ2 descent.",
+     .number = "steps of ℓ2 descent divided by steps of ℓ∞ descent, inputs rotated",
      .rule = BO_LAB_AT_MOST,
      .bound = 1},
     {.name = "spectral-rotated",
-     .statement = "Where errors have full rank, spectral descent needs fewer steps than ℓ2 descent, along axes or not.",
-     .number = "steps of ℓ2 / steps of spectral descent, inputs rotated",
+     .statement = "If errors have full rank, spectral descent needs fewer steps than ℓ2 descent, for rotated inputs "
+                  "too.",
+     .number = "steps of ℓ2 descent divided by steps of spectral descent, inputs rotated",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "spectral-rank-one",
-     .statement = "Control: with an error of rank one, where nuclear and ℓ2 norm of the gradient agree, it does not.",
-     .number = "steps of ℓ2 / steps of spectral descent, error of rank one",
+     .statement = "Control: for an error of rank one, where the nuclear and ℓ2 norms of the gradient are equal, "
+                  "spectral descent does not need fewer steps.",
+     .number = "steps of ℓ2 descent divided by steps of spectral descent, error of rank one",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "decrease",
-     .title = "Decrease by each step in each norm's model, each at its best scale",
+     .title = "Decrease by each step in the model of each norm, each at its best scale",
      .rows = "norm",
-     .values = "part of the largest decrease",
+     .values = "fraction of the largest decrease",
      .picture = BO_LAB_BARS},
     {.name = "steps",
-     .title = "Steps until the loss is 1e-3 of the first, each with its best rate",
+     .title = "Steps until the loss is 1e-3 of the first, each at its best rate",
      .rows = "problem",
      .values = "steps",
      .picture = BO_LAB_BARS,
@@ -68,7 +70,7 @@ static const char *const step_names[NORMS] = {"g", "sign g", "UVᵀ"};
 
 static const bo_optimizer_desc optimizers[NORMS] = {
     {.kind = BO_OPTIMIZER_SGD, .rate = 0.5, .momentum = -1, .clip = -1}, /* α = 1 */
-    {.kind = BO_OPTIMIZER_LINF, .rate = 1, .clip = -1},                  /* which has the ½ in it */
+    {.kind = BO_OPTIMIZER_LINF, .rate = 1, .clip = -1},                  /* the kind already includes the ½ */
     {.kind = BO_OPTIMIZER_MUON,
      .rate = 0.5,
      .momentum = -1,
@@ -80,7 +82,7 @@ static const bo_optimizer_desc optimizers[NORMS] = {
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-/* Largest and sum of the singular values. */
+/* Largest singular value, and sum of the singular values. */
 static bo_status singular_values(bo_context *context, const double *a, double *most, double *sum)
 {
     double copy[SIZE], u[OUT * OUT], values[OUT], vt[SIZE];
@@ -92,7 +94,7 @@ static bo_status singular_values(bo_context *context, const double *a, double *m
     return BO_OK;
 }
 
-/* |a| in the norm, and in its dual. */
+/* |a| in the norm and in its dual. */
 static bo_status sizes(bo_context *context, norm kind, const double *a, double *size, double *dual)
 {
     double most = 0, sum = 0;
@@ -106,7 +108,7 @@ static bo_status sizes(bo_context *context, norm kind, const double *a, double *
     return BO_OK;
 }
 
-/* How much the model g·Δ + |Δ|² falls by the best multiple of -d: (g·d)²/4|d|². */
+/* Decrease of the model g·Δ + |Δ|² by the best multiple of -d: (g·d)²/4|d|². */
 static bo_status decrease(bo_context *context, norm kind, const double *g, const double *d, double *out)
 {
     double size, dual;
@@ -118,7 +120,7 @@ static bo_status decrease(bo_context *context, norm kind, const double *g, const
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* What the optimizer does to a weight of zeros with the gradient g; Muon's step times the nuclear norm. */
+/* Applies the optimizer to a zero weight with the gradient g; the step of Muon is multiplied by the nuclear norm. */
 static bo_status engine_step(bo_context *context, const bo_optimizer_desc *desc, const double *g, double *step)
 {
     lab_descent d;
@@ -134,7 +136,7 @@ static bo_status engine_step(bo_context *context, const bo_optimizer_desc *desc,
     return status;
 }
 
-/* The model's decrease by a step as it is: -(g·Δ + |Δ|²). */
+/* Decrease of the model by an unscaled step: -(g·Δ + |Δ|²). */
 static bo_status decrease_as_is(bo_context *context, norm kind, const double *g, const double *step, double *out)
 {
     double size, dual;
@@ -143,7 +145,7 @@ static bo_status decrease_as_is(bo_context *context, norm kind, const double *g,
     return BO_OK;
 }
 
-/* Hill climbing from a random direction and from the engine's: the better of the two. */
+/* Hill climbing from a random direction and from the step of the library; returns the better of the two. */
 static bo_status search(bo_context *context, norm kind, const double *g, const double *step, size_t tries, bo_rng *rng,
                         double *best)
 {
@@ -196,11 +198,11 @@ static bo_status measure_steps(lab_run *run)
     BO_TRY(decrease(context, SPECTRAL, g, quintic, &value));
     lab_claim(run, "steps", off);
     lab_claim(run, "search", better);
-    lab_claim(run, "quintic", value / (dual * dual / 4)); /* dual: of the last, the spectral norm */
+    lab_claim(run, "quintic", value / (dual * dual / 4)); /* dual: of the last norm, the spectral norm */
     return lab_progress(run, 0.2);
 }
 
-/* ---- whole descents ---------------------------------------------------------------------------------------------- */
+/* ---- complete descents ------------------------------------------------------------------------------------------- */
 
 typedef enum problem { AXES, ROTATED, RANK_ONE, ROUND, PROBLEMS } problem;
 static const char *const problem_names[PROBLEMS] = {"steep axis", "steep direction", "steep direction, rank one",
@@ -212,7 +214,7 @@ typedef struct setting {
     norm kind;
 } setting;
 
-/* Inputs with one singular value of 1 and others of 0.1 (all 1: ROUND), along the axes or not. */
+/* Inputs with one singular value of 1 and others of 0.1 (ROUND: all 1), along the axes or rotated. */
 static bo_status draw_inputs(lab_run *run, problem kind, bo_rng *rng, float *x)
 {
     lab_least_squares p;
@@ -230,7 +232,7 @@ static bo_status draw_inputs(lab_run *run, problem kind, bo_rng *rng, float *x)
     return BO_OK;
 }
 
-/* Half of |X(W - W*)ᵀ|², W* = 0: weights are errors. */
+/* Half of |X(W - W*)ᵀ|² with W* = 0, so that the weights are the errors. */
 static bo_status open_setting(lab_run *run, problem what, norm kind, setting *s)
 {
     bo_rng rng = lab_rng(run, "lab.steepest-descent.problem");
@@ -255,7 +257,7 @@ static bo_status open_setting(lab_run *run, problem what, norm kind, setting *s)
     return bo_graph_write(s->descent.tape.context, graph, zero, zeros);
 }
 
-/* The nuclear norm of the gradient, for Muon; else 1. */
+/* The nuclear norm of the gradient for Muon; otherwise 1. */
 static bo_status own_factor(setting *s, double *out)
 {
     float gradient[SIZE];
@@ -267,7 +269,7 @@ static bo_status own_factor(setting *s, double *out)
     return singular_values(s->descent.tape.context, g, &most, out);
 }
 
-/* Until the loss is 1e-3 of the first; `most` where it never is. */
+/* Counts steps until the loss is 1e-3 of the first; `most` if it is never reached. */
 static bo_status count_steps(setting *s, double alpha, size_t most, size_t *out)
 {
     double first = 0, loss, factor, size;
@@ -284,7 +286,7 @@ static bo_status count_steps(setting *s, double alpha, size_t most, size_t *out)
     return BO_OK;
 }
 
-/* The best of α = 4, 4/1.4, … down to 1/200. */
+/* Tries α = 4, 4/1.4, … down to 1/200 and returns the best result. */
 static bo_status best_steps(lab_run *run, problem what, norm kind, double *out)
 {
     setting s;
@@ -318,7 +320,8 @@ static double exact_gradient(const float *x, const double *w, double *g)
     return loss;
 }
 
-/* Steps of spectral descent from rank one with only the singular directions above `least` of the largest value. */
+/* Counts steps of spectral descent from rank one, using only singular directions above `least` times the largest
+ * singular value. */
 static bo_status count_exact(lab_run *run, double alpha, double least, size_t most, size_t *out)
 {
     setting s;
@@ -343,7 +346,7 @@ static bo_status count_exact(lab_run *run, double alpha, double least, size_t mo
     return BO_OK;
 }
 
-/* Why spectral descent does not stay in rank one. */
+/* Explains why spectral descent does not stay in rank one. */
 static bo_status explain_rank_one(lab_run *run)
 {
     const double alpha = 4 / 1.4; /* the largest of the list that is stable */
@@ -351,9 +354,9 @@ static bo_status explain_rank_one(lab_run *run)
     BO_TRY(count_exact(run, alpha, 0, 1000, &all));
     BO_TRY(count_exact(run, alpha, 1e-3, 1000, &above));
     lab_note(run,
-             "rank one: UVᵀ makes singular directions that rounding alone has as large as the first, and their values "
-             "raise the nuclear norm. In float64 with all directions spectral descent takes %zu steps, with those "
-             "above 1e-3 of the largest value %zu.",
+             "Rank one: UVᵀ makes singular directions that come only from rounding as large as the first, and their "
+             "values increase the nuclear norm. In float64, spectral descent takes %zu steps with all directions, and "
+             "%zu with those above 1e-3 of the largest value.",
              all, above);
     return BO_OK;
 }
@@ -377,17 +380,17 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_steepest_descent = {
     {.name = "steepest-descent",
      .group = LAB_LEARNING,
-     .title = "Steepest descent in ℓ2, ℓ∞ and the spectral norm: gradient, sign, UVᵀ",
+     .title = "Steepest descent in ℓ2, ℓ∞ and the spectral norm",
      .claim = "The Δ that minimizes g·Δ + |Δ|²/α is -(α/2) g in ℓ2, -(α/2) |g|₁ sign g in ℓ∞ and -(α/2) |G|_nuclear "
-              "UVᵀ in the spectral norm. Which is fastest depends on the problem.",
+              "UVᵀ in the spectral norm. The fastest norm depends on the problem.",
      .source = "course notes, optimizers as steepest descent; Bernstein and Newhouse 2024, arXiv 2409.20325",
-     .method = "A Gaussian gradient of 8 x 12. The engine's SGD, ℓ∞ descent and Muon (cubic iterations to convergence, "
-               "times the nuclear norm) step from zero; the decrease of the quadratic model is compared with the "
-               "largest possible, with each other's, and with 20000 tries of hill climbing from a random direction "
-               "and from the step itself. Then whole descents on half the squares of X(W - W*)ᵀ, W 8 x 12, where X "
-               "has one singular value of 1 and eleven of 0.1, along the axes or rotated, the first error Gaussian or "
-               "of rank one; and X with all singular values 1. For each norm α is the best of 4, 4/1.4, … , 1/200; "
-               "the loss must reach 1e-3 of the first within 2000 steps.",
+     .method = "The gradient is Gaussian, 8 x 12. SGD, ℓ∞ descent and Muon (cubic iterations to convergence, times "
+               "the nuclear norm) step from zero. The decrease of the quadratic model is compared with the largest "
+               "possible one, with that of the other steps, and with 20000 attempts of hill climbing from a random "
+               "direction and from the step itself. Then complete descents minimize half the squares of X(W - W*)ᵀ, W "
+               "8 x 12, where X has one singular value of 1 and eleven of 0.1, along the axes or rotated, and the "
+               "first error is Gaussian or of rank one; and X with all singular values 1. For each norm, α is the "
+               "best of 4, 4/1.4, … , 1/200. The loss must reach 1e-3 of the first within 2000 steps.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

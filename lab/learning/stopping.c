@@ -21,7 +21,7 @@ static double share_of(const lab_fit *fit, size_t relevant)
     return sum / all;
 }
 
-/* Errors of the parts as the weights are now. */
+/* Computes the errors of the parts with the current weights. */
 static bo_status look(const lab_stopping *d, lab_fit *fit, float *predicted, lab_stopped *out)
 {
     const lab_examples *e = d->examples;
@@ -33,7 +33,7 @@ static bo_status look(const lab_stopping *d, lab_fit *fit, float *predicted, lab
     return BO_OK;
 }
 
-/* A loss that is no number ends it: what was best before counts. */
+/* A loss that is not a number ends the run; the best result before it counts. */
 static bo_status go(const lab_stopping *d, lab_fit *fit, double rate, float *predicted, lab_stopped *best)
 {
     const size_t every = d->steps > 20 ? d->steps / 20 : 1;

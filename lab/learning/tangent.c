@@ -49,8 +49,8 @@ bo_status lab_tangent_map(bo_context *context, const lab_examples *e, size_t m, 
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* With θ the angle of x and x' (arc-cosine kernels of order 1 and 0): |x| |x'| / dim times
- * (sin θ + (π - θ) cos θ) / 2π + cos θ (π - θ) / 2π. */
+/* With θ the angle between x and x' (arc-cosine kernels of order 1 and 0): |x| |x'| / dim times (sin θ + (π - θ) cos θ)
+ * / 2π + cos θ (π - θ) / 2π. */
 static double tangent_of(size_t dim, const float *a, const float *b)
 {
     const double pi = acos(-1);
@@ -85,13 +85,13 @@ bo_status lab_feature_kernel(bo_context *context, size_t rows, size_t features, 
 
 /* ---- gradient flow ----------------------------------------------------------------------------------------------- */
 
-/* The training part's kernel is Σ λ v vᵀ; after the time t the coefficients are Σ (1 - e^(-λt)) / λ (v·y) v. */
+/* The kernel of the training part is Σ λ v vᵀ. After the time t, the coefficients are Σ (1 - e^(-λt)) / λ (v·y) v. */
 typedef struct flow {
     const lab_examples *examples;
     const double *kernel;
     double *vectors, *values, *shares; /* rows: eigenvectors; λ; v·y */
     double *coefficients;
-    float *predicted; /* of the parts after the training part */
+    float *predicted; /* for the parts after the training part */
 } flow;
 
 static void at_time(const flow *f, double time)
@@ -124,8 +124,7 @@ static bo_status solve(bo_context *context, flow *f, double steps, lab_flow_resu
         for (size_t i = 0; i < n; i++) f->shares[k] += f->vectors[k * n + i] * (double)e->y[i];
     }
     *out = (lab_flow_result){INFINITY, INFINITY};
-    for (size_t t = 0; t < TIMES;
-         t++) { /* a time from 1/λ of the first mode on, two thirds longer each: over 8 decades */
+    for (size_t t = 0; t < TIMES; t++) { /* times from 1/λ of the first mode, each two thirds longer, over 8 decades */
         at_time(f, fmin(steps, pow(5.0 / 3, (double)t)) / f->values[n - 1]);
         const double valid = lab_examples_error(e, n, e->valid, f->predicted);
         if (valid >= out->valid) continue;
@@ -151,19 +150,19 @@ bo_status lab_kernel_flow(bo_context *context, const lab_examples *e, const doub
     return status;
 }
 
-/* ---- chosen features --------------------------------------------------------------------------------------------- */
+/* ---- selected features ------------------------------------------------------------------------------------------- */
 
-/* Directions are columns of features, orthonormal over the training part and taken along over the others. */
+/* Directions are columns of features, orthonormal over the training part and extended to the others. */
 typedef struct pursuit {
     const lab_examples *examples;
     const float *phi;
     size_t width, count;
     double *directions; /* count x rows */
-    double *left;       /* rows: y less what is predicted */
+    double *left;       /* rows: residual of y */
     double *dots, *squares;
 } pursuit;
 
-/* The feature of largest |correlation| with what is left of the training part. */
+/* Returns the feature with the largest |correlation| with the residual on the training part. */
 static size_t most_telling(const pursuit *p)
 {
     size_t best = 0;
@@ -187,7 +186,7 @@ static void take_out(const lab_examples *e, const double *x, double *y)
     for (size_t i = 0; i < lab_examples_rows(e); i++) y[i] -= dot * x[i];
 }
 
-/* False: the feature has nothing that the directions so far do not have. */
+/* Returns false if the feature lies in the span of the previous directions. */
 static bool add_direction(pursuit *p, size_t feature)
 {
     const lab_examples *e = p->examples;

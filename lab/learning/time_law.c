@@ -1,80 +1,84 @@
-/* time-law: what a step of training takes, and what loss a budget of time buys. */
+/* time-law: the time of a training step, and the loss that a time budget achieves. */
 #include "time_law.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "copies",
-     .statement = "Numbers copied predict the time of a step better than operations do.",
-     .number = "error of predictions by copies / by operations, of shapes that were not fitted",
+     .statement = "The amount of data copied predicts the time of a training step better than the number of "
+                  "operations.",
+     .number = "prediction error from copies divided by prediction error from operations, for shapes not used in the "
+               "fit",
      .rule = BO_LAB_AT_MOST,
      .bound = 1},
     {.name = "steps",
      .statement =
-         "Four costs, of layers, copies, operations and attention, predict steps of shapes that were not fitted "
-         "within a fifth.",
-     .number = "root mean square of predicted / measured - 1",
+         "Four costs (layers, copies, operations, attention) predict the step times of shapes not used in the fit "
+         "within 20%.",
+     .number = "root mean square of predicted time / measured time - 1",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.2},
     {.name = "wider",
-     .statement = "At equal parameters a step of the wider model takes less time (AdamW).",
-     .number = "seconds of 8 layers / of 2 layers of twice the width",
+     .statement = "With the same number of parameters, a step of the wider model takes less time (AdamW).",
+     .number = "seconds per step with 8 layers divided by seconds per step with 2 layers of twice the width",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "wider-muon",
-     .statement = "So it does with Muon, whose update costs a wide matrix more for each parameter.",
-     .number = "seconds of 8 layers / of 2 layers of twice the width",
+     .statement = "This also holds with Muon, whose update costs more per parameter for wide matrices.",
+     .number = "seconds per step with 8 layers divided by seconds per step with 2 layers of twice the width",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "losses",
-     .statement = "A law E + A N^-α + B D^-β of small models predicts larger and longer trained ones within 5%.",
-     .number = "mean |predicted / measured - 1| of three models that were not fitted",
+     .statement = "A law E + A N^-α + B D^-β fitted to small models predicts the loss of larger and longer trained "
+                  "ones within 5%.",
+     .number = "mean |predicted loss / measured loss - 1| over three models not used in the fit",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05,
      .source = "Training Compute-Optimal Large Language Models (2203.15556)"},
     {.name = "equivalence",
      .statement =
-         "At equal parameters and tokens the shape changes the loss by less than half of what it costs to have a "
-         "third of the parameters.",
-     .number = "|loss of 8 layers - of 2| / loss of a third of the parameters less that of 2 layers",
+         "With the same number of parameters and tokens, the shape changes the loss by less than half as much as "
+         "reducing the parameters to a third.",
+     .number = "|loss with 8 layers - loss with 2 layers| divided by (loss with a third of the parameters - loss with "
+               "2 layers)",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "equal-time",
-     .statement = "In equal time the wider model ends with the lower loss.",
-     .number = "loss of 8 layers - of 2 layers of twice the width, nats",
+     .statement = "In equal training time, the wider model reaches the lower held-out loss.",
+     .number = "held-out loss with 8 layers minus held-out loss with 2 layers of twice the width, in nats per byte",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.01},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "proxies",
-     .title = "Predicting the time of steps that were not fitted",
-     .rows = "counted",
-     .values = "|predicted / measured - 1|, and R²",
+     .title = "Prediction of step times not used in the fit",
+     .rows = "predictor",
+     .values = "|predicted / measured - 1|; R²",
      .picture = BO_LAB_BARS},
     {.name = "depth",
-     .title = "Time of a step at equal parameters",
+     .title = "Time per step at equal numbers of parameters",
      .rows = "layers",
-     .values = "seconds / seconds of 2 layers",
+     .values = "seconds / seconds with 2 layers",
      .log_x = true,
      .log_y = true},
     {.name = "losses",
-     .title = "Losses that the law is fitted to",
+     .title = "Losses to which the law is fitted",
      .rows = "tokens",
-     .values = "nats a byte, held out",
+     .values = "held-out loss, nats per byte",
      .log_x = true},
     {.name = "law",
-     .title = "The law",
+     .title = "The fitted law",
      .rows = "coefficient",
-     .values = "E + A N^-α + B D^-β, nats a byte",
+     .values = "E + A N^-α + B D^-β, nats per byte",
      .picture = BO_LAB_NO_PICTURE},
     {.name = "held-out",
-     .title = "Models that the law was not fitted to",
+     .title = "Models not used in the fit",
      .rows = "model",
-     .values = "nats a byte, held out",
+     .values = "held-out loss, nats per byte",
      .picture = BO_LAB_BARS},
     {.name = "equal",
-     .title = "Deep and wide at equal parameters",
+     .title = "Deep and wide models with equal numbers of parameters",
      .rows = "layers x width",
-     .values = "nats a byte, held out",
+     .values = "held-out loss, nats per byte",
      .picture = BO_LAB_BARS},
 };
 
@@ -89,22 +93,22 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_time_law = {
     {.name = "time-law",
      .group = LAB_LEARNING,
-     .title = "How long a step takes, and what loss a time buys",
+     .title = "Time of a training step, and loss for a time budget",
      .claim =
-         "The time of a training step is linear in the numbers that it copies, a better proxy than its operations. "
-         "Loss depends on parameters and tokens, not on where the parameters are, so that shapes compete on speed: "
-         "wider, not deeper.",
+         "The time of a training step is linear in the amount of data it copies, which is a better predictor than its "
+         "operations. Loss depends on the numbers of parameters and tokens, not on the shape of the model. Shapes "
+         "therefore compete on speed, and wider models win over deeper ones.",
      .source = "Time Matters: Scaling Laws for Any Budget (2406.18922)",
      .method =
-         "Models of bytes with gated random feature attention (128 features, heads of 32) and an MLP of four widths, "
-         "as bochner train has them. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 layers, "
-         "contexts of 64 to 1024, 512 to 2048 tokens a step, take turns on all threads; medians. Two thirds of them, "
-         "drawn by the seed, are fitted with relative least squares and costs that are not negative: a constant and "
-         "copies, a constant and operations, or the four counts of bochner plan; the others are predicted. Losses: 12 "
-         "models of 20 to 115 thousand parameters after 82, 164 and 328 thousand bytes, 512 a step, are fitted, three "
-         "larger or longer trained ones are predicted; 8 layers of 64 and 2 of 128 have equal parameters, and equal "
-         "time is by the steps timed here. Everything but the seed, of weights, of batches and of what is held out, "
-         "is fixed beforehand.",
+         "Byte-level language models with gated random feature attention (128 features, heads of dimension 32) and an "
+         "MLP of four widths, as in bochner train. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 "
+         "layers, contexts of 64 to 1024 and 512 to 2048 tokens per step are measured alternately on all threads; "
+         "medians. A random two thirds of them are fitted by relative least squares with nonnegative costs: a "
+         "constant and copies, a constant and operations, or the four counts of bochner plan; the others are "
+         "predicted. Losses: 12 models of 20 to 115 thousand parameters after 82, 164 and 328 thousand bytes, 512 per "
+         "step, are fitted, and three larger or longer trained ones are predicted. 8 layers of width 64 and 2 layers "
+         "of width 128 have equal numbers of parameters; equal time is computed from the step times measured here. "
+         "Everything except the seed (of weights, batches and the selection of held-out shapes) is fixed in advance.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true,

@@ -1,4 +1,5 @@
-/* Losses of small models: the law that fits them, those it was not fitted to, and depth at equal parameters and equal time. */
+/* Losses of small models: the law fitted to them, models not used in the fit, and depth at equal parameters and equal
+ * time. */
 #include "time_law.h"
 #include "../tools/language.h"
 #include <math.h>
@@ -6,7 +7,7 @@
 
 enum { SIZES = 4, LENGTHS = 3, FITTED = SIZES * LENGTHS, HELD_OUT = 3 };
 
-/* Layers and width, from the smallest on: four are fitted, two are held out. */
+/* Layers and width, smallest first: four are fitted, two are held out. */
 static const size_t full_sizes[SIZES + 2][2] = {{1, 32}, {2, 32}, {2, 48}, {2, 64}, {4, 64}, {3, 96}};
 static const size_t quick_sizes[SIZES + 2][2] = {{1, 32}, {1, 48}, {2, 32}, {2, 48}, {2, 64}, {2, 64}};
 
@@ -15,7 +16,7 @@ static const size_t *size_at(const lab_run *run, size_t index)
     return lab_quick(run) ? quick_sizes[index] : full_sizes[index];
 }
 
-/* Tokens of the shortest run; others are 2, 4 and 8 times as long. */
+/* Tokens of the shortest run. The others are 2, 4 and 8 times as long. */
 static double shortest(const lab_run *run)
 {
     return (double)lab_size(run, 81920, 4096);
@@ -43,12 +44,12 @@ static bo_plan_shape third_of_wide(const lab_run *run)
     return shape_of(run, 2, lab_size(run, 64, 32));
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------------------ */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 typedef struct training_set {
     lab_run *run;
     lab_text text;
-    double done, all; /* models, for progress */
+    double done, all; /* number of models, for progress */
 } training_set;
 
 static bo_status train(training_set *set, bo_plan_shape shape, double tokens, bo_plan_run *out)
@@ -72,16 +73,16 @@ static bo_status train(training_set *set, bo_plan_shape shape, double tokens, bo
     return BO_OK;
 }
 
-/* ---- the law ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the law ----------------------------------------------------------------------------------------------------- */
 
 static void tell_law(lab_run *run, const bo_plan_losses *losses)
 {
     const bo_plan_law *law = &losses->law;
     lab_cell(run, "law", "floor, nats", "fitted", law->floor);
     lab_cell(run, "law", "size", "fitted", law->size);
-    lab_cell(run, "law", "power of size", "fitted", law->size_power);
+    lab_cell(run, "law", "exponent of size", "fitted", law->size_power);
     lab_cell(run, "law", "data", "fitted", law->data);
-    lab_cell(run, "law", "power of data", "fitted", law->data_power);
+    lab_cell(run, "law", "exponent of data", "fitted", law->data_power);
     lab_cell(run, "law", "error of the fit, %", "fitted", 100 * losses->error);
 }
 
@@ -103,7 +104,7 @@ static bo_status fit_law(training_set *set, bo_plan_losses **losses)
     return BO_OK;
 }
 
-/* More parameters than any that was fitted, more tokens, and both. */
+/* Predicts models with more parameters than any fitted one, with more tokens, and with both. */
 static bo_status predict(training_set *set, const bo_plan_losses *losses)
 {
     static const size_t size[HELD_OUT] = {SIZES + 1, SIZES - 1, SIZES};
@@ -125,7 +126,7 @@ static bo_status predict(training_set *set, const bo_plan_losses *losses)
     return BO_OK;
 }
 
-/* ---- depth ------------------------------------------------------------------------------------------------------------------ */
+/* ---- depth ------------------------------------------------------------------------------------------------------- */
 
 static void tell_loss(lab_run *run, const bo_plan_shape *shape, const char *how, double loss)
 {
@@ -134,7 +135,8 @@ static void tell_loss(lab_run *run, const bo_plan_shape *shape, const char *how,
     lab_cell(run, "equal", row, "loss", loss);
 }
 
-/* Shapes of equal parameters after as many tokens, against a model of a third of the parameters; and in equal time. */
+/* Compares shapes with equal parameters after the same number of tokens with a model of a third of the parameters, and
+ * in equal time. */
 static bo_status compare_shapes(training_set *set, double slower)
 {
     lab_run *run = set->run;
@@ -145,8 +147,8 @@ static bo_status compare_shapes(training_set *set, double slower)
     BO_TRY(train(set, deep, tokens / fmax(slower, 0.5), &as_long));
     BO_TRY(train(set, wide, tokens, &wider));
     BO_TRY(train(set, third, tokens, &smaller));
-    tell_loss(run, &deep, "as many tokens", as_many.loss);
-    tell_loss(run, &deep, "as much time", as_long.loss);
+    tell_loss(run, &deep, "same number of tokens", as_many.loss);
+    tell_loss(run, &deep, "same time", as_long.loss);
     tell_loss(run, &wide, "the wider", wider.loss);
     tell_loss(run, &third, "a third of the parameters", smaller.loss);
     lab_claim(run, "equivalence", fabs(as_many.loss - wider.loss) / (smaller.loss - wider.loss));

@@ -1,4 +1,4 @@
-/* Step times of many shapes: which count predicts those that were not fitted, and what depth costs. */
+/* Step times of many shapes: the count that predicts shapes not used in the fit, and the cost of depth. */
 #include "time_law.h"
 #include "../statistics.h"
 #include <math.h>
@@ -6,9 +6,9 @@
 
 enum { MOST_SHAPES = 24, PROXIES = 3, PAIRS = 2 };
 
-/* ---- which count predicts -------------------------------------------------------------------------------------------------- */
+/* ---- predictors -------------------------------------------------------------------------------------------------- */
 
-/* Columns of a law linear in a few counts, for bo_plan_least_squares. */
+/* Columns of a law that is linear in a few counts, for bo_plan_least_squares. */
 typedef void (*proxy_columns)(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT]);
 
 static void by_copies(const bo_plan_counts *counts, double columns[BO_PLAN_TERM_COUNT])
@@ -31,7 +31,7 @@ static const struct {
 } proxies[PROXIES] = {
     {"copies", by_copies}, {"operations", by_operations}, {"layers, copies, operations, attention", bo_plan_terms_of}};
 
-/* Of predictions of steps that were not fitted. */
+/* Errors of predictions for steps not used in the fit. */
 typedef struct held_out {
     double error, worst, determination; /* root mean square and largest |predicted / measured - 1|; R² of log seconds */
 } held_out;
@@ -43,7 +43,7 @@ static double predicted(const double cost[BO_PLAN_TERM_COUNT], const double colu
     return sum;
 }
 
-/* Costs that make Σ (predicted / measured - 1)² least over the first `fitted` timings. */
+/* Finds costs that minimize Σ (predicted / measured - 1)² over the first `fitted` timings. */
 static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted,
                            double cost[BO_PLAN_TERM_COUNT])
 {
@@ -56,7 +56,7 @@ static bo_status fit_proxy(lab_run *run, size_t proxy, const bo_plan_timing *tim
         ones[i] = 1;
     }
     if (bo_plan_least_squares(fitted, (const double(*)[BO_PLAN_TERM_COUNT])rows, ones, 15, cost)) return BO_OK;
-    return bo_fail(lab_context(run), BO_NUMERIC, "steps do not determine what %s cost", proxies[proxy].name);
+    return bo_fail(lab_context(run), BO_NUMERIC, "the step times do not determine the cost of %s", proxies[proxy].name);
 }
 
 static bo_status judge_proxy(lab_run *run, size_t proxy, const bo_plan_timing *timings, size_t fitted, size_t count,
@@ -98,9 +98,9 @@ static bo_status compare_proxies(lab_run *run, const bo_plan_timing *timings, si
     return BO_OK;
 }
 
-/* ---- the shapes -------------------------------------------------------------------------------------------------------------- */
+/* ---- the shapes -------------------------------------------------------------------------------------------------- */
 
-/* Layers and widths in groups of equal parameters: 12 · layers · width² and the embedding. */
+/* Layers and widths in groups of equal parameters: 12 · layers · width² plus the embedding. */
 static const size_t quick_sizes[][2] = {{8, 32}, {2, 64}, {8, 64}, {2, 128}};
 static const size_t full_sizes[][2] = {{8, 32}, {2, 64}, {32, 32}, {8, 64}, {2, 128}, {32, 64}, {8, 128}, {2, 256}};
 static const size_t quick_windows[][2] = {{64, 4}, {256, 1}, {512, 1}}; /* context, batch */
@@ -119,7 +119,7 @@ static size_t list_shapes(const lab_run *run, bo_plan_timing *out)
     return count;
 }
 
-/* Which are fitted is this seed's draw. */
+/* The seed determines which shapes are fitted. */
 static void shuffle(lab_run *run, bo_plan_timing *timings, size_t count)
 {
     bo_rng rng = lab_rng(run, "lab.time-law.split");
@@ -140,9 +140,9 @@ static double seconds_of(const bo_plan_timing *timings, size_t count, size_t lay
     return NAN;
 }
 
-/* ---- what depth costs --------------------------------------------------------------------------------------------------------- */
+/* ---- cost of depth ----------------------------------------------------------------------------------------------- */
 
-/* Steps of a context of 256 at equal parameters, in units of the 2-layer one. Returns how much longer 8 layers take: the
+/* Step times with a context of 256 at equal parameters, relative to 2 layers. Returns the relative time of 8 layers,
  * geometric mean over the sizes. */
 static double compare_depths(lab_run *run, const bo_plan_timing *timings, size_t count, const char *optimizer)
 {
@@ -164,7 +164,7 @@ static double compare_depths(lab_run *run, const bo_plan_timing *timings, size_t
     return pow(product, 1 / (double)groups);
 }
 
-/* The shapes of a context of 256 with AdamW, whose update costs the same for each parameter. */
+/* Times the shapes with a context of 256 with AdamW, whose update costs the same for each parameter. */
 static bo_status time_adamw(lab_run *run, const bo_plan_timing *timings, size_t count)
 {
     bo_plan_timing own[MOST_SHAPES];

@@ -1,4 +1,4 @@
-/* unit-scale: numbers of size 1 in weights, activations and gradients, and what that buys in 8 bits. */
+/* unit-scale: weights, activations and gradients of size 1, and training in 8 bits. */
 #include "../tools/fit.h"
 #include "../tools/heads.h"
 #include "../tools/language.h"
@@ -10,73 +10,80 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "float8",
-     .statement = "Under unit scale training with products in 8 bits costs next to nothing.",
-     .number = "held-out loss in 8 bits less that in 32 (nats a byte), each at its best rate",
+     .statement = "Under unit scaling, training with 8-bit matrix products increases the held-out loss by at most "
+                  "0.03 nats per byte.",
+     .number = "held-out loss in 8 bits minus held-out loss in 32 bits, in nats per byte, each at its best learning "
+               "rate",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.03},
     {.name = "float8-standard",
-     .statement = "In the standard parametrization, with nothing rescaled, it costs much.",
-     .number = "held-out loss in 8 bits less that in 32 (nats a byte), each at its best rate",
+     .statement = "In the standard parametrization without rescaling, training in 8 bits increases the held-out loss "
+                  "by at least 0.1 nats per byte.",
+     .number = "held-out loss in 8 bits minus held-out loss in 32 bits, in nats per byte, each at its best learning "
+               "rate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "sizes",
-     .statement = "Weights, activations and gradients of activations begin within E4M3's normal numbers, near 1.",
-     .number = "largest |log2 of the size| of any of them under unit scale; 6 is the least normal number",
+     .statement = "Under unit scaling, weights, activations and activation gradients start near 1, within the normal "
+                  "numbers of E4M3.",
+     .number = "largest |log2 of the size| of any of them; the smallest normal number is 2⁻⁶",
      .rule = BO_LAB_AT_MOST,
      .bound = 6},
     {.name = "forward",
      .statement = "With W ~ N(0, 1), y = W x / √(fan in) has the size of x.",
-     .number = "exponent of the size of y in the fan in",
+     .number = "exponent of the size of y as a power of the fan in",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.1,
      .upper = 0.1},
     {.name = "forward-notes",
-     .statement = "With the notes' multiplier, √(fan in), y has the size of x (it is the wrong way up).",
-     .number = "exponent of the size of y in the fan in",
+     .statement = "With the multiplier of the course notes, √(fan in), y has the size of x (the notes have the "
+                  "inverse).",
+     .number = "exponent of the size of y as a power of the fan in",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.1,
      .upper = 0.1,
      .source = "course notes, μP at unit scale: c = √(d in)"},
     {.name = "sign",
-     .statement = "Steps by signs change y by at most its size, at any width, if their rate is 1/√(fan in).",
-     .number = "largest size of Δy, over fan ins, for the input the step was made for",
+     .statement = "With the learning rate 1/√(fan in), sign steps change y by at most its size, at any width.",
+     .number = "largest size of Δy over all fan ins, for the input of the step",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1},
     {.name = "sign-notes",
      .statement =
-         "With the notes' rate, √(fan in), steps by signs change y by at most its size (it is the wrong way up).",
-     .number = "largest size of Δy, over fan ins, for the input the step was made for",
+         "With the learning rate of the course notes, √(fan in), sign steps change y by at most its size (the notes "
+         "have the inverse).",
+     .number = "largest size of Δy over all fan ins, for the input of the step",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1,
      .source = "course notes, μP at unit scale: α = √(d in)"},
     {.name = "muon",
-     .statement = "Muon's steps do with the rate √(fan out), whatever the shape: |ΔW| ∝ √(fan out / fan in) with the "
-                  "1/√(fan in) in front.",
-     .number = "largest |exponent| of the size of Δy, in the fan in and in the fan out",
+     .statement = "With the learning rate √(fan out), the change of y by a step of Muon does not depend on the shape: "
+                  "|ΔW| ∝ √(fan out / fan in) with the factor 1/√(fan in) before W.",
+     .number = "largest |exponent| of the size of Δy, as a power of the fan in and of the fan out",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
 };
 
 static const bo_lab_table tables[] = {
     {.name = "losses",
-     .title = "Loss on held-out text, at the best rate",
+     .title = "Held-out loss at the best learning rate",
      .rows = "parametrization",
-     .values = "nats a byte",
+     .values = "held-out loss, nats per byte",
      .picture = BO_LAB_BARS},
     {.name = "sizes",
      .title = "Sizes before the first step",
-     .rows = "what",
-     .values = "root mean square; gradients as they are rounded",
+     .rows = "quantity",
+     .values = "root mean square; gradients as rounded",
      .picture = BO_LAB_NO_PICTURE},
     {.name = "steps",
-     .title = "Size of Δy after one step, over the rate, by fan in (fan out 64)",
+     .title = "Size of Δy after one step divided by the learning rate, by fan in (fan out 64)",
      .rows = "fan in",
-     .values = "size of Δy / rate",
+     .values = "size of Δy / learning rate",
      .log_x = true,
      .log_y = true,
      .theory = "√(2/π) √(fan in)"},
     {.name = "muon",
-     .title = "Size of Δy after one step of Muon at the rate √(fan out)",
+     .title = "Size of Δy after one step of Muon with learning rate √(fan out)",
      .rows = "fan in or fan out",
      .values = "size of Δy",
      .log_x = true},
@@ -110,7 +117,7 @@ static size_t batch_of(lab_run *run)
     return lab_size(run, 32, 16);
 }
 
-/* The best of the rates. */
+/* Returns the best loss over the learning rates. */
 static bo_status train(lab_run *run, const lab_text *text, size_t side, size_t kind, double *best)
 {
     const bo_model_desc desc = shape(run, side, kinds[kind]);
@@ -157,7 +164,7 @@ static double root_mean_square(size_t count, const float *x)
     return sqrt(sum / (double)count);
 }
 
-/* Notes the size of one thing, and how far the sizes of unit scale are from 1. */
+/* Records the size of one quantity, and the distance of the sizes under unit scaling from 1. */
 typedef struct sizing {
     lab_run *run;
     bo_model *model;
@@ -182,8 +189,9 @@ static const bo_weight *weight_of(const sizing *z, size_t index, const char *suf
     return bo_weights_find(z->model->weights, name);
 }
 
-/* Only the last token has a target, so that in the last layer nothing but its row has a gradient (v apart), and that of
- * a bias is that of what its layer makes; as large as if it were one of the tokens of a batch of training. */
+/* Only the last token has a target, so that in the last layer only its row has a gradient (except v), and the gradient
+ * of a bias is that of the output of its layer. The gradient has the size that it has for one token of a training
+ * batch. */
 static bo_status run_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
 {
     bo_context *context = lab_context(z->run);
@@ -216,7 +224,7 @@ static bo_status sum_gradients(sizing *z, const bo_model_graph *g, const int32_t
         const char *last = strrchr(layer_names[i], '.') + 1;
         snprintf(what, sizeof what, "weights of %s", last);
         note_size(z, what, root_mean_square(weight->rows * weight->columns, weight->data));
-        snprintf(what, sizeof what, "gradient of what %s makes", last);
+        snprintf(what, sizeof what, "gradient of the output of %s", last);
         note_size(z, what, sqrt(squares[i]));
     }
     return BO_OK;
@@ -268,7 +276,7 @@ static bo_status measure_sizes(lab_run *run, const lab_text *text)
 
 typedef struct step {
     size_t in, out, rows;
-    double factor; /* in front of W */
+    double factor; /* factor before W */
     bo_optimizer_desc optimizer;
 } step;
 
@@ -296,7 +304,7 @@ static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)
     }
 }
 
-/* Room: x, x of others, target, y and y of others before, y after. */
+/* Buffers: x, x of others, target, y and y of others before the step, y after it. */
 static bo_status take_step(const step *s, lab_fit *fit, bo_rng *rng, float *room, moved *out)
 {
     const size_t in = s->rows * s->in, made = s->rows * s->out;
@@ -356,9 +364,9 @@ static bo_status measure_signs(lab_run *run)
         notes_sizes[i] = notes.y;
         most = fmax(most, one.own / root);
         notes_most = fmax(notes_most, one.own * root);
-        lab_point(run, "steps", "signs, one example, itself", (double)in, one.own);
-        lab_point(run, "steps", "signs, one example, another", (double)in, one.other);
-        lab_point(run, "steps", "signs, 64 examples, themselves", (double)in, many.own);
+        lab_point(run, "steps", "sign, one example, same", (double)in, one.own);
+        lab_point(run, "steps", "sign, one example, another", (double)in, one.other);
+        lab_point(run, "steps", "sign, 64 examples, same", (double)in, many.own);
         lab_point(run, "steps", "√(2/π) √(fan in)", (double)in, sqrt(2 / acos(-1)) * root);
         ins[i] = (double)in;
     }
@@ -369,7 +377,7 @@ static bo_status measure_signs(lab_run *run)
     return BO_OK;
 }
 
-/* Rate √(fan out), and 1/√(fan in) before W: one side of the shape grows, the other stays. */
+/* Learning rate √(fan out) and 1/√(fan in) before W: one side of the shape grows, the other is constant. */
 static bo_status measure_muon(lab_run *run)
 {
     double lengths[SHAPES], by_in[SHAPES], by_out[SHAPES];
@@ -409,18 +417,18 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_unit_scale = {
     {.name = "unit-scale",
      .group = LAB_LEARNING,
-     .title = "Numbers of size 1, for 8-bit floats",
-     .claim = "With weights of deviation 1 and a constant in front of each, weights, activations and gradients begin "
-              "near 1, so that 8-bit floats hold them as they are; the constants also fix the steps of signs and of "
-              "Muon.",
+     .title = "Unit scaling for 8-bit floating point",
+     .claim = "With weights of standard deviation 1 and a constant factor before each, weights, activations and "
+              "gradients start near 1, so 8-bit floating point can represent them without rescaling. The factors also "
+              "determine the sizes of sign steps and of Muon steps.",
      .source = "u-μP (2407.17465); course notes, μP at unit scale",
      .method =
-         "Transformers of two layers of width 64 learn a text by AdamW for 100 steps of 32 windows of 64 bytes, at "
-         "the best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in "
-         "every linear layer of the blocks, without any rescaling. Sizes are root mean squares before the first step, "
-         "of gradients as the batch of training has them. Steps: one layer y = c W x with W ~ N(0, 1) and c = 1/√(fan "
-         "in), inputs of size 1 and random targets, fan in 16 to 1024; the change of y after one step of signs or of "
-         "Muon, for the example of the step, for another, and for a batch of 64.",
+         "Transformers with two layers of width 64 learn a text with AdamW for 100 steps of 32 windows of 64 bytes, "
+         "at the best of the learning rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵. In 8 bits, x and W are rounded to E4M3 and gradients "
+         "to E5M2 in every linear layer of the blocks, without rescaling. Sizes are root mean squares before the "
+         "first step; gradients are those of a training batch. Steps: one layer y = c W x with W ~ N(0, 1) and c = "
+         "1/√(fan in), inputs of size 1 and random targets, fan in 16 to 1024; measured is the change of y after one "
+         "sign step or one step of Muon, for the example of the step, for another example, and for a batch of 64.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .text = true},
