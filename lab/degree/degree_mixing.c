@@ -1,6 +1,7 @@
-/* Is the token-mixing MLP (2105.01601) a polynomial of degree 2? Its two matrices along the tokens stand between a gelu, and its
- * gate is a silu: with both taken as linear it is (T X V) ∘ (X G), the form of the degree-2 mixer. Here polynomials are
- * fitted to what one output of such a layer, with random weights, says about all inputs of a short sequence. */
+/* Tests whether the token-mixing MLP (2105.01601) is a polynomial of degree 2. Its two matrices along the tokens
+ * enclose a gelu, and its gate is a silu; if both are replaced by linear functions, the layer is (T X V) ∘ (X G), the
+ * form of the degree-2 mixer. Polynomials in all inputs of a short sequence are fitted to one output of such a layer
+ * with random weights. */
 #include "../../src/math/linalg.h"
 #include "../tools/tape.h"
 #include "degree.h"
@@ -11,7 +12,7 @@
 
 enum { TOKENS = 3, WIDTH = 4, INPUTS = TOKENS * WIDTH, MOST_MONOMIALS = 455 }; /* C(15, 3) */
 
-/* Sequences of normal numbers, a layer's answers to them, monomials. */
+/* Sequences of normal numbers, the outputs of a layer for them, and monomials. */
 typedef struct data {
     lab_run *run;
     size_t sequences;
@@ -20,7 +21,7 @@ typedef struct data {
     double *y;                /* sequences */
 } data;
 
-/* ---- the layer ---------------------------------------------------------------------------------------------------------- */
+/* ---- the layer --------------------------------------------------------------------------------------------------- */
 
 static bo_status fill(lab_tape *tape, bo_rng *rng, const char *name, size_t count, double scale)
 {
@@ -59,9 +60,9 @@ static bo_status run_layer(data *d, bo_mixer kind, bo_rng *rng)
     return status;
 }
 
-/* ---- polynomials -------------------------------------------------------------------------------------------------------- */
+/* ---- polynomials ------------------------------------------------------------------------------------------------- */
 
-/* All monomials of up to `degree` of x; returns how many. */
+/* Computes all monomials of x up to `degree` and returns their number. */
 static size_t monomials(const float *x, size_t degree, float *out)
 {
     size_t count = 0;
@@ -76,11 +77,12 @@ static size_t monomials(const float *x, size_t degree, float *out)
     return count;
 }
 
-/* What share of the variance of y, in the second half of the sequences, the best polynomial of the first leaves. */
+/* Fits the best polynomial on the first half of the sequences and returns the fraction of the variance of y that it
+ * does not explain on the second half. */
 static bo_status unexplained(data *d, size_t degree, double *out)
 {
     const size_t half = d->sequences / 2;
-    float w[MOST_MONOMIALS], *targets = d->room; /* the answers in there are in y */
+    float w[MOST_MONOMIALS], *targets = d->room; /* the outputs stored there have been copied to y */
     double mean = 0, size = 0, left = 0, variance = 0;
     size_t count = 0;
     for (size_t s = 0; s < d->sequences; s++) count = monomials(d->x + s * INPUTS, degree, d->z + s * count);
@@ -99,7 +101,7 @@ static bo_status unexplained(data *d, size_t degree, double *out)
     return BO_OK;
 }
 
-/* ---- sizes of the input --------------------------------------------------------------------------------------------------- */
+/* ---- sizes of the inputs ----------------------------------------------------------------------------------------- */
 
 static bo_status at_size(data *d, double size)
 {

@@ -1,6 +1,6 @@
-/* Networks T_d on tasks that need mixing. On rows of numbers: a linear layer into WIDTH columns, L layers
- * x + W norm(P_d(rms(x))), a linear layer out. On sequences of tokens: the same with layers that mix tokens by a polynomial of
- * degree d, and the last token's answer. */
+/* Networks T_d on tasks that need mixing. On vectors: a linear layer into WIDTH columns, L layers x + W
+ * norm(P_d(rms(x))), and a linear output layer. On sequences of tokens: the same with layers that mix tokens by a
+ * polynomial of degree d; the output is that of the last token. */
 #include "mixing_tasks.h"
 #include "degree.h"
 #include <bochner/train.h>
@@ -11,8 +11,8 @@
 
 enum { WIDTH = 16, BATCH = 64, RATES = 2 };
 
-/* Sizes are such that neither all networks learn a task nor none does. Parity is of an even and of an odd number of signs: a
- * product of three is odd in x, as the second is and the first is not. */
+/* Sizes are chosen so that some networks learn a task and others do not. Parity is taken of an even and of an odd
+ * number of signs: a product of three factors is odd in x, like the second task and unlike the first. */
 typedef struct task_desc {
     const char *name;
     lab_mixing kind;
@@ -26,10 +26,11 @@ static const task_desc token_tasks[] = {{"parity, even", LAB_MIXING_PARITY, 4, 2
                                         {"parity, odd", LAB_MIXING_PARITY, 5, 3},
                                         {"permutations", LAB_MIXING_PERMUTATIONS, 3, 2}};
 
-/* Below 1% of guessing a task counts as solved: how far below says nothing about what a network can express. */
+/* Errors below 1% of guessing count as solved, because smaller differences do not reflect what a network can
+ * express. */
 static const double solved = 0.01;
 
-/* A kind of network with its tasks and where its numbers go. */
+/* A kind of network with its tasks and its tables and claims. */
 typedef struct family {
     const task_desc *tasks;
     size_t count;
@@ -37,9 +38,9 @@ typedef struct family {
     lab_degree_budget budget;
     uint64_t steps;
     const char *errors, *speeds;       /* tables */
-    const char *claims[LAB_COUNTINGS]; /* of the predicted winners */
-    const char *between, *speed;       /* of degree e, of degree 3 learning fastest; NULL: nothing is claimed */
-    double from, to;                   /* of progress */
+    const char *claims[LAB_COUNTINGS]; /* for the predicted best degrees */
+    const char *between, *speed;       /* for degree e, and for the speed of degree 3; NULL: no claim */
+    double from, to;                   /* range of progress */
 } family;
 
 typedef struct task {
@@ -48,14 +49,14 @@ typedef struct task {
     const task_desc *desc;
     size_t places, heads;
     lab_mixing_rows rows;
-    double *done; /* networks trained so far */
+    double *done; /* number of networks trained so far */
 } task;
 
-/* ---- one network ------------------------------------------------------------------------------------------------------ */
+/* ---- one network ------------------------------------------------------------------------------------------------- */
 
 typedef struct writer {
     char text[4096];
-    size_t used; /* past the end: it did not fit */
+    size_t used; /* larger than the buffer if the text did not fit */
 } writer;
 
 static void add(writer *w, const char *format, ...) BO_PRINTF(2, 3);
@@ -92,12 +93,12 @@ static void write_model(const task *t, const char *degree, size_t layers, writer
 
 static bo_status tell(const task *t, double part)
 {
-    enum { NETWORKS = 8 }; /* of a task */
+    enum { NETWORKS = 8 }; /* per task */
     const double all = (double)(t->family->count * NETWORKS * RATES);
     return lab_progress(t->run, t->family->from + (t->family->to - t->family->from) * (*t->done + part) / all);
 }
 
-/* Steps until the mean loss of the last 20 or so was below half of that of guessing. */
+/* Counts steps until the mean loss of about the last 20 is below half that of guessing. */
 static bo_status take_steps(task *t, bo_trainer *trainer, uint64_t steps, double threshold, double *reached)
 {
     double recent = 1e9;
@@ -113,7 +114,8 @@ static bo_status take_steps(task *t, bo_trainer *trainer, uint64_t steps, double
     return BO_OK;
 }
 
-/* The error held out: of numbers, what is left of the variance; of classes, the cross-entropy over that of guessing. */
+/* Computes the held-out error: for numbers the unexplained fraction of the variance, for classes the cross-entropy
+ * relative to that of guessing. */
 static bo_status score(task *t, bo_network *network, bo_trainer *trainer, uint64_t steps, double *error,
                        double *reached)
 {
@@ -123,7 +125,7 @@ static bo_status score(task *t, bo_network *network, bo_trainer *trainer, uint64
     bo_status status = take_steps(t, trainer, steps, guessing / 2, reached);
     if (status == BO_OK)
         status = bo_network_evaluate(lab_context(t->run), network, t->rows.examples, BO_SPLIT_VALID, &found);
-    if (status == BO_NUMERIC) { /* it diverged: an outcome */
+    if (status == BO_NUMERIC) { /* divergence is a valid result */
         *error = 1;
         *reached = (double)steps;
         return BO_OK;
@@ -153,7 +155,7 @@ static bo_status train_once(task *t, const char *model, double rate, double *err
     return status;
 }
 
-/* The better of two rates: deep and steep networks want the smaller. */
+/* Returns the better of two learning rates: deep networks of high degree need the smaller one. */
 static bo_status train_network(task *t, const char *degree, size_t layers, double *error, double *reached)
 {
     static const double rates[RATES] = {2e-3, 8e-3};
@@ -171,7 +173,7 @@ static bo_status train_network(task *t, const char *degree, size_t layers, doubl
     return BO_OK;
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------------- */
+/* ---- all networks ------------------------------------------------------------------------------------------------ */
 
 static bo_status train_each(void *user, size_t index, size_t layers, double *error, double *steps)
 {
@@ -201,8 +203,8 @@ typedef struct margins {
     double winners[LAB_COUNTINGS], between, speed;
 } margins;
 
-/* By the counting of d matrices a layer: degree e, with the layers nearest to the budget; and degree 3 with heads of 4
- * columns. */
+/* For a cost of d matrices per layer: degree e with the number of layers nearest to the budget, and degree 3 with heads
+ * of 4 columns. */
 static bo_status variants(task *t, const lab_degree_errors *errors, margins *sums)
 {
     const lab_degree_budget budget = t->family->budget;

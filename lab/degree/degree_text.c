@@ -1,25 +1,25 @@
-/* Language models T_d: layers that mix tokens by a polynomial of degree d and nothing else; and transformers with softmax and
- * activation functions beside such without either. */
+/* Language models T_d, whose layers only mix tokens by a polynomial of degree d, and transformers with softmax and
+ * activation functions compared with transformers without either. */
 #include "../tools/language.h"
 #include "degree.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { THRESHOLD = 2 }; /* nats a byte */
+enum { THRESHOLD = 2 }; /* nats per byte */
 enum { WIDTH = 32, HEADS = 2, CONTEXT = 64, BATCH = 8, MODELS = 7 };
 
 typedef struct task {
     lab_run *run;
     lab_text text;
     uint64_t steps;
-    double from, to, trained; /* of progress; models so far */
+    double from, to, trained; /* range of progress; models so far */
 } task;
 
-/* ---- one model ---------------------------------------------------------------------------------------------------------- */
+/* ---- one model --------------------------------------------------------------------------------------------------- */
 
 typedef struct watcher {
-    double recent, reached; /* steps until the recent loss was below THRESHOLD; INFINITY: never */
+    double recent, reached; /* steps until the recent loss is below THRESHOLD; INFINITY: never */
 } watcher;
 
 static void watch(void *user, uint64_t step, double loss)
@@ -58,7 +58,7 @@ static bo_status train_degree(void *user, size_t index, size_t layers, double *l
     return train_model(user, &desc, loss, steps);
 }
 
-/* ---- all degrees ---------------------------------------------------------------------------------------------------------- */
+/* ---- all degrees ------------------------------------------------------------------------------------------------- */
 
 static void put(const task *t, size_t counting, const char *degree, double loss, double steps)
 {
@@ -87,7 +87,7 @@ static bo_status compare(task *t)
     return BO_OK;
 }
 
-/* ---- with and without activation functions ---------------------------------------------------------------------------------- */
+/* ---- with and without activation functions ----------------------------------------------------------------------- */
 
 typedef struct pair {
     const char *name;
@@ -101,7 +101,7 @@ static const pair pairs[PAIRS] = {{"softmax, relu²", BO_MIXER_ATTENTION, BO_MLP
                                   {"degree 3, relu²", BO_MIXER_DEGREE_3, BO_MLP_RELU2},
                                   {"degree 3, degree 2", BO_MIXER_DEGREE_3, BO_MLP_DEGREE_2},
                                   {"degree 3, quadratic", BO_MIXER_DEGREE_3, BO_MLP_QUADRATIC},
-                                  {"MLP along tokens, relu²", BO_MIXER_MLP, BO_MLP_RELU2},
+                                  {"token-mixing MLP, relu²", BO_MIXER_MLP, BO_MLP_RELU2},
                                   {"degree 2, relu²", BO_MIXER_DEGREE_2, BO_MLP_RELU2}};
 
 static bo_status without_activations(task *t)
@@ -116,7 +116,7 @@ static bo_status without_activations(task *t)
                                     .mlp = pairs[i].mlp};
         double steps;
         BO_TRY(train_model(t, &desc, &losses[i], &steps));
-        lab_cell(t->run, "activations", pairs[i].name, "nats a byte", losses[i]);
+        lab_cell(t->run, "activations", pairs[i].name, "nats per byte", losses[i]);
     }
     lab_claim(t->run, "activation-free", losses[FREE] / losses[STANDARD]);
     lab_claim(t->run, "mlp-free", losses[MLP_FREE] / losses[STANDARD]);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- permutations of three things --------------------------------------------------------------------------------------- */
+/* ---- permutations of three elements ------------------------------------------------------------------------------ */
 
 static const int images[LAB_PERMUTATIONS][3] = {{0, 1, 2}, {1, 2, 0}, {2, 0, 1}, {0, 2, 1}, {2, 1, 0}, {1, 0, 2}};
 
@@ -16,10 +16,10 @@ int lab_permutations_compose(int a, int b)
 {
     for (int c = 0; c < LAB_PERMUTATIONS; c++)
         if (images[c][0] == images[a][images[b][0]] && images[c][1] == images[a][images[b][1]]) return c;
-    return 0; /* not reached: permutations are closed */
+    return 0; /* not reached, because permutations are closed under composition */
 }
 
-/* ---- rows of numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- rows of inputs ---------------------------------------------------------------------------------------------- */
 
 enum { HALF = 6, RANK = 40, POWER = 3 };
 

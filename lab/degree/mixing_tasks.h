@@ -1,5 +1,5 @@
-/* Tasks that ask for all of their input at once: no part of it says anything alone. Rows of
- * numbers, which are sequences, too: of `places` vectors. */
+/* Tasks that depend on all of their input at once, so that no part of it is informative alone. The rows are also
+ * sequences of `places` vectors. */
 #ifndef BO_LAB_DEGREE_MIXING_TASKS_H
 #define BO_LAB_DEGREE_MIXING_TASKS_H
 
@@ -7,19 +7,21 @@
 #include <bochner/network.h>
 
 typedef enum lab_mixing {
-    /* Σ_{r ≤ 40} (a_r·A + a)³ (b_r·B + b)³ of 6 + 6 numbers of [-1, 1]: degree 6, separation rank 40. A number. */
+    /* Σ_{r ≤ 40} (a_r·A + a)³ (b_r·B + b)³ of 6 + 6 numbers in [-1, 1]: degree 6, separation rank 40. The target is a
+     * number. */
     LAB_MIXING_POLYNOMIAL = 0,
     /* Π x_i of `places` signs: degree `places`, separation rank 1. Two classes. */
     LAB_MIXING_PARITY = 1,
-    /* The product of `places` permutations of three things, each one of six by a one: separation rank 6. Six classes. */
+    /* The product of `places` permutations of three elements, each given as one of six (one-hot): separation rank 6.
+     * Six classes. */
     LAB_MIXING_PERMUTATIONS = 2,
     LAB_MIXING_COUNT = 3
 } lab_mixing;
 
-enum { LAB_PERMUTATIONS = 6 }; /* of three things: 0 is the identity */
-/* First b, then a: (a b)(i) = a(b(i)). */
+enum { LAB_PERMUTATIONS = 6 }; /* of three elements; 0 is the identity */
+/* Applies first b, then a: (a b)(i) = a(b(i)). */
 int lab_permutations_compose(int a, int b);
-/* Where permutation p sends i, 0 to 2. */
+/* The image of i under permutation p, 0 to 2. */
 int lab_permutation_of(int p, int i);
 
 typedef struct lab_mixing_rows {
@@ -28,7 +30,7 @@ typedef struct lab_mixing_rows {
     double *y;
 } lab_mixing_rows;
 
-/* places 0: 8 of parity, 4 permutations. */
+/* places: 0 for the default (8 for parity, 4 for permutations). */
 bo_status lab_mixing_rows_open(lab_run *run, lab_mixing kind, size_t places, size_t rows, lab_mixing_rows *out);
 void lab_mixing_rows_close(lab_mixing_rows *rows);
 

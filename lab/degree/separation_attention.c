@@ -1,6 +1,7 @@
-/* Attention across a cut of the sequence: prefixes are rows, suffixes are columns, a number that the last token sees is the
- * entry. With r features and no denominator the prefix is seen through r sums (Σ φ(k_j) v_j of one coordinate), beside which
- * there is one term of the suffix alone: rank r + 1 at most. The weights of softmax are no such sum. */
+/* Attention across a cut of the sequence. Rows of the matrix are prefixes, columns are suffixes, and an entry is one
+ * output number of the last token. With r features and no denominator, the prefix contributes through r sums (Σ φ(k_j)
+ * v_j of one coordinate) plus one term of the suffix alone, so the rank is at most r + 1. Softmax weights are not such
+ * a sum. */
 #include "../tools/matricization.h"
 #include "../tools/reading.h"
 #include "../statistics.h"
@@ -10,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- attention alone, on random q, k, v -------------------------------------------------------------------------------- */
+/* ---- attention alone, with random q, k, v ------------------------------------------------------------------------ */
 
 enum { DIM = 4, PREFIX = 8, SUFFIX = 4, TOKENS = PREFIX + SUFFIX, SETTINGS = 64, NUMBERS = SETTINGS * TOKENS * DIM };
 
-/* One prefix before every suffix: rows of q, k and v are written in front of the suffixes' own. */
+/* Writes the rows of q, k and v of one prefix before those of every suffix. */
 static void put_prefix(const float *prefixes, size_t which, float *x)
 {
     for (size_t s = 0; s < SETTINGS; s++)
@@ -36,7 +37,7 @@ static bo_status fill_cut(lab_run *run, const bo_attention *attention, bo_rng *r
     return BO_OK;
 }
 
-/* Singular values above 10⁻⁵ of the first: float32 rounds to 6 · 10⁻⁸, which 64 rows may add up. */
+/* Counts singular values above 10⁻⁵ of the first. float32 rounds to 6 · 10⁻⁸, and errors of 64 rows may add up. */
 static bo_status cut_rank(lab_run *run, const bo_attention_desc *desc, bo_rng *rng, double *matrix, size_t *rank)
 {
     double values[SETTINGS];
@@ -75,19 +76,20 @@ static bo_status drawn(lab_run *run, bo_rng *rng, double *matrix)
         BO_TRY(cut_rank(run, &favor, rng, matrix, &positive));
         lab_point(run, "cut", "features, no denominator", (double)r, (double)rank);
         lab_point(run, "cut", "features + 1", (double)r, (double)r + 1);
-        lab_point(run, "cut", "positive features, divided by their sum", (double)r, (double)positive);
+        lab_point(run, "cut", "positive features, normalized", (double)r, (double)positive);
         lab_point(run, "cut", "softmax", (double)r, (double)softmax);
         largest = fmax(largest, (double)rank / (double)(r + 1));
         if (r == 8) lab_claim(run, "cut-softmax", (double)softmax / (double)(r + 1));
     }
     lab_claim(run, "cut", largest);
     lab_note(run,
-             "The bound of r + 1 is of attention without a denominator. Divided by the sum of its weights, attention "
-             "with r features is a quotient of two such functions, and its rank is not bound by r: see the table.");
+             "The bound r + 1 holds for attention without a denominator. With normalization by the sum of the "
+             "weights, attention with r features is a quotient of two such functions, and its rank is not bounded by "
+             "r (see the table).");
     return BO_OK;
 }
 
-/* ---- models ---------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 enum { CONTEXT = 32, CUT = 24, BATCH = 64, LOGITS = 4, MOST = 48 };
 
@@ -95,13 +97,13 @@ typedef struct cuts {
     lab_run *run;
     lab_text text;
     size_t settings;
-    int32_t *prefixes, *suffixes; /* settings x CONTEXT, of the held-out text */
+    int32_t *prefixes, *suffixes; /* settings x CONTEXT, from the held-out text */
     int32_t ids[BATCH * CONTEXT];
-    float *logits;  /* of one reading */
+    float *logits;  /* of one evaluation */
     double *matrix; /* LOGITS x settings x settings */
 } cuts;
 
-/* Which logits: those of frequent letters. */
+/* The logits used: those of frequent letters. */
 static const int watched[LOGITS] = {' ', 'e', 'a', 't'};
 
 static bo_status read_batch(cuts *c, lab_reader *reader, size_t first)
@@ -120,7 +122,7 @@ static bo_status read_batch(cuts *c, lab_reader *reader, size_t first)
     return BO_OK;
 }
 
-/* Takes off what depends on the row or on the column alone. */
+/* Subtracts the row means and column means. */
 static void center(size_t n, double *matrix)
 {
     double rows[MOST] = {0}, columns[MOST] = {0}, mean = 0;
@@ -132,9 +134,9 @@ static void center(size_t n, double *matrix)
     for (size_t i = 0; i < n * n; i++) matrix[i] += mean - rows[i / n] - columns[i % n];
 }
 
-/* Of a logit's interaction between prefix and suffix, means over some logits. */
+/* Ranks of the interaction of prefix and suffix in a logit, mean over some logits. */
 typedef struct ranks {
-    double effective, within; /* a hundredth of its size in d₂ */
+    double effective, within; /* within: up to 1% of its size in d₂ */
 } ranks;
 
 static bo_status ranks_of(cuts *c, const bo_model *model, ranks *out)
@@ -158,14 +160,14 @@ static bo_status ranks_of(cuts *c, const bo_model *model, ranks *out)
 }
 
 typedef struct kind {
-    const char *name, *preset; /* preset NULL: the degree-3 mixer, linear attention without features */
+    const char *name, *preset; /* preset NULL: the degree-3 mixer, which is linear attention without features */
     size_t features;           /* 0: none */
-    bool full;                 /* the full run alone has it */
+    bool full;                 /* only in the full run */
 } kind;
 
-static const kind kinds[] = {
-    {"softmax", "softmax", 0, false},      {"4 features", "favor", 4, false},         {"16 features", "favor", 16, true},
-    {"64 features", "favor", 64, false}, {"4 features, gate", "rfa-gate", 4, true}, {"no features", NULL, 0, true}};
+static const kind kinds[] = {{"softmax", "softmax", 0, false},          {"4 features", "favor", 4, false},
+                             {"16 features", "favor", 16, true},        {"64 features", "favor", 64, false},
+                             {"4 features, gate", "rfa-gate", 4, true}, {"degree-3 mixer", NULL, 0, true}};
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -173,7 +175,8 @@ static bool ends_with(const char *name, const char *end)
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* What layers add to the residual begins at zero, so that a new model mixes nothing: one as drawn has random matrices there. */
+/* Layer outputs to the residual stream start at zero, so a new model does not mix tokens. Models at initialization get
+ * random matrices there instead. */
 static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
 {
     enum { ROOM = 32 * 128 };
@@ -182,7 +185,11 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
         const bo_weight w = *bo_model_weight(model, i);
         if (!ends_with(w.name, ".o_proj.weight") && !ends_with(w.name, ".down_proj.weight")) continue;
         const size_t count = w.shape[0] * w.shape[1];
-        if (count > ROOM) return bo_fail(lab_context(run), BO_UNSUPPORTED, "%s has %zu numbers", w.name, count);
+        if (count > ROOM)
+            return bo_fail(lab_context(run), BO_UNSUPPORTED,
+                           "%s has %zu numbers, more than this "
+                           "experiment supports",
+                           w.name, count);
         for (size_t j = 0; j < count; j++) values[j] = (float)(bo_rng_normal(rng) / sqrt((double)w.shape[1]));
         BO_TRY(bo_model_set_weight(lab_context(run), model, w.name, values));
     }
@@ -216,11 +223,11 @@ static bo_status train_kind(cuts *c, const kind *k, double from, double to, rank
     const bo_status status = ranks_of(c, model, after);
     bo_model_destroy(model);
     if (status != BO_OK) return status;
-    lab_cell(c->run, "trained", k->name, "as drawn", before->effective);
+    lab_cell(c->run, "trained", k->name, "initial", before->effective);
     lab_cell(c->run, "trained", k->name, "trained", after->effective);
-    lab_cell(c->run, "trained-more", k->name, "rank up to 1%, as drawn", before->within);
+    lab_cell(c->run, "trained-more", k->name, "rank up to 1%, initial", before->within);
     lab_cell(c->run, "trained-more", k->name, "rank up to 1%, trained", after->within);
-    lab_cell(c->run, "trained-more", k->name, "loss, nats a byte", trained.loss);
+    lab_cell(c->run, "trained-more", k->name, "loss, nats per byte", trained.loss);
     return BO_OK;
 }
 

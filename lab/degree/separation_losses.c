@@ -1,5 +1,5 @@
-/* How near is near: ε-ranks in the mean error d₁, the root of the mean squared error d₂ and the largest error, and whether the
- * three differ by constants. */
+/* ε-ranks in the mean error d₁, the root mean squared error √d₂ and the largest error, and whether the three differ
+ * only by constants. */
 #include "../tools/polynomial.h"
 #include "../statistics.h"
 #include "separation.h"
@@ -13,7 +13,7 @@ static double equal(const void *user, const double *x)
     return x[0] == x[1];
 }
 
-/* What truncation to `rank` leaves, on a grid of `size` points of [-1, 1] on either side. */
+/* Computes the error of truncation to `rank`, on a grid of `size` points of [-1, 1] on each side. */
 static bo_status left_over(lab_run *run, const lab_function *f, size_t size, size_t rank, lab_sizes *out)
 {
     bo_context *context = lab_context(run);
@@ -29,8 +29,8 @@ static bo_status left_over(lab_run *run, const lab_function *f, size_t size, siz
     return status;
 }
 
-/* √d₂ / d₁ and largest / √d₂ of what is left, by size of the grid: of the function that is 1 where A = B, at half of its rank,
- * and of a polynomial of degree 9, whose rank of 10 does not grow, at 3. */
+/* Computes √d₂ / d₁ and largest error / √d₂ of the truncation error by grid size, for the function that is 1 if A = B
+ * (truncated to half its rank) and for a polynomial of degree 9 with constant rank 10 (truncated to rank 3). */
 static bo_status by_grid(lab_run *run, const lab_function *polynomial)
 {
     const lab_function equality = {1, 1, NULL, equal, NULL};
@@ -54,7 +54,7 @@ static bo_status by_grid(lab_run *run, const lab_function *polynomial)
     return BO_OK;
 }
 
-/* ε-ranks of a network of 3 + 3 inputs, exact rank 70, on the grid of 5 points of [-1, 1] in each. */
+/* Computes ε-ranks of a network with 3 + 3 inputs and exact rank 70, on a grid of 5 points of [-1, 1] in each input. */
 static bo_status by_epsilon(lab_run *run, const lab_function *network)
 {
     enum { POINTS = 5, SETTINGS = 125 };

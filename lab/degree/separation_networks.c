@@ -1,4 +1,4 @@
-/* Exact separation ranks of polynomial networks with random weights, inputs split in the middle. */
+/* Exact separation ranks of polynomial networks with random weights, with inputs split in the middle. */
 #include "../tools/polynomial.h"
 #include "../statistics.h"
 #include "separation.h"
@@ -8,7 +8,7 @@
 typedef struct networks {
     lab_run *run;
     bo_rng rng;
-    size_t compared, different; /* ranks looked up in the count of monomials, and those that were another number */
+    size_t compared, different; /* ranks compared with the number of monomials, and those that differ */
 } networks;
 
 static size_t power(size_t base, size_t exponent)
@@ -18,7 +18,7 @@ static size_t power(size_t base, size_t exponent)
     return product;
 }
 
-/* Matrices are some lines larger than the rank may be, so that a larger one would be seen. */
+/* Matrices are a few rows larger than the predicted rank, so that a larger rank would be detected. */
 static bo_status rank_of(networks *n, const lab_polynomial_desc *desc, size_t *rank)
 {
     enum { SPARE = 8 };
@@ -32,7 +32,7 @@ static bo_status rank_of(networks *n, const lab_polynomial_desc *desc, size_t *r
     return status;
 }
 
-/* `half` inputs on either side, layers as wide as the input. */
+/* `half` inputs on each side, layers as wide as the input. */
 static bo_status wide_rank(networks *n, size_t degree, size_t layers, size_t half, size_t *rank)
 {
     const lab_polynomial_desc desc = {degree, layers, 2 * half, 2 * half, 0};
@@ -42,7 +42,7 @@ static bo_status wide_rank(networks *n, size_t degree, size_t layers, size_t hal
     return lab_progress(n->run, 0.1);
 }
 
-/* ---- known ranks ---------------------------------------------------------------------------------------------------- */
+/* ---- known ranks ------------------------------------------------------------------------------------------------- */
 
 static bo_status known_ranks(networks *n)
 {
@@ -63,7 +63,7 @@ static bo_status known_ranks(networks *n)
     return BO_OK;
 }
 
-/* ---- degree --------------------------------------------------------------------------------------------------------- */
+/* ---- degree ------------------------------------------------------------------------------------------------------ */
 
 static bo_status degree_of(networks *n, size_t degree, size_t layers, size_t tokens, size_t *found)
 {
@@ -77,7 +77,7 @@ static bo_status degree_of(networks *n, size_t degree, size_t layers, size_t tok
     return status;
 }
 
-/* Degree d^L, of layers of numbers and of tokens. */
+/* Measures the degree d^L for layers on vectors and on tokens. */
 static bo_status degrees(networks *n)
 {
     size_t missed = 0;
@@ -92,7 +92,7 @@ static bo_status degrees(networks *n)
     return BO_OK;
 }
 
-/* Rank by degree, whichever way the degree came about: 3 and 3 inputs. */
+/* Measures the rank by degree for all ways to obtain the degree, 3 + 3 inputs. */
 static bo_status by_degree(networks *n)
 {
     enum { HALF = 3 };
@@ -105,20 +105,20 @@ static bo_status by_degree(networks *n)
             BO_TRY(wide_rank(n, degree, l, HALF, &rank));
             snprintf(column, sizeof column, "d = %zu", degree);
             lab_point(n->run, "degree", column, (double)power(degree, l), (double)rank);
-            if (degree < 4) /* 4 and 16 are powers of 2, too */
+            if (degree < 4) /* 4 and 16 are also powers of 2 */
                 lab_point(n->run, "degree", "monomials", (double)power(degree, l),
                           lab_monomial_rank(power(degree, l), HALF));
             if (power(degree, l) == 16) same[degree] = rank;
-            if (degree == 3 && l == 2) /* six inputs, d_x = 6: what the document's d^(L d_x) says */
+            if (degree == 3 && l == 2) /* six inputs, d_x = 6: the value of d^(L d_x) in the paper */
                 lab_claim(n->run, "document-rank", log((double)rank) / (2 * 6 * log(3)));
         }
     lab_claim(n->run, "proxy", fabs((double)same[2] - (double)same[4]));
     return BO_OK;
 }
 
-/* ---- depth ---------------------------------------------------------------------------------------------------------- */
+/* ---- depth ------------------------------------------------------------------------------------------------------- */
 
-/* ln rank over the last layer that is affordable, by ln d · half: 1 in the limit of great depth. */
+/* Growth of ln rank over the last affordable layer, divided by ln d · half. Its limit at great depth is 1. */
 static bo_status above_threshold(networks *n)
 {
     enum { HALF = 2 };
@@ -150,8 +150,8 @@ static bo_status by_depth(networks *n)
     return BO_OK;
 }
 
-/* What a matrix of the budget buys: growth of ln rank a layer over c(d), for c = d − 1, d, d + 1. With one input on either
- * side the rank is d^L + 1. */
+/* Growth of ln rank per layer divided by c(d), for c = d − 1, d, d + 1. With one input on each side the rank is d^L +
+ * 1. */
 static bo_status countings(networks *n)
 {
     const size_t last[] = {lab_size(n->run, 9, 7), lab_size(n->run, 6, 5), lab_size(n->run, 5, 4)};
@@ -178,9 +178,10 @@ static bo_status countings(networks *n)
     return BO_OK;
 }
 
-/* ---- width ---------------------------------------------------------------------------------------------------------- */
+/* ---- width ------------------------------------------------------------------------------------------------------- */
 
-/* Rank by inputs of a half, with layers as wide: exponentially where the degree exceeds them, else as a power, degree / 2. */
+/* Measures the rank by number of inputs per half with layers of the same width: exponential if the degree exceeds it,
+ * otherwise a power with exponent degree / 2. */
 static bo_status by_width(networks *n)
 {
     static const size_t halves[] = {1, 2, 3, 4, 8, 16, 32};
@@ -209,7 +210,7 @@ static bo_status by_width(networks *n)
     return BO_OK;
 }
 
-/* 3 and 3 inputs through layers that are narrower or wider. */
+/* Measures 3 + 3 inputs through narrower and wider layers. */
 static bo_status by_layer_width(networks *n)
 {
     static const struct {
@@ -226,20 +227,20 @@ static bo_status by_layer_width(networks *n)
     return BO_OK;
 }
 
-/* ---- tokens --------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-/* Four tokens, two on either side. `settings` exceed the rank, as the second-largest matrices tell. */
+/* Four tokens, two on each side. `settings` exceeds the rank, as the second-largest matrices show. */
 static bo_status by_tokens(networks *n)
 {
     static const struct {
         size_t width, degree, layers, settings;
-        bool full; /* the full run alone has it */
+        bool full; /* only in the full run */
     } cases[] = {{2, 2, 1, 16, false},  {2, 2, 2, 24, false}, {2, 2, 3, 48, false}, {2, 3, 1, 16, false},
                  {2, 3, 2, 40, false},  {2, 3, 3, 300, true}, {2, 4, 1, 16, false}, {2, 4, 2, 120, false},
                  {3, 2, 1, 16, false},  {3, 2, 2, 32, false}, {3, 2, 3, 100, true}, {3, 3, 1, 16, false},
                  {3, 3, 2, 100, false}, {3, 4, 1, 16, false}, {3, 4, 2, 640, true}};
     bo_context *context = lab_context(n->run);
-    size_t degree_4[2] = {0}; /* of two layers of degree 2, of one of degree 4; three columns */
+    size_t degree_4[2] = {0}; /* of two layers of degree 2, and of one of degree 4; three columns */
     for (size_t i = 0; i < LAB_COUNT_OF(cases); i++) {
         const lab_polynomial_desc desc = {cases[i].degree, cases[i].layers, cases[i].width, 4 * cases[i].width, 4};
         lab_polynomial *net;
@@ -260,7 +261,7 @@ static bo_status by_tokens(networks *n)
     return BO_OK;
 }
 
-/* ---- rounding ------------------------------------------------------------------------------------------------------- */
+/* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
 static bo_status rounded_rank(networks *n, const lab_polynomial_desc *desc, size_t settings, size_t *rank)
 {
@@ -281,7 +282,7 @@ static bo_status rounded_rank(networks *n, const lab_polynomial_desc *desc, size
     return status;
 }
 
-/* The same networks in double: singular values above size · 2⁻⁵² of the first. */
+/* Computes the same networks in float64 and counts singular values above size · 2⁻⁵² of the first. */
 static bo_status rounding(networks *n)
 {
     static const struct {
@@ -318,9 +319,9 @@ bo_status lab_separation_networks(lab_run *run)
     lab_claim(run, "monomials", (double)n.different / (double)n.compared);
     lab_note(
         run,
-        "d^(L d_x) is 3^12 = 531,441 for six inputs, d = 3, L = 2; the exact rank is 70. A homogeneous polynomial of "
-        "degree D in n + n inputs has at most Σ_k min(C(k + n - 1, k), C(D - k + n - 1, D - k)) terms, which random "
-        "weights reach: of order D^n = d^(L n) for D much larger than n, of order n^(D / 2) for n much larger than "
-        "D. What d_x stands for is the number of inputs on one side; wider layers add nothing.");
+        "For six inputs, d = 3 and L = 2, d^(L d_x) is 3^12 = 531,441; the exact rank is 70. A homogeneous polynomial "
+        "of degree D in n + n inputs has at most Σ_k min(C(k + n - 1, k), C(D - k + n - 1, D - k)) terms, which "
+        "random weights reach: of order D^n = d^(L n) for D much larger than n, and of order n^(D / 2) for n much "
+        "larger than D. The formula holds with d_x as the number of inputs on one side; wider layers add nothing.");
     return BO_OK;
 }

@@ -1,51 +1,53 @@
-/* separation-rank: how much of what two halves of an input say to each other a network can express. */
+/* separation-rank: the amount of interaction between two halves of its input that a network can express. */
 #include "separation.h"
 
 #define NAVON  "Attention is optimal building block (Navon 2021)"
 #define LEVINE "Levine et al. 2020 (2006.12467)"
 
 #define CLAIM                                                                                                          \
-    "The number of terms g(A) h(B) that a function of two halves of its input needs grows with the degree d^L of a "   \
-    "network. A budget of matrices buys the most of it with layers of degree 2, 3 or 4, depending on what a layer is " \
-    "said to cost. Attention with r features lets r + 1 terms across a cut of a sequence, softmax has no such bound."
+    "The number of terms g(A) h(B) that a function of two halves of its input needs (its separation rank) grows with " \
+    "the degree d^L of a network. For a budget of matrices, layers of degree 2, 3 or 4 achieve the largest rank, "     \
+    "depending on the cost of a layer. Attention with r features allows r + 1 terms across a cut of a sequence; "      \
+    "softmax attention has no such bound."
 
 #define METHOD                                                                                                         \
-    "Inputs are split in the middle. A function becomes a matrix, a row for each setting of the first half and "       \
-    "a column for each of the second; its rank is a lower bound of the separation rank, and with random "              \
-    "settings, more than the rank, equal to it but for an accident. Polynomial networks (layers of d factors W "       \
-    "x, no norms, random weights) are evaluated and their matrices eliminated modulo 2^31 - 1, so that nothing "       \
-    "is rounded; the same in float64 beside it. Depth, width and inputs vary as far as matrices of 1,800 lines "       \
-    "go. Sums of monomials: 4,000 a number of terms, 2 + 2 inputs, exponents 1 to 3, random coefficients. "            \
-    "Distances d1 (mean error), d2 (mean squared) and the largest error are taken between matrices and their "         \
-    "truncated singular value decompositions on grids of [-1, 1]; the rank that they reach is the least in d2 "        \
-    "and bounds it from above in the others. Attention: 64 prefixes of 8 tokens before 64 suffixes of 4, "             \
-    "dimension 4, one number of the last output. Language models: 2 layers, width 32, 1,000 steps of 32 "              \
-    "windows of 32 bytes; 48 prefixes of 24 held-out bytes before 48 suffixes of 8, the logits of four "               \
-    "letters, row and column means taken off; as drawn means with random output matrices. Bounds come from "           \
-    "theory (identities, ratios of 1) or were set before the first run."
+    "Inputs are split in the middle. A function becomes a matrix with one row per setting of the first half and one "  \
+    "column per setting of the second. Its rank is a lower bound of the separation rank; with more random settings "   \
+    "than the rank, the two are equal with probability near 1. Polynomial networks (layers of d factors W x, without " \
+    "normalization, with random weights) are evaluated and their matrices eliminated modulo 2^31 - 1, so nothing is "  \
+    "rounded; the same is done in float64 for comparison. Depth, width and inputs vary up to matrices of 1,800 rows. " \
+    "Sums of monomials: 4,000 for each number of terms, 2 + 2 inputs, exponents 1 to 3, random coefficients. "         \
+    "Distances d1 (mean error), d2 (mean squared error) and the largest error are measured between matrices and "      \
+    "their truncated singular value decompositions on grids of [-1, 1]; the resulting rank is the smallest possible "  \
+    "in d2 and an upper bound in the others. Attention: 64 prefixes of 8 tokens before 64 suffixes of 4, dimension "   \
+    "4, one number of the last output. Language models: 2 layers, width 32, 1,000 steps of 32 windows of 32 bytes; "   \
+    "48 prefixes of 24 held-out bytes before 48 suffixes of 8; the logits of four letters, with row and column means " \
+    "subtracted. Models at initialization have random output matrices. Bounds come from theory (identities, ratios "   \
+    "of 1) or were set before the first run."
 
 static const bo_lab_claim claims[] = {
     {.name = "known-rank",
-     .statement = "Ranks modulo a prime recover polynomials of known separation rank, 1 to 35, without exception.",
-     .number = "ranks that were missed, of 18",
+     .statement = "Ranks modulo a prime recover all polynomials of known separation rank, 1 to 35.",
+     .number = "number of wrong ranks, out of 18",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .source = NAVON ", section 4.3: the rank of a matricization is a lower bound"},
     {.name = "degree",
-     .statement = "L layers of degree d are a polynomial of degree d^L, as networks of numbers and of tokens.",
-     .number = "networks of another degree, of 18",
+     .statement = "L layers of degree d form a polynomial of degree d^L, in networks on vectors and on tokens.",
+     .number = "number of networks of another degree, out of 18",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .source = NAVON ", section 6.2"},
     {.name = "proxy",
-     .statement = "The degree stands for the rank: four layers of degree 2 and two of degree 4 have the same.",
+     .statement = "The rank depends only on the total degree: four layers of degree 2 and two layers of degree 4 have "
+                  "the same rank.",
      .number = "difference of the ranks",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .source = NAVON ", section 6.2"},
     {.name = "monomials",
-     .statement = "With layers as wide as the input, the rank is the number of monomials that can be paired, no less.",
-     .number = "share of networks with another rank",
+     .statement = "With layers as wide as the input, the rank equals the number of monomials that can be paired.",
+     .number = "fraction of networks with another rank",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "document-rank",
@@ -53,104 +55,105 @@ static const bo_lab_claim claims[] = {
      .number = "ln rank / (L d_x ln d)",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 1,
-     .source = NAVON ", equation 3, taken as a number"},
+     .source = NAVON ", equation 3, taken literally"},
     {.name = "above",
-     .statement = "Beyond the threshold L > log_d d_x every layer multiplies the rank by d to the power of the inputs "
-                  "of a half.",
-     .number = "growth of ln rank a layer / (inputs of a half · ln d)",
+     .statement = "Above the threshold L > log_d d_x, every layer multiplies the rank by d to the power of the number "
+                  "of inputs per half.",
+     .number = "growth of ln rank per layer divided by (inputs per half · ln d)",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
      .source = NAVON ", equation 3; " LEVINE},
     {.name = "below",
-     .statement = "Below the threshold the rank grows with width as a power of it, whose exponent is half the degree.",
-     .number = "exponent of the rank in the inputs of a half / (degree / 2)",
+     .statement = "Below the threshold, the rank grows as a power of the width with exponent degree / 2.",
+     .number = "exponent of the rank as a power of the inputs per half, divided by (degree / 2)",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.1,
      .source = LEVINE},
     {.name = "countings",
      .statement =
-         "A budget of matrices buys the most rank with d = 2 where a layer costs d - 1 of them, 3 where it costs d, 4 "
-         "where it costs d + 1.",
-     .number = "ways of counting whose best d is the predicted one, of 3",
+         "A budget of matrices achieves the largest rank with d = 2 if a layer costs d - 1 matrices, with d = 3 if it "
+         "costs d, and with d = 4 if it costs d + 1.",
+     .number = "number of cost models whose best d is the predicted one, out of 3",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 3,
      .source = NAVON ", section 1.2, which counts d"},
     {.name = "proxy-tokens",
      .statement =
-         "The degree stands for the rank of layers that mix tokens, too: two of degree 2 and one of degree 4 have the "
-         "same.",
+         "The rank of token-mixing layers also depends only on the total degree: two layers of degree 2 and one of "
+         "degree 4 have the same rank.",
      .number = "difference of the ranks",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .source = NAVON ", section 6.2"},
     {.name = "rounding",
-     .statement = "Singular values in float64 count the rank right, too.",
-     .number = "least numerical rank / exact rank",
+     .statement = "Singular values in float64 also give the correct rank.",
+     .number = "smallest numerical rank divided by exact rank",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 1},
     {.name = "term-rank",
      .statement =
-         "A sum of monomials with random coefficients has the rank of the largest matching between its exponents in A "
-         "and in B: all of its d terms count where no two agree in either.",
-     .number = "polynomials with another rank",
+         "The rank of a sum of monomials with random coefficients is the size of the largest matching between its "
+         "exponents in A and in B; it is the number of terms d if no two terms agree in either.",
+     .number = "number of polynomials with another rank",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .source = NAVON ", section 5: which polynomials of F_d have rank d?"},
     {.name = "measure",
-     .statement = "So the share of sums of four monomials that have rank 4 is the chance that their exponents differ.",
-     .number = "measured share / that chance",
+     .statement = "The fraction of sums of four monomials with rank 4 is the probability that their exponents differ.",
+     .number = "measured fraction divided by this probability",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1,
      .source = NAVON ", section 5: what is their measure?"},
     {.name = "epsilon-measure",
      .statement =
-         "Almost all sums of four monomials that have rank 4 have it robustly: nothing of rank 3 is within 1% in d₂.",
-     .number = "share of them",
+         "Almost all sums of four monomials with rank 4 have it robustly: no function of rank 3 is within 1% in d₂.",
+     .number = "fraction of them",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.9,
      .source = NAVON ", section 5.1.2"},
     {.name = "losses",
      .statement =
-         "Which loss measures the distance matters by a constant only: of the function that is 1 where A = B, too.",
-     .number = "exponent of √d₂ / d₁ in the size of the grid",
+         "The choice of distance changes it only by a constant factor, also for the function that is 1 if A = B.",
+     .number = "exponent of √d₂ / d₁ as a power of the grid size",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
      .source = NAVON ", section 4.5"},
     {.name = "losses-smooth",
-     .statement = "Of a polynomial of fixed degree the loss that measures the distance matters by a constant only.",
-     .number = "exponent of √d₂ / d₁ in the size of the grid, its size",
+     .statement = "For a polynomial of fixed degree, the choice of distance changes it only by a constant factor.",
+     .number = "absolute exponent of √d₂ / d₁ as a power of the grid size",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
      .source = NAVON ", section 4.5"},
     {.name = "cut",
-     .statement = "Attention with r features and no denominator has rank r + 1 at most across a cut of the sequence.",
-     .number = "largest rank / (r + 1), r = 2 to 32",
+     .statement = "Attention with r features and no denominator has rank at most r + 1 across a cut of the sequence.",
+     .number = "largest rank / (r + 1), for r = 2 to 32",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1,
-     .source = "one coordinate of the state Σ φ(k) v has r numbers"},
+     .source = "one coordinate of the state Σ φ(k) v consists of r numbers"},
     {.name = "cut-softmax",
-     .statement = "Softmax attention is not bound so: on the same sequences its rank is twice what 8 features allow.",
-     .number = "rank of softmax / 9",
+     .statement = "Softmax attention has no such bound: on the same sequences, its rank is at least twice the bound "
+                  "for 8 features.",
+     .number = "rank of softmax attention / 9",
      .rule = BO_LAB_AT_LEAST,
      .bound = 2},
     {.name = "trained-softmax",
      .statement =
-         "Of language models trained alike, that with softmax lets prefix and suffix interact in more ways than that "
+         "In a trained language model with softmax attention, prefix and suffix interact in more ways than in one "
          "with 4 features.",
-     .number = "effective rank of a logit, softmax / 4 features",
+     .number = "effective rank of a logit with softmax attention divided by that with 4 features",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "trained-features",
-     .statement = "A language model with 64 features lets prefix and suffix interact in more ways than one with 4.",
-     .number = "effective rank of a logit, 64 / 4 features",
+     .statement = "In a language model with 64 features, prefix and suffix interact in more ways than in one with 4.",
+     .number = "effective rank of a logit with 64 features divided by that with 4",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "training",
-     .statement = "Training raises the effective rank of a softmax model across the cut.",
-     .number = "effective rank of a logit, trained / as drawn",
+     .statement = "Training increases the effective rank of a softmax model across the cut.",
+     .number = "effective rank of a logit after training divided by that at initialization",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1},
 };
@@ -164,37 +167,41 @@ static const bo_lab_table tables[] = {
      .log_x = true,
      .log_y = true,
      .theory = "monomials"},
-    {.name = "depth", .title = "Depth: layers of degree 2", .rows = "layers", .values = "ln rank"},
+    {.name = "depth", .title = "Rank by depth, layers of degree 2", .rows = "layers", .values = "ln rank"},
     {.name = "inputs",
-     .title = "Width: layers of degree 2 as wide as the input",
-     .rows = "inputs of a half",
+     .title = "Rank by width, layers of degree 2 as wide as the input",
+     .rows = "inputs per half",
      .values = "rank",
      .log_x = true,
      .log_y = true},
     {.name = "layer-width",
-     .title = "Layers narrower than 3 + 3 inputs",
+     .title = "Rank with layers narrower than 3 + 3 inputs",
      .rows = "width",
      .values = "rank",
      .log_y = true},
     {.name = "budget",
-     .title = "What a matrix buys, by what a layer of degree d costs",
-     .rows = "a layer costs",
-     .values = "growth of ln rank a matrix",
+     .title = "Growth of the rank per matrix, by cost of a layer of degree d",
+     .rows = "cost of a layer",
+     .values = "growth of ln rank per matrix",
      .picture = BO_LAB_BARS},
-    {.name = "tokens", .title = "Layers that mix four tokens", .rows = "layers", .values = "rank", .log_y = true},
+    {.name = "tokens",
+     .title = "Rank of layers that mix four tokens",
+     .rows = "layers",
+     .values = "rank",
+     .log_y = true},
     {.name = "rounding",
-     .title = "Rank counted exactly and by singular values",
+     .title = "Rank computed exactly and from singular values",
      .rows = "network",
      .values = "rank",
      .picture = BO_LAB_BARS},
     {.name = "measure",
-     .title = "Sums of d monomials of rank d, and of that rank up to ε",
-     .rows = "terms d",
-     .values = "share of polynomials",
+     .title = "Fraction of sums of d monomials with rank d, exactly and up to ε",
+     .rows = "d, number of terms",
+     .values = "fraction of polynomials",
      .theory = "different exponents"},
     {.name = "losses",
-     .title = "Distances to the truncation, by metric",
-     .rows = "points on either side",
+     .title = "Ratios of truncation errors in different distances",
+     .rows = "points on each side",
      .values = "ratio of distances",
      .log_x = true,
      .log_y = true},
@@ -212,14 +219,14 @@ static const bo_lab_table tables[] = {
      .log_y = true,
      .theory = "features + 1"},
     {.name = "trained",
-     .title = "Interaction of 24 bytes with the 8 that follow, in language models",
+     .title = "Interaction of 24 bytes with the following 8 bytes in language models",
      .rows = "attention",
      .values = "effective rank",
      .picture = BO_LAB_BARS},
     {.name = "trained-more",
-     .title = "The same models: rank up to 1% in d₂, and what they have learned",
+     .title = "The same models: rank up to 1% in d₂, and held-out loss",
      .rows = "attention",
-     .values = "as the column says",
+     .values = "rank, or nats per byte",
      .picture = BO_LAB_NO_PICTURE},
 };
 

@@ -1,6 +1,7 @@
-/* Sums of d monomials, p = Σ_{l ≤ d} a_l Π_i x_i^(α_il): which of them have separation rank d, and how many of them do. The
- * coefficients form a matrix with a row for each exponent of A that occurs and a column for each of B; generic ones give it
- * the rank of the largest matching of rows and columns (its term rank), which is d where no two terms agree in either. */
+/* Sums of d monomials, p = Σ_{l ≤ d} a_l Π_i x_i^(α_il): which of them have separation rank d, and how many. The
+ * coefficients form a matrix with one row per exponent of A that occurs and one column per exponent of B. For generic
+ * coefficients its rank is the size of the largest matching of rows and columns (the term rank), which is d if no two
+ * terms agree in either. */
 #include "../tools/matricization.h"
 #include "separation.h"
 #include <math.h>
@@ -53,7 +54,7 @@ static double real_value(const void *user, const double *x)
     return total;
 }
 
-/* ---- which ---------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 static size_t kind_of(const unsigned char *exponents)
 {
@@ -62,7 +63,7 @@ static size_t kind_of(const unsigned char *exponents)
     return kind;
 }
 
-/* Finds a column for a row, moving others on (Kuhn 1955). */
+/* Finds a column for a row, reassigning others if necessary (Kuhn 1955). */
 static bool match(bool edges[KINDS][KINDS], size_t row, bool *seen, int *owner)
 {
     for (size_t c = 0; c < KINDS; c++) {
@@ -90,18 +91,20 @@ static size_t term_rank(const sum *s)
     return rank;
 }
 
-/* ---- how many ------------------------------------------------------------------------------------------------------- */
+/* ---- fractions --------------------------------------------------------------------------------------------------- */
 
 enum { EPSILONS = 3 };
 static const double epsilons[EPSILONS] = {0.001, 0.01, 0.1};
 static const char *const epsilon_names[EPSILONS] = {"ε = 0.001", "ε = 0.01", "ε = 0.1"};
 
 typedef struct counts {
-    size_t drawn, full, unexpected; /* rank d; a rank that is not the term rank */
-    size_t within, near[EPSILONS];  /* of those of rank d: looked at; and no polynomial of lower rank is that near */
+    size_t drawn, full, unexpected; /* number with rank d; number whose rank is not the term rank */
+    /* among those of rank d: number examined, and number without a polynomial of lower rank that near */
+    size_t within, near[EPSILONS];
 } counts;
 
-/* Distances in d₂ over a grid of [-1, 1]: relative to the polynomial's size, it takes rank d to come as near as ε. */
+/* Counts polynomials for which, in d₂ over a grid of [-1, 1] and relative to the size of the polynomial, an error of ε
+ * requires rank d. */
 static bo_status count_near(lab_run *run, const lab_function *f, size_t terms, counts *c)
 {
     enum { POINTS = 6, SETTINGS = POINTS * POINTS };
@@ -131,7 +134,7 @@ static bo_status count(lab_run *run, bo_rng *rng, size_t terms, counts *c)
     return BO_OK;
 }
 
-/* Exponents of all terms differ in A, and in B. */
+/* Probability that the exponents of all terms differ in A, and in B. */
 static double share_in_theory(size_t terms)
 {
     double distinct = 1;
