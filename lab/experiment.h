@@ -1,5 +1,5 @@
-/* What an experiment is made of. One file an experiment: its claims and tables as constants, and a function that measures them
- * once, with one seed.
+/* The interface for experiments. There is one file per experiment. It contains the claims and tables as constants, and
+ * a function that measures them once, with one seed.
  *
  *     static bo_status measure(lab_run *run)
  *     {
@@ -10,8 +10,8 @@
  *     }
  *     const lab_experiment lab_rff_regression = {{.name = "rff-regression", …}, measure};
  *
- * The registry (registry.c) has a line for each. Bounds are chosen before the first full run, from theory where it gives them,
- * and say what would be worth knowing; they are not moved to where the data fell. */
+ * The registry (registry.c) has one line per experiment. Bounds are chosen before the first full run, from theory if
+ * possible, and state an effect that matters. They are not adjusted to the data. */
 #ifndef BO_LAB_EXPERIMENT_H
 #define BO_LAB_EXPERIMENT_H
 
@@ -35,27 +35,27 @@ typedef struct lab_experiment {
 #define LAB_LEARNING      "Learning theory"
 #define LAB_ARCHITECTURES "Architectures"
 
-/* ---- one measurement ---------------------------------------------------------------------------------------------------- */
+/* ---- one measurement --------------------------------------------------------------------------------------------- */
 
-/* This seed's own context: one thread, unless the experiment is timed. */
+/* The context of this seed: one thread, unless the experiment is timed. */
 bo_context *lab_context(const lab_run *run);
 uint64_t lab_seed(const lab_run *run);
-size_t lab_index(const lab_run *run); /* 0, 1, …: which of the seeds this is */
+size_t lab_index(const lab_run *run); /* index of the seed: 0, 1, … */
 bool lab_quick(const lab_run *run);
-size_t lab_size(const lab_run *run, size_t full, size_t quick); /* one of the two */
+size_t lab_size(const lab_run *run, size_t full, size_t quick); /* full, or quick in a quick run */
 const bo_lab_options *lab_options(const lab_run *run);
-/* A stream of random numbers of this seed, by purpose. */
+/* A stream of random numbers for this seed and purpose. */
 bo_rng lab_rng(const lab_run *run, const char *purpose);
 
-/* Recording never fails in the caller's face: what is wrong (a name that is not in the description, no memory) comes out when
- * the measurement ends. A claim takes one number per seed; a cell too. NAN says that there is none. */
+/* Recording reports no errors to the caller. Errors (a name that is not in the description, no memory) are reported
+ * when the measurement ends. A claim takes one number per seed, and so does a cell. NAN means that there is none. */
 void lab_claim(lab_run *run, const char *claim, double number);
 /* Rows that are numbers, and rows that have names; a table has one kind. */
 void lab_point(lab_run *run, const char *table, const char *column, double x, double value);
 void lab_cell(lab_run *run, const char *table, const char *row, const char *column, double value);
-/* A sentence for the page, of the first seed alone: what was found on the way and no claim speaks of. */
+/* A sentence for the report, from the first seed only: an observation that no claim covers. */
 void lab_note(lab_run *run, const char *format, ...) BO_PRINTF(2, 3);
-/* How much of this measurement is done, 0 to 1; BO_CANCELED when somebody asks to stop. Call it now and then. */
+/* Reports the fraction done, 0 to 1. Returns BO_CANCELED if the run should stop. Call it regularly. */
 bo_status lab_progress(lab_run *run, double done);
 
 #endif

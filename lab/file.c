@@ -1,11 +1,12 @@
-/* Results as files. JSON: what was run, then every number of every seed; means and verdicts are for other readers.
+/* Results as JSON files: the settings of the run, then every number of every seed. Means and verdicts are written for
+ * other programs and not read.
  *
  *     {"lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 2, "seed": "1", …,
  *      "claims": {"variance": {"number": "exponent of …", "values": [0.99, 1.01], "mean": 1, …}},
  *      "tables": {"variance": {"rows": [4, 8], "columns": ["measured", "d"], "values": [[[4.1, 3.9], [4, 4]], …]}},
  *      "notes": ["…"]}
  *
- * A number that is missing is null; infinite ones are "inf" and "-inf". The seed is text: it may have more than 53
+ * A missing number is null; infinite numbers are "inf" and "-inf". The seed is text, because it may have more than 53
  * bits. */
 #include "internal.h"
 #include "../src/io/bytes.h"
@@ -18,9 +19,9 @@
 
 enum { VERSION = 1, DEPTH = 8, MOST_BYTES = 1 << 26, MOST_ROWS = 1000, MOST_COLUMNS = 100, MOST_NOTES = 1000 };
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* `before` is what separates it from the last and names it: ",\n  \"quick\": ". */
+/* `before` is the separator and the key: ",\n  \"quick\": ". */
 static void put_text(bo_json_text *out, const char *before, const char *text)
 {
     bo_json_raw(out, before);
@@ -125,7 +126,7 @@ bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, 
     return status;
 }
 
-/* ---- in -------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct reading {
     bo_context *context;
@@ -142,7 +143,7 @@ static bo_status malformed(const reading *in, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return bo_fail(in->context, BO_FORMAT, "%s: no result of an experiment that can be used: %s", in->where, what);
+    return bo_fail(in->context, BO_FORMAT, "%s: not a usable result: %s", in->where, what);
 }
 
 static const cJSON *member(const cJSON *object, const char *name)
@@ -178,12 +179,12 @@ static bool get_numbers(const cJSON *array, size_t count, double *out)
     return true;
 }
 
-/* A text or null; *out is NULL then. */
+/* A text or null; *out is NULL for null. */
 static bo_status get_text(const reading *in, const cJSON *json, const char *name, char **out)
 {
     const cJSON *item = member(json, name);
     if (cJSON_IsNull(item)) return BO_OK;
-    if (!cJSON_IsString(item)) return malformed(in, "%s is no text", name);
+    if (!cJSON_IsString(item)) return malformed(in, "\"%s\" must be text", name);
     *out = bo_strdup(in->context, item->valuestring);
     return *out ? BO_OK : BO_MEMORY;
 }
@@ -206,29 +207,31 @@ static bo_status read_about(const reading *in, const cJSON *json)
     bo_lab_result *r = in->result;
     const cJSON *quick = member(json, "quick"), *seconds = member(json, "seconds");
     size_t threads;
-    if (!cJSON_IsBool(quick)) return malformed(in, "quick is neither true nor false");
-    if (!get_seed(member(json, "seed"), &r->seed)) return malformed(in, "seed is no whole number as text");
+    if (!cJSON_IsBool(quick)) return malformed(in, "\"quick\" must be true or false");
+    if (!get_seed(member(json, "seed"), &r->seed)) return malformed(in, "\"seed\" must be an integer as text");
     if (!bo_json_size(member(json, "threads"), &threads) || threads < 1 || threads > 1 << 20)
-        return malformed(in, "threads is no number of threads");
-    if (!get_number(seconds, &r->seconds) || !(r->seconds >= 0)) return malformed(in, "seconds is no time");
+        return malformed(in, "\"threads\" must be a number of threads");
+    if (!get_number(seconds, &r->seconds) || !(r->seconds >= 0))
+        return malformed(in, "\"seconds\" must be a "
+                             "nonnegative number");
     r->quick = cJSON_IsTrue(quick);
     r->threads = (int)threads;
     if (r->experiment->about.text) BO_TRY(get_text(in, json, "text", &r->text));
     if (r->experiment->about.images) BO_TRY(get_text(in, json, "images", &r->images));
     BO_TRY(get_text(in, json, "isa", &r->isa));
     BO_TRY(get_text(in, json, "version", &r->version));
-    return r->isa && r->version ? BO_OK : malformed(in, "isa or version is null");
+    return r->isa && r->version ? BO_OK : malformed(in, "\"isa\" or \"version\" is null");
 }
 
 static bo_status read_claim(const reading *in, const cJSON *json, const bo_lab_claim *claim, double *values)
 {
     const char *number = cJSON_GetStringValue(member(json, "number"));
-    if (!number) return malformed(in, "the claim %s does not say what its number is", claim->name);
+    if (!number) return malformed(in, "claim '%s' has no \"number\"", claim->name);
     if (strcmp(number, claim->number) != 0)
-        return malformed(in, "the number of the claim %s was '%s', in this version it is '%s': run it again",
+        return malformed(in, "claim '%s' measured '%s'; this version measures '%s' (run the experiment again)",
                          claim->name, number, claim->number);
     if (!get_numbers(member(json, "values"), in->result->seeds, values))
-        return malformed(in, "the claim %s has no %zu numbers", claim->name, in->result->seeds);
+        return malformed(in, "claim '%s' must have %zu numbers", claim->name, in->result->seeds);
     return BO_OK;
 }
 
@@ -236,15 +239,15 @@ static bo_status read_claims(const reading *in, const cJSON *json)
 {
     const bo_lab_experiment *about = &in->result->experiment->about;
     const cJSON *item;
-    if (!cJSON_IsObject(json)) return malformed(in, "it has no claims");
+    if (!cJSON_IsObject(json)) return malformed(in, "\"claims\" is missing");
     cJSON_ArrayForEach(item, json) if (lab_find_claim(about, item->string) <
                                        0) return malformed(in, "this version has no claim '%.64s'", item->string);
     for (size_t i = 0; i < about->claim_count; i++) {
         item = member(json, about->claims[i].name);
-        if (!item) return malformed(in, "the claim %s is missing", about->claims[i].name);
+        if (!item) return malformed(in, "claim '%s' is missing", about->claims[i].name);
         BO_TRY(read_claim(in, item, &about->claims[i], in->result->claims + i * in->result->seeds));
     }
-    return length_of(json) == about->claim_count ? BO_OK : malformed(in, "a claim stands there twice");
+    return length_of(json) == about->claim_count ? BO_OK : malformed(in, "a claim appears twice");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -263,7 +266,7 @@ static bool are_numbers(const cJSON *array)
     return true;
 }
 
-/* Texts, or numbers as texts, every one only once. */
+/* Texts, or numbers as texts, each at most once. */
 static bo_status read_names(const reading *in, const cJSON *array, double *x, char **names)
 {
     const cJSON *item;
@@ -274,7 +277,7 @@ static bo_status read_names(const reading *in, const cJSON *array, double *x, ch
         const char *name = x ? lab_row_name(item->valuedouble, number) : item->valuestring;
         for (size_t i = 0; i < count; i++)
             if (x ? x[i] == item->valuedouble : strcmp(names[i], name) == 0)
-                return malformed(in, "a table has %.64s twice", name);
+                return malformed(in, "a table has '%.64s' twice", name);
         if (x) x[count] = item->valuedouble;
         if (!(names[count++] = bo_strdup(in->context, name))) return BO_MEMORY;
     }
@@ -288,23 +291,23 @@ static bo_status read_values(const reading *in, const cJSON *json, const lab_gri
     cJSON_ArrayForEach(row, json)
     {
         if (!cJSON_IsArray(row) || length_of(row) != grid->columns)
-            return malformed(in, "a row of a table has not %zu cells", grid->columns);
+            return malformed(in, "every row of a table must have %zu cells", grid->columns);
         cJSON_ArrayForEach(cell, row)
         {
             if (!get_numbers(cell, in->result->seeds, to))
-                return malformed(in, "a cell of a table has not %zu numbers", in->result->seeds);
+                return malformed(in, "every cell of a table must have %zu numbers", in->result->seeds);
             to += in->result->seeds;
         }
     }
     return BO_OK;
 }
 
-/* No table has more numbers than its file has letters: none is made that is not there. */
+/* A table cannot have more numbers than its file has characters. This limits the allocation. */
 static bo_status make_grid(const reading *in, size_t rows, size_t columns, lab_grid *grid)
 {
     const size_t numbers = rows * columns * in->result->seeds;
     if (rows > MOST_ROWS || columns > MOST_COLUMNS || numbers > in->length)
-        return malformed(in, "a table with %zu rows and %zu columns", rows, columns);
+        return malformed(in, "a table with %zu rows and %zu columns is too large", rows, columns);
     grid->rows = rows;
     grid->columns = columns;
     grid->x = bo_alloc(in->context, rows, sizeof *grid->x, "the rows of a table");
@@ -320,10 +323,14 @@ static bo_status read_table(const reading *in, size_t table, const cJSON *json)
     const cJSON *rows = member(json, "rows"), *columns = member(json, "columns"), *values = member(json, "values");
     lab_grid *grid = &in->result->grids[table];
     if (!cJSON_IsArray(rows) || !cJSON_IsArray(columns) || !cJSON_IsArray(values) || !are_texts(columns))
-        return malformed(in, "the table %s has no rows, columns and values", name);
+        return malformed(in, "table '%s' must have \"rows\", \"columns\" and \"values\"", name);
     if (!are_numbers(rows) && !are_texts(rows))
-        return malformed(in, "the rows of the table %s are neither numbers nor texts", name);
-    if (length_of(values) != length_of(rows)) return malformed(in, "the table %s has other rows than values", name);
+        return malformed(in, "the rows of table '%s' must be all numbers or all texts", name);
+    if (length_of(values) != length_of(rows))
+        return malformed(in,
+                         "table '%s' must have one row of \"values\" for "
+                         "each of \"rows\"",
+                         name);
     BO_TRY(make_grid(in, length_of(rows), length_of(columns), grid));
     grid->numbers = grid->rows && are_numbers(rows);
     BO_TRY(read_names(in, rows, grid->numbers ? grid->x : NULL, grid->row_names));
@@ -335,27 +342,27 @@ static bo_status read_tables(const reading *in, const cJSON *json)
 {
     const bo_lab_experiment *about = &in->result->experiment->about;
     const cJSON *item;
-    if (!cJSON_IsObject(json)) return malformed(in, "it has no tables");
+    if (!cJSON_IsObject(json)) return malformed(in, "\"tables\" is missing");
     cJSON_ArrayForEach(item, json) if (lab_find_table(about, item->string) <
                                        0) return malformed(in, "this version has no table '%.64s'", item->string);
     for (size_t i = 0; i < about->table_count; i++) {
         item = member(json, about->tables[i].name);
-        if (!item) return malformed(in, "the table %s is missing", about->tables[i].name);
+        if (!item) return malformed(in, "table '%s' is missing", about->tables[i].name);
         BO_TRY(read_table(in, i, item));
     }
-    return length_of(json) == about->table_count ? BO_OK : malformed(in, "a table stands there twice");
+    return length_of(json) == about->table_count ? BO_OK : malformed(in, "a table appears twice");
 }
 
 static bo_status read_notes(const reading *in, const cJSON *json)
 {
     const cJSON *item;
     if (!cJSON_IsArray(json) || !are_texts(json) || length_of(json) > MOST_NOTES)
-        return malformed(in, "its notes are no list of up to %d texts", MOST_NOTES);
+        return malformed(in, "\"notes\" must be a list of at most %d texts", MOST_NOTES);
     cJSON_ArrayForEach(item, json) BO_TRY(lab_result_note(in->context, in->result, item->valuestring));
     return BO_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bo_status read_parts(const reading *in, const cJSON *json)
 {
@@ -370,14 +377,16 @@ static bo_status read_result(reading *in, const cJSON *json)
 {
     size_t version, seeds;
     const char *name = cJSON_GetStringValue(member(json, "experiment"));
-    if (!bo_json_size(member(json, "lab"), &version) || !name) return malformed(in, "it does not say of which");
+    if (!bo_json_size(member(json, "lab"), &version) || !name)
+        return malformed(in, "\"lab\" or \"experiment\" is "
+                             "missing");
     if (version > VERSION)
-        return bo_fail(in->context, BO_VERSION, "%s: a result of version %zu, this library reads up to %d", in->where,
-                       version, VERSION);
+        return bo_fail(in->context, BO_VERSION, "%s: result format version %zu; this library reads versions up to %d",
+                       in->where, version, VERSION);
     const lab_experiment *experiment = lab_find(name);
     if (!experiment) return malformed(in, "this version has no experiment '%.64s'", name);
     if (!bo_json_size(member(json, "seeds"), &seeds) || seeds < 1 || seeds > LAB_MOST_SEEDS)
-        return malformed(in, "seeds is no number from 1 to %d", LAB_MOST_SEEDS);
+        return malformed(in, "\"seeds\" must be an integer from 1 to %d", LAB_MOST_SEEDS);
     BO_TRY(lab_result_create(in->context, experiment, seeds, &in->result));
     return read_parts(in, json);
 }
@@ -387,8 +396,8 @@ bo_status lab_result_parse(bo_context *context, const char *where, const char *t
     reading in = {.context = context, .where = where, .length = length};
     cJSON *json;
     *out = NULL;
-    if (length > MOST_BYTES) return malformed(&in, "it is larger than %d bytes", MOST_BYTES);
-    if (bo_json_has_nul(text, length)) return malformed(&in, "a text of it has a NUL");
+    if (length > MOST_BYTES) return malformed(&in, "the file is larger than %d bytes", MOST_BYTES);
+    if (bo_json_has_nul(text, length)) return malformed(&in, "a text contains a NUL byte");
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     const bo_status status = read_result(&in, json);
     cJSON_Delete(json);
@@ -399,7 +408,7 @@ bo_status lab_result_parse(bo_context *context, const char *where, const char *t
     return status;
 }
 
-/* The start of a file too large is enough to refuse it. */
+/* The start of a file that is too large is enough to refuse it. */
 static bo_status read_text(bo_context *context, const char *path, char **text, size_t *length)
 {
     bo_bytes *bytes;

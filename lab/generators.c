@@ -1,4 +1,4 @@
-/* Lines that are drawn: how many threads draw them does not matter, for line n has random numbers of its own. */
+/* Generated lines. The number of threads does not matter, because line n has its own random numbers. */
 #include "generators.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,29 +6,29 @@
 #include "../src/text/buffer.h"
 #include "../src/text/vocabulary.h"
 
-/* One line on its way. */
+/* One line in progress. */
 typedef struct bo_draft {
     bo_buffer text; /* label, tab, text, newline */
-    bool kept;      /* false: not what was asked for */
+    bool kept;      /* false: rejected */
     size_t label, tokens;
 } bo_draft;
 
-/* How a kind of lines is drawn. */
+/* The way in which lines of one kind are drawn. */
 typedef struct bo_drawing {
-    const char *name;   /* of its random numbers */
-    const char *wanted; /* for a message: what nothing was like */
-    bool distinct;      /* a line that was there before is not kept */
+    const char *name;   /* of its random number stream */
+    const char *wanted; /* for error messages: the property that lines must have */
+    bool distinct;      /* duplicates are rejected */
     const void *desc;
-    /* Fills in the draft, whose text is empty. `context` is the worker's. */
+    /* Fills in the draft, whose text is empty. `context` belongs to the worker. */
     bo_status (*draw)(bo_context *context, const void *desc, bo_rng *rng, bo_draft *out);
 } bo_drawing;
 
 enum {
     DRAFTS_A_THREAD = 64,
-    MOST_DRAWN = 1 << 20, /* in a row without one that is kept: there may be none */
+    MOST_DRAWN = 1 << 20, /* consecutive rejected drafts, after which generation fails */
 };
 
-/* The drafts of a round, drawn on the pool and looked through in order. */
+/* The drafts of a round, drawn on the thread pool and examined in order. */
 typedef struct bo_generating {
     const bo_drawing *drawing;
     uint64_t seed;
@@ -37,11 +37,11 @@ typedef struct bo_generating {
     bo_draft *drafts;
     bo_status *statuses;
     size_t round;
-    uint64_t first;   /* draft of this round */
-    size_t fruitless; /* drafts since the latest that was kept */
+    uint64_t first;   /* first draft of this round */
+    size_t fruitless; /* drafts since the last accepted one */
     bo_buffer block;
 
-    /* Hashes of the lines that were kept, where they must be distinct: open addressing, at most half full, 0 is empty. */
+    /* Hashes of the accepted lines if they must be distinct: open addressing, at most half full, 0 is empty. */
     uint64_t *seen;
     size_t places;
 } bo_generating;
@@ -56,7 +56,7 @@ static void draw_task(void *arg, size_t index, int worker)
     g->statuses[index] = g->drawing->draw(g->contexts[worker], g->drawing->desc, &rng, draft);
 }
 
-/* ---- distinct lines ----------------------------------------------------------------------------------------------------- */
+/* ---- distinct lines ---------------------------------------------------------------------------------------------- */
 
 static uint64_t *place_of(const bo_generating *g, uint64_t hash)
 {
@@ -88,7 +88,7 @@ static bo_status keep_distinct(bo_context *context, bo_generating *g, uint64_t l
     return BO_OK;
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------------------- */
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 static bo_status flush(bo_context *context, bo_generating *g, bo_write_fn write, void *user)
 {
@@ -120,7 +120,9 @@ static bo_status take_round(bo_context *context, bo_generating *g, uint64_t coun
         ++made->tried;
         g->fruitless = g->drafts[i].kept ? 0 : g->fruitless + 1;
         if (g->fruitless == MOST_DRAWN)
-            return bo_fail(context, BO_INVALID, "after %llu lines, %d more were drawn and none is a new one with %s",
+            return bo_fail(context, BO_INVALID,
+                           "after %llu lines, %d consecutive drafts were rejected; expected a "
+                           "new line with %s",
                            (unsigned long long)made->lines, MOST_DRAWN, g->drawing->wanted);
     }
     return BO_OK;
@@ -169,7 +171,8 @@ static bo_status generate(bo_context *context, const bo_drawing *drawing, uint64
     return status;
 }
 
-/* The first `count` of `out`, which has room for `from`, become different numbers below `from`, in any order. */
+/* Fills the first `count` entries of `out`, which has space for `from`, with different numbers below `from`, in any
+ * order. */
 static void draw_distinct(bo_rng *rng, size_t from, size_t count, uint16_t *out)
 {
     for (size_t i = 0; i < from; ++i) out[i] = (uint16_t)i;
@@ -182,7 +185,7 @@ static void draw_distinct(bo_rng *rng, size_t from, size_t count, uint16_t *out)
 }
 
 /* ====================================================================================================================
- * ListOps: trees are drawn from the root on, written as they come, and worked out on the way back. */
+ * ListOps: trees are drawn from the root, written in order, and evaluated on return. */
 
 enum { MOST_DEPTH = 64, MOST_ARGUMENTS = 64, OPERATIONS = 4 };
 
@@ -202,7 +205,7 @@ static bo_status write_token(bo_tree *tree, char letter, const char *word)
     return bo_buffer_append(tree->context, tree->text, word, strlen(word));
 }
 
-/* ---- operations ----------------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -237,12 +240,12 @@ static int sum(int *values, size_t count)
 static const struct {
     char letter;
     const char *word;
-    int (*of)(int *values, size_t count); /* may order them */
+    int (*of)(int *values, size_t count); /* may reorder them */
 } operations[OPERATIONS] = {{'m', "[MIN", least}, {'M', "[MAX", greatest}, {'d', "[MED", median}, {'s', "[SM", sum}};
 
-/* ---- trees ---------------------------------------------------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
 
-/* One that has become too long is left as it is: nobody keeps it. */
+/* A tree that has become too long is not completed, because it will be rejected. */
 static bo_status draw_value(bo_tree *tree, size_t depth, int *value)
 {
     *value = 0;
@@ -284,11 +287,13 @@ bo_status bo_generate_listops(bo_context *context, const bo_listops_desc *desc, 
     if (d.depth == 0) d.depth = 10;
     if (d.arguments == 0) d.arguments = 10;
     if (d.depth > MOST_DEPTH || d.arguments < 2 || d.arguments > MOST_ARGUMENTS)
-        return bo_fail(context, BO_INVALID, "ListOps of depth %zu with %zu arguments: expected 1 to %d, and 2 to %d",
+        return bo_fail(context, BO_INVALID,
+                       "ListOps of depth %zu with %zu arguments: expected depth 1 to %d and 2 to "
+                       "%d arguments",
                        d.depth, d.arguments, MOST_DEPTH, MOST_ARGUMENTS);
     if (d.most < d.least + 2)
-        return bo_fail(context, BO_INVALID,
-                       "ListOps of more than %zu and fewer than %zu tokens: there is no such length", d.least, d.most);
+        return bo_fail(context, BO_INVALID, "ListOps: no length is greater than %zu and less than %zu tokens", d.least,
+                       d.most);
     char wanted[96];
     snprintf(wanted, sizeof wanted, "more than %zu and fewer than %zu tokens", d.least, d.most);
     const bo_drawing drawing = {"text.listops", wanted, true, &d, draw_listops};
@@ -296,31 +301,32 @@ bo_status bo_generate_listops(bo_context *context, const bo_listops_desc *desc, 
 }
 
 /* ====================================================================================================================
- * Pairs of documents: noisy copies of one source or of two. */
+ * Pairs of documents: noisy copies of one source or of two sources. */
 
 enum { LEAST_LETTERS = 3, MOST_LETTERS = 7, MOST_WORDS = 5040 /* 7! */, MOST_TOPIC = 1024 };
 
-/* Words are orders of the first `letters` letters, spread evenly over all of them: the same for every seed, so that what one
- * file teaches another can ask. */
+/* Words are permutations of the first `letters` letters, evenly spaced among all of them. They are the same for every
+ * seed, so that one file can be used for training and another for testing. */
 typedef struct bo_match {
     bo_match_desc desc;
-    size_t letters, orders;  /* orders: letters! */
-    size_t document, source; /* words of each */
+    size_t letters, orders;  /* number of permutations: letters! */
+    size_t document, source; /* number of words of each */
 } bo_match;
 
-/* A line's working memory. */
+/* Buffers for one line. */
 typedef struct bo_scribe {
     bo_context *context;
     const bo_match *match;
     bo_rng *rng;
-    uint16_t *topic;  /* words numbered below desc.words; the first desc.topic of them count */
+    uint16_t *topic;  /* words numbered below desc.words; only the first desc.topic of them are used */
     uint16_t *source; /* words */
     uint16_t *document;
 } bo_scribe;
 
-/* ---- words ---------------------------------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* Order number `rank` of the letters: its digits in the factorial number system say which of the letters left comes next. */
+/* Permutation number `rank` of the letters: its digits in the factorial number system select from the remaining
+ * letters. */
 static void spell(const bo_match *match, size_t word, char *out)
 {
     size_t rank = word * match->orders / match->desc.words, orders = match->orders;
@@ -341,7 +347,7 @@ static uint16_t draw_word(const bo_scribe *scribe)
     return scribe->topic[bo_rng_below(scribe->rng, scribe->match->desc.topic)];
 }
 
-/* ---- sources and documents ------------------------------------------------------------------------------------------------ */
+/* ---- sources and documents --------------------------------------------------------------------------------------- */
 
 static void draw_topic(const bo_scribe *scribe)
 {
@@ -363,7 +369,7 @@ static void shuffle(bo_rng *rng, uint16_t *words, size_t count)
     }
 }
 
-/* A stretch of the source with its noise. Where too much was left out, the end is made up. */
+/* A section of the source with its noise. If too many words were dropped, random words fill the end. */
 static void draw_document(const bo_scribe *scribe)
 {
     const bo_match *match = scribe->match;
@@ -435,19 +441,20 @@ static bo_status draw_match(bo_context *context, const void *what, bo_rng *rng, 
     return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------------------------------------- */
 
 static bo_status check_match(bo_context *context, const bo_match_desc *desc)
 {
     if (desc->words < 2 || desc->words > MOST_WORDS || desc->topic < 2 || desc->topic > MOST_TOPIC ||
         desc->topic > desc->words)
         return bo_fail(context, BO_INVALID,
-                       "topics of %zu out of %zu words: expected 2 to %d, and a vocabulary of so many or more, to %d",
+                       "topics of %zu out of %zu words: expected topics of 2 to %d words and a vocabulary of at least "
+                       "as many, at most %d",
                        desc->topic, desc->words, MOST_TOPIC, MOST_WORDS);
     if (!(desc->drop >= 0 && desc->drop <= 0.9) || !(desc->replace >= 0 && desc->replace <= 0.9) ||
         !(desc->shift >= 0 && desc->shift <= 4))
         return bo_fail(context, BO_INVALID,
-                       "%g of the words left out, %g replaced (expected 0 to 0.9 each), shifted by %g (0 to 4)",
+                       "%g of the words dropped, %g replaced (expected 0 to 0.9 each), shifted by %g (expected 0 to 4)",
                        desc->drop, desc->replace, desc->shift);
     if (desc->length > (size_t)1 << 30)
         return bo_fail(context, BO_INVALID, "documents of %zu bytes: expected at most 2^30", desc->length);
@@ -466,7 +473,7 @@ bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint
     for (match.orders = 1; match.letters < LEAST_LETTERS || match.orders < d->words;) match.orders *= ++match.letters;
     match.document = (d->length + 1) / (match.letters + 1);
     if (match.document < 2)
-        return bo_fail(context, BO_INVALID, "documents of %zu bytes: expected two words of %zu letters or more",
+        return bo_fail(context, BO_INVALID, "documents of %zu bytes: expected at least two words of %zu letters",
                        d->length, match.letters);
     match.source = (size_t)((double)match.document * (d->shift + 1 / (1 - d->drop))) + 1;
     const bo_drawing drawing = {"text.match", "these properties", false, &match, draw_match};
@@ -474,7 +481,7 @@ bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint
 }
 
 /* ====================================================================================================================
- * Associative recall: pairs of keys and values among signs that mean nothing, and one key at the end. */
+ * Associative recall: key-value pairs among filler characters, and one key at the end. */
 
 enum { MOST_KEYS = 26 * 26 * 26, ANY = 0 };
 
@@ -482,11 +489,12 @@ enum { MOST_KEYS = 26 * 26 * 26, ANY = 0 };
 typedef struct bo_recall {
     bo_recall_desc desc;
     size_t width; /* letters of a key */
-    size_t pair;  /* of bytes: the letters and the value; a pair that is a word is one token */
+    size_t pair;  /* in bytes: the letters and the value; with words a pair is one token */
     size_t body;  /* tokens before the question */
 } bo_recall;
 
-/* A line on its way. cells[t]: what begins at token t: a pair's number, or one of the signs (FILL + 0 … 3). */
+/* A line in progress. cells[t]: the content at token t: the number of a pair, or one of the filler characters (FILL + 0
+ * … 3). */
 typedef struct bo_riddle {
     bo_context *context;
     const bo_recall *recall;
@@ -499,9 +507,9 @@ typedef struct bo_riddle {
 static const char fill[] = {'.', ',', ':', ';'};
 enum { FILL = MOST_KEYS };
 
-/* ---- where things stand ----------------------------------------------------------------------------------------------------- */
+/* ---- placement --------------------------------------------------------------------------------------------------- */
 
-/* Pairs first … first + count - 1 somewhere in [begin, end), each order of pairs and signs alike. */
+/* Places pairs first … first + count - 1 in [begin, end), with all orders of pairs and fillers equally likely. */
 static void place_pairs(const bo_riddle *riddle, size_t first, size_t count, size_t begin, size_t end)
 {
     const size_t pair = riddle->recall->pair;
@@ -516,7 +524,8 @@ static void place_pairs(const bo_riddle *riddle, size_t first, size_t count, siz
     }
 }
 
-/* Pair 0 stands so that its value is `distance` tokens before the last one; the others where there is room, each place alike. */
+/* Places pair 0 so that its value is `distance` tokens before the last one; the others are placed uniformly in the
+ * remaining space. */
 static void place_around(const bo_riddle *riddle, size_t distance)
 {
     const bo_recall *recall = riddle->recall;
@@ -533,7 +542,7 @@ static void place_around(const bo_riddle *riddle, size_t distance)
     place_pairs(riddle, 1 + before, others - before, behind, recall->body);
 }
 
-/* ---- one line --------------------------------------------------------------------------------------------------------------- */
+/* ---- one line ---------------------------------------------------------------------------------------------------- */
 
 static char value_sign(const bo_recall *recall, size_t value)
 {
@@ -604,27 +613,30 @@ static bo_status draw_recall(bo_context *context, const void *what, bo_rng *rng,
     return status;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------- */
+/* ---- recall ------------------------------------------------------------------------------------------------------ */
 
 static bo_status check_recall(bo_context *context, const bo_recall *recall)
 {
     const bo_recall_desc *desc = &recall->desc;
     const size_t pair = recall->pair, values = desc->words ? 26 : BO_GENERATED_CLASSES;
     if (desc->keys > MOST_KEYS || desc->pairs > desc->keys)
-        return bo_fail(context, BO_INVALID, "%zu pairs with different keys out of %zu: expected as many or more, to %d",
+        return bo_fail(context, BO_INVALID,
+                       "%zu pairs with different keys out of %zu: expected at least as many keys "
+                       "as pairs, at most %d",
                        desc->pairs, desc->keys, MOST_KEYS);
     if (desc->values < 2 || desc->values > values)
         return bo_fail(context, BO_INVALID, "%zu values: expected 2 to %zu", desc->values, values);
-    /* A pair at a given place may leave room of less than one on either side of it. */
+    /* A pair at a given position may leave space for less than one pair on each side. */
     const size_t lost = desc->farthest == ANY || desc->pairs == 1 || pair == 1 ? 0 : 1;
     const size_t need = (desc->pairs + lost) * pair + pair;
     if (desc->length < need || desc->length > (size_t)1 << 30)
-        return bo_fail(context, BO_INVALID, "%zu pairs in %zu tokens: expected %zu tokens or more, to 2^30",
-                       desc->pairs, desc->length, need);
+        return bo_fail(context, BO_INVALID, "%zu pairs in %zu tokens: expected %zu to 2^30 tokens", desc->pairs,
+                       desc->length, need);
     const size_t farthest = desc->length - pair;
     if (desc->farthest != ANY && (desc->nearest < pair || desc->nearest > desc->farthest || desc->farthest > farthest))
         return bo_fail(context, BO_INVALID,
-                       "values %zu to %zu tokens before the last one: of %zu tokens there are %zu to %zu",
+                       "values %zu to %zu tokens before the last one: in %zu tokens the possible distances are %zu to "
+                       "%zu",
                        desc->nearest, desc->farthest, desc->length, pair, farthest);
     return BO_OK;
 }

@@ -42,13 +42,13 @@ bo_status bo_generate_listops(bo_context *context, const bo_listops_desc *desc, 
  * words are permutations of the same letters, so that documents have the same counts of bytes. Zero means the default,
  * except for the fractions. */
 typedef struct bo_match_desc {
-    size_t length;        /* the most bytes of a document (default: 1000) */
+    size_t length;        /* maximum bytes of a document (default: 1000) */
     size_t words;         /* of the vocabulary, 2 to 5040 (default: 500) */
-    size_t topic;         /* words of a topic, 2 to 1024 (default: 30, or all words where there are fewer) */
+    size_t topic;         /* words of a topic, 2 to 1024 (default: 30, or all words if there are fewer) */
     bool same_words;      /* harder: of two sources, one is a permutation of the other */
     double drop, replace; /* fractions of the words, 0 to 0.9 */
     size_t shuffle;       /* words are exchanged within spans of this length; 0 or 1: not exchanged */
-    double shift; /* a source is longer than a document by this fraction, and documents begin anywhere in it; 0 to 4 */
+    double shift; /* a source is longer than a document by this fraction, and documents start anywhere in it; 0 to 4 */
 } bo_match_desc;
 bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint64_t count, uint64_t seed,
                             bo_write_fn write, void *user, bo_generated *made);
@@ -63,8 +63,8 @@ typedef struct bo_recall_desc {
     size_t keys;   /* number of different keys, up to 26^3 (default: 26, or the number of pairs) */
     size_t values; /* number of different values, 2 to 36, with words 26 (default: 10) */
     bool words;
-    /* The value that is asked for stands this many tokens before the last one, drawn uniformly from nearest to
-     * farthest. Both 0: any pair. */
+    /* The requested value is this many tokens before the last one, drawn uniformly from nearest to farthest. Both 0:
+     * any pair. */
     size_t nearest, farthest;
 } bo_recall_desc;
 bo_status bo_generate_recall(bo_context *context, const bo_recall_desc *desc, uint64_t count, uint64_t seed,

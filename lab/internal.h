@@ -1,5 +1,4 @@
-/* What a run of an experiment leaves: numbers by seed, in a form that is the same whether they were measured or
- * read. */
+/* The result of an experiment: numbers by seed, in the same form whether measured or read from a file. */
 #ifndef BO_LAB_INTERNAL_H
 #define BO_LAB_INTERNAL_H
 
@@ -8,25 +7,25 @@
 
 enum { LAB_MOST_SEEDS = 1000 };
 
-/* ---- while it runs --------------------------------------------------------------------------- */
+/* ---- during a run ---------------------------------------------------------------------------- */
 
 typedef struct lab_record {
     size_t table;
     bool number; /* the row is x */
     double x;
-    char *row, *column; /* row NULL where it is a number */
+    char *row, *column; /* row: NULL if the row is a number */
     double value;
 } lab_record;
 
-/* What all seeds of a run share. */
+/* Data shared by all seeds of a run. */
 typedef struct lab_job {
     const lab_experiment *experiment;
     bo_lab_options options;
-    bo_context *context; /* the caller's, whose thread alone may report progress */
+    bo_context *context; /* of the caller; only the caller's thread may report progress */
     lab_run *runs;
     size_t seeds;
-    bool watched;        /* the caller's thread reports while others measure; else seeds report themselves */
-    atomic_bool stopped; /* canceled, or a seed has failed: the others need not go on */
+    bool watched;        /* the caller's thread reports while others measure; otherwise seeds report */
+    atomic_bool stopped; /* canceled, or a seed has failed: the others should stop */
 } lab_job;
 
 struct lab_run {
@@ -34,7 +33,7 @@ struct lab_run {
     bo_context *context;
     size_t index;
     bo_status status; /* of recording */
-    double *claims;   /* a number each; NAN until there is one */
+    double *claims;   /* one number per claim; NAN until recorded */
     bool *claimed;
     lab_record *records;
     size_t record_count, record_room;
@@ -43,22 +42,23 @@ struct lab_run {
     _Atomic double done;
 };
 
-/* With a context of its own, unless the experiment is timed. */
+/* Creates a context for the seed, unless the experiment is timed. */
 bo_status lab_run_open(lab_job *job, size_t index, lab_run *run);
 void lab_run_close(lab_run *run);
-/* BO_OK, or what recording met; a claim without a number is an error. */
+/* Returns BO_OK or the error of recording; a claim without a number is an error. */
 bo_status lab_run_check(lab_run *run);
-/* Of all seeds together, to the caller's callback; on the caller's thread. */
+/* Reports the progress of all seeds to the caller's callback; on the caller's thread. */
 bo_status lab_job_progress(lab_job *job);
-/* bo_lab_run of any experiment, also of one that is not in the registry. */
+/* bo_lab_run for any experiment, including one that is not in the registry. */
 bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
                         bo_lab_result **out);
-/* Measures every seed; afterwards each has its status. seed_threads.c: side by side on threads, while the caller's reports. */
+/* Measures every seed and sets the status of each. seed_threads.c: in parallel on threads, while the caller's thread
+ * reports progress. */
 bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run));
 
-/* ---- afterwards ------------------------------------------------------------------------------ */
+/* ---- after a run ----------------------------------------------------------------------------- */
 
-/* cells and values: rows x columns, values x seeds with NAN where a seed has none. */
+/* cells and values: rows x columns; values x seeds, NAN if a seed has none. */
 typedef struct lab_grid {
     size_t rows, columns;
     bool numbers;
@@ -83,25 +83,25 @@ struct bo_lab_result {
     size_t note_count;
 };
 
-/* With room for claims and grids, all numbers NAN, no rows. */
+/* Allocates claims and grids, with all numbers NAN and no rows. */
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out);
-/* A number into its place of a table, which grows as rows and columns appear; `row` NULL: the row is x. BO_INVALID:
- * rows of both kinds, a row that is not finite, a second number for a place. */
+/* Stores a number in a table, which grows as rows and columns appear. row: NULL if the row is x. Returns BO_INVALID for
+ * rows of both kinds, a row that is not finite, or a second number for a cell. */
 bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value);
 bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char *note);
-/* Sorts rows that are numbers; computes means, intervals, verdicts. Once, at the end. */
+/* Sorts rows that are numbers and computes means, intervals and verdicts. Called once, at the end. */
 bo_status lab_result_finish(bo_context *context, bo_lab_result *result);
 
-/* A row that is a number, as text: whole ones in full, others with four digits. */
+/* A row that is a number, as text: integers in full, others with four digits. */
 enum { LAB_ROW_NAME = 32 };
 const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
 
-/* What bo_lab_result_read reads; `where` begins the messages. */
+/* Parses the text of a result file; `where` starts the error messages. */
 bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length,
                            bo_lab_result **out);
 
-/* Which one it is; -1: none. */
+/* Returns the index, or -1 if there is none. */
 int lab_find_claim(const bo_lab_experiment *experiment, const char *name);
 int lab_find_table(const bo_lab_experiment *experiment, const char *name);
 

@@ -1,11 +1,11 @@
-/* One seed's numbers, as the experiment gives them. */
+/* The numbers of one seed, as recorded by the experiment. */
 #include "internal.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Work of the engine that reports progress of its own stops with the rest. */
+/* Stops library calls that report their own progress. */
 static bool go_on(void *user, const char *what, double done, double total)
 {
     lab_job *job = user;
@@ -48,12 +48,11 @@ bo_status lab_run_check(lab_run *run)
     const bo_lab_experiment *about = &run->job->experiment->about;
     if (run->status != BO_OK) return run->status;
     for (size_t i = 0; i < about->claim_count; i++)
-        if (!run->claimed[i])
-            return bo_fail(run->context, BO_INVALID, "the claim %s got no number", about->claims[i].name);
+        if (!run->claimed[i]) return bo_fail(run->context, BO_INVALID, "claim %s has no number", about->claims[i].name);
     return BO_OK;
 }
 
-/* ---- what the experiment asks ---------------------------------------------------------------- */
+/* ---- queries of the experiment --------------------------------------------------------------- */
 
 bo_context *lab_context(const lab_run *run)
 {
@@ -90,7 +89,7 @@ bo_rng lab_rng(const lab_run *run, const char *purpose)
     return bo_rng_make(lab_seed(run), bo_rng_stream(purpose, 0));
 }
 
-/* ---- what it says ---------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 static void fail(lab_run *run, bo_status status)
 {
@@ -101,15 +100,15 @@ void lab_claim(lab_run *run, const char *claim, double number)
 {
     const int index = lab_find_claim(&run->job->experiment->about, claim);
     if (index < 0 || run->claimed[index]) {
-        fail(run, bo_fail(run->context, BO_INVALID, "the claim %s %s", claim,
-                          index < 0 ? "is not described" : "got two numbers"));
+        fail(run, bo_fail(run->context, BO_INVALID, "claim %s %s", claim,
+                          index < 0 ? "is not described" : "has two numbers"));
         return;
     }
     run->claims[index] = number;
     run->claimed[index] = true;
 }
 
-/* Room for one more, of an array that doubles. */
+/* Ensures space for one more item in an array that doubles. */
 static bool grow(lab_run *run, void **items, size_t count, size_t *room, size_t size)
 {
     if (count < *room) return true;
@@ -128,7 +127,7 @@ static void record(lab_run *run, const char *table, const char *row, double x, c
 {
     const int index = lab_find_table(&run->job->experiment->about, table);
     if (index < 0) {
-        fail(run, bo_fail(run->context, BO_INVALID, "the table %s is not described", table));
+        fail(run, bo_fail(run->context, BO_INVALID, "table %s is not described", table));
         return;
     }
     if (!grow(run, (void **)&run->records, run->record_count, &run->record_room, sizeof *run->records)) return;
@@ -149,7 +148,7 @@ void lab_cell(lab_run *run, const char *table, const char *row, const char *colu
     record(run, table, row, 0, column, value);
 }
 
-/* A text that was cut ends with a whole letter of UTF-8. */
+/* Ends a truncated text after a complete UTF-8 character. */
 static void end_whole(char *text, size_t length)
 {
     while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) length--;
@@ -173,7 +172,7 @@ void lab_note(lab_run *run, const char *format, ...)
         fail(run, BO_MEMORY);
 }
 
-/* ---- how far it is --------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 bo_status lab_job_progress(lab_job *job)
 {

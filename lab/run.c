@@ -1,4 +1,4 @@
-/* An experiment over its seeds, and what they say put together. */
+/* Runs an experiment for all seeds and combines the results. */
 #include "internal.h"
 #include <string.h>
 
@@ -16,22 +16,21 @@ static void measure(lab_run *run)
     if (run->status != BO_OK) atomic_store(&run->job->stopped, true);
 }
 
-/* Side by side, or, where time is measured, one after the other with all of the caller's threads. */
+/* In parallel, or one after another with all of the caller's threads if time is measured. */
 static bo_status measure_all(lab_job *job)
 {
     if (!job->experiment->about.timed) return lab_measure_seeds(job, measure);
     for (size_t i = 0; i < job->seeds; i++)
-        if (atomic_load(&job->stopped)) /* and the context keeps the words of the one that failed */
+        if (atomic_load(&job->stopped)) /* and the context keeps the message of the seed that failed */
             job->runs[i].status = BO_CANCELED;
         else
             measure(&job->runs[i]);
     return BO_OK;
 }
 
-/* ---- putting together ------------------------------------------------------------------------ */
+/* ---- combining seeds ------------------------------------------------------------------------- */
 
-/* The first seed that failed; those that stopped for its sake, or because they were asked to, count only where none
- * did. */
+/* The first seed that failed. Seeds that were stopped because of it, or canceled, count only if there is no other. */
 static const lab_run *find_failure(const lab_job *job)
 {
     const lab_run *found = NULL;
@@ -124,7 +123,7 @@ bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, c
     if (!experiment->about.images) job.options.images = NULL;
     job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
     if (job.seeds > LAB_MOST_SEEDS)
-        return bo_fail(context, BO_INVALID, "an experiment takes at most %d seeds, not %zu", LAB_MOST_SEEDS, job.seeds);
+        return bo_fail(context, BO_INVALID, "expected at most %d seeds, found %zu", LAB_MOST_SEEDS, job.seeds);
     bo_lab_result *result;
     BO_TRY(lab_result_create(context, job.experiment, job.seeds, &result));
     const bo_status status = run_job(&job, result);
@@ -139,9 +138,9 @@ bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, c
 bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
                      bo_lab_result **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "a result has nowhere to go: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "out must not be NULL");
     *out = NULL;
     const lab_experiment *found = experiment ? lab_find(experiment->name) : NULL;
-    if (!found) return bo_fail(context, BO_INVALID, "there is no such experiment");
+    if (!found) return bo_fail(context, BO_INVALID, "unknown experiment");
     return lab_run_seeds(context, found, options, out);
 }

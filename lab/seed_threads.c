@@ -1,5 +1,5 @@
-/* Seeds side by side, each on one thread. Not on the context's pool: there the caller would work too, and nobody
- * would look whether to stop while a seed of its own takes its time. */
+/* Runs seeds in parallel, each on one thread. The context's pool is not used, because the caller would take part in its
+ * work and could not check for cancellation. */
 #include "internal.h"
 #include <pthread.h>
 #include <time.h>
@@ -9,9 +9,9 @@ enum { LOOK_NANOSECONDS = 50000000 };
 typedef struct crew {
     lab_job *job;
     void (*measure)(lab_run *run);
-    atomic_size_t next; /* seed to measure */
+    atomic_size_t next; /* next seed to measure */
     pthread_mutex_t mutex;
-    pthread_cond_t left; /* a worker has */
+    pthread_cond_t left; /* signaled when a worker ends */
     size_t working;
 } crew;
 
@@ -31,7 +31,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* Now and then how far they are, until the last has left. */
+/* Reports progress at intervals until the last worker has ended. */
 static void watch(crew *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -66,7 +66,7 @@ bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run))
     watch(&c);
     for (size_t i = 0; i < started; i++) pthread_join(ids[i], NULL);
     job->watched = false;
-    measure_seeds(&c); /* where no thread could be started */
+    measure_seeds(&c); /* if no thread could be started */
     pthread_cond_destroy(&c.left);
     pthread_mutex_destroy(&c.mutex);
     bo_free(ids);

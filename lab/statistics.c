@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With what the first pass missed: the mean of equal numbers is that number. */
+/* Corrects the rounding error of the first pass, so that the mean of equal numbers is exact. */
 double lab_mean(const double *values, size_t count)
 {
     double sum = 0, rest = 0;
@@ -95,7 +95,7 @@ double lab_student_99(size_t freedom)
     const double z = 2.575829;
     if (freedom == 0) return NAN;
     if (freedom <= known) return table[freedom - 1];
-    /* two terms of Cornish and Fisher's expansion */
+    /* Two terms of the Cornish-Fisher expansion. */
     const double n = (double)freedom, z3 = z * z * z, z5 = z3 * z * z;
     return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n);
 }

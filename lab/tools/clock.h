@@ -1,4 +1,4 @@
-/* Time that a thread was given, whatever else the machine does meanwhile: for ratios measured side by side. */
+/* CPU time of a thread, which excludes other load on the host. Used for ratios of alternating measurements. */
 #ifndef BO_LAB_TOOLS_CLOCK_H
 #define BO_LAB_TOOLS_CLOCK_H
 

@@ -1,4 +1,4 @@
-/* A graph that learns by an optimizer. */
+/* A graph trained by an optimizer. */
 #include "descent.h"
 
 const bo_optimizer_desc lab_plain_descent = {.kind = BO_OPTIMIZER_SGD, .rate = 1, .momentum = -1, .clip = -1};
@@ -23,7 +23,8 @@ bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, c
 {
     lab_tape *tape = &descent->tape;
     descent->loss = loss;
-    descent->pass.seed = bo_rng_bits(&(bo_rng){.seed = seed}); /* steps count on: those of other seeds are far away */
+    /* seeds of steps are consecutive, and far from those of other runs */
+    descent->pass.seed = bo_rng_bits(&(bo_rng){.seed = seed});
     BO_TRY(lab_tape_ready(tape, loss, seed));
     bo_graph_set_loss_scale(tape->graph, (float)scale);
     return bo_optimizer_create(tape->context, optimizer, tape->weights, &descent->optimizer);
@@ -48,7 +49,7 @@ bo_status lab_descent_step(lab_descent *descent, double factor, double *loss)
     return bo_optimizer_step(descent->tape.context, descent->optimizer, factor, &norm);
 }
 
-/* ---- gradients that are given ------------------------------------------------------------------------------------ */
+/* ---- given gradients --------------------------------------------------------------------------------------------- */
 
 bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, const bo_optimizer_desc *optimizer,
                              lab_descent *out)

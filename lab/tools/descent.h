@@ -1,4 +1,4 @@
-/* A graph that learns by an optimizer, step by step: what bo_trainer does, for graphs that experiments record.
+/* A graph trained by an optimizer, step by step: like bo_trainer, but for graphs that experiments record.
  *
  *     lab_descent descent;
  *     lab_descent_open(context, &descent);
@@ -17,26 +17,26 @@
 
 typedef struct lab_descent {
     lab_tape tape;
-    bo_optimizer *optimizer; /* NULL before it is ready */
+    bo_optimizer *optimizer; /* NULL until it is ready */
     bo_value loss;
-    bo_graph_pass pass; /* training; every run has a seed of its own */
+    bo_graph_pass pass; /* training mode; every step has its own seed */
 } lab_descent;
 
-/* w - factor · gradient and nothing else: no momentum, no clipping, rate 1. */
+/* w - factor · gradient: no momentum, no clipping, learning rate 1. */
 extern const bo_optimizer_desc lab_plain_descent;
 
-/* Weights and an empty graph. Closing is fine after a failure and of zeros. */
+/* Creates weights and an empty graph. Closing is allowed after a failure and for a zeroed structure. */
 bo_status lab_descent_open(bo_context *context, lab_descent *out);
 void lab_descent_close(lab_descent *descent);
-/* Plans the graph, draws the weights; gradients will be those of scale · loss. */
+/* Plans the graph and draws the weights. Gradients are those of scale · loss. */
 bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, const bo_optimizer_desc *optimizer,
                             uint64_t seed);
-/* Gradients at the weights as they are; *loss (may be NULL) without the scale. */
+/* Computes gradients at the current weights. *loss (may be NULL) is not scaled. */
 bo_status lab_descent_gradients(lab_descent *descent, double *loss);
-/* Gradients, then a step of the optimizer with `factor` times its rate. */
+/* Computes gradients, then takes a step of the optimizer with `factor` times its learning rate. */
 bo_status lab_descent_step(lab_descent *descent, double factor, double *loss);
 
-/* In place of open and ready: a weight "w" of zeros without a graph, which takes steps by gradients that are given. */
+/* Replaces open and ready: creates a zero weight "w" without a graph, which is updated with given gradients. */
 bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, const bo_optimizer_desc *optimizer,
                              lab_descent *out);
 bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor);

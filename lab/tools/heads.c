@@ -14,7 +14,8 @@ static bo_status read_weight(bo_context *context, const bo_model *model, size_t 
     return bo_model_get_weight(context, model, full, out);
 }
 
-/* Rows of one head out of a projection to all of them, with the gain of the norm before it. */
+/* Extracts the rows of one head from the projection of all heads, multiplied by the gain of the preceding
+ * normalization. */
 static void take_rows(const lab_head *h, size_t index, const float *matrix, const float *gain, double *out)
 {
     for (size_t r = 0; r < h->dim; r++)
@@ -83,9 +84,9 @@ bo_status lab_head_qk(bo_context *context, const lab_head *h, double *out)
                      h->width);
 }
 
-/* ---- where it looks ---------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Rotary positions (2104.09864): numbers i and i + dim / 2 of row p turn by p base^(-2i / dim). */
+/* Rotary positions (2104.09864): entries i and i + dim / 2 of row p are rotated by p base^(-2i / dim). */
 static void turn(const lab_head *h, size_t tokens, double *x)
 {
     const size_t half = h->dim / 2;
@@ -134,7 +135,7 @@ bo_status lab_head_attention(bo_context *context, const lab_head *h, size_t toke
     return status;
 }
 
-/* ---- the stream -------------------------------------------------------------------------------------------------- */
+/* ---- residual stream --------------------------------------------------------------------------------------------- */
 
 bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, float *out)
 {

@@ -57,9 +57,10 @@ bo_status lab_text_open(lab_run *run, size_t bytes, lab_text *out)
     bo_mapping file;
     BO_TRY(bo_mapping_open(lab_context(run), path, &file));
     const size_t count = file.size < most ? file.size : most;
-    bo_status status = count < LEAST ? bo_fail(lab_context(run), BO_INVALID,
-                                               "%s has %zu bytes of text, and experiments need %d", path, count, LEAST)
-                                     : split(run, file.data, count, out);
+    bo_status status = count < LEAST
+                           ? bo_fail(lab_context(run), BO_INVALID,
+                                     "%s has %zu bytes of text; experiments need at least %d", path, count, LEAST)
+                           : split(run, file.data, count, out);
     bo_mapping_close(&file);
     return status;
 }
@@ -148,7 +149,7 @@ bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from
     return status;
 }
 
-/* ---- what a model has learned ------------------------------------------------------------------------------------ */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out)
 {
@@ -166,7 +167,7 @@ static size_t best_of(const float *logits, size_t count)
     return best;
 }
 
-/* Of one window every token but the first is guessed from those before it. */
+/* Predicts every token of a window except the first from the preceding ones. */
 static size_t window_hits(const int32_t *ids, size_t count, const float *logits, size_t vocab)
 {
     size_t hits = 0;
@@ -205,6 +206,6 @@ bo_status lab_accuracy(lab_run *run, const bo_model *model, const lab_text *text
     bo_free(logits);
     lab_reader_close(&reader);
     if (status != BO_NUMERIC) return status;
-    *out = 0; /* what diverged predicts nothing */
+    *out = 0; /* a diverged model predicts nothing */
     return BO_OK;
 }

@@ -1,4 +1,4 @@
-/* Problems |y - Xw|² with a spectrum of choice. */
+/* Problems |y - Xw|² with a prescribed spectrum. */
 #include "least_squares.h"
 #include <string.h>
 #include "../../src/math/linalg.h"
@@ -10,7 +10,7 @@ static void draw(bo_rng *rng, size_t count, double *out)
     for (size_t i = 0; i < count; i++) out[i] = bo_rng_normal(rng);
 }
 
-/* X = Σ_i scales[i] u_i v_iᵀ with u and v uniform among orthonormal ones. `left`: room for rank x rows. */
+/* X = Σ_i scales[i] u_i v_iᵀ with uniformly distributed orthonormal u and v. left: space for rank x rows. */
 static bo_status draw_spectrum(bo_context *context, const double *scales, bo_rng *rng, lab_least_squares *p,
                                double *left)
 {
@@ -23,7 +23,7 @@ static bo_status draw_spectrum(bo_context *context, const double *scales, bo_rng
                      p->dim);
 }
 
-/* Entries as they are given or drawn, their spectrum found. */
+/* Copies or draws the entries and computes their spectrum. */
 static bo_status fill_entries(bo_context *context, const float *x, bo_rng *rng, lab_least_squares *p, double *left)
 {
     double *copy = bo_alloc_raw(context, p->rows * p->dim, sizeof *copy, "a least squares problem");

@@ -1,18 +1,18 @@
-/* Kernel machines with the linear kernel: the product's ridge regression, to be compared with closed forms. */
+/* Kernel machines with the linear kernel: ridge regression of the library, for comparison with closed forms. */
 #ifndef BO_LAB_TOOLS_LINEAR_MACHINE_H
 #define BO_LAB_TOOLS_LINEAR_MACHINE_H
 
 #include "least_squares.h"
 
 typedef struct lab_linear_machine {
-    double lambda; /* positive: machines choose their own else */
+    double lambda; /* positive; otherwise the kernel machine chooses λ */
     double noise, dropout;
 } lab_linear_machine;
 
-/* Learns the problem, without intercept or scaling, and predicts `rows` rows of x. */
+/* Fits the problem without intercept or scaling and predicts `rows` rows of x. */
 bo_status lab_machine_predict(bo_context *context, const lab_least_squares *problem, const lab_linear_machine *machine,
                               size_t rows, const float *x, double *out);
-/* Largest |prediction - x·w| over those rows / root mean square of x·w. */
+/* Largest |prediction - x·w| over these rows divided by the root mean square of x·w. */
 bo_status lab_machine_gap(bo_context *context, const lab_least_squares *problem, const lab_linear_machine *machine,
                           size_t rows, const float *x, const double *w, double *out);
 

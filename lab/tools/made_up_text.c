@@ -1,10 +1,10 @@
-/* Text that nobody wrote: enough structure to learn, on any machine. */
+/* Synthetic text with enough structure to learn, identical on every host. */
 #include "language.h"
 #include <math.h>
 #include <string.h>
 
 enum { WORDS = 320, WORD = 12, KINDS = 5, SENTENCES = 8 };
-/* Kinds of words, in this order: names, nouns, verbs, adjectives, places; each has a stretch of the vocabulary. */
+/* Kinds of words, in this order: names, nouns, verbs, adjectives, places. Each has a range of the vocabulary. */
 static const size_t first_word[KINDS + 1] = {0, 40, 160, 240, 290, WORDS};
 enum { NAME, NOUN, VERB, ADJECTIVE, PLACE };
 
@@ -15,7 +15,7 @@ typedef struct writer {
     size_t room;
 } writer;
 
-/* Consonant and vowel in turn; names begin with a capital. */
+/* Alternates consonants and vowels; names start with a capital letter. */
 static void invent(writer *w, size_t index)
 {
     static const char consonants[] = "bdfgklmnprstvz", vowels[] = "aeiou";
@@ -71,7 +71,7 @@ static void sentence(writer *w, const char *who, const char *other)
 void lab_made_up_text(uint64_t seed, size_t bytes, char *out)
 {
     writer w = {.out = out, .room = bytes};
-    w.rng = bo_rng_make(1, bo_rng_stream("lab.words", 0)); /* one language, whatever is written in it */
+    w.rng = bo_rng_make(1, bo_rng_stream("lab.words", 0)); /* one vocabulary for all texts */
     for (size_t i = 0; i < WORDS; i++) invent(&w, i);
     w.rng = bo_rng_make(seed, bo_rng_stream("lab.text", 0));
     while (w.room) {

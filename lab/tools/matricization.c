@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- filling -------------------------------------------------------------------------------------------------------- */
+/* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 static bo_status check(bo_context *context, const lab_function *f)
 {
     if (f->left && f->right && f->left + f->right <= LAB_INPUTS) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a matricization needs two halves of at most %d inputs in all, not %zu and %zu",
+    return bo_fail(context, BO_INVALID, "expected two halves with at most %d inputs in total, found %zu and %zu",
                    LAB_INPUTS, f->left, f->right);
 }
 
@@ -68,7 +68,7 @@ bo_status lab_matricize(bo_context *context, const lab_function *f, size_t setti
     return BO_OK;
 }
 
-/* All combinations of `count` templates in `inputs` places; returns how many. */
+/* All combinations of `count` templates in `inputs` positions; returns their number. */
 static size_t combinations(size_t count, const double *templates, size_t inputs, double *out)
 {
     size_t all = 1;
@@ -96,7 +96,7 @@ bo_status lab_matricize_grid(bo_context *context, const lab_function *f, size_t 
     return BO_OK;
 }
 
-/* ---- singular values ------------------------------------------------------------------------------------------------ */
+/* ---- singular values --------------------------------------------------------------------------------------------- */
 
 typedef struct svd {
     size_t rows, columns, count;
@@ -163,7 +163,7 @@ size_t lab_rank_within(const double *values, size_t count, double epsilon)
     return rank;
 }
 
-/* ---- distances ------------------------------------------------------------------------------------------------------ */
+/* ---- distances --------------------------------------------------------------------------------------------------- */
 
 lab_sizes lab_matrix_sizes(const double *matrix, size_t count)
 {
@@ -190,7 +190,7 @@ bo_status lab_truncation_errors(bo_context *context, size_t rows, size_t columns
     svd s;
     const bo_status status = open_svd(context, rows, columns, matrix, &s);
     if (status == BO_OK) {
-        memcpy(s.copy, matrix, rows * columns * sizeof *matrix); /* from here on what the truncation leaves */
+        memcpy(s.copy, matrix, rows * columns * sizeof *matrix); /* from here on the error of the truncation */
         errors[0] = lab_matrix_sizes(s.copy, rows * columns);
         for (size_t r = 0; r < s.count; r++) {
             subtract_outer(rows, columns, s.values[r], s.u + r, s.count, s.vt + r * columns, s.copy);

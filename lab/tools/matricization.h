@@ -1,13 +1,13 @@
-/* A function of two halves (A, B) of its input as a matrix: a row for each setting of A, a column for each of B. Its rank is a
- * lower bound of the separation rank, the least R with f = Σ_{r ≤ R} g_r(A) h_r(B), and reaches it where there are enough
- * settings. What distance allows for, the singular values tell: in d₂, the mean squared error over the settings, the nearest
- * matrix of rank R is the truncated one (Eckart and Young 1936). */
+/* A function of two halves (A, B) of its input as a matrix with one row per setting of A and one column per setting of
+ * B. Its rank is a lower bound of the separation rank, the smallest R with f = Σ_{r ≤ R} g_r(A) h_r(B), and reaches it
+ * if there are enough settings. Approximate ranks follow from the singular values: in d₂, the mean squared error over
+ * the settings, the nearest matrix of rank R is the truncated one (Eckart and Young 1936). */
 #ifndef BO_LAB_TOOLS_MATRICIZATION_H
 #define BO_LAB_TOOLS_MATRICIZATION_H
 
 #include "modular.h"
 
-/* `left` numbers of A come first in x, `right` of B follow. Either may be missing. */
+/* `left` numbers of A come first in x, followed by `right` numbers of B. Either may be absent. */
 typedef struct lab_function {
     size_t left, right; /* left + right ≤ LAB_INPUTS */
     uint32_t (*exact)(const void *user, const uint32_t *x);
@@ -17,36 +17,37 @@ typedef struct lab_function {
 
 enum { LAB_INPUTS = 64 };
 
-/* The rank modulo the prime on random settings, as many of A as of B. Equal to `settings`: there may have been too few. */
+/* The rank modulo the prime on random settings, the same number for A and B. If it equals `settings`, there may have
+ * been too few. */
 bo_status lab_exact_rank(bo_context *context, const lab_function *f, size_t settings, bo_rng *rng, size_t *rank);
-/* The matrix (settings x settings) on settings drawn from N(0, 1). */
+/* The matrix (settings x settings) on settings from N(0, 1). */
 bo_status lab_matricize(bo_context *context, const lab_function *f, size_t settings, bo_rng *rng, double *out);
-/* … and on the grid of all combinations of `templates` (`count` numbers) in either half: rows count^left, columns
- * count^right, the first input varying slowest. */
+/* The matrix on the grid of all combinations of `templates` (`count` numbers) in each half: count^left rows and
+ * count^right columns; the first input varies slowest. */
 bo_status lab_matricize_grid(bo_context *context, const lab_function *f, size_t count, const double *templates,
                              double *out);
 
-/* Descending; the matrix stays. `values`: the smaller of rows and columns. */
+/* In descending order; the matrix is preserved. values: as many as the smaller of rows and columns. */
 bo_status lab_singular_values(bo_context *context, size_t rows, size_t columns, const double *matrix, double *values);
-/* How many exceed `tolerance` · the first; 0: the usual one for double, size · 2⁻⁵². */
+/* The number of values above `tolerance` · the first; 0: the usual tolerance for double, size · 2⁻⁵². */
 size_t lab_numerical_rank(const double *values, size_t count, double tolerance);
-/* exp(entropy of σ² / Σσ²): how many directions carry the matrix. */
+/* exp(entropy of σ² / Σσ²): the effective number of directions. */
 double lab_effective_rank(const double *values, size_t count);
 
-/* The least rank within ε in d₂: what is left out has at most ε of the matrix's size, √Σσ². */
+/* The smallest rank within ε in d₂: the omitted part has at most ε of the size √Σσ² of the matrix. */
 size_t lab_rank_within(const double *values, size_t count, double epsilon);
 
-/* The sizes of a matrix's entries: mean |·|, √ mean |·|², largest |·|. Each is at most the next. */
+/* Sizes of the entries of a matrix: mean |·|, √ mean |·|², largest |·|. Each is at most the next. */
 typedef struct lab_sizes {
     double mean, square, largest;
 } lab_sizes;
 lab_sizes lab_matrix_sizes(const double *matrix, size_t count);
 
-/* How far the matrix is from its truncations: errors[R] that to rank R, for R = 0 … the smaller of rows and columns. */
+/* Distances of the matrix from its truncations: errors[R] to rank R, for R = 0 … the smaller of rows and columns. */
 bo_status lab_truncation_errors(bo_context *context, size_t rows, size_t columns, const double *matrix,
                                 lab_sizes *errors);
-/* Least ranks whose truncation is within `epsilon` · √ mean |matrix|². Of `square` no matrix of lower rank is as near; of the
- * others one may be, but in `largest` none below `square`. */
+/* Smallest ranks whose truncation is within `epsilon` · √ mean |matrix|². For `square`, no matrix of lower rank is as
+ * near. For the others one may be, but for `largest` none below `square`. */
 typedef struct lab_epsilon_ranks {
     size_t mean, square, largest;
 } lab_epsilon_ranks;

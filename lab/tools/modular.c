@@ -27,7 +27,7 @@ uint32_t lab_mod_random(bo_rng *rng)
     return (uint32_t)bo_rng_below(rng, LAB_PRIME);
 }
 
-/* ---- rank ----------------------------------------------------------------------------------------------------------- */
+/* ---- rank -------------------------------------------------------------------------------------------------------- */
 
 static void swap_rows(uint32_t *a, uint32_t *b, size_t count)
 {
@@ -44,7 +44,7 @@ static void add_multiple(uint32_t *restrict row, uint32_t factor, const uint32_t
     for (size_t i = 0; i < count; i++) row[i] = lab_mod_reduce((uint64_t)factor * pivot[i] + row[i]);
 }
 
-/* Clears column `column` below row `top`, whose entry there is not zero. */
+/* Clears column `column` below row `top`, whose entry there is nonzero. */
 static void eliminate(uint32_t *a, size_t rows, size_t columns, size_t top, size_t column)
 {
     uint32_t *pivot = a + top * columns;

@@ -1,7 +1,7 @@
-/* Arithmetic modulo the prime 2³¹ − 1: ranks without rounding. A polynomial of degree D over the integers that is not zero
- * is zero at a random point modulo the prime with probability at most D / (2³¹ − 1) (Schwartz 1980, Zippel 1979), and a
- * minor of rank r of a matrix of its values has degree rD: the rank at random points is the generic one but for such an
- * accident, which could only make it smaller. */
+/* Arithmetic modulo the prime 2³¹ − 1: ranks without rounding. A nonzero polynomial of degree D over the integers is
+ * zero at a random point modulo the prime with probability at most D / (2³¹ − 1) (Schwartz 1980, Zippel 1979), and a
+ * minor of rank r of a matrix of its values has degree rD. The rank at random points is therefore the generic one,
+ * except with this probability, and then it is smaller. */
 #ifndef BO_LAB_TOOLS_MODULAR_H
 #define BO_LAB_TOOLS_MODULAR_H
 
@@ -11,7 +11,7 @@
 enum { LAB_PRIME = 2147483647 };
 
 /* Residues are below LAB_PRIME. */
-static inline uint32_t lab_mod_reduce(uint64_t x) /* of anything below 2⁶² + 2³¹ */
+static inline uint32_t lab_mod_reduce(uint64_t x) /* for any x below 2⁶² + 2³¹ */
 {
     x = (x & LAB_PRIME) + (x >> 31);
     x = (x & LAB_PRIME) + (x >> 31);
@@ -31,7 +31,7 @@ static inline uint32_t lab_mod_multiply(uint32_t a, uint32_t b)
 
 uint32_t lab_mod_of(int64_t x); /* the residue of an integer */
 uint32_t lab_mod_power(uint32_t base, uint64_t exponent);
-uint32_t lab_mod_inverse(uint32_t a); /* of a that is not 0 */
+uint32_t lab_mod_inverse(uint32_t a); /* for a nonzero a */
 uint32_t lab_mod_random(bo_rng *rng);
 
 /* The rank of a matrix (rows x columns of residues, overwritten), by elimination. */

@@ -1,24 +1,24 @@
-/* Rows of numbers: drawn, measured, compared. */
+/* Vectors of numbers: drawing, measuring, comparing. */
 #ifndef BO_LAB_TOOLS_NUMBERS_H
 #define BO_LAB_TOOLS_NUMBERS_H
 
 #include "../experiment.h"
 
-/* |a|, |a - b| of float64 vectors, and of float32 against float64. */
+/* |a|, |a - b| for float64 vectors, and for float32 compared with float64. */
 double lab_dot(const double *a, const double *b, size_t count);
 double lab_norm(const double *a, size_t count);
 double lab_distance(const double *a, const double *b, size_t count);
 double lab_distance_single(const float *a, const double *b, size_t count);
-double lab_largest(const double *values, size_t count); /* 0 where all are below */
+double lab_largest(const double *values, size_t count); /* 0 if all are negative */
 
-/* `count` numbers from `first` to `last`, each the same multiple of the one before. */
+/* `count` numbers from `first` to `last` in geometric progression. */
 void lab_geometric(double first, double last, size_t count, double *out);
-/* n over k, a whole number. */
+/* n over k, an integer. */
 double lab_choose(size_t n, size_t k);
 
-/* count numbers of N(0, deviation²) */
+/* Fills in `count` numbers from N(0, deviation²). */
 void lab_fill_normal(bo_rng *rng, double deviation, size_t count, float *out);
-/* `rows` <= n orthonormal rows of n numbers, uniform among such. */
+/* `rows` <= n orthonormal rows of n numbers, uniformly distributed. */
 bo_status lab_orthonormal(bo_context *context, bo_rng *rng, size_t rows, size_t n, double *out);
 
 #endif

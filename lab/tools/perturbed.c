@@ -29,7 +29,7 @@ bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, co
     return status;
 }
 
-/* Adds w, divided by `count`, to the mean. `w` is room. */
+/* Adds w, divided by `count`, to the mean. w: a buffer. */
 static bo_status add_weights(const lab_descent *d, size_t dim, double count, float *w, double *mean)
 {
     BO_TRY(lab_tape_read(&d->tape, "w", w));

@@ -4,11 +4,11 @@
 
 struct lab_polynomial {
     lab_polynomial_desc desc;
-    uint32_t *exact; /* weights, layer by layer, then the form that comes out */
+    uint32_t *exact; /* weights, layer by layer, then the output form */
     double *real;
 };
 
-/* ---- evaluation, twice ---------------------------------------------------------------------------------------------- */
+/* ---- evaluation in both number types ----------------------------------------------------------------------------- */
 
 #define NUMBER         uint32_t
 #define ADD(a, b)      lab_mod_add(a, b)
@@ -27,7 +27,7 @@ struct lab_polynomial {
 #include "polynomial_body.h"
 #include "numbers.h"
 
-/* ---- networks ------------------------------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------------------------------------- */
 
 static size_t columns_into(const lab_polynomial_desc *desc, size_t layer)
 {
@@ -57,7 +57,9 @@ static bo_status check(bo_context *context, const lab_polynomial_desc *d)
     const bool degree = d->tokens ? d->degree >= 2 && d->degree <= 4 : d->degree >= 1 && d->degree <= LAB_DEGREES;
     const bool size = d->width >= 1 && d->width <= LAB_INPUTS && d->inputs >= 2 && d->inputs <= LAB_INPUTS;
     if (degree && size && (!d->tokens || d->tokens * d->width == d->inputs)) return BO_OK;
-    return bo_fail(context, BO_INVALID, "no polynomial network of degree %zu has %zu inputs, width %zu and %zu tokens",
+    return bo_fail(context, BO_INVALID,
+                   "polynomial network: unsupported combination of degree %zu, %zu inputs, width "
+                   "%zu and %zu tokens",
                    d->degree, d->inputs, d->width, d->tokens);
 }
 
@@ -105,7 +107,7 @@ lab_function lab_polynomial_function(const lab_polynomial *net)
     return (lab_function){left, net->desc.inputs - left, network_exact, network_real, net};
 }
 
-/* ---- degrees and ranks that are known --------------------------------------------------------------------------------- */
+/* ---- known degrees and ranks ------------------------------------------------------------------------------------- */
 
 bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size_t most, bo_rng *rng, size_t *degree)
 {
@@ -119,7 +121,7 @@ bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size
         values[t] = f->exact(f->user, x);
         for (size_t i = 0; i < inputs; i++) x[i] = lab_mod_add(x[i], step[i]);
     }
-    /* values[0] after k rounds of differences is the k-th one; the last that is not zero is the degree's. */
+    /* values[0] after k rounds of differences is the k-th difference; the last nonzero one gives the degree. */
     *degree = 0;
     for (size_t k = 0; k < count; k++) {
         if (values[0]) *degree = k;

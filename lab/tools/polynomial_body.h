@@ -1,5 +1,5 @@
-/* Evaluation of polynomials, written once and compiled for residues and for double: NUMBER with ADD and MULTIPLY, NAME(x) what
- * functions are called. No guard: polynomial.c includes it twice. */
+/* Evaluation of polynomials, compiled once for residues and once for double: NUMBER with ADD and MULTIPLY; NAME(x)
+ * gives the function names. There is no include guard, because polynomial.c includes it twice. */
 
 static NUMBER NAME(dot)(const NUMBER *a, const NUMBER *b, size_t count)
 {
@@ -20,7 +20,7 @@ static void NAME(multiply_all)(size_t count, NUMBER *y, const NUMBER *factor)
     for (size_t i = 0; i < count; i++) y[i] = MULTIPLY(y[i], factor[i]);
 }
 
-/* P_d(x) = Π_k (W_k x); returns the weights behind those used. */
+/* P_d(x) = Π_k (W_k x); returns the weights after those used. */
 static const NUMBER *NAME(product_layer)(const lab_polynomial_desc *desc, size_t in, const NUMBER *w, NUMBER *x)
 {
     NUMBER y[LAB_INPUTS], factor[LAB_INPUTS];
@@ -32,7 +32,7 @@ static const NUMBER *NAME(product_layer)(const lab_polynomial_desc *desc, size_t
     return w;
 }
 
-/* Every row of y becomes the sum of all rows. */
+/* Replaces every row of y by the sum of all rows. */
 static void NAME(sum_tokens)(const lab_polynomial_desc *desc, NUMBER *y)
 {
     for (size_t c = 0; c < desc->width; c++) {

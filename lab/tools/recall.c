@@ -1,15 +1,15 @@
-/* Kinds of attention as memories: pairs are written a token each, then asked for through the state. */
+/* Kinds of attention as memories: pairs are written, one per token, and then queried through the state. */
 #include "recall_internal.h"
 #include <math.h>
 #include <string.h>
 
 enum {
     BLOCK = 512,       /* tokens written at a time */
-    ASKED = 64,        /* most questions of a lane at a time */
-    ENDS = 16,         /* times at which distances are asked for: of the short ones there are few pairs at a time … */
-    ASKED_AT_END = 8,  /* … and of the long ones only some are asked for */
-    PILOT_LANES = 4,   /* on which a knob is chosen */
-    CALIBRATION = 1024 /* rows of keys and questions that data-aware frequencies are drawn from */
+    ASKED = 64,        /* maximum number of queries per lane at a time */
+    ENDS = 16,         /* number of times at which distances are queried: there are few pairs at short distances … */
+    ASKED_AT_END = 8,  /* … and only some of the pairs at long distances are queried */
+    PILOT_LANES = 4,   /* for choosing a parameter */
+    CALIBRATION = 1024 /* rows of keys and queries for data-adapted frequencies */
 };
 
 #define SHARP                                                                                                          \
@@ -91,7 +91,7 @@ const bo_recall_kind *bo_recall_find(const char *name)
     return NULL;
 }
 
-/* ---- a memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memories ---------------------------------------------------------------------------------------------------- */
 
 /* Lanes are key heads: each has its own draw of features and its own pairs. */
 typedef struct memory {
@@ -100,7 +100,7 @@ typedef struct memory {
     bo_attention *attention;
     void *state;
     size_t written;
-    float *q, *k, *v, *out;                      /* room for a block of every lane */
+    float *q, *k, *v, *out;                      /* buffers for a block of every lane */
     float *log_gate, *beta, *lambda, *log_decay; /* NULL: the kind has none */
 } memory;
 
@@ -125,7 +125,7 @@ static bo_attention_desc describe(const bo_recall_options *o, const bo_recall_ki
     return desc;
 }
 
-/* Frequencies drawn for keys and questions of such pairs, where the kind asks for that. */
+/* Draws frequencies adapted to keys and queries of such pairs, if the kind requires it. */
 static bo_status calibrate(memory *m)
 {
     const bo_recall_pairs *pairs = m->pairs;
@@ -149,7 +149,7 @@ static bo_status calibrate(memory *m)
     return status;
 }
 
-/* False: no memory. */
+/* Returns false if memory is exhausted. */
 static bool make(memory *m, size_t rows, size_t columns, float **out)
 {
     *out = bo_alloc_raw(m->context, rows, columns * sizeof **out, "a memory's arrays");
@@ -201,7 +201,7 @@ static void close_memory(memory *m)
     bo_attention_destroy(m->attention);
 }
 
-/* Pairs are written until there are `tokens` of them in every lane. */
+/* Writes pairs until there are `tokens` of them in every lane. */
 static bo_status write_until(memory *m, size_t tokens)
 {
     const bo_recall_pairs *p = m->pairs;
@@ -227,7 +227,7 @@ static bo_status write_until(memory *m, size_t tokens)
     return status;
 }
 
-/* The fraction of pairs first … last - 1 that come back, up to `most` of them in each lane. */
+/* The fraction of pairs first … last - 1 that are recalled, at most `most` of them per lane. */
 static bo_status ask(memory *m, size_t first, size_t last, size_t most, double *fraction)
 {
     const bo_recall_pairs *p = m->pairs;
@@ -246,7 +246,7 @@ static bo_status ask(memory *m, size_t first, size_t last, size_t most, double *
     return status;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------------- */
+/* ---- measurement ------------------------------------------------------------------------------------------------- */
 
 static double capacity_of(const bo_recall_result *r)
 {
@@ -259,7 +259,7 @@ static double capacity_of(const bo_recall_result *r)
     return exp2((double)last + above / (above + below));
 }
 
-/* Lengths 1, 2, 4, … as far as `tokens`, from the one that is next. */
+/* Lengths 1, 2, 4, … up to `tokens`, starting at *next. */
 static bo_status recall_lengths(memory *m, size_t tokens, size_t *next, double *by_length)
 {
     bo_status status = BO_OK;
@@ -284,7 +284,7 @@ static bo_status recall_distances(memory *m, size_t points, double *by_distance)
     return status;
 }
 
-/* Distances are asked for now and then during the last quarter. */
+/* Distances are queried at intervals during the last quarter. */
 static bo_status recall_all(memory *m, size_t tokens, bo_recall_result *out)
 {
     bo_status status = BO_OK;
@@ -334,7 +334,7 @@ static bo_recall_options with_defaults(const bo_recall_options *given)
     return o;
 }
 
-/* The knob that recalls most of other pairs. */
+/* Returns the parameter that recalls most of other pairs. */
 static bo_status choose_knob(bo_context *context, const bo_recall_options *o, const bo_recall_kind *kind, size_t size,
                              double *knob)
 {
@@ -345,7 +345,7 @@ static bo_status choose_knob(bo_context *context, const bo_recall_options *o, co
     for (size_t i = 0; i < BO_RECALL_TRIED && kind->tried[i] > 0; i++) {
         bo_recall_result result;
         const bo_status status = measure(context, o, kind, size, kind->tried[i], 2 * o->seed + 1, few, &result);
-        if (status == BO_NUMERIC) continue; /* it overflows there: not the one */
+        if (status == BO_NUMERIC) continue; /* overflows with this value: not chosen */
         BO_TRY(status);
         if (result.mean > most) most = result.mean, *knob = kind->tried[i];
     }
@@ -355,15 +355,17 @@ static bo_status choose_knob(bo_context *context, const bo_recall_options *o, co
 static bo_status check_options(bo_context *context, const bo_recall_kind *kind, size_t size, const bo_recall_options *o)
 {
     static const size_t most = (size_t)1 << (BO_RECALL_POINTS - 1), wide = (size_t)1 << 20;
-    if (!kind) return bo_fail(context, BO_INVALID, "recall: there is no such kind of memory");
+    if (!kind) return bo_fail(context, BO_INVALID, "recall: unknown kind of memory");
     if ((size == 0) != (kind->size == BO_RECALL_ALL) || size > wide)
         return bo_fail(context, BO_INVALID, "recall: %s: expected %s, found size %zu", kind->name,
-                       kind->size == BO_RECALL_ALL ? "size 0, for it keeps everything" : "a size from 1 to 2^20", size);
-    if (o->tokens > most) return bo_fail(context, BO_INVALID, "recall: %zu tokens, at most %zu", o->tokens, most);
+                       kind->size == BO_RECALL_ALL ? "size 0, because it keeps everything" : "a size from 1 to 2^20",
+                       size);
+    if (o->tokens > most)
+        return bo_fail(context, BO_INVALID, "recall: %zu tokens: expected at most %zu", o->tokens, most);
     if (o->lanes > wide || o->width > wide || o->codes > wide)
         return bo_fail(context, BO_INVALID, "recall: lanes, width and codes: expected at most %zu", wide);
     if (!(o->noise >= 0 && isfinite(o->noise)))
-        return bo_fail(context, BO_INVALID, "recall: noise: expected a length, found %g", o->noise);
+        return bo_fail(context, BO_INVALID, "recall: noise: expected a nonnegative length, found %g", o->noise);
     return BO_OK;
 }
 

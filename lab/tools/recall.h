@@ -1,5 +1,5 @@
-/* Bochner: attention as a memory. Pairs of a key and a value go by, one per token; then a key comes again, and the value that stood
- * with it is asked for. Nothing is learned: keys are as far apart as chance makes them, and only the memory is on trial.
+/* Attention as an associative memory. Key-value pairs are written, one per token; then a key is presented again, and
+ * its value is requested. Nothing is trained: keys are random, and only the memory is tested.
  *
  *     bo_recall_options options = {.tokens = 1024, .lanes = 4};
  *     bo_recall_result result;
@@ -12,20 +12,20 @@
 
 enum { BO_RECALL_TRIED = 6, BO_RECALL_POINTS = 24 };
 
-/* ---- kinds of memory ----------------------------------------------------------------------------------------------------- */
+/* ---- kinds of memory --------------------------------------------------------------------------------------------- */
 
-/* What a size counts. */
+/* The meaning of a size. */
 typedef enum bo_recall_size {
     BO_RECALL_FEATURES = 0, /* features: a state of size x (width + 1) numbers */
-    BO_RECALL_DIM = 1,      /* dimensions of the keys: size x width numbers, of poly about half their square */
+    BO_RECALL_DIM = 1,      /* key dimension: size x width numbers; for poly about half its square */
     BO_RECALL_WINDOW = 2,   /* pairs */
     BO_RECALL_ALL = 3       /* every pair is kept: no size */
 } bo_recall_size;
 
-/* What a kind cannot be without and training would find: the best of a few is taken, on other pairs. */
+/* A parameter that a kind requires and that training would find: the best of a few values, chosen on other pairs. */
 typedef enum bo_recall_knob {
     BO_RECALL_NOTHING = 0,
-    BO_RECALL_SCALE = 1, /* s of exp(s q·k); of RFA 1 / temperature²; of elu and poly γ */
+    BO_RECALL_SCALE = 1, /* s of exp(s q·k); for RFA 1 / temperature²; for elu and poly γ */
     BO_RECALL_POWER = 2,
     BO_RECALL_BETA = 3,
     BO_RECALL_LAMBDA = 4
@@ -35,43 +35,44 @@ typedef struct bo_recall_kind {
     const char *name, *preset;
     bo_recall_size size;
     bo_recall_knob knob;
-    double tried[BO_RECALL_TRIED]; /* ended by 0, or full */
-    size_t most;                   /* size; 0: any */
+    double tried[BO_RECALL_TRIED]; /* terminated by 0 unless full */
+    size_t most;                   /* maximum size; 0: any */
     bo_function function;
     bool norms, plain; /* norms: keys of lengths from 1/2 to 2; plain: the preset without its gate */
 } bo_recall_kind;
 
 const bo_recall_kind *bo_recall_at(size_t index);       /* NULL: past the last */
-const bo_recall_kind *bo_recall_find(const char *name); /* "softmax", "identity", "rfa", …; NULL: none */
+const bo_recall_kind *bo_recall_find(const char *name); /* "softmax", "identity", "rfa", …; NULL: unknown */
 
-/* ---- measuring ------------------------------------------------------------------------------------------------------------ */
+/* ---- measurement ------------------------------------------------------------------------------------------------- */
 
-/* Zero means the default in every field but noise. */
+/* Zero means the default in every field except noise. */
 typedef struct bo_recall_options {
-    size_t tokens;  /* pairs of a sequence; 0: 16384 */
+    size_t tokens;  /* pairs per sequence; 0: 16384 */
     size_t lanes;   /* sequences, each with its own draw of features; 0: 16 */
-    size_t width;   /* dimensions of a value, and of a key where the size does not say; 0: 64 */
-    size_t codes;   /* different values; 0: 256 */
-    size_t window;  /* latest pairs that hybrid keeps; 0: 64 */
-    size_t horizon; /* tokens after which a gate leaves 1/e; 0: 256 */
-    double noise;   /* length of what is added to a key of length 1 when it is asked for */
+    size_t width;   /* dimension of values, and of keys if the size does not determine it; 0: 64 */
+    size_t codes;   /* number of different values; 0: 256 */
+    size_t window;  /* number of latest pairs that hybrid keeps; 0: 64 */
+    size_t horizon; /* number of tokens after which a gate leaves 1/e; 0: 256 */
+    double noise;   /* length of the noise added to a query of length 1 */
     uint64_t seed;
 } bo_recall_options;
 
-/* Fractions of pairs whose value came back: the right one was the nearest of all codes. */
+/* Fractions of pairs recalled: the right value was the nearest of all codes. */
 typedef struct bo_recall_result {
-    size_t bytes;                       /* of a state */
-    double knob;                        /* as chosen; NAN: it has none */
-    size_t points;                      /* 1, 2, 4, … tokens: */
-    double by_length[BO_RECALL_POINTS]; /* of the pairs of a sequence of so many tokens, any of them asked for */
-    /* at the end of `tokens`, of those at most so many tokens ago but not half as many */
+    size_t bytes;                       /* size of a state */
+    double knob;                        /* the chosen value; NAN: there is none */
+    size_t points;                      /* numbers of tokens 1, 2, 4, …: */
+    double by_length[BO_RECALL_POINTS]; /* fraction of all pairs of a sequence of this length */
+    /* after `tokens` tokens, the fraction of pairs seen 2^(i−1) to 2^i positions earlier */
     double by_distance[BO_RECALL_POINTS];
-    double mean;     /* of by_length */
-    double capacity; /* tokens up to which nine of ten pairs come back, interpolated by the logarithm; 0: never */
+    double mean; /* mean of by_length */
+    /* sequence length up to which 90% of the pairs are recalled, interpolated in the logarithm; 0: none */
+    double capacity;
 } bo_recall_result;
 
-/* Chooses the knob on pairs of their own, then measures. size 0 where the kind has none; a size that a kind cannot have is
- * refused as its attention refuses it. */
+/* Chooses the parameter on separate pairs, then measures. size: 0 if the kind has none. A size that a kind cannot have
+ * is refused with the message of its attention. */
 bo_status bo_recall_measure(bo_context *context, const bo_recall_kind *kind, size_t size,
                             const bo_recall_options *options, bo_recall_result *out);
 

@@ -1,4 +1,4 @@
-/* Pairs of keys and values out of a counter: any of them can be had again at any time. */
+/* Key-value pairs from a counter, so that any of them can be generated again at any time. */
 #include "recall_internal.h"
 #include "../../src/kernels/kernels.h"
 #include <math.h>
@@ -10,7 +10,7 @@ static uint64_t stream(const bo_recall_pairs *pairs, unsigned purpose, size_t la
     return bo_hash(bo_hash(pairs->seed * PURPOSES + purpose, lane), token);
 }
 
-/* A direction: the sum of four uniform numbers is near enough to a normal one. */
+/* A random direction: the sum of four uniform numbers is close enough to normal. */
 static void direction(uint64_t seed, size_t count, float *out)
 {
     double norm = 0;
@@ -50,7 +50,8 @@ void bo_recall_question(const bo_recall_pairs *pairs, size_t lane, size_t token,
     double norm = 0;
     direction(stream(pairs, KEYS, lane, token), pairs->dim, out);
     const uint64_t seed = stream(pairs, NOISE, lane, token);
-    const double each = pairs->noise * sqrt(3 / (double)pairs->dim); /* uniform from -1 to 1 has a variance of 1/3 */
+    /* a uniform number from -1 to 1 has variance 1/3 */
+    const double each = pairs->noise * sqrt(3 / (double)pairs->dim);
     for (size_t i = 0; i < pairs->dim; i++) {
         out[i] += (float)(each * ((double)(bo_hash(seed, i) >> 11) * 0x1p-52 - 1));
         norm += (double)out[i] * out[i];

@@ -1,8 +1,8 @@
-/* Stochastic gradient descent on least squares, on the engine and in expectation. */
+/* Stochastic gradient descent on least squares, measured and in expectation. */
 #include "stochastic.h"
 #include <string.h>
 
-/* ---- on the engine ----------------------------------------------------------------------------------------------- */
+/* ---- measured runs ----------------------------------------------------------------------------------------------- */
 
 static bo_status record(lab_stochastic *s)
 {
@@ -39,7 +39,7 @@ bo_status lab_stochastic_open(bo_context *context, const lab_least_squares *prob
     const size_t d = problem->dim;
     *out = (lab_stochastic){.runs = runs, .batch = batch, .problem = problem, .rng = rng};
     if (d > LAB_STOCHASTIC_DIM)
-        return bo_fail(context, BO_INVALID, "a problem of %zu columns, at most %d", d, LAB_STOCHASTIC_DIM);
+        return bo_fail(context, BO_INVALID, "a problem of %zu columns: expected at most %d", d, LAB_STOCHASTIC_DIM);
     out->examples = bo_alloc(context, runs * batch * (d + 1) + runs * d, sizeof(float), "examples of many runs");
     if (!out->examples) return BO_MEMORY;
     out->targets = out->examples + runs * batch * d;
@@ -102,7 +102,7 @@ bo_status lab_stochastic_error(lab_stochastic *s, const double *center, double *
     return BO_OK;
 }
 
-/* ---- in expectation ---------------------------------------------------------------------------------------------- */
+/* ---- expectations ------------------------------------------------------------------------------------------------ */
 
 void lab_moments_next(const lab_least_squares *p, const double *left, size_t batch, double rate, double *s)
 {

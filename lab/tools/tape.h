@@ -1,4 +1,4 @@
-/* A graph of one's own on the engine's tape, with its weights: numbers in, numbers and gradients out, weights by name.
+/* A custom graph with its weights: numbers in, numbers and gradients out, weights by name.
  *
  *     lab_tape tape;
  *     lab_tape_open(context, &tape);
@@ -10,41 +10,41 @@
  *     lab_tape_gradient(&tape, "x", out);
  *     lab_tape_close(&tape);
  *
- * Leaves are weights, so that gradients reach them; weights that layers declare are there too, under their names. */
+ * Leaves are weights, so that gradients reach them. The weights that layers declare are available under their names. */
 #ifndef BO_LAB_TOOLS_TAPE_H
 #define BO_LAB_TOOLS_TAPE_H
 
 #include "../experiment.h"
 #include "../../src/nn/nn.h"
 
-/* Invariant: after lab_tape_open close is safe, whatever failed; of zeros too. */
+/* Invariant: closing is safe after lab_tape_open, even if a call failed, and for a zeroed structure. */
 typedef struct lab_tape {
     bo_context *context;
     bo_weights *weights;
     bo_graph *graph;
-    bo_value output; /* of lab_tape_plan */
+    bo_value output; /* set by lab_tape_plan */
 } lab_tape;
 
-/* The weight that holds the gradient which arrives at the output, as many numbers as it has; ones until written. */
+/* The weight that holds the gradient arriving at the output, with as many numbers; ones until written. */
 #define LAB_ARRIVING "arriving"
 
 bo_status lab_tape_open(bo_context *context, lab_tape *out);
 void lab_tape_close(lab_tape *tape);
 bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t columns); /* zeros until written */
-/* Memory for everything; weights of layers are drawn by `seed`. Gradients will be those of the loss, a single number. */
+/* Allocates memory; the weights of layers are drawn from `seed`. Gradients are those of the loss, a single number. */
 bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed);
 /* The same for the loss Σ arriving ∘ output. */
 bo_status lab_tape_plan(lab_tape *tape, bo_value output, uint64_t seed);
-/* Forward and backward; gradients are of this run alone. */
+/* Forward and backward pass; gradients are those of this pass only. */
 bo_status lab_tape_run(lab_tape *tape, const bo_graph_pass *pass);
 bo_status lab_tape_output(lab_tape *tape, float *out);
-/* All numbers of a leaf or weight, of its gradient. */
+/* All numbers of a leaf or weight, or of its gradient. */
 bo_status lab_tape_write(const lab_tape *tape, const char *name, const float *numbers);
 bo_status lab_tape_read(const lab_tape *tape, const char *name, float *numbers);
 bo_status lab_tape_gradient(const lab_tape *tape, const char *name, float *out);
 
-/* What many graphs are made of: x Wᵀ with a weight of this name, its columns those of x; a function of each number; mean
- * squares against a target. */
+/* Common building blocks: x Wᵀ with a weight of this name and the columns of x; an elementwise function; the mean
+ * squared error against a target. */
 bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_weight_init init);
 bo_value lab_graph_unary(bo_graph *graph, bo_unary function, bo_value x);
 bo_value lab_graph_squares(bo_graph *graph, bo_value prediction, bo_value target);

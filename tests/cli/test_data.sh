@@ -51,12 +51,12 @@ fails 2 "--json|--out" "$BOCHNER" data match --json
 fails 2 "--distance|found '7-'" "$BOCHNER" data recall --distance 7-
 fails 2 "--distance|found '9-7'" "$BOCHNER" data recall --distance 9-7
 fails 2 "--count" "$BOCHNER" data recall --count 0
-fails 1 "of 256 tokens there are 2 to 254" "$BOCHNER" data recall --distance 1000
-fails 1 "no such length" "$BOCHNER" data listops --least 30 --most 31 --out new.tsv
-fails 1 "none is a new one" "$BOCHNER" data listops --count 401 --least 3 --most 6 --depth 2 --arguments 2 --out new.tsv
+fails 1 "in 256 tokens the possible distances are 2 to 254" "$BOCHNER" data recall --distance 1000
+fails 1 "no length is greater than 30 and less than 31" "$BOCHNER" data listops --least 30 --most 31 --out new.tsv
+fails 1 "consecutive drafts were rejected" "$BOCHNER" data listops --count 401 --least 3 --most 6 --depth 2 --arguments 2 --out new.tsv
 [ -n "$(ls -A | grep '^new')" ] && complain "a failed command left $(ls -A | grep '^new')"
 echo old >kept.tsv
-fails 1 "none is a new one" "$BOCHNER" data listops --count 401 --least 3 --most 6 --depth 2 --arguments 2 --out kept.tsv
+fails 1 "consecutive drafts were rejected" "$BOCHNER" data listops --count 401 --least 3 --most 6 --depth 2 --arguments 2 --out kept.tsv
 [ "$(cat kept.tsv)" = old ] || complain "a failed command changed a file"
 fails 1 "nowhere/x.tsv" "$BOCHNER" data match --out nowhere/x.tsv
 [ -w /dev/full ] && fails 1 "No space left" sh -c '"$BOCHNER" data match --count 2000 >/dev/full'

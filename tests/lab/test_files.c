@@ -1,4 +1,4 @@
-/* Results as files: what is written is read, bit for bit, and what is not such a file is refused with its name. */
+/* Results as files: what is written is read bit for bit, and other files are refused with their name. */
 #include "testing.h"
 #include "base/counting.h"
 #include "lab/internal.h"
@@ -12,7 +12,7 @@ typedef struct setting {
     char folder[64], path[96];
 } setting;
 
-/* scaled-dot with numbers of our own: missing, infinite, with many digits. */
+/* scaled-dot with prescribed numbers: missing, infinite, with many digits. */
 static void open_setting(setting *s)
 {
     *s = (setting){.folder = "/tmp/bochner-lab-XXXXXX"};
@@ -23,7 +23,7 @@ static void open_setting(setting *s)
               bo_lab_run(s->context, bo_lab_find("scaled-dot"),
                          &(bo_lab_options){.quick = true, .seeds = 3, .seed = UINT64_MAX, .text = "a/b \"c\"\n"},
                          &s->result));
-    assert_null(s->result->text); /* it reads none */
+    assert_null(s->result->text); /* the experiment uses no text */
     bo_free(s->result->isa);
     assert_non_null(s->result->isa = bo_strdup(s->context, "b \"c\"\n"));
     s->result->claims[0] = NAN;
@@ -82,7 +82,7 @@ static void test_back(void **state)
     close_setting(&s);
 }
 
-/* The text with the first `from` replaced. */
+/* Replaces the first `from` in the text. */
 static char *edited(const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
@@ -114,7 +114,7 @@ static void test_refusals(void **state)
     open_setting(&s);
     char *text = read_all(s.path);
     refuse(&s, text, "\"lab\": 1", "\"lab\": 2", BO_VERSION, "version 2");
-    refuse(&s, text, "\"lab\": 1", "\"lap\": 1", BO_FORMAT, "of which");
+    refuse(&s, text, "\"lab\": 1", "\"lap\": 1", BO_FORMAT, "experiment");
     refuse(&s, text, "\"scaled-dot\"", "\"unscaled-dot\"", BO_FORMAT, "no experiment 'unscaled-dot'");
     refuse(&s, text, "\"seeds\": 3", "\"seeds\": 0", BO_FORMAT, "seeds");
     refuse(&s, text, "\"seeds\": 3", "\"seeds\": 1001", BO_FORMAT, "seeds");
@@ -126,12 +126,12 @@ static void test_refusals(void **state)
     refuse(&s, text, "\"seconds\": ", "\"seconds\": -", BO_FORMAT, "seconds");
     refuse(&s, text, "\"isa\": ", "\"isa\": null, \"isb\": ", BO_FORMAT, "isa");
     refuse(&s, text, "\"claims\": {", "\"claims\": {\"new\": {}, ", BO_FORMAT, "no claim 'new'");
-    refuse(&s, text, "{\"number\": \"", "{\"number\": \"another ", BO_FORMAT, "run it again");
+    refuse(&s, text, "{\"number\": \"", "{\"number\": \"another ", BO_FORMAT, "run the experiment again");
     refuse(&s, text, "\"-inf\"", "\"-infinite\"", BO_FORMAT, "numbers");
     refuse(&s, text, "\"-inf\"", "1e999", BO_FORMAT, "numbers");
     refuse(&s, text, "\"tables\": {", "\"tables\": {\"new\": {}, ", BO_FORMAT, "no table 'new'");
-    refuse(&s, text, "\"rows\": [", "\"rows\": [\"word\", ", BO_FORMAT, "neither numbers nor texts");
-    refuse(&s, text, "\"rows\": [", "\"rows\": [4096, ", BO_FORMAT, "other rows than values");
+    refuse(&s, text, "\"rows\": [", "\"rows\": [\"word\", ", BO_FORMAT, "all numbers or all texts");
+    refuse(&s, text, "\"rows\": [", "\"rows\": [4096, ", BO_FORMAT, "one row of \"values\"");
     refuse(&s, text, "\"columns\": [", "\"columns\": [7, ", BO_FORMAT, "columns");
     refuse(&s, text, "\"columns\": [", "\"columns\": [\"more\", ", BO_FORMAT, "cells");
     refuse(&s, text, "\"notes\": [", "\"notes\": [3, ", BO_FORMAT, "notes");
@@ -143,14 +143,14 @@ static void test_refusals(void **state)
     close_setting(&s);
 }
 
-/* Cut anywhere it is refused. */
+/* A file truncated anywhere is refused. */
 static void test_truncated(void **state)
 {
     (void)state;
     setting s;
     open_setting(&s);
     char *text = read_all(s.path);
-    const size_t whole = strlen(text) - 1; /* the newline may go */
+    const size_t whole = strlen(text) - 1; /* the final newline is optional */
     for (size_t length = 0; length < whole; length += 3) {
         bo_lab_result *back = (bo_lab_result *)&s;
         assert_int_equal(lab_result_parse(s.context, "cut", text, length, &back), BO_FORMAT);
@@ -173,7 +173,7 @@ static void test_places(void **state)
     snprintf(path, sizeof path, "%s/none/x.json", s.folder);
     assert_fails(s.context, BO_IO, "none/x.json", bo_lab_result_write(s.context, s.result, path));
     assert_fails(s.context, BO_IO, s.folder, bo_lab_result_write(s.context, s.result, s.folder));
-    /* An old file stays whole until the new one is. */
+    /* The old file is kept until the new one is complete. */
     assert_ok(s.context, bo_lab_result_write(s.context, s.result, s.path));
     assert_ok(s.context, bo_lab_result_read(s.context, s.path, &back));
     bo_lab_result_destroy(back);

@@ -1,4 +1,4 @@
-/* Generated lines: read again here, by rules written down once more, and weighed. */
+/* Generated lines: parsed again by an independent implementation of the rules, and checked statistically. */
 #include "base/counting.h"
 #include "lab/generators.h"
 
@@ -55,7 +55,7 @@ static page make(generate_fn *generate, const void *desc, uint64_t count, int th
     return p;
 }
 
-/* The fields of the next line, without its end; NULL after the last. */
+/* Splits the next line into fields, without its end; NULL after the last. */
 static char *next_line(char **at, char **fields, size_t count)
 {
     char *line = *at, *end = strchr(line, '\n');
@@ -73,14 +73,14 @@ static char *next_line(char **at, char **fields, size_t count)
     return fields[0];
 }
 
-/* ---- ListOps ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ListOps ----------------------------------------------------------------------------------------------------- */
 
 typedef struct reading {
     const char *at;
     size_t tokens, deepest, most_arguments, operations[4];
 } reading;
 
-/* The next token as a letter: of words their third one (mIn, mAx, mEd, sM). */
+/* Returns the next token as a letter; for words their third letter (mIn, mAx, mEd, sM). */
 static char next_token(reading *r, bool words)
 {
     r->tokens++;
@@ -98,7 +98,7 @@ static char next_token(reading *r, bool words)
                                           : '!';
 }
 
-/* How often each digit occurs says everything about a list of them. -1: the end of a list. */
+/* Evaluates a list from the counts of its digits. -1: the end of a list. */
 static int evaluate(reading *r, bool words, size_t depth)
 {
     static const char letters[] = "mMds";
@@ -162,7 +162,8 @@ static void expect_listops(bo_listops_desc desc, size_t least, size_t most, size
     assert_int_equal(widest, arguments);
     qsort(lines, COUNT, sizeof *lines, compare_lines);
     for (size_t i = 1; i < COUNT; i++) assert_true(strcmp(lines[i - 1], lines[i]) != 0);
-    /* Operations are drawn evenly whatever the tree: chi-squared of three degrees has mean 3 and deviation sqrt(6). */
+    /* Operations are drawn uniformly in every tree: chi-squared with three degrees of freedom has mean 3 and deviation
+     * sqrt(6). */
     double chi = 0;
     for (int i = 0; i < 4; i++) all += operations[i];
     for (int i = 0; i < 4; i++) chi += pow((double)operations[i] - (double)all / 4, 2) / ((double)all / 4);
@@ -178,7 +179,7 @@ static void test_listops(void **state)
     expect_listops((bo_listops_desc){.least = 10, .most = 60, .depth = 4, .arguments = 5}, 10, 60, 4, 5);
 }
 
-/* Tokens of a tree by the rules, drawn here. */
+/* Draws the number of tokens of a tree by the rules. */
 static size_t draw_size(bo_rng *rng, size_t depth)
 {
     if (depth == 10 || bo_rng_uniform(rng) > 0.25) return 1;
@@ -187,7 +188,7 @@ static size_t draw_size(bo_rng *rng, size_t depth)
     return size;
 }
 
-/* The part of the trees that are kept is that of trees drawn here: both estimates vary by p (1 - p) / n. */
+/* The fraction of accepted trees equals that of trees drawn here; both estimates vary by p (1 - p) / n. */
 static void test_listops_rules(void **state)
 {
     (void)state;
@@ -205,12 +206,12 @@ static void test_listops_rules(void **state)
     page p = make(listops, &desc, COUNT, 2, &made);
     const double expected = kept / DRAWS, found = COUNT / (double)made.tried;
     assert_close(found, expected, 5 * sqrt(expected * (1 - expected) * (1.0 / DRAWS + 1 / (double)made.tried)));
-    /* Lengths of what is kept: within 500 to 2000 the deviation is below 500. */
+    /* Lengths of accepted trees: within 500 to 2000 the deviation is below 500. */
     assert_close((double)made.tokens / COUNT, total / kept, 5 * 500 * sqrt(1.0 / COUNT + 1 / kept));
     free(p.text);
 }
 
-/* ---- pairs of documents ----------------------------------------------------------------------------------------------------- */
+/* ---- pairs of documents ------------------------------------------------------------------------------------------ */
 
 enum { MOST_DOCUMENT = 400 };
 
@@ -224,7 +225,7 @@ static size_t split_words(char *text, char **words)
     return count;
 }
 
-/* How many words of one document find a partner of their own in the other. */
+/* Counts words of one document that have a separate partner in the other. */
 static double common_words(char **a, char **b, size_t count)
 {
     bool taken[MOST_DOCUMENT] = {false};
@@ -239,7 +240,7 @@ static double common_words(char **a, char **b, size_t count)
     return common / (double)count;
 }
 
-/* How many words of one stand in the other at the same place, shifted as it fits best. */
+/* Counts words of one document at the same position in the other, with the best shift. */
 static double aligned_words(char **a, char **b, size_t count)
 {
     double best = 0;
@@ -306,26 +307,26 @@ static void test_match(void **state)
     assert_close(w.ones, COUNT / 2.0, 5 * sqrt(COUNT / 4.0));
     assert_true(w.common[1] > 0.6 && w.common[0] < 0.2);
 
-    bo_match_desc hard = plain; /* counts of words no longer tell, their order does */
+    bo_match_desc hard = plain; /* word counts no longer distinguish the classes, but word order does */
     hard.same_words = true;
     w = weigh(hard, COUNT, 6);
     assert_close(w.common[1], w.common[0], 5 * sqrt((w.spread[0] + w.spread[1]) / (COUNT / 2.0)));
     hard.drop = 0;
-    hard.shuffle = 1; /* so that places can be compared */
+    hard.shuffle = 1; /* so that positions can be compared */
     w = weigh(hard, COUNT, 6);
     assert_true(w.aligned[1] > 0.6 && w.aligned[0] < 0.3);
 
     const bo_match_desc clean = {.length = 300, .words = 24, .topic = 24};
-    w = weigh(clean, COUNT, 4); /* without noise copies are copies */
+    w = weigh(clean, COUNT, 4); /* without noise the copies are exact */
     assert_close(w.aligned[1], 1, 0);
     assert_true(w.aligned[0] < 0.5);
 
     const bo_match_desc noisy = {.length = 300, .words = 5040, .drop = 0.5, .replace = 0.5, .shuffle = 10, .shift = 1};
-    const weighed v = weigh(noisy, 100, 7); /* everything at once still fits its length */
+    const weighed v = weigh(noisy, 100, 7); /* all options combined still respect the length */
     assert_true(v.common[1] > v.common[0]);
 }
 
-/* ---- recall ------------------------------------------------------------------------------------------------------------------- */
+/* ---- recall ------------------------------------------------------------------------------------------------------ */
 
 static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size_t width, size_t values)
 {
@@ -367,13 +368,13 @@ static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size
         labels[label <= '9' ? label - '0' : label - 'A' + 10]++;
     }
     assert_memory_equal(made.labels, labels, sizeof labels);
-    if (desc.farthest) { /* all of a short range come up */
+    if (desc.farthest) { /* all distances of a short range occur */
         assert_int_equal(nearest, desc.nearest);
         assert_int_equal(farthest, desc.farthest);
     } else {
         assert_true(farthest > length * 3 / 4 && nearest < length / 4);
     }
-    double chi = 0; /* values are drawn evenly: mean and variance of chi-squared are values - 1 and twice that */
+    double chi = 0; /* values are drawn uniformly: chi-squared has mean values - 1 and variance twice that */
     for (size_t i = 0; i < values; i++) chi += pow((double)labels[i] - (double)COUNT / (double)values, 2);
     chi /= (double)COUNT / (double)values;
     assert_true(chi < (double)(values - 1) + 6 * sqrt(2.0 * (double)(values - 1)));
@@ -381,7 +382,7 @@ static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size
     free(p.text);
 }
 
-/* The same, each pair a word. */
+/* The same with one word per pair. */
 static void expect_words(bo_recall_desc desc, size_t width)
 {
     enum { COUNT = 300 };
@@ -427,7 +428,7 @@ static void test_recall(void **state)
 {
     (void)state;
     expect_recall((bo_recall_desc){0}, 256, 8, 1, 10);
-    expect_recall((bo_recall_desc){.length = 18, .pairs = 8}, 18, 8, 1, 10); /* not one byte to spare */
+    expect_recall((bo_recall_desc){.length = 18, .pairs = 8}, 18, 8, 1, 10); /* the minimum length */
     expect_recall((bo_recall_desc){.length = 100, .pairs = 5, .values = 36, .nearest = 40, .farthest = 49}, 100, 5, 1,
                   36);
     expect_recall((bo_recall_desc){.length = 60, .pairs = 1, .nearest = 2, .farthest = 2}, 60, 1, 1, 10);
@@ -438,9 +439,10 @@ static void test_recall(void **state)
                   300, 9, 3, 10);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------------------- */
+/* ---- all generators ---------------------------------------------------------------------------------------------- */
 
-/* The same bytes for any number of threads, fewer lines are the first of more, another seed gives others. */
+/* The bytes do not depend on the number of threads, fewer lines are a prefix of more, and another seed gives other
+ * lines. */
 static void test_determinism(void **state)
 {
     (void)state;
@@ -483,12 +485,12 @@ static void test_refusals(void **state)
     } nested[] = {
         {{.depth = 65}, "depth 65"},
         {{.arguments = 1}, "1 arguments"},
-        {{.least = 10, .most = 11}, "more than 10 and fewer than 11"},
-        {{.least = 1, .most = 4}, "after 0 lines, 1048576 more were drawn"}, /* two and three tokens are no tree */
-        {{.least = 3, .most = 6, .depth = 2, .arguments = 2}, "none is a new one with more than 3 and fewer than 6"},
+        {{.least = 10, .most = 11}, "greater than 10 and less than 11"},
+        {{.least = 1, .most = 4}, "after 0 lines, 1048576 consecutive drafts were rejected"}, /* no tree has two or three tokens */
+        {{.least = 3, .most = 6, .depth = 2, .arguments = 2}, "expected a new line with more than 3 and fewer than 6"},
     };
     for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
-        page p = {0}; /* 4 operations on 100 pairs of digits are 400 trees in all */
+        page p = {0}; /* 4 operations on 100 pairs of digits are 400 trees in total */
         assert_fails(context, BO_INVALID, nested[i].words, listops(context, &nested[i].desc, 401, 1, &p, NULL));
         free(p.text);
     }
@@ -508,13 +510,13 @@ static void test_refusals(void **state)
         const char *words;
     } keys[] = {
         {{.pairs = 30, .keys = 26}, "30 pairs"},
-        {{.keys = SIZE_MAX}, "to 17576"},
+        {{.keys = SIZE_MAX}, "at most 17576"},
         {{.values = 37}, "37 values"},
         {{.values = 27, .words = true}, "expected 2 to 26"},
-        {{.length = 8, .words = true}, "expected 9 tokens"},
-        {{.length = 17}, "expected 18 tokens"},
-        {{.length = 19, .nearest = 5}, "expected 20 tokens"},
-        {{.nearest = 1}, "there are 2 to 254"},
+        {{.length = 8, .words = true}, "expected 9 to 2^30 tokens"},
+        {{.length = 17}, "expected 18 to 2^30 tokens"},
+        {{.length = 19, .nearest = 5}, "expected 20 to 2^30 tokens"},
+        {{.nearest = 1}, "the possible distances are 2 to 254"},
         {{.nearest = 10, .farthest = 255}, "10 to 255"},
         {{.nearest = 10, .farthest = 9}, "10 to 9"},
     };
@@ -534,7 +536,7 @@ static bool take(void *user, const char *lines, size_t bytes)
     return true;
 }
 
-static bo_status draw_listops(void *context) /* more lines than the first table holds */
+static bo_status draw_listops(void *context) /* more lines than the first hash table holds */
 {
     const bo_listops_desc desc = {.least = 3, .most = 50};
     return bo_generate_listops(context, &desc, 700, 1, take, NULL, NULL);
@@ -552,7 +554,7 @@ static bo_status draw_recall(void *context)
     return bo_generate_recall(context, &desc, 3, 1, take, NULL, NULL);
 }
 
-/* At every single allocation: BO_MEMORY with a message, nothing leaked, and the same work succeeds after. */
+/* At every allocation: BO_MEMORY with a message, no leak, and the same work succeeds afterwards. */
 static void memory_may_run_out(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Memories of which it is known what they hold; same bits for any threads; no memory. */
+/* Memories with known capacity, equal bits for any number of threads, and out of memory. */
 #include "../base/counting.h"
 #include "lab/tools/recall.h"
 
@@ -15,7 +15,7 @@ static bo_recall_result measured(bo_context *context, const char *kind, size_t s
     return result;
 }
 
-/* Exact attention keeps every pair; a window of 16 the latest 16 and, of 64, a quarter: the rest is guessed. */
+/* Softmax attention keeps every pair. A window of 16 keeps the latest 16, a quarter of 64; the rest is guessed. */
 static void what_is_kept_comes_back(void **state)
 {
     (void)state;
@@ -26,13 +26,13 @@ static void what_is_kept_comes_back(void **state)
     assert_int_equal(exact.points, 7);
     assert_close(exact.capacity, 64, 0);
     assert_close(exact.mean, 1, 1e-12);
-    assert_close(window.by_distance[4], 1, 0); /* 9 to 16 tokens ago */
+    assert_close(window.by_distance[4], 1, 0); /* 9 to 16 tokens earlier */
     assert_true(window.by_distance[6] < 0.3);
     assert_close(window.by_length[6], 0.25, 0.1);
     bo_context_destroy(context);
 }
 
-/* A sum of 16 pairs has a signal of 1 against crosstalk of variance 16/d: 16 dimensions lose some, 256 none. */
+/* A sum of 16 pairs has a signal of 1 against crosstalk of variance 16/d: 16 dimensions lose some pairs, 256 none. */
 static void a_larger_state_holds_more(void **state)
 {
     (void)state;
@@ -76,13 +76,13 @@ static void wrong_options_are_refused(void **state)
     const bo_recall_kind *rfa = bo_recall_find("rfa");
     bo_recall_options options = small();
     bo_recall_result result;
-    assert_fails(context, BO_INVALID, "no such kind", bo_recall_measure(context, NULL, 4, &options, &result));
+    assert_fails(context, BO_INVALID, "unknown kind of memory", bo_recall_measure(context, NULL, 4, &options, &result));
     assert_fails(context, BO_INVALID, "size 0", bo_recall_measure(context, rfa, 0, &options, &result));
     assert_fails(context, BO_INVALID, "keeps everything",
                  bo_recall_measure(context, bo_recall_find("softmax"), 4, &options, &result));
     options.noise = NAN;
     assert_fails(context, BO_INVALID, "noise", bo_recall_measure(context, rfa, 4, &options, &result));
-    options.noise = 0, options.tokens = (size_t)1 << BO_RECALL_POINTS; /* one point more than a result has */
+    options.noise = 0, options.tokens = (size_t)1 << BO_RECALL_POINTS; /* one point more than a result can hold */
     assert_fails(context, BO_INVALID, "tokens", bo_recall_measure(context, rfa, 4, &options, &result));
     options.tokens = 4, options.lanes = (size_t)1 << 60;
     assert_fails(context, BO_INVALID, "lanes", bo_recall_measure(context, rfa, 4, &options, &result));

@@ -1,4 +1,4 @@
-/* Running: the same bits for any number of threads, what an experiment may do wrong, canceling, out of memory. */
+/* Running: equal bits for any number of threads, mistakes of experiments, canceling, out of memory. */
 #include "made.h"
 #include "base/counting.h"
 
@@ -12,7 +12,7 @@ static bo_status run(bo_context *context, bo_status (*measure)(lab_run *run), bo
     return lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = seeds, .seed = 11}, out);
 }
 
-/* ---- what comes out -------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bool same_bits(double a, double b)
 {
@@ -65,8 +65,8 @@ static void test_contents(void **state)
     assert_string_equal(curve.column_names[1], "theory");
     assert_true(curve.cells[1].mean == 0.5 && curve.cells[1].deviation == 0 && curve.cells[1].count == 3);
     assert_true(!kinds.numbers && !kinds.x && kinds.rows == 2 && kinds.columns == 2);
-    assert_int_equal(kinds.cells[1].count, 0); /* first, b: nobody said */
-    assert_int_equal(kinds.cells[3].count, 2); /* second, b: all but the first seed */
+    assert_int_equal(kinds.cells[1].count, 0); /* first, b: not recorded */
+    assert_int_equal(kinds.cells[3].count, 2); /* second, b: all seeds except the first */
     assert_true(kinds.cells[3].mean == 1.0 / 3 && kinds.cells[3].deviation == 0);
     assert_int_equal(bo_lab_result_notes(result), 1);
     assert_string_equal(bo_lab_result_note(result, 0), "seed 11, “full”");
@@ -125,7 +125,7 @@ static bo_status strange_row(lab_run *r)
 static bo_status third_fails(lab_run *r)
 {
     if (lab_index(r) == 2) return bo_fail(lab_context(r), BO_NUMERIC, "a matrix is singular");
-    for (int i = 0; i < 1000000; i++) BO_TRY(lab_progress(r, 0.5)); /* until the other has failed */
+    for (int i = 0; i < 1000000; i++) BO_TRY(lab_progress(r, 0.5)); /* until the other seed has failed */
     return made_measure(r);
 }
 
@@ -135,29 +135,29 @@ static void test_mistakes(void **state)
     bo_context *context = test_context(3);
     bo_lab_result *result;
     for (int timed = 0; timed < 2; timed++) {
-        assert_fails(context, BO_INVALID, "made, seed 11: the claim each got no number",
+        assert_fails(context, BO_INVALID, "made, seed 11: claim each has no number",
                      run(context, no_number, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "the claim mean got two numbers",
+        assert_fails(context, BO_INVALID, "claim mean has two numbers",
                      run(context, two_numbers, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "the claim main is not described",
+        assert_fails(context, BO_INVALID, "claim main is not described",
                      run(context, unknown_claim, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "the table kurve is not described",
+        assert_fails(context, BO_INVALID, "table kurve is not described",
                      run(context, unknown_table, timed, 2, &result));
         assert_fails(context, BO_INVALID, "two numbers for row 3, column measured",
                      run(context, two_cells, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "rows with names and rows that are numbers",
+        assert_fails(context, BO_INVALID, "both named and numeric rows",
                      run(context, two_kinds, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "not a number", run(context, strange_row, timed, 2, &result));
+        assert_fails(context, BO_INVALID, "not finite", run(context, strange_row, timed, 2, &result));
         assert_null(result);
     }
     assert_fails(context, BO_NUMERIC, "made, seed 13: a matrix is singular",
                  run(context, third_fails, false, 3, &result));
     assert_null(result);
     assert_fails(context, BO_INVALID, "at most 1000 seeds", run(context, made_measure, false, 1001, &result));
-    assert_fails(context, BO_INVALID, "no such experiment", bo_lab_run(context, NULL, NULL, &result));
+    assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, NULL, NULL, &result));
     const bo_lab_experiment stranger = {.name = "stranger"};
-    assert_fails(context, BO_INVALID, "no such experiment", bo_lab_run(context, &stranger, NULL, &result));
-    assert_fails(context, BO_INVALID, "out is NULL", bo_lab_run(context, bo_lab_at(0), NULL, NULL));
+    assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, &stranger, NULL, &result));
+    assert_fails(context, BO_INVALID, "out must not be NULL", bo_lab_run(context, bo_lab_at(0), NULL, NULL));
     bo_context_destroy(context);
 }
 
@@ -168,7 +168,7 @@ static bo_status forever(lab_run *r)
     for (;;) BO_TRY(lab_progress(r, 0.25));
 }
 
-/* Work of the library that reports by itself. */
+/* A library call that reports its own progress. */
 static bo_status forever_inside(lab_run *r)
 {
     for (;;) BO_TRY(bo_progress(lab_context(r), "inside", 1, 2));
@@ -205,7 +205,7 @@ static void test_cancel(void **state)
             assert_true(p.calls >= 3);
         }
     p = (patience){.most = (size_t)-1};
-    assert_ok(context, run(context, made_measure, true, 2, &result)); /* and goes on afterwards */
+    assert_ok(context, run(context, made_measure, true, 2, &result)); /* and works afterwards */
     assert_close(p.last, 1, 1e-12);
     bo_lab_result_destroy(result);
     bo_context_destroy(context);
@@ -249,7 +249,7 @@ static bo_status long_note(lab_run *r)
     return made_measure(r);
 }
 
-/* A note that is cut ends with a whole letter. */
+/* A truncated note ends with a complete character. */
 static void test_note(void **state)
 {
     (void)state;
