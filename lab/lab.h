@@ -1,14 +1,15 @@
-/* Bochner: the lab. Every claim the mathematics rests on, as an experiment that anyone can run: a number that could
- * have come out otherwise, and a verdict computed from it by a rule that stands in the code before the data are there.
+/* The lab: the claims of the theory as experiments that anyone can run. Each claim has a number that could contradict
+ * it, and a verdict that is computed from the number by a rule fixed in the code before the measurement.
  *
  *     const bo_lab_experiment *experiment = bo_lab_find("rff-regression");
  *     bo_lab_result *result;
  *     bo_lab_run(context, experiment, &(bo_lab_options){.quick = true}, &result);
- *     puts(bo_lab_verdict_name(bo_lab_result_verdict(result)));
+ *     printf("%zu of %zu claims held\n", bo_lab_result_count(result, BO_LAB_HELD), experiment->claim_count);
  *     bo_lab_result_write(context, result, "rff-regression.json");
  *     bo_lab_result_destroy(result);
  *
- * An experiment is measured once for each seed. A claim gets one number from each; a table a number for each cell. */
+ * An experiment is measured once for each seed. Each seed gives one number per claim and one number per cell of a
+ * table. */
 #ifndef BO_LAB_H
 #define BO_LAB_H
 
@@ -17,20 +18,21 @@
 /* ---- experiments ----------------------------------------------------------------------------- */
 
 typedef enum bo_lab_verdict {
-    BO_LAB_INCONCLUSIVE = 0, /* the interval contains the bound, or some number is missing */
+    BO_LAB_INCONCLUSIVE = 0, /* the interval contains the bound, or a number is missing */
     BO_LAB_HELD = 1,
-    BO_LAB_NOT_HELD = 2
+    BO_LAB_FAILED = 2
 } bo_lab_verdict;
-const char *bo_lab_verdict_name(bo_lab_verdict verdict); /* "inconclusive", "held", "not held" */
+const char *bo_lab_verdict_name(bo_lab_verdict verdict); /* "inconclusive", "held", "failed" */
 bool bo_lab_verdict_parse(const char *name, bo_lab_verdict *out);
 
-/* How the numbers of a claim, one per seed, decide. The interval is Student's for their mean, at 99%. Where it lies on
- * the claim's side of the bound, the claim held; on the other side, it did not; else nothing is concluded. */
+/* The rule by which the numbers of a claim, one per seed, give a verdict. The interval is the 99% Student interval of
+ * their mean. If it lies on the claimed side of the bound, the claim held. If it lies on the other side, the claim
+ * failed. Otherwise the result is inconclusive. */
 typedef enum bo_lab_rule {
     BO_LAB_AT_LEAST = 0,     /* the interval lies at or above `bound` */
     BO_LAB_AT_MOST = 1,      /* at or below it */
     BO_LAB_BETWEEN = 2,      /* within [bound, upper] */
-    BO_LAB_EACH_AT_MOST = 3, /* no statistics: every single number is at most `bound`. For identities */
+    BO_LAB_EACH_AT_MOST = 3, /* without statistics: every number is at most `bound`; for identities */
     BO_LAB_EACH_AT_LEAST = 4
 } bo_lab_rule;
 /* "at least", "at most", "between", "each at most", "each at least" */
@@ -38,47 +40,48 @@ const char *bo_lab_rule_name(bo_lab_rule rule);
 
 typedef struct bo_lab_claim {
     const char *name;      /* a word: "sin-cos" */
-    const char *statement; /* a sentence that may turn out false */
-    const char *number;    /* what is measured: "error of cosines with a phase / error of sines and cosines" */
+    const char *statement; /* a sentence that can be true or false */
+    /* the quantity that is measured, with its unit: "squared error of orthogonal frequencies divided by …" */
+    const char *number;
     bo_lab_rule rule;
     double bound, upper; /* the effect size, in the unit of the number */
-    const char *source;  /* of this claim; NULL: the experiment's */
+    const char *source;  /* source of this claim; NULL: that of the experiment */
 } bo_lab_claim;
 
 typedef enum bo_lab_picture {
-    BO_LAB_LINES = 0,  /* a line a column over the rows, which are numbers; bars for deviations */
-    BO_LAB_POINTS = 1, /* points in place of lines */
-    BO_LAB_BARS = 2,   /* rows have names: a group of bars each */
+    BO_LAB_LINES = 0,  /* one line per column over numeric rows, with error bars for standard deviations */
+    BO_LAB_POINTS = 1, /* points instead of lines */
+    BO_LAB_BARS = 2,   /* rows have names: one group of bars per row */
     BO_LAB_NO_PICTURE = 3
 } bo_lab_picture;
 
 typedef struct bo_lab_table {
-    const char *name;   /* a word; also of the picture: EXPERIMENT-NAME.svg */
-    const char *title;  /* of table and picture */
-    const char *rows;   /* what a row is: "features"; the x axis */
-    const char *values; /* what a number in it is, with its unit; the y axis */
+    const char *name;   /* a word, also used for the file of the picture: EXPERIMENT-NAME.svg */
+    const char *title;  /* of the table and the picture */
+    const char *rows;   /* the meaning of a row: "features"; the x axis */
+    const char *values; /* the meaning of a number, with its unit; the y axis */
     bo_lab_picture picture;
     bool log_x, log_y;
-    const char *theory; /* the column that is computed and not measured: drawn dashed. NULL: none is */
+    const char *theory; /* the column that is computed instead of measured, drawn dashed; NULL: none */
 } bo_lab_table;
 
 typedef struct bo_lab_experiment {
     const char *name;  /* "rff-regression" */
     const char *group; /* "random features and attention", … */
-    const char *title; /* half a line */
-    const char *claim; /* what is claimed, in a sentence or two */
+    const char *title; /* at most about half a line */
+    const char *claim; /* summary of what is claimed, in one to three sentences */
     const char *source;
-    const char *method; /* a paragraph: what is done, on what data, what is compared, what is fixed beforehand */
+    const char *method; /* a paragraph: procedure, data, comparisons, and what is fixed in advance */
     const bo_lab_claim *claims;
     size_t claim_count;
     const bo_lab_table *tables;
     size_t table_count;
-    bool timed;        /* measures time: seeds one after the other, with all threads */
-    bool text, images; /* reads those of bo_lab_options; the others know of none */
+    bool timed;        /* measures time: seeds run one after another, with all threads */
+    bool text, images; /* uses the text or images of bo_lab_options */
 } bo_lab_experiment;
 
 size_t bo_lab_count(void);
-const bo_lab_experiment *bo_lab_at(size_t index);       /* in the order of the field; NULL: past the last */
+const bo_lab_experiment *bo_lab_at(size_t index);       /* in the order of the report; NULL: past the last */
 const bo_lab_experiment *bo_lab_find(const char *name); /* NULL: there is none */
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -88,20 +91,20 @@ enum { BO_LAB_SEEDS = 5, BO_LAB_QUICK_SEEDS = 3 };
 /* Zero means the default in every field. */
 typedef struct bo_lab_options {
     bool quick;         /* smaller sizes and fewer seeds; the same code */
-    size_t seeds;       /* 0: BO_LAB_SEEDS, quick BO_LAB_QUICK_SEEDS */
-    uint64_t seed;      /* of the first; the others follow. 0: 1 */
-    const char *text;   /* a text file for experiments with language models; NULL: made-up text */
-    const char *images; /* a folder with images in IDX files, as those of MNIST; NULL: made-up images */
+    size_t seeds;       /* 0: BO_LAB_SEEDS, or BO_LAB_QUICK_SEEDS for quick */
+    uint64_t seed;      /* the first seed; the others follow it. 0: 1 */
+    const char *text;   /* a text file for experiments with language models; NULL: synthetic text */
+    const char *images; /* a folder with images in IDX files, like MNIST; NULL: synthetic images */
 } bo_lab_options;
 
 typedef struct bo_lab_result bo_lab_result;
 
-/* Seeds run side by side, each on one thread, unless the experiment is timed; results do not depend on how many. A
- * failure names experiment and seed; there is no result without all of them. Progress goes to the context's
- * callback, which may cancel. */
+/* Seeds run in parallel, each on one thread, unless the experiment is timed. Results do not depend on the number of
+ * threads. An error message names the experiment and the seed, and there is no result unless all seeds succeed.
+ * Progress is reported to the context's callback, which may cancel. */
 bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
                      bo_lab_result **out);
-void bo_lab_result_destroy(bo_lab_result *result); /* NULL is fine */
+void bo_lab_result_destroy(bo_lab_result *result); /* NULL is allowed */
 
 /* ---- results --------------------------------------------------------------------------------- */
 
@@ -110,34 +113,37 @@ typedef struct bo_lab_about {
     bool quick;
     size_t seeds;
     uint64_t seed;             /* the first */
-    const char *text, *images; /* file names without their folders; NULL: made-up */
+    const char *text, *images; /* file names without their folders; NULL: synthetic */
     int threads;
     const char *isa, *version;
     double seconds;
 } bo_lab_about;
 bo_lab_about bo_lab_result_about(const bo_lab_result *result);
-/* NOT_HELD if one claim did not hold, else INCONCLUSIVE if one is, else HELD. */
+/* FAILED if any claim failed, otherwise INCONCLUSIVE if any is inconclusive, otherwise HELD. */
 bo_lab_verdict bo_lab_result_verdict(const bo_lab_result *result);
-size_t bo_lab_result_count(const bo_lab_result *result, bo_lab_verdict verdict); /* of claims with this one */
+/* number of claims with this verdict */
+size_t bo_lab_result_count(const bo_lab_result *result, bo_lab_verdict verdict);
 
 typedef struct bo_lab_outcome {
     const bo_lab_claim *claim;
-    const double *values;   /* one per seed; NAN: there was none */
-    double mean, low, high; /* low, high: the interval; of one seed, an EACH rule, a number missing: least, greatest */
+    const double *values; /* one per seed; NAN: missing */
+    /* low, high: the interval; for one seed, an EACH rule or a missing number: minimum and maximum */
+    double mean, low, high;
     bo_lab_verdict verdict;
 } bo_lab_outcome;
 bo_lab_outcome bo_lab_result_claim(const bo_lab_result *result, size_t index); /* below claim_count */
 
 typedef struct bo_lab_cell {
-    double mean, deviation; /* over the seeds that have it; deviation 0 of one, and where one is infinite */
-    size_t count;           /* 0: the cell is empty */
+    /* over the seeds that have it; the deviation is 0 for one seed and if a number is infinite */
+    double mean, deviation;
+    size_t count; /* 0: the cell is empty */
 } bo_lab_cell;
 typedef struct bo_lab_grid {
     const bo_lab_table *table;
     size_t rows, columns;
     bool numbers;                    /* rows are numbers: x, ascending */
-    const double *x;                 /* rows; NULL where they have names only */
-    const char *const *row_names;    /* rows; a number as text where they are numbers */
+    const double *x;                 /* rows; NULL if they have only names */
+    const char *const *row_names;    /* rows; for numeric rows the numbers as text */
     const char *const *column_names; /* columns */
     const bo_lab_cell *cells;        /* rows x columns */
 } bo_lab_grid;
@@ -145,9 +151,9 @@ bo_lab_grid bo_lab_result_table(const bo_lab_result *result, size_t index); /* b
 size_t bo_lab_result_notes(const bo_lab_result *result);
 const char *bo_lab_result_note(const bo_lab_result *result, size_t index);
 
-/* JSON with every number of every seed, written beside and renamed. Reading computes intervals and verdicts anew, by
- * the rules of this version; a file of an experiment, claim or table that this version does not have, or of a claim
- * whose number was another one, is BO_FORMAT. */
+/* JSON with every number of every seed, written to a temporary file and renamed. Reading recomputes intervals and
+ * verdicts with the rules of this version. A file of an experiment, claim or table that this version does not have, or
+ * of a claim that measured another quantity, is BO_FORMAT. */
 bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, const char *path);
 bo_status bo_lab_result_read(bo_context *context, const char *path, bo_lab_result **out);
 

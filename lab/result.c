@@ -1,11 +1,11 @@
-/* A result: its tables as they grow, the rules that judge its claims, and what callers see of both. */
+/* A result: its growing tables, the rules that judge its claims, and the public functions. */
 #include "internal.h"
 #include "statistics.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const verdicts[] = {"inconclusive", "held", "not held"};
+static const char *const verdicts[] = {"inconclusive", "held", "failed"};
 BO_NAMED(lab_verdict, bo_lab_verdict, verdicts)
 
 const char *bo_lab_rule_name(bo_lab_rule rule)
@@ -28,7 +28,7 @@ int lab_find_table(const bo_lab_experiment *experiment, const char *name)
     return -1;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out)
 {
@@ -85,7 +85,7 @@ static bool add_name(bo_context *context, char ***names, size_t count, const cha
     return (more[count] = bo_strdup(context, name)) != NULL;
 }
 
-/* The values in a shape with one row or column more, the new ones NAN. */
+/* Reshapes the values to one more row or column; new ones are NAN. */
 static bool reshape(bo_context *context, lab_grid *grid, size_t rows, size_t columns, size_t seeds)
 {
     double *values = bo_alloc(context, rows * columns * seeds, sizeof *values, "a table");
@@ -136,7 +136,7 @@ static bo_status find_column(bo_context *context, lab_grid *grid, const char *co
 
 static bo_status refuse(bo_context *context, const bo_lab_result *result, size_t table, const char *what)
 {
-    return bo_fail(context, BO_INVALID, "the table %s of %s %s", result->experiment->about.tables[table].name,
+    return bo_fail(context, BO_INVALID, "table %s of %s %s", result->experiment->about.tables[table].name,
                    result->experiment->about.name, what);
 }
 
@@ -145,14 +145,13 @@ bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t tabl
 {
     lab_grid *grid = &result->grids[table];
     size_t r, c;
-    if (grid->rows && grid->numbers != !row)
-        return refuse(context, result, table, "has rows with names and rows that are numbers");
-    if (!row && !isfinite(x)) return refuse(context, result, table, "has a row that is not a number");
+    if (grid->rows && grid->numbers != !row) return refuse(context, result, table, "has both named and numeric rows");
+    if (!row && !isfinite(x)) return refuse(context, result, table, "has a row that is not finite");
     BO_TRY(find_row(context, grid, row, x, result->seeds, &r));
     BO_TRY(find_column(context, grid, column, result->seeds, &c));
     double *place = &grid->values[(r * grid->columns + c) * result->seeds + seed];
     if (!isnan(*place))
-        return bo_fail(context, BO_INVALID, "the table %s of %s got two numbers for row %s, column %s",
+        return bo_fail(context, BO_INVALID, "table %s of %s has two numbers for row %s, column %s",
                        result->experiment->about.tables[table].name, result->experiment->about.name, grid->row_names[r],
                        column);
     *place = value;
@@ -166,35 +165,35 @@ bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char
     return BO_OK;
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 static bool is_each(bo_lab_rule rule)
 {
     return rule == BO_LAB_EACH_AT_MOST || rule == BO_LAB_EACH_AT_LEAST;
 }
 
-/* Of an interval, or of the least and the greatest. */
+/* For an interval, or for the minimum and the maximum. */
 static bo_lab_verdict judge(const bo_lab_claim *claim, double low, double high)
 {
     const bool above = low >= claim->bound, below = high <= claim->bound;
     switch (claim->rule) {
     case BO_LAB_AT_LEAST:
-        return above ? BO_LAB_HELD : high < claim->bound ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
+        return above ? BO_LAB_HELD : high < claim->bound ? BO_LAB_FAILED : BO_LAB_INCONCLUSIVE;
     case BO_LAB_AT_MOST:
-        return below ? BO_LAB_HELD : low > claim->bound ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
+        return below ? BO_LAB_HELD : low > claim->bound ? BO_LAB_FAILED : BO_LAB_INCONCLUSIVE;
     case BO_LAB_BETWEEN:
         if (above && high <= claim->upper) return BO_LAB_HELD;
-        return high < claim->bound || low > claim->upper ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
+        return high < claim->bound || low > claim->upper ? BO_LAB_FAILED : BO_LAB_INCONCLUSIVE;
     case BO_LAB_EACH_AT_LEAST:
-        return above ? BO_LAB_HELD : BO_LAB_NOT_HELD;
+        return above ? BO_LAB_HELD : BO_LAB_FAILED;
     case BO_LAB_EACH_AT_MOST:
-        return below ? BO_LAB_HELD : BO_LAB_NOT_HELD;
+        return below ? BO_LAB_HELD : BO_LAB_FAILED;
     }
     return BO_LAB_INCONCLUSIVE;
 }
 
-/* Where a number is missing nothing is held; but one counterexample is enough against a claim about every single
- * one. An infinite number has no interval. */
+/* If a number is missing, a claim cannot hold, but one counterexample contradicts a claim about every number. An
+ * infinite number has no interval. */
 static bo_lab_outcome outcome_of(const bo_lab_claim *claim, const double *values, size_t seeds)
 {
     bo_lab_outcome o = {.claim = claim, .values = values, .mean = lab_mean(values, seeds), .low = NAN, .high = NAN};
@@ -216,7 +215,7 @@ static bo_lab_outcome outcome_of(const bo_lab_claim *claim, const double *values
     return o;
 }
 
-/* Rows that are numbers in ascending order: insertion, for they are few. */
+/* Sorts numeric rows in ascending order by insertion, because there are few. */
 static void sort_rows(lab_grid *grid, size_t seeds)
 {
     const size_t width = grid->columns * seeds;
@@ -233,7 +232,7 @@ static void sort_rows(lab_grid *grid, size_t seeds)
         }
 }
 
-/* `present` has room for all of them. */
+/* present: a buffer for all of them. */
 static bo_lab_cell cell_of(const double *values, size_t seeds, double *present)
 {
     size_t count = 0;
@@ -265,7 +264,7 @@ bo_status lab_result_finish(bo_context *context, bo_lab_result *result)
     return BO_OK;
 }
 
-/* ---- what callers see ------------------------------------------------------------------------ */
+/* ---- public functions ------------------------------------------------------------------------ */
 
 bo_lab_about bo_lab_result_about(const bo_lab_result *result)
 {
@@ -290,7 +289,7 @@ size_t bo_lab_result_count(const bo_lab_result *result, bo_lab_verdict verdict)
 
 bo_lab_verdict bo_lab_result_verdict(const bo_lab_result *result)
 {
-    if (bo_lab_result_count(result, BO_LAB_NOT_HELD)) return BO_LAB_NOT_HELD;
+    if (bo_lab_result_count(result, BO_LAB_FAILED)) return BO_LAB_FAILED;
     return bo_lab_result_count(result, BO_LAB_HELD) == result->experiment->about.claim_count ? BO_LAB_HELD
                                                                                              : BO_LAB_INCONCLUSIVE;
 }

@@ -1,4 +1,4 @@
-/* The folder of results. */
+/* Reads the folder of results. */
 #include "lab.h"
 #include <dirent.h>
 #include <stdlib.h>
@@ -23,13 +23,14 @@ bo_lab_result *cli_lab_result(const cli_lab_job *lab, const bo_lab_experiment *e
     const bool there = stat(path, &info) == 0;
     why[0] = 0;
     if (there && !S_ISREG(info.st_mode)) {
-        snprintf(why, CLI_LAB_WHY, "%s: it is no file", path);
+        snprintf(why, CLI_LAB_WHY, "%s: not a regular file", path);
     } else if (there && bo_lab_result_read(context, path, &result) != BO_OK) {
         result = NULL;
         snprintf(why, CLI_LAB_WHY, "%s", bo_context_error(context));
     }
     if (result && bo_lab_result_about(result).experiment != experiment) {
-        snprintf(why, CLI_LAB_WHY, "%s: it is a result of %s", path, bo_lab_result_about(result).experiment->name);
+        snprintf(why, CLI_LAB_WHY, "%s: the result belongs to the experiment %s", path,
+                 bo_lab_result_about(result).experiment->name);
         bo_lab_result_destroy(result);
         result = NULL;
     }
@@ -43,11 +44,11 @@ static void read_one(cli_lab_job *lab, size_t index, cli_lab_results *out)
     const bo_lab_result *result = out->items[index] = cli_lab_result(lab, bo_lab_at(index), why);
     if (why[0]) {
         out->unreadable++;
-        cli_warn(&lab->session, "left out: %s", why);
+        cli_warn(&lab->session, "skipped: %s", why);
     }
     if (!result) return;
     out->count++;
-    for (int v = 0; v < 3; v++) out->verdicts[v] += bo_lab_result_count(result, (bo_lab_verdict)v);
+    cli_lab_count(result, out->verdicts);
 }
 
 static bool is_ours(const char *file)
@@ -60,14 +61,14 @@ static bool is_ours(const char *file)
     return false;
 }
 
-/* Files that look like results but have no experiment's name. */
+/* Reports files that look like results but do not have the name of an experiment. */
 static void name_strangers(cli_lab_job *lab)
 {
     DIR *folder = opendir(lab->folder);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         const size_t length = strlen(entry->d_name);
         if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0 && !is_ours(entry->d_name))
-            cli_say(&lab->session, "Left out    %s/%s: no experiment has this name", lab->folder, entry->d_name);
+            cli_say(&lab->session, "Skipped     %s/%s: no experiment has this name", lab->folder, entry->d_name);
     }
     if (folder) closedir(folder);
 }

@@ -1,11 +1,23 @@
-/* bochner lab: the theory as experiments. Its options, which of the three it is asked for, and the list. */
+/* bochner lab: options, selection of the subcommand, and lab list. */
 #include "lab.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the list -------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
-static void list_json(void)
+/* Adds the verdicts of the stored result, if there is one that can be read. */
+static void result_json(cli_json *json, cli_lab_job *lab, const bo_lab_experiment *experiment)
+{
+    char why[CLI_LAB_WHY];
+    bo_lab_result *result = cli_lab_result(lab, experiment, why);
+    if (!result) return;
+    cli_json_object(json, "result");
+    cli_lab_counts_json(json, result);
+    cli_json_end(json);
+    bo_lab_result_destroy(result);
+}
+
+static void list_json(cli_lab_job *lab)
 {
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
@@ -21,22 +33,34 @@ static void list_json(void)
         cli_json_add_count(&json, "claims", e->claim_count);
         cli_json_add_count(&json, "tables", e->table_count);
         cli_json_add_flag(&json, "timed", e->timed);
+        result_json(&json, lab, e);
         cli_json_end(&json);
     }
     cli_json_end(&json);
     cli_json_end(&json);
 }
 
+static void list_result(cli_lab_job *lab, const bo_lab_experiment *experiment)
+{
+    char why[CLI_LAB_WHY];
+    bo_lab_result *result = cli_lab_result(lab, experiment, why);
+    if (!result) return;
+    const bo_lab_about about = bo_lab_result_about(result);
+    printf("%37s%s%s\n", "", cli_lab_summary(result).s, about.quick ? " (quick run)" : "");
+    bo_lab_result_destroy(result);
+}
+
 int cli_lab_list(cli_lab_job *lab)
 {
     const char *group = "";
     size_t claims = 0;
-    if (lab->session.common.json) return list_json(), CLI_DONE;
+    if (lab->session.common.json) return list_json(lab), CLI_DONE;
     for (size_t i = 0; i < bo_lab_count(); i++) {
         const bo_lab_experiment *e = bo_lab_at(i);
         if (strcmp(group, e->group) != 0) printf("%s%s\n", i ? "\n" : "", group = e->group);
         printf("  %-24s%2zu claim%s  %s%s\n", e->name, e->claim_count, e->claim_count == 1 ? " " : "s", e->title,
                e->timed ? " (measures time)" : "");
+        list_result(lab, e);
         claims += e->claim_count;
     }
     printf("\n%zu experiments, %s claims\n", bo_lab_count(), cli_count(claims).s);
@@ -75,13 +99,14 @@ static const char *experiment_name(const void *words, size_t index)
 
 static int check_names(const cli_lab_job *lab)
 {
-    if (lab->name_count == 0) return cli_wrong_use("lab", "run: say which, or all; bochner lab list has their names");
+    if (lab->name_count == 0)
+        return cli_wrong_use("lab", "run: expected the names of experiments or all (bochner lab list shows the names)");
     for (size_t i = 0; i < lab->name_count; i++) {
         const char *name = lab->names[i];
         if (bo_lab_find(name) || (strcmp(name, "all") == 0 && lab->name_count == 1)) continue;
-        if (strcmp(name, "all") == 0) return cli_wrong_use("lab", "run: all or some by name, not both");
+        if (strcmp(name, "all") == 0) return cli_wrong_use("lab", "run: expected either all or names, found both");
         const char *near = cli_nearest(name, bo_lab_count(), experiment_name, NULL);
-        return cli_wrong_use("lab", "run: there is no experiment '%s'%s%s%s", name, near ? "; did you mean " : "",
+        return cli_wrong_use("lab", "run: unknown experiment '%s'%s%s%s", name, near ? "; did you mean " : "",
                              near ? near : "", near ? "?" : "");
     }
     return CLI_DONE;
@@ -97,15 +122,13 @@ static int check_use(const cli_lab_job *lab, const verb *asked)
         return cli_wrong_use("lab", "--quick, --missing, --seeds, --text and --images are options of lab run");
     if (!report && (o->page || o->markdown))
         return cli_wrong_use("lab", "--page and --markdown are options of lab report");
-    if (!run && !report && CLI_GIVEN(o, out))
-        return cli_wrong_use("lab", "--out is an option of lab run and lab report");
     return run ? check_names(lab) : CLI_DONE;
 }
 
 static int lab_command(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const cli_lab_options *o = options;
-    if (!arguments->count) return cli_wrong_use("lab", "say list, run or report");
+    if (!arguments->count) return cli_wrong_use("lab", "expected list, run or report");
     const verb *asked = find_verb(arguments->items[0]);
     if (!asked) return CLI_WRONG_USE;
     cli_lab_job lab = {
@@ -120,28 +143,29 @@ static int lab_command(void *options, const cli_common *common, const cli_argume
 
 static const cli_option rows[] = {
     SECTION("Results"),
-    TEXT("out", "DIR", cli_lab_options, out, "folder of results and pictures", .initial = "lab-results"),
+    TEXT("out", "DIR", cli_lab_options, out, "folder of results and plots", .initial = "lab-results"),
     SECTION("Running"),
-    FLAG("quick", cli_lab_options, quick, "smaller sizes and fewer seeds; the same code"),
+    FLAG("quick", cli_lab_options, quick, "use smaller sizes and fewer seeds, for a quick check"),
     COUNT("seeds", "N", cli_lab_options, seeds, "number of seeds", .low = 1, .high = 1000,
-          .otherwise = "5; with --quick 3"),
-    FLAG("missing", cli_lab_options, missing, "run only experiments that have no such result in DIR yet"),
-    TEXT("text", "FILE", cli_lab_options, text, "text for language models", .otherwise = "made-up text"),
-    TEXT("images", "DIR", cli_lab_options, images, "images in IDX files, as MNIST's", .otherwise = "made-up images"),
+          .otherwise = "5, or 3 with --quick"),
+    FLAG("missing", cli_lab_options, missing, "skip experiments whose result with the same settings is in DIR"),
+    TEXT("text", "FILE", cli_lab_options, text, "text for language models", .otherwise = "synthetic text"),
+    TEXT("images", "DIR", cli_lab_options, images, "folder with images in IDX format, like MNIST",
+         .otherwise = "synthetic images"),
     SECTION("Reporting"),
-    TEXT("page", "FILE", cli_lab_options, page, "page to write", .otherwise = "DIR/report.html"),
-    TEXT("markdown", "FILE", cli_lab_options, markdown, "write the same in short, as Markdown"),
+    TEXT("page", "FILE", cli_lab_options, page, "HTML file to write", .otherwise = "DIR/report.html"),
+    TEXT("markdown", "FILE", cli_lab_options, markdown, "also write a summary in Markdown"),
     END_OF_OPTIONS,
 };
 
 const cli_usage cli_lab_usage = {
     .command = "lab",
     .synopsis = "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
-    .about = "The theory as experiments. Each claim has a number that could have come out otherwise, and a "
-             "verdict (held, not held, inconclusive) by a rule and a bound that stand in the code beforehand, "
-             "over several seeds; it speaks of this setting at these sizes. run writes every number as "
-             "DIR/NAME.json and pictures as DIR/NAME-TABLE.svg, each as soon as it is there; report makes one "
-             "page of what lies in DIR.",
+    .about = "Runs experiments that test the claims of the theory. Each claim has a measured number and a bound "
+             "that is fixed in the code, and gets a verdict (held, inconclusive or failed) over several seeds. "
+             "A verdict applies to the tested setting and sizes. list shows the experiments and the results in "
+             "DIR. run writes all numbers to DIR/NAME.json and plots to DIR/NAME-TABLE.svg after each "
+             "experiment. report writes one HTML page about the results in DIR.",
     .examples = "  bochner lab list\n"
                 "  bochner lab run scaled-dot --quick\n"
                 "  bochner lab report --page report.html\n",

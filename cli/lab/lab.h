@@ -1,4 +1,4 @@
-/* The lab on the command line: what its commands share. */
+/* The command line of the lab: declarations shared by its subcommands. */
 #ifndef CLI_LAB_H
 #define CLI_LAB_H
 
@@ -12,14 +12,14 @@ typedef struct cli_lab_options {
     size_t seeds;
     const char *text, *images;
     const char *out;             /* the folder of results: NAME.json, NAME-TABLE.svg */
-    const char *page, *markdown; /* of the report */
+    const char *page, *markdown; /* files of the report */
 } cli_lab_options;
 
 typedef struct cli_lab_job {
     cli_session session;
     const cli_lab_options *options;
     const char *folder;
-    const char **names; /* of experiments; a single "all" is all of them */
+    const char **names; /* of experiments; a single "all" selects all */
     size_t name_count;
 } cli_lab_job;
 
@@ -27,59 +27,68 @@ int cli_lab_list(cli_lab_job *lab);
 int cli_lab_run(cli_lab_job *lab);
 int cli_lab_report(cli_lab_job *lab);
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Four digits; "∞", and "–" where there is none. */
+/* Four significant digits; "∞"; "–" for a missing number. */
 cli_word cli_lab_number(double value);
 /* "at least 2", "between 0.95 and 1.05" */
 cli_word cli_lab_bound(const bo_lab_claim *claim);
-/* "0.96 to 1.05": the interval, or least and greatest where there is none. */
+/* "0.96 to 1.05": the interval, or minimum and maximum if there is none. */
 cli_word cli_lab_interval(const bo_lab_outcome *outcome);
-/* What those two numbers are: the usual, "least and greatest", "one seed". */
+/* The meaning of these two numbers: the 99% interval, "minimum and maximum", or "one seed". */
 const char *cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds);
 extern const char cli_lab_interval_usual[];     /* "99% interval" */
-size_t cli_lab_seeds(bool quick, size_t asked); /* what a run takes; `asked` 0: its default */
+size_t cli_lab_seeds(bool quick, size_t asked); /* number of seeds of a run; asked: 0 for the default */
 /* "bochner lab run scaled-dot --quick" */
 void cli_lab_command(FILE *out, const bo_lab_about *about);
-/* "5 seeds from 1, 12 s on 2 threads (avx2 kernels), Bochner 0.8.0, text of bible.txt" */
+/* "5 seeds starting at 1, 12 s on 2 threads (avx2 kernels), Bochner 0.8.0, text from bible.txt" */
 void cli_lab_setting(FILE *out, const bo_lab_about *about);
-/* One of the two as a string; freed with free. */
+/* One of these two texts as a string; freed with free. */
 typedef void (*cli_lab_say_fn)(FILE *out, const bo_lab_about *about);
 char *cli_lab_words(cli_lab_say_fn say, const bo_lab_about *about);
-/* What a verdict says and what it does not. */
+/* The rule of the verdicts, in sentences. */
 extern const char cli_lab_verdicts_mean[];
+/* "6 of 8 claims held, 1 inconclusive, 1 failed" */
+typedef struct cli_lab_text {
+    char s[128];
+} cli_lab_text;
+cli_lab_text cli_lab_tally(const size_t verdicts[3]); /* number of claims by bo_lab_verdict */
+cli_lab_text cli_lab_summary(const bo_lab_result *result);
+void cli_lab_count(const bo_lab_result *result, size_t verdicts[3]); /* adds to verdicts */
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* FOLDER/NAME.json, or the picture of a table: FOLDER/NAME-TABLE.svg. Freed with free. */
+/* FOLDER/NAME.json, or the plot of a table: FOLDER/NAME-TABLE.svg. Freed with free. */
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table);
 
-/* The result of an experiment. NULL: there is none, or its file holds another thing, which `why` says (else it is ""). */
+/* Reads the result of an experiment. Returns NULL if there is none (why is "") or if its file is not usable (why
+ * contains the reason). */
 enum { CLI_LAB_WHY = 1024 };
 bo_lab_result *cli_lab_result(const cli_lab_job *lab, const bo_lab_experiment *experiment, char why[CLI_LAB_WHY]);
 
-/* A result for each experiment, NULL where there is none. */
+/* One result per experiment, NULL if there is none. */
 typedef struct cli_lab_results {
     bo_lab_result **items; /* bo_lab_count() */
-    size_t count;          /* of those that are there */
-    size_t unreadable;     /* files that are no such results; each was said */
+    size_t count;          /* number of results */
+    size_t unreadable;     /* files that are not usable results; each has been reported */
     size_t verdicts[3];    /* claims by bo_lab_verdict */
 } cli_lab_results;
 void cli_lab_read(cli_lab_job *lab, cli_lab_results *out);
 void cli_lab_forget(cli_lab_results *results);
 
-/* ---- a result -------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 void cli_lab_print(const bo_lab_result *result);
 void cli_lab_result_json(cli_json *json, const bo_lab_result *result); /* an object inside an array */
+void cli_lab_counts_json(cli_json *json, const bo_lab_result *result); /* members held, inconclusive, failed */
 
 bool cli_lab_has_picture(const bo_lab_grid *grid);
-/* Draws the pictures of a result. True: gnuplot is there. What could not be drawn is said and counted in *failed. */
+/* Draws the plots of a result. Returns whether gnuplot is available. Failures are reported and counted in *failed. */
 bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed);
 
-/* ---- the report ------------------------------------------------------------------------------ */
+/* ---- report ---------------------------------------------------------------------------------- */
 
-/* Returns how many pictures are missing. */
+/* Returns the number of missing plots. */
 size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *results);
 
 #endif

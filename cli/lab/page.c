@@ -1,13 +1,13 @@
-/* The report as one page: nothing outside of it is needed, and nothing in it runs. */
+/* The report as one HTML page without external files and without scripts. */
 #include "lab.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- how it looks ------------------------------------------------------------------------------------------------ */
+/* ---- style ------------------------------------------------------------------------------------------------------- */
 
-/* Light and dark, wide and narrow, without a script and without the network. Two strings: ISO C bounds their length. */
+/* Supports light and dark color schemes and narrow screens. It is split because ISO C limits the length of a string. */
 static const char *const page_style[] = {
     ":root{color-scheme:light "
     "dark;--paper:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#5b636d;--line:#e2e3df;--accent:#1f5fa8;"
@@ -22,14 +22,15 @@ static const char *const page_style[] = {
     "body{margin:0;background:var(--paper);color:var(--ink);font:17px/1.55 Charter,'Bitstream Charter','Source Serif "
     "Pro',Cambria,Georgia,serif}\n"
     "header,main,nav,body>footer{max-width:1080px;margin:0 auto;padding:0 20px}\n"
-    "h1,h2,h3,h4,table,code,.badge,.tiles,.meta,figcaption,summary,.jump{font-family:system-ui,-apple-system,'Segoe "
+    "h1,h2,h3,h4,table,code,.badge,.tiles,.tally,.legend,.meta,figcaption,summary,.jump{"
+    "font-family:system-ui,-apple-system,'Segoe "
     "UI',Roboto,'Helvetica Neue',Arial,sans-serif}\n"
     "h1{font-size:34px;line-height:1.2;margin:44px 0 8px;letter-spacing:-.01em}\n"
     "h2{font-size:24px;margin:56px 0 12px;padding-bottom:8px;border-bottom:2px solid var(--line)}\n"
     "h3{font-size:20px;line-height:1.3;margin:0}h3 a{color:inherit;text-decoration:none}h3 "
     "a:hover{text-decoration:underline}\n"
     "h4{font-size:13px;margin:24px 0 6px;text-transform:uppercase;letter-spacing:.06em;color:var(--soft)}\n"
-    "a{color:var(--accent)}p{margin:10px 0}.lead{font-size:20px;color:var(--soft);margin:0 0 22px}\n"
+    "a{color:var(--accent)}p{margin:10px 0}.lead{font-size:18px;margin:0 0 22px}\n"
     ".small{font-size:15px;color:var(--soft)}code{font-size:.86em;overflow-wrap:anywhere}\n"
     ".tiles{display:flex;flex-wrap:wrap;gap:12px;margin:20px 0}.tile{flex:1 1 130px;background:var(--card);border:1px "
     "solid "
@@ -67,8 +68,15 @@ static const char *const page_style[] = {
     ".dots{font-size:0;line-height:16px;min-width:80px;padding-top:12px}.dot{display:inline-block;width:11px;height:"
     "11px;border-radius:50%;margin-"
     "right:4px}"
-    ".dot.held{background:var(--held)}.dot.not{background:var(--not)}.dot.open{background:none;border:2px solid "
-    "var(--open)}\n"
+    ".dot.held{background:var(--held)}.dot.not{background:var(--not);border-radius:1px;transform:rotate(45deg) "
+    "scale(.84)}.dot.open{background:none;border:2px solid var(--open)}\n"
+    ".tally{font-size:14.5px;white-space:nowrap}.tally b{font-weight:600}.tally .rest{display:block;font-size:13px;"
+    "color:var(--soft)}.head .tally{text-align:right;flex:none}\n"
+    ".legend{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 18px;margin:20px 0;"
+    "font-size:14.5px;line-height:1.45}.legend h2{font-size:15px;margin:0 0 8px;padding:0;border:0}\n"
+    ".key{display:grid;grid-template-columns:auto 1fr;gap:5px 12px;margin:0;align-items:baseline}.key dt,.key "
+    "dd{margin:0}.key .dot{margin:0}.eg{display:flex;gap:6px 14px;align-items:center;margin-top:10px}.eg "
+    ".strip{flex:none;margin:0}\n"
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:18px;margin:14px 0}\n"
     ".figure{margin:0;min-width:0}.figure img{display:block;width:100%;height:auto;border:1px solid "
     "var(--line);border-radius:8px;background:#fff}\n"
@@ -84,11 +92,12 @@ static const char *const page_style[] = {
     ".claims thead{display:none}.claims tr{display:block;border-bottom:1px solid var(--line);padding:8px 0}.claims "
     "td{display:block;border:0;padding:3px 0}.claims td[data-label]:before{content:attr(data-label) ': "
     "';color:var(--soft)}\n"
+    ".head{flex-direction:column;gap:8px}.head .tally{text-align:left}.eg{flex-wrap:wrap}.tally{white-space:normal}\n"
     ".claims tr:last-child{border-bottom:0}.claims "
     "td:first-child{width:auto}.wide{display:none!important}.tile{flex-basis:40%}}\n"
     "@media print{article{break-inside:avoid-page;border:0;padding:0}body{background:#fff}}\n"};
 
-/* ---- a claim at a glance ----------------------------------------------------------------------------------------- */
+/* ---- strips: the numbers of a claim as a small plot -------------------------------------------------------------- */
 
 enum { WIDTH = 150, HEIGHT = 22, EDGE = 6 };
 
@@ -133,17 +142,17 @@ static void claimed_side(FILE *out, const scale *s, const bo_lab_claim *claim)
     fputs("\"/>", out);
 }
 
-/* Where its side of the bound is, where every seed came out, where the interval lies, as SVG. */
+/* Draws the claimed side of the bound, the number of every seed, and the interval, as SVG. */
 static void put_strip(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     const scale s = scale_of(o, seeds);
-    const double middle = HEIGHT / 2.0;
+    const double middle = 8, below = 17; /* the interval, and the seeds under it */
     fprintf(out, "<svg class=\"strip\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" aria-hidden=\"true\">", WIDTH,
             HEIGHT, WIDTH, HEIGHT);
     claimed_side(out, &s, o->claim);
     for (size_t i = 0; i < seeds; i++)
         if (isfinite(o->values[i]))
-            fprintf(out, "<circle class=\"seed\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.2\"/>", at(&s, o->values[i]), middle);
+            fprintf(out, "<circle class=\"seed\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.2\"/>", at(&s, o->values[i]), below);
     if (isfinite(o->low) && isfinite(o->high))
         fprintf(out, "<path class=\"interval\" d=\"M%.1f %.1fH%.1f\"/>", at(&s, o->low), middle, at(&s, o->high));
     if (isfinite(o->mean))
@@ -154,12 +163,12 @@ static void put_strip(FILE *out, const bo_lab_outcome *o, size_t seeds)
 typedef struct html_page {
     FILE *out;
     const cli_lab_job *lab;
-    size_t missing; /* pictures that are not there */
+    size_t missing; /* number of missing plots */
 } html_page;
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
-/* Names in result files may be anybody's: every text goes through here. */
+/* Escapes text. Names in result files are not trusted, so all text is written through this function. */
 static void put_text(FILE *out, const char *text)
 {
     for (const unsigned char *c = (const unsigned char *)(text ? text : ""); *c; c++) {
@@ -182,7 +191,7 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-/* 1.2e-05 is set as people write it. */
+/* Writes 1.2e-05 as 1.2×10⁻⁵. */
 static void put_number(FILE *out, double value)
 {
     const cli_word word = cli_lab_number(value);
@@ -196,7 +205,7 @@ static void put_number(FILE *out, double value)
 
 static const char *class_of(bo_lab_verdict verdict)
 {
-    return verdict == BO_LAB_HELD ? "held" : verdict == BO_LAB_NOT_HELD ? "not" : "open";
+    return verdict == BO_LAB_HELD ? "held" : verdict == BO_LAB_FAILED ? "not" : "open";
 }
 
 static void put_badge(FILE *out, bo_lab_verdict verdict)
@@ -204,7 +213,7 @@ static void put_badge(FILE *out, bo_lab_verdict verdict)
     fprintf(out, "<span class=\"badge %s\">%s</span>", class_of(verdict), bo_lab_verdict_name(verdict));
 }
 
-/* An element with a text in it. */
+/* Writes an element that contains text. */
 static void put_element(FILE *out, const char *open, const char *text, const char *close)
 {
     fputs(open, out);
@@ -217,8 +226,8 @@ static void put_element(FILE *out, const char *open, const char *text, const cha
 static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     put_element(out, "<tr><td>", o->claim->statement, "");
-    put_element(out, "<span class=\"what\">Number: ", o->claim->number, "</span>");
-    if (o->claim->source) put_element(out, "<span class=\"what\">From: ", o->claim->source, "</span>");
+    put_element(out, "<span class=\"what\">Measured: ", o->claim->number, "</span>");
+    if (o->claim->source) put_element(out, "<span class=\"what\">Source: ", o->claim->source, "</span>");
     fputs("</td><td data-label=\"Mean\">", out);
     put_number(out, o->mean);
     fprintf(out, "</td><td data-label=\"%s\">", cli_lab_interval_kind(o, seeds));
@@ -232,7 +241,7 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
     put_strip(out, o, seeds);
     if (seeds > 1 && cli_lab_interval_kind(o, seeds) != cli_lab_interval_usual)
         fprintf(out, "<span class=\"what wide\">%s</span>", cli_lab_interval_kind(o, seeds));
-    fprintf(out, "</td><td data-label=\"Claimed\">%s ", bo_lab_rule_name(o->claim->rule));
+    fprintf(out, "</td><td data-label=\"Bound\">%s ", bo_lab_rule_name(o->claim->rule));
     put_number(out, o->claim->bound);
     if (o->claim->rule == BO_LAB_BETWEEN) {
         fputs(" and ", out);
@@ -248,8 +257,8 @@ static void put_claims(FILE *out, const bo_lab_result *result)
     const bo_lab_about about = bo_lab_result_about(result);
     fprintf(out,
             "<div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Claim</th><th>Mean</th><th>%s</th>"
-            "<th>Claimed</th><th>Verdict</th></tr></thead><tbody>\n",
-            about.seeds > 1 ? cli_lab_interval_usual : "Of one seed");
+            "<th>Bound</th><th>Verdict</th></tr></thead><tbody>\n",
+            about.seeds > 1 ? cli_lab_interval_usual : "One seed");
     for (size_t i = 0; i < about.experiment->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
         put_claim(out, &outcome, about.seeds);
@@ -257,7 +266,7 @@ static void put_claims(FILE *out, const bo_lab_result *result)
     fputs("</tbody></table></div>\n", out);
 }
 
-/* ---- tables and pictures --------------------------------------------------------------------- */
+/* ---- tables and plots ------------------------------------------------------------------------ */
 
 static void put_cell(FILE *out, const bo_lab_cell *cell, bool theory)
 {
@@ -272,7 +281,8 @@ static void put_table(FILE *out, const bo_lab_grid *grid)
 {
     const bo_lab_table *t = grid->table;
     put_element(out, "<p class=\"small\">", t->values, "");
-    fputs("; mean ± deviation over the seeds</p>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr>", out);
+    fputs("; mean ± standard deviation over the seeds</p>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr>",
+          out);
     put_element(out, grid->numbers ? "<th>" : "<th class=\"word\">", t->rows, "</th>");
     for (size_t c = 0; c < grid->columns; c++) put_element(out, "<th>", grid->column_names[c], "</th>");
     fputs("</tr></thead><tbody>\n", out);
@@ -286,7 +296,7 @@ static void put_table(FILE *out, const bo_lab_grid *grid)
     fputs("</tbody></table></div>\n", out);
 }
 
-/* Inside an image no script of a picture runs, whoever made the file. */
+/* Embeds the plot as an image, so that scripts in the file cannot run. */
 static void put_base64(FILE *out, FILE *file)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -299,7 +309,7 @@ static void put_base64(FILE *out, FILE *file)
     }
 }
 
-/* A picture older than its numbers is of others. */
+/* Opens a plot unless it is older than its numbers. */
 static FILE *open_picture(const cli_lab_job *lab, const bo_lab_experiment *e, const bo_lab_table *table)
 {
     char *path = cli_lab_file(lab, e, table), *numbers = cli_lab_file(lab, e, NULL);
@@ -326,10 +336,10 @@ static void put_figure(html_page *page, const bo_lab_experiment *e, const bo_lab
     } else {
         page->missing++;
         put_element(out, "<div class=\"gone\">", grid->table->title, ": ");
-        fprintf(out, "the picture <code>%s-%s.svg</code> is missing; gnuplot draws it</div>\n", e->name,
-                grid->table->name);
+        fprintf(out, "the plot <code>%s-%s.svg</code> is missing (install gnuplot and run the report again)</div>\n",
+                e->name, grid->table->name);
     }
-    put_element(out, "<details><summary>Numbers: ", grid->table->title, "</summary>\n");
+    put_element(out, "<details><summary>Table: ", grid->table->title, "</summary>\n");
     put_table(out, grid);
     fputs("</details></figure>\n", out);
 }
@@ -351,13 +361,27 @@ static void put_tables(html_page *page, const bo_lab_result *result)
     }
 }
 
-/* ---- an experiment --------------------------------------------------------------------------- */
+/* ---- experiments ----------------------------------------------------------------------------- */
 
 static void put_words(FILE *out, cli_lab_say_fn say, const bo_lab_about *about)
 {
     char *text = cli_lab_words(say, about);
     put_text(out, text);
     free(text);
+}
+
+/* "6 of 8 claims held", and the numbers of the others. */
+static void put_tally(FILE *out, const bo_lab_result *result)
+{
+    const size_t open = bo_lab_result_count(result, BO_LAB_INCONCLUSIVE);
+    const size_t failed = bo_lab_result_count(result, BO_LAB_FAILED);
+    const size_t all = bo_lab_result_about(result).experiment->claim_count;
+    fprintf(out, "<div class=\"tally\"><b>%zu of %zu claim%s held</b>", bo_lab_result_count(result, BO_LAB_HELD), all,
+            all == 1 ? "" : "s");
+    if (open || failed) fputs("<span class=\"rest\">", out);
+    if (open) fprintf(out, "%zu inconclusive", open);
+    if (failed) fprintf(out, "%s%zu failed", open ? ", " : "", failed);
+    fputs(open || failed ? "</span></div>" : "</div>", out);
 }
 
 static void put_experiment(html_page *page, const bo_lab_result *result)
@@ -368,24 +392,24 @@ static void put_experiment(html_page *page, const bo_lab_result *result)
     fprintf(out, "<article id=\"%s\">\n<div class=\"head\"><div><h3><a href=\"#%s\">", e->name, e->name);
     put_element(out, "", e->title, "</a></h3>");
     fprintf(out, "<code class=\"name\">%s</code></div>", e->name);
-    put_badge(out, bo_lab_result_verdict(result));
+    put_tally(out, result);
     put_element(out, "</div>\n<p class=\"says\">", e->claim, "</p>\n");
-    if (e->source) put_element(out, "<p class=\"small\">From: ", e->source, "</p>\n");
-    if (e->method) put_element(out, "<p><strong>Method.</strong> ", e->method, "</p>\n");
+    if (e->source) put_element(out, "<p class=\"small\">Source: ", e->source, "</p>\n");
+    if (e->method) put_element(out, "<details><summary>Method</summary><p>", e->method, "</p></details>\n");
     put_claims(out, result);
     put_tables(page, result);
     if (bo_lab_result_notes(result)) fputs("<h4>Notes</h4><ul>\n", out);
     for (size_t i = 0; i < bo_lab_result_notes(result); i++)
         put_element(out, "<li>", bo_lab_result_note(result, i), "</li>\n");
     if (bo_lab_result_notes(result)) fputs("</ul>\n", out);
-    fputs("<h4>To repeat it</h4><pre><code>", out);
+    fputs("<h4>Command</h4><pre><code>", out);
     put_words(out, cli_lab_command, &about);
     fputs("</code></pre>\n<p class=\"meta\">", out);
     put_words(out, cli_lab_setting, &about);
-    fputs(" · <a class=\"jump\" href=\"#top\">to the top</a></p>\n</article>\n", out);
+    fputs(" · <a class=\"jump\" href=\"#top\">back to top</a></p>\n</article>\n", out);
 }
 
-/* ---- the summary ----------------------------------------------------------------------------- */
+/* ---- summary --------------------------------------------------------------------------------- */
 
 static void put_dots(FILE *out, const bo_lab_result *result)
 {
@@ -407,19 +431,19 @@ static void put_summary_row(html_page *page, const bo_lab_result *result)
     put_element(out, "", about.experiment->title, "</a></td>");
     put_dots(out, result);
     fputs("<td>", out);
-    put_badge(out, bo_lab_result_verdict(result));
+    put_tally(out, result);
     fprintf(out, "</td><td class=\"num wide\">%zu%s</td><td class=\"num wide\">%s</td></tr>\n", about.seeds,
             about.quick ? ", quick" : "", cli_seconds(about.seconds).s);
 }
 
-/* ---- the page around its experiments ----------------------------------------------------------------------------- */
+/* ---- page -------------------------------------------------------------------------------------------------------- */
 
 static void put_tile(FILE *out, const char *kind, size_t count, const char *words)
 {
     fprintf(out, "<div class=\"tile %s\"><b>%zu</b><span>%s</span></div>\n", kind, count, words);
 }
 
-/* Is it the first of its group among those that have a result? */
+/* Returns whether it is the first of its group that has a result. */
 static bool begins_group(const cli_lab_results *results, size_t index)
 {
     for (size_t i = index; i-- > 0;)
@@ -427,35 +451,54 @@ static bool begins_group(const cli_lab_results *results, size_t index)
     return true;
 }
 
+/* Explains the dots of the summary and the strips of the claims, with an example of each. */
+static void put_legend(FILE *out)
+{
+    static const double seeds[] = {1.1, 1.25, 1.4};
+    static const bo_lab_claim claim = {.rule = BO_LAB_AT_LEAST, .bound = 1};
+    const bo_lab_outcome example = {.claim = &claim, .values = seeds, .mean = 1.25, .low = 1.06, .high = 1.44};
+    fputs("<section class=\"legend\" aria-label=\"Legend\"><h2>Legend</h2><dl class=\"key\">\n"
+          "<dt><span class=\"dot held\"></span></dt><dd>The claim <b>held</b>: the measurement supports it.</dd>\n"
+          "<dt><span class=\"dot open\"></span></dt><dd>The result is <b>inconclusive</b>: the interval contains the "
+          "bound, or a number is missing.</dd>\n"
+          "<dt><span class=\"dot not\"></span></dt><dd>The claim <b>failed</b>: the measurement contradicts it in this "
+          "setting. This is a result about the claim, not a software error.</dd>\n</dl><div class=\"eg\">",
+          out);
+    put_strip(out, &example, CLI_COUNT_OF(seeds));
+    fputs("<span>The numbers of one claim: the shaded side of the dashed bound is claimed, each small circle is one "
+          "seed, the horizontal line is the 99% interval, and the tick is the mean.</span></div></section>\n",
+          out);
+}
+
 static void put_head(FILE *out, const cli_lab_results *results)
 {
     size_t quick = 0;
     for (size_t i = 0; i < bo_lab_count(); i++)
         quick += results->items[i] && bo_lab_result_about(results->items[i]).quick;
-    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Bochner: the lab</title>\n"
-          "<style>\n",
-          out);
+    fputs(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Bochner lab report</title>\n"
+        "<style>\n",
+        out);
     for (size_t i = 0; i < sizeof page_style / sizeof *page_style; i++) fputs(page_style[i], out);
-    fputs(
-        "</style>\n</head>\n<body id=\"top\">\n<header>\n<h1>The lab</h1>\n"
-        "<p class=\"lead\">The claims that Bochner’s mathematics rests on, each with a number that could have come out "
-        "otherwise.</p>\n<div class=\"tiles\">\n",
-        out);
-    put_tile(out, "held", results->verdicts[BO_LAB_HELD], "claims held");
-    put_tile(out, "not", results->verdicts[BO_LAB_NOT_HELD], "did not hold");
-    put_tile(out, "open", results->verdicts[BO_LAB_INCONCLUSIVE], "inconclusive");
-    put_tile(out, "", results->count, "experiments");
-    fputs("</div>\n<p class=\"small\">", out);
+    fputs("</style>\n</head>\n<body id=\"top\">\n<header>\n<h1>Bochner lab report</h1>\n"
+          "<p class=\"lead\">This page reports experiments that test claims about random features, linear attention, "
+          "learning theory and neural architectures, the theory behind Bochner. Each claim compares a measured number "
+          "with a bound that was fixed before the measurement. ",
+          out);
     put_text(out, cli_lab_verdicts_mean);
-    fputs(
-        " An experiment has the verdict of its worst claim: a claim that does not hold is a result, not a fault.</p>\n",
-        out);
+    fputs("</p>\n<div class=\"tiles\">\n", out);
+    put_tile(out, "", results->count, results->count == 1 ? "experiment" : "experiments");
+    put_tile(out, "held", results->verdicts[BO_LAB_HELD], "claims held");
+    put_tile(out, "open", results->verdicts[BO_LAB_INCONCLUSIVE], "claims inconclusive");
+    put_tile(out, "not", results->verdicts[BO_LAB_FAILED], "claims failed");
+    fputs("</div>\n", out);
+    put_legend(out);
     if (quick)
         fprintf(
             out,
-            "<p class=\"small\"><strong>%zu of %zu results are of quick runs:</strong> smaller sizes and fewer seeds "
-            "than the claims were meant for.</p>\n",
+            "<p class=\"small\"><strong>%zu of %zu results come from quick runs</strong> with smaller sizes and fewer "
+            "seeds than the claims are intended for.</p>\n",
             quick, results->count);
     fputs("</header>\n", out);
 }
@@ -465,7 +508,7 @@ static void put_summary(html_page *page, const cli_lab_results *results)
     FILE *out = page->out;
     fputs("<nav aria-label=\"Experiments\">\n<div class=\"scroll\"><table "
           "class=\"summary\"><thead><tr><th>Experiment</th>"
-          "<th>Claims</th><th>Verdict</th><th class=\"wide\">Seeds</th><th "
+          "<th>Claims</th><th>Result</th><th class=\"wide\">Seeds</th><th "
           "class=\"wide\">Time</th></tr></thead><tbody>\n",
           out);
     for (size_t i = 0; i < bo_lab_count(); i++) {
@@ -480,11 +523,11 @@ static void put_summary(html_page *page, const cli_lab_results *results)
     fputs("</tbody></table></div>\n</nav>\n", out);
 }
 
-/* What has not been run is said too. */
+/* Lists the experiments without a result. */
 static void put_absent(FILE *out, const cli_lab_results *results)
 {
     if (results->count == bo_lab_count()) return;
-    fputs("<h2>Without a result</h2>\n<p>", out);
+    fputs("<h2>Not run</h2>\n<p>", out);
     bool some = false;
     for (size_t i = 0; i < bo_lab_count(); i++) {
         if (results->items[i]) continue;
@@ -510,11 +553,8 @@ size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *re
         put_experiment(&page, results->items[i]);
     }
     put_absent(out, results);
-    fprintf(
-        out,
-        "</main>\n<footer>Made by <code>bochner lab report</code>, Bochner %s, from the numbers of every seed; dots in "
-        "the strips are seeds, the line is the interval, the shaded side is what is "
-        "claimed.</footer>\n</body>\n</html>\n",
-        bo_version());
+    fprintf(out,
+            "</main>\n<footer>Written by <code>bochner lab report</code>, Bochner %s.</footer>\n</body>\n</html>\n",
+            bo_version());
     return page.missing;
 }

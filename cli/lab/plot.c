@@ -1,4 +1,5 @@
-/* Pictures of an experiment's tables: lines, points or bars, deviations over the seeds, what theory says dashed. */
+/* Plots of the tables of an experiment: lines, points or bars, with standard deviations over the seeds. Predictions of
+ * theory are dashed. */
 #include "lab.h"
 #include "../common/plot.h"
 #include <float.h>
@@ -11,12 +12,12 @@ enum { WIDTH = 720, HEIGHT = 450, PLOT_WIDTH = 600 };
 typedef struct picture {
     const bo_lab_result *result;
     bo_lab_grid grid;
-    bool bars, names; /* of rows: each has a place of its own, 0, 1, … */
+    bool bars, names; /* names: rows have positions 0, 1, … */
     bool log_x, log_y;
-    double low, high; /* of y, with deviations */
+    double low, high; /* range of y, with deviations */
 } picture;
 
-/* ---- what is drawn --------------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------------------------- */
 
 static const bo_lab_cell *cell_at(const picture *p, size_t row, size_t column)
 {
@@ -34,7 +35,7 @@ static bool is_theory(const picture *p, size_t column)
     return p->grid.table->theory && strcmp(p->grid.table->theory, p->grid.column_names[column]) == 0;
 }
 
-/* The lower end of a deviation; on a logarithmic axis it stays on the paper. */
+/* The lower end of an error bar, which stays visible on a logarithmic axis. */
 static double low_end(const picture *p, const bo_lab_cell *cell)
 {
     const double low = cell->mean - cell->deviation;
@@ -52,7 +53,7 @@ static void measure_y(picture *p)
         }
 }
 
-/* A logarithmic axis is one where numbers are positive and far enough apart to gain by it. */
+/* An axis is logarithmic only if the numbers are positive and far enough apart. */
 static picture picture_of(const bo_lab_result *result, size_t table)
 {
     picture p = {.result = result, .grid = bo_lab_result_table(result, table)};
@@ -77,7 +78,7 @@ bool cli_lab_has_picture(const bo_lab_grid *grid)
     return grid->table->picture != BO_LAB_NO_PICTURE && some;
 }
 
-/* Columns of one name have one color in all pictures of an experiment. */
+/* Columns of the same name have the same color in all plots of an experiment. */
 static const char *color_of(const picture *p, size_t column)
 {
     const bo_lab_experiment *e = bo_lab_result_about(p->result).experiment;
@@ -103,7 +104,7 @@ static double place_of(const picture *p, size_t row)
     return p->names ? (double)row : p->grid.x[row];
 }
 
-/* Names under their places, aslant where they are long. */
+/* Row names as tick labels, rotated if they are long. */
 static void name_rows(FILE *pipe, const picture *p)
 {
     size_t longest = 0;
@@ -119,12 +120,13 @@ static void name_rows(FILE *pipe, const picture *p)
         fprintf(pipe, " %zu", r);
     }
     fputs(")\n", pipe);
-    const size_t room = p->grid.rows ? cli_letters(p->grid.row_names[0]) : 0; /* the first reaches beyond the axis */
+    const size_t room =
+        p->grid.rows ? cli_letters(p->grid.row_names[0]) : 0; /* the first label extends beyond the axis */
     if (aslant) fprintf(pipe, "set lmargin %zu\n", room < 12 ? 10 : room * 3 / 4 + 1);
     fprintf(pipe, "set xrange [-0.6:%g]\n", (double)p->grid.rows - 0.4);
 }
 
-/* The rows themselves are the marks, as far as they do not touch. */
+/* The rows are the tick marks, as far as labels do not overlap. */
 static void mark_log_x(FILE *pipe, const picture *p)
 {
     const double first = log(p->grid.x[0]), span = log(p->grid.x[p->grid.rows - 1]) - first;
@@ -152,11 +154,11 @@ static void set_linear_x(FILE *pipe, const picture *p)
     fprintf(pipe, "set xrange [%.9g:%.9g]\nset format x '%%g'\n", low - margin, high + margin);
 }
 
-/* 1, 2 and 5 of every decade where there are few, else powers of ten so far apart that they fit. */
+/* Tick marks at 1, 2 and 5 of every decade if there are few decades, otherwise at powers of ten that fit. */
 static void mark_log_y(FILE *pipe, double low, double high)
 {
     static const double fine[] = {1, 2, 5}, coarse[] = {1};
-    const double decades = log10(high) - log10(low); /* of numbers whose quotient may be none */
+    const double decades = log10(high) - log10(low); /* the quotient of the numbers may overflow */
     const double *marks = decades < 2.5 ? fine : coarse;
     const size_t count = decades < 2.5 ? 3 : 1;
     const int step = (int)ceil(decades / 8);
@@ -254,7 +256,7 @@ static const char *draw_deviations(FILE *pipe, const picture *p, size_t c, const
     return ",";
 }
 
-/* Deviations first, so that they lie under the points; of bars last. */
+/* Error bars first, so that they lie under the points; for bars last. */
 static void draw_columns(FILE *pipe, const picture *p)
 {
     const char *before = "plot";
@@ -277,7 +279,7 @@ static void draw_columns(FILE *pipe, const picture *p)
     fputs("\n", pipe);
 }
 
-/* How many names fit beside each other above the picture. */
+/* Number of names that fit in one row above the plot. */
 static size_t key_columns(const picture *p)
 {
     size_t longest = 1;
@@ -289,13 +291,13 @@ static size_t key_columns(const picture *p)
     return fit < 1 ? 1 : fit > p->grid.columns ? p->grid.columns : fit;
 }
 
-/* Rows of names take room of their own. */
+/* Number of rows that the names need. */
 static int key_rows(const picture *p)
 {
     return (int)((p->grid.columns + key_columns(p) - 1) / key_columns(p));
 }
 
-/* One column needs no name beside the title; of more, names stand between the title and the picture. */
+/* A single column needs no legend. Otherwise the legend is between the title and the plot. */
 static void set_title(FILE *pipe, const picture *p)
 {
     const char *title = p->grid.table->title;
@@ -332,7 +334,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
     draw_columns(pipe, p);
 }
 
-/* ---- all of a result ------------------------------------------------------------------------- */
+/* ---- all plots ------------------------------------------------------------------------------- */
 
 bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
 {
@@ -344,8 +346,8 @@ bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
         const cli_drawn drawn = cli_picture_try(path, draw, &p);
         if (drawn == CLI_NOT_DRAWN || drawn == CLI_NOT_WRITTEN) {
             ++*failed;
-            cli_fail(&lab->session, "no picture %s: %s", path,
-                     drawn == CLI_NOT_DRAWN ? "gnuplot could not draw it" : "it could not be written");
+            cli_fail(&lab->session, "cannot draw the plot %s: %s", path,
+                     drawn == CLI_NOT_DRAWN ? "gnuplot failed" : "the file could not be written");
         }
         free(path);
         if (drawn == CLI_NO_TOOL) return false;

@@ -1,23 +1,45 @@
-/* Results in words: on the terminal, as JSON, and what the page says of them too. */
+/* Results as text for the terminal and as JSON, and the texts shared with the report. */
 #include "lab.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- what terminal, page and Markdown say in the same words ------------------------------------------------------ */
+/* ---- texts shared by the terminal, the page and Markdown --------------------------------------------------------- */
 
 const char cli_lab_interval_usual[] = "99% interval";
 
 const char cli_lab_verdicts_mean[] =
-    "A verdict speaks of one setting at the sizes that were run, not of all others. A claim held where the 99% "
-    "interval of its number's mean over the seeds (Student's) lies on the claim's side of a bound that stood in the "
-    "code before, it did not hold where the interval lies on the other side, and else nothing is concluded; identities "
-    "must hold in every single seed.";
+    "A claim held if the 99% confidence interval (Student) of the mean over the seeds lies on the claimed side of the "
+    "bound, it failed if the interval lies on the other side, and it is inconclusive otherwise; identities must hold "
+    "for every seed.";
+
+cli_lab_text cli_lab_tally(const size_t verdicts[3])
+{
+    const size_t held = verdicts[BO_LAB_HELD], open = verdicts[BO_LAB_INCONCLUSIVE], failed = verdicts[BO_LAB_FAILED];
+    const size_t all = held + open + failed;
+    cli_lab_text text;
+    int length = snprintf(text.s, sizeof text.s, "%zu of %zu claim%s held", held, all, all == 1 ? "" : "s");
+    if (open) length += snprintf(text.s + length, sizeof text.s - (size_t)length, ", %zu inconclusive", open);
+    if (failed) snprintf(text.s + length, sizeof text.s - (size_t)length, ", %zu failed", failed);
+    return text;
+}
+
+void cli_lab_count(const bo_lab_result *result, size_t verdicts[3])
+{
+    for (int v = 0; v < 3; v++) verdicts[v] += bo_lab_result_count(result, (bo_lab_verdict)v);
+}
+
+cli_lab_text cli_lab_summary(const bo_lab_result *result)
+{
+    size_t verdicts[3] = {0};
+    cli_lab_count(result, verdicts);
+    return cli_lab_tally(verdicts);
+}
 
 cli_word cli_lab_number(double value)
 {
     if (isnan(value)) return (cli_word){"–"};
     if (isinf(value)) return value > 0 ? (cli_word){"∞"} : (cli_word){"-∞"};
-    return cli_significant(value == 0 ? 0 : value, 4); /* no -0 */
+    return cli_significant(value == 0 ? 0 : value, 4); /* avoids -0 */
 }
 
 cli_word cli_lab_bound(const bo_lab_claim *claim)
@@ -42,7 +64,7 @@ const char *cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds)
 {
     const bool each = outcome->claim->rule == BO_LAB_EACH_AT_MOST || outcome->claim->rule == BO_LAB_EACH_AT_LEAST;
     if (seeds < 2) return "one seed";
-    return each || !isfinite(outcome->mean) ? "least and greatest" : cli_lab_interval_usual;
+    return each || !isfinite(outcome->mean) ? "minimum and maximum" : cli_lab_interval_usual;
 }
 
 size_t cli_lab_seeds(bool quick, size_t asked)
@@ -63,11 +85,12 @@ void cli_lab_command(FILE *out, const bo_lab_about *about)
 
 void cli_lab_setting(FILE *out, const bo_lab_about *about)
 {
-    fprintf(out, "%s%zu seed%s from %llu, %s on %d thread%s (%s kernels), Bochner %s", about->quick ? "quick, " : "",
-            about->seeds, about->seeds == 1 ? "" : "s", (unsigned long long)about->seed, cli_seconds(about->seconds).s,
-            about->threads, about->threads == 1 ? "" : "s", about->isa, about->version);
-    if (about->text) fprintf(out, ", text of %s", about->text);
-    if (about->images) fprintf(out, ", images of %s", about->images);
+    fprintf(out, "%s%zu seed%s starting at %llu, %s on %d thread%s (%s kernels), Bochner %s",
+            about->quick ? "quick run, " : "", about->seeds, about->seeds == 1 ? "" : "s",
+            (unsigned long long)about->seed, cli_seconds(about->seconds).s, about->threads,
+            about->threads == 1 ? "" : "s", about->isa, about->version);
+    if (about->text) fprintf(out, ", text from %s", about->text);
+    if (about->images) fprintf(out, ", images from %s", about->images);
 }
 
 char *cli_lab_words(cli_lab_say_fn say, const bo_lab_about *about)
@@ -96,7 +119,7 @@ static void print_claim(const bo_lab_outcome *o, size_t seeds)
     char line[1024];
     printf("  %-*s", INDENT - 2, bo_lab_verdict_name(o->verdict));
     cli_print_wrapped(stdout, o->claim->statement, INDENT);
-    snprintf(line, sizeof line, "%.700s: %s (%s: %s); claimed: %s", o->claim->number, cli_lab_number(o->mean).s,
+    snprintf(line, sizeof line, "%.700s: %s (%s: %s); bound: %s", o->claim->number, cli_lab_number(o->mean).s,
              cli_lab_interval_kind(o, seeds), cli_lab_interval(o).s, cli_lab_bound(o->claim).s);
     printf("%*s", INDENT, "");
     cli_print_wrapped(stdout, line, INDENT);
@@ -157,7 +180,7 @@ void cli_lab_print(const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
     const bo_lab_experiment *e = about.experiment;
-    printf("%s: %s (%s)\n", e->name, bo_lab_verdict_name(bo_lab_result_verdict(result)), e->title);
+    printf("%s: %s\n  %s\n\n", e->name, e->title, cli_lab_summary(result).s);
     for (size_t i = 0; i < e->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
         print_claim(&outcome, about.seeds);
@@ -196,12 +219,19 @@ static void claim_json(cli_json *json, const bo_lab_outcome *o, size_t seeds)
     cli_json_end(json);
 }
 
+void cli_lab_counts_json(cli_json *json, const bo_lab_result *result)
+{
+    cli_json_add_count(json, "held", bo_lab_result_count(result, BO_LAB_HELD));
+    cli_json_add_count(json, "inconclusive", bo_lab_result_count(result, BO_LAB_INCONCLUSIVE));
+    cli_json_add_count(json, "failed", bo_lab_result_count(result, BO_LAB_FAILED));
+}
+
 void cli_lab_result_json(cli_json *json, const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
     cli_json_object(json, NULL);
     cli_json_add_text(json, "name", about.experiment->name);
-    cli_json_add_text(json, "verdict", bo_lab_verdict_name(bo_lab_result_verdict(result)));
+    cli_lab_counts_json(json, result);
     cli_json_add_flag(json, "quick", about.quick);
     cli_json_add_count(json, "seeds", about.seeds);
     cli_json_add_number(json, "seconds", about.seconds);

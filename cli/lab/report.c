@@ -1,4 +1,4 @@
-/* bochner lab report: what lies in the folder of results, as a page and as Markdown. */
+/* bochner lab report: the results in a folder as an HTML page and as Markdown. */
 #include "lab.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- in short, as Markdown --------------------------------------------------------------------------------------- */
+/* ---- Markdown ---------------------------------------------------------------------------------------------------- */
 
-/* As it is: no letter of it is Markdown's, also not the bars of tables. */
+/* Writes text with all characters escaped that have a meaning in Markdown, including the bars of tables. */
 static void put_text(FILE *out, const char *text)
 {
     for (const char *c = text ? text : ""; *c; c++) {
@@ -19,7 +19,7 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-/* Names in result files may be anybody's: a line of its own can hold no more than code. */
+/* Names in result files are not trusted: an indented line can contain only code. */
 static void put_code(FILE *out, const char *text)
 {
     fputs("\n    ", out);
@@ -29,7 +29,7 @@ static void put_code(FILE *out, const char *text)
 
 static void put_summary(FILE *out, const cli_lab_results *results)
 {
-    fputs("| experiment | what it is about | held | not held | inconclusive | seeds | time |\n"
+    fputs("| Experiment | Subject | Claims held | Inconclusive | Failed | Seeds | Time |\n"
           "|---|---|--:|--:|--:|--:|--:|\n",
           out);
     for (size_t i = 0; i < bo_lab_count(); i++) {
@@ -38,12 +38,12 @@ static void put_summary(FILE *out, const cli_lab_results *results)
         const bo_lab_about about = bo_lab_result_about(result);
         fprintf(out, "| [%s](#%s) | ", about.experiment->name, about.experiment->name);
         put_text(out, about.experiment->title);
-        fprintf(out, " | %zu | %zu | %zu | %zu%s | %s |\n", bo_lab_result_count(result, BO_LAB_HELD),
-                bo_lab_result_count(result, BO_LAB_NOT_HELD), bo_lab_result_count(result, BO_LAB_INCONCLUSIVE),
-                about.seeds, about.quick ? ", quick" : "", cli_seconds(about.seconds).s);
+        fprintf(out, " | %zu of %zu | %zu | %zu | %zu%s | %s |\n", bo_lab_result_count(result, BO_LAB_HELD),
+                about.experiment->claim_count, bo_lab_result_count(result, BO_LAB_INCONCLUSIVE),
+                bo_lab_result_count(result, BO_LAB_FAILED), about.seeds, about.quick ? ", quick" : "",
+                cli_seconds(about.seconds).s);
     }
-    fprintf(out, "\n%zu claims held, %zu did not, %zu inconclusive.\n", results->verdicts[BO_LAB_HELD],
-            results->verdicts[BO_LAB_NOT_HELD], results->verdicts[BO_LAB_INCONCLUSIVE]);
+    fprintf(out, "\nTotal: %s.\n", cli_lab_tally(results->verdicts).s);
 }
 
 static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
@@ -56,7 +56,7 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
     fprintf(out, " | %s | %s%s | %s | %s |\n", cli_lab_number(o->mean).s, cli_lab_interval(o).s,
             kind == cli_lab_interval_usual ? ""
             : seeds < 2                    ? " (one seed)"
-                                           : " (least, greatest)",
+                                           : " (range)",
             cli_lab_bound(o->claim).s, bo_lab_verdict_name(o->verdict));
 }
 
@@ -65,14 +65,15 @@ static void put_experiment(FILE *out, const bo_lab_result *result)
     const bo_lab_about about = bo_lab_result_about(result);
     const bo_lab_experiment *e = about.experiment;
     char *command = cli_lab_words(cli_lab_command, &about), *setting = cli_lab_words(cli_lab_setting, &about);
-    fprintf(out, "\n### %s\n\n", e->name);
+    fprintf(out, "\n### %s\n\n**%s.** ", e->name, cli_lab_summary(result).s);
     put_text(out, e->claim);
     if (e->source) {
-        fputs(" From: ", out);
+        fputs(" Source: ", out);
         put_text(out, e->source);
         fputc('.', out);
     }
-    fputs("\n\n| claim | number | mean | 99% interval | claimed | verdict |\n|---|---|--:|--:|--:|---|\n", out);
+    fputs("\n\n| Claim | Measured quantity | Mean | 99% interval | Bound | Verdict |\n|---|---|--:|--:|--:|---|\n",
+          out);
     for (size_t i = 0; i < e->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
         put_claim(out, &outcome, about.seeds);
@@ -100,22 +101,20 @@ static void put_markdown(FILE *out, const cli_lab_results *results)
     }
 }
 
-/* ---- the files --------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Pictures are drawn anew from the numbers; a folder that cannot be written, or no gnuplot, leaves those that are
- * there. */
+/* Draws all plots from the numbers. If the folder is not writable or gnuplot is missing, existing plots are used. */
 static size_t draw_pictures(cli_lab_job *lab, const cli_lab_results *results)
 {
     size_t failed = 0;
     if (access(lab->folder, W_OK) != 0) {
-        cli_warn(&lab->session, "%s cannot be written: pictures are those that are there already", lab->folder);
+        cli_warn(&lab->session, "%s is not writable: the page uses the existing plots", lab->folder);
         return 0;
     }
     for (size_t i = 0; i < bo_lab_count(); i++) {
         if (!results->items[i]) continue;
         if (!cli_lab_draw(lab, results->items[i], &failed)) {
-            cli_warn(&lab->session,
-                     "gnuplot is not installed: pictures that are not there yet are named on the page as missing");
+            cli_warn(&lab->session, "gnuplot is not installed: the page lists the plots that are missing");
             break;
         }
         cli_progress_report(&lab->session.progress, "drawing", (double)i, (double)bo_lab_count());
@@ -149,17 +148,16 @@ static void say(const cli_lab_job *lab, const char *page, const cli_lab_results 
         cli_json_add_text(&json, "markdown", lab->options->markdown);
         cli_json_add_count(&json, "experiments", results->count);
         cli_json_add_count(&json, "held", results->verdicts[BO_LAB_HELD]);
-        cli_json_add_count(&json, "not_held", results->verdicts[BO_LAB_NOT_HELD]);
         cli_json_add_count(&json, "inconclusive", results->verdicts[BO_LAB_INCONCLUSIVE]);
+        cli_json_add_count(&json, "failed", results->verdicts[BO_LAB_FAILED]);
         cli_json_add_count(&json, "unreadable", results->unreadable);
-        cli_json_add_count(&json, "missing_pictures", missing);
+        cli_json_add_count(&json, "missing_plots", missing);
         cli_json_end(&json);
         return;
     }
-    printf("%zu experiment%s: %zu claims held, %zu did not, %zu inconclusive\n", results->count,
-           results->count == 1 ? "" : "s", results->verdicts[BO_LAB_HELD], results->verdicts[BO_LAB_NOT_HELD],
-           results->verdicts[BO_LAB_INCONCLUSIVE]);
-    if (missing) printf("%zu picture%s missing; the page names them\n", missing, missing == 1 ? " is" : "s are");
+    printf("%zu experiment%s: %s\n", results->count, results->count == 1 ? "" : "s",
+           cli_lab_tally(results->verdicts).s);
+    if (missing) printf("%zu plot%s missing; the page lists them\n", missing, missing == 1 ? " is" : "s are");
     printf("Page: %s\n", page);
     if (lab->options->markdown) printf("Markdown: %s\n", lab->options->markdown);
 }
@@ -172,13 +170,13 @@ static int report(cli_lab_job *lab, const char *page)
     struct stat info;
     errno = 0;
     if (stat(lab->folder, &info) != 0) return cli_fail(&lab->session, "%s: %s", lab->folder, strerror(errno));
-    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "%s: it is no folder", lab->folder);
+    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "%s: not a folder", lab->folder);
     if (!cli_can_write(&lab->session, page) || (markdown && !cli_can_write(&lab->session, markdown))) return CLI_FAILED;
     cli_lab_read(lab, &results);
     bool done = results.count > 0;
     if (!done)
-        cli_fail(&lab->session, "no results in %s to report; bochner lab run all --quick --out %s makes some",
-                 lab->folder, lab->folder);
+        cli_fail(&lab->session, "no results in %s (create some with bochner lab run all --quick --out %s)", lab->folder,
+                 lab->folder);
     if (done) failed = draw_pictures(lab, &results);
     if (done) done = write_page(lab, page, &results, &missing);
     if (done && markdown) done = write_markdown(lab, markdown, &results);
@@ -188,7 +186,7 @@ static int report(cli_lab_job *lab, const char *page)
     return done ? CLI_DONE : CLI_FAILED;
 }
 
-/* Neither page nor Markdown takes the place of a result or a picture. */
+/* The page and the Markdown file must not overwrite a result or a plot. */
 static int check_outputs(const cli_lab_job *lab, const char *page)
 {
     const cli_path outputs[] = {{"page", page}, {"markdown", lab->options->markdown}};

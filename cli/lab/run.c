@@ -1,4 +1,4 @@
-/* bochner lab run: experiments one after the other, each result kept as soon as it is there. */
+/* bochner lab run: runs experiments one after another and writes each result as soon as it is complete. */
 #include "lab.h"
 #include <errno.h>
 #include <math.h>
@@ -13,18 +13,18 @@ typedef struct batch {
     size_t count;
     size_t skipped, kept, failed;
     size_t verdicts[3]; /* claims by bo_lab_verdict */
-    bool undrawn;       /* gnuplot is missing: said once */
+    bool undrawn;       /* gnuplot is missing, which is reported once */
     cli_json json;
 } batch;
 
-/* ---- before the work ------------------------------------------------------------------------- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
-/* The folder and those above it. */
+/* Creates the folder and its parents. */
 static bool make_folder(cli_lab_job *lab)
 {
     struct stat info;
     char path[4096];
-    if (strlen(lab->folder) >= sizeof path) return cli_fail(&lab->session, "--out: the name is too long"), false;
+    if (strlen(lab->folder) >= sizeof path) return cli_fail(&lab->session, "--out: the path is too long"), false;
     strcpy(path, lab->folder);
     for (char *at = path + 1; *at; at++) {
         if (*at != '/') continue;
@@ -34,13 +34,13 @@ static bool make_folder(cli_lab_job *lab)
     }
     errno = 0;
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-        cli_fail(&lab->session, "cannot make the folder %s: %s", path, strerror(errno));
+        cli_fail(&lab->session, "cannot create the folder %s: %s", path, strerror(errno));
         return false;
     }
     errno = 0;
     const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (folder && access(path, W_OK | X_OK) == 0) return true;
-    cli_fail(&lab->session, "cannot write results into %s: %s", path, folder ? strerror(errno) : "it is no folder");
+    cli_fail(&lab->session, "cannot write results to %s: %s", path, folder ? strerror(errno) : "not a folder");
     return false;
 }
 
@@ -50,14 +50,14 @@ static bool check_text(cli_lab_job *lab, const char *text)
     struct stat info;
     if (stat(text, &info) != 0 || access(text, R_OK) != 0)
         return cli_fail(&lab->session, "--text %s: %s", text, strerror(errno)), false;
-    if (!S_ISREG(info.st_mode)) return cli_fail(&lab->session, "--text %s: it is no file", text), false;
+    if (!S_ISREG(info.st_mode)) return cli_fail(&lab->session, "--text %s: not a regular file", text), false;
     if (info.st_size >= LEAST_TEXT) return true;
-    cli_fail(&lab->session, "--text %s: it has %lld bytes, experiments need %d at least", text, (long long)info.st_size,
-             LEAST_TEXT);
+    cli_fail(&lab->session, "--text %s: expected at least %d bytes, found %lld", text, LEAST_TEXT,
+             (long long)info.st_size);
     return false;
 }
 
-/* As it is, or gzipped. */
+/* Plain or gzipped. */
 static bool has_file(const char *folder, const char *name)
 {
     char path[4096];
@@ -72,21 +72,22 @@ static bool check_images(cli_lab_job *lab, const char *images)
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
     struct stat info;
     if (stat(images, &info) != 0) return cli_fail(&lab->session, "--images %s: %s", images, strerror(errno)), false;
-    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: it is no folder", images), false;
+    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: not a folder", images), false;
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++)
         if (!has_file(images, names[i]))
-            return cli_fail(&lab->session, "--images %s: it has no %s, gzipped or not", images, names[i]), false;
+            return cli_fail(&lab->session, "--images %s: expected a file %s or %s.gz", images, names[i], names[i]),
+                   false;
     return true;
 }
 
-/* What experiments will read, now and not after an hour. */
+/* Checks the inputs before the first experiment starts. */
 static bool check_inputs(cli_lab_job *lab)
 {
     const cli_lab_options *o = lab->options;
     return (!o->text || check_text(lab, o->text)) && (!o->images || check_images(lab, o->images));
 }
 
-/* The name alone: what a result keeps of a path. */
+/* The file name without its folder, as stored in results. */
 static const char *base_of(const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
@@ -98,7 +99,7 @@ static bool same_name(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Is there a result of the same sizes, seeds and data? One that cannot be read does not count. */
+/* Returns whether there is a readable result with the same sizes, seeds and data. */
 static bool is_there(cli_lab_job *lab, const bo_lab_experiment *experiment)
 {
     const cli_lab_options *o = lab->options;
@@ -119,7 +120,7 @@ static void choose(batch *b)
     cli_lab_job *lab = b->lab;
     const bool all = lab->name_count == 1 && strcmp(lab->names[0], "all") == 0;
     b->chosen = cli_allocate(bo_lab_count(), sizeof *b->chosen, "experiments");
-    for (size_t i = 0; i < bo_lab_count(); i++) { /* in their own order, each once */
+    for (size_t i = 0; i < bo_lab_count(); i++) { /* in the order of the list, each once */
         const bo_lab_experiment *experiment = bo_lab_at(i);
         bool wanted = all;
         for (size_t k = 0; k < lab->name_count && !wanted; k++) wanted = bo_lab_find(lab->names[k]) == experiment;
@@ -138,17 +139,17 @@ static void say_plan(const batch *b)
     const size_t seeds = cli_lab_seeds(o->quick, o->seeds);
     size_t claims = 0;
     for (size_t i = 0; i < b->count; i++) claims += b->chosen[i]->claim_count;
-    if (b->skipped) cli_say(session, "Left out    %zu whose results are in %s already", b->skipped, b->lab->folder);
+    if (b->skipped) cli_say(session, "Skipped     %zu whose results are already in %s", b->skipped, b->lab->folder);
     if (!b->count) return;
     cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seed%s each", b->count, cli_count(claims).s,
-            claims == 1 ? "" : "s", o->quick ? "quick (smaller sizes)" : "in full", seeds, seeds == 1 ? "" : "s");
-    cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "made up",
-            o->images ? o->images : "made up");
-    cli_say(session, "Results     %s/NAME.json, pictures %s/NAME-TABLE.svg", b->lab->folder, b->lab->folder);
-    cli_say(session, "Verdicts    speak of this setting at these sizes\n");
+            claims == 1 ? "" : "s", o->quick ? "quick run (smaller sizes)" : "full run", seeds, seeds == 1 ? "" : "s");
+    cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "synthetic",
+            o->images ? o->images : "synthetic");
+    cli_say(session, "Results     %s/NAME.json, plots %s/NAME-TABLE.svg", b->lab->folder, b->lab->folder);
+    cli_say(session, "Verdicts    apply to this setting and these sizes\n");
 }
 
-/* ---- the work -------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void keep(batch *b, const bo_lab_result *result)
 {
@@ -163,19 +164,14 @@ static void keep(batch *b, const bo_lab_result *result)
         b->kept++;
         if (!b->undrawn && !cli_lab_draw(lab, result, &undrawn)) {
             b->undrawn = true;
-            cli_warn(&lab->session, "no pictures: gnuplot is not installed; every number is in %s", path);
+            cli_warn(&lab->session, "no plots, because gnuplot is not installed; all numbers are in %s", path);
         }
         b->failed += undrawn > 0;
     }
     free(path);
 }
 
-static void count_claims(batch *b, const bo_lab_result *result)
-{
-    for (int v = 0; v < 3; v++) b->verdicts[v] += bo_lab_result_count(result, (bo_lab_verdict)v);
-}
-
-/* BO_CANCELED ends the batch; any other failure only this experiment. */
+/* BO_CANCELED ends the batch; other errors end only this experiment. */
 static bo_status run_one(batch *b, size_t index)
 {
     cli_session *session = &b->lab->session;
@@ -200,7 +196,7 @@ static bo_status run_one(batch *b, size_t index)
     else
         cli_lab_print(result);
     keep(b, result);
-    count_claims(b, result);
+    cli_lab_count(result, b->verdicts);
     bo_lab_result_destroy(result);
     return BO_OK;
 }
@@ -218,15 +214,23 @@ static void sum_up(batch *b)
     if (b->lab->session.common.json) {
         cli_json_end(&b->json);
         cli_json_add_count(&b->json, "held", b->verdicts[BO_LAB_HELD]);
-        cli_json_add_count(&b->json, "not_held", b->verdicts[BO_LAB_NOT_HELD]);
         cli_json_add_count(&b->json, "inconclusive", b->verdicts[BO_LAB_INCONCLUSIVE]);
-        cli_json_add_count(&b->json, "failed", b->failed);
+        cli_json_add_count(&b->json, "failed", b->verdicts[BO_LAB_FAILED]);
+        cli_json_add_count(&b->json, "errors", b->failed);
         cli_json_add_count(&b->json, "skipped", b->skipped);
         cli_json_end(&b->json);
     } else if (b->kept > 1) {
-        printf("Claims of %zu experiments: %zu held, %zu did not, %zu inconclusive\n", b->kept,
-               b->verdicts[BO_LAB_HELD], b->verdicts[BO_LAB_NOT_HELD], b->verdicts[BO_LAB_INCONCLUSIVE]);
+        printf("%zu experiments: %s\n", b->kept, cli_lab_tally(b->verdicts).s);
     }
+}
+
+/* Only for a folder whose name needs no quotes. */
+static void say_next(const batch *b)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
+    const char *folder = b->lab->folder;
+    if (b->kept && strspn(folder, plain) == strlen(folder))
+        cli_say_next(&b->lab->session, "bochner lab report --out %s", folder);
 }
 
 int cli_lab_run(cli_lab_job *lab)
@@ -242,12 +246,13 @@ int cli_lab_run(cli_lab_job *lab)
     sum_up(&b);
     free(b.chosen);
     if (status == BO_CANCELED) {
-        cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s, and --missing makes the others",
+        cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s (use --missing to run the others)",
                  b.skipped + b.kept, b.skipped + b.count, lab->folder);
         return CLI_INTERRUPTED;
     }
+    say_next(&b);
     if (b.failed && b.count > 1)
-        cli_fail(&lab->session, "%zu of %zu experiments failed; the results of the others are in %s", b.failed, b.count,
-                 lab->folder);
+        cli_fail(&lab->session, "%zu of %zu experiments ended with an error; the results of the others are in %s",
+                 b.failed, b.count, lab->folder);
     return b.failed ? CLI_FAILED : CLI_DONE;
 }

@@ -75,7 +75,7 @@ fails 2 "--preset is an option of language models" "$BOCHNER" train --model net.
 fails 2 "--width-multiplier is an option of networks" "$BOCHNER" train --data text.txt --out net2 --width-multiplier 1
 fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data train.csv --weights float32
 fails 2 "--rates is an option of mup transfer" "$BOCHNER" mup check --rates 0.1
-fails 2 "--out is an option of lab run" "$BOCHNER" lab list --out lab-results
+fails 2 "--page and --markdown are options of lab report" "$BOCHNER" lab list --page page.html
 fails 2 "--draw is for kind" "$BOCHNER" attention --q Q.npy --k Q.npy --v Q.npy --kind softmax --draw iid
 # "default" and "auto" of a choice leave it open: they are welcome everywhere.
 succeeds "$BOCHNER" train --data text.txt --out open --attention softmax --draw default --layers 1 --width 16 --heads 1 --steps 1

@@ -1,13 +1,13 @@
-# Shared by the scripts beside it: experiments of a group, one quick seed each.
+# Shared by the scripts in this folder: runs the experiments of a group with one quick seed each.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# Claims that may come without a number in a quick run, as experiment/claim.
+# Claims that may have no number in a quick run, as experiment/claim.
 may_lack=""
-# Claims about every single seed that are known to be false, as they stand in what they are quoted from.
+# Claims about every seed that are known to be false as stated in their source.
 refuted="batchnorm/mean-only separation-rank/document-rank separation-rank/proxy-tokens separation-rank/rounding
     unit-scale/sign-notes"
 
-# group NAME PART PARTS: the names of every PARTS-th experiment of a group, from the PART-th on.
+# group NAME PART PARTS: the names of every PARTS-th experiment of a group, starting at the PART-th.
 group() {
     "$BOCHNER" lab list --json | sed 's/{"name"/\n&/g' | grep -F "\"group\": \"$1\"" |
         sed 's/^{"name": "\([^"]*\)".*/\1/' | awk -v part="$2" -v parts="$3" '(NR - part) % parts == 0'
@@ -20,7 +20,7 @@ is_among() {
     return 1
 }
 
-# check_claims NAME: of the JSON in out, every claim has a number, and what must hold in each seed holds.
+# check_claims NAME: checks in the JSON of the file out that every claim has a number, and that claims about each seed held.
 check_claims() {
     sed 's/{"name"/\n&/g' out | grep '"rule"' >claims
     [ -s claims ] || complain "$1: no claims"
@@ -28,11 +28,11 @@ check_claims() {
         claim=$(printf '%s\n' "$line" | sed 's/^{"name": "\([^"]*\)".*/\1/')
         case $line in
         *'"values": [null'*)
-            is_among "$1/$claim" $may_lack || complain "$1: the claim $claim has no number" ;;
+            is_among "$1/$claim" $may_lack || complain "$1: claim $claim has no number" ;;
         *'"rule": "each '*)
             expected=held
-            is_among "$1/$claim" $refuted && expected="not held"
-            case $line in *"\"verdict\": \"$expected\""*) ;; *) complain "$1: $claim is not $expected: $line" ;; esac ;;
+            is_among "$1/$claim" $refuted && expected=failed
+            case $line in *"\"verdict\": \"$expected\""*) ;; *) complain "$1: claim $claim: expected $expected: $line" ;; esac ;;
         esac
     done <claims
 }
@@ -46,7 +46,7 @@ check_tables() {
 # experiments GROUP PART PARTS
 experiments() {
     group "$1" "$2" "$3" >names
-    [ -s names ] || complain "no experiments of the group $1"
+    [ -s names ] || complain "no experiments in the group $1"
     for name in $(cat names); do
         "$BOCHNER" lab run "$name" --quick --seeds 1 --json --threads 1 >out 2>err
         status=$?

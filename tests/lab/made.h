@@ -1,11 +1,11 @@
-/* An experiment for tests: what it measures is the test's. */
+/* An experiment for tests, with a measurement function given by the test. */
 #ifndef BO_TEST_LAB_MADE_H
 #define BO_TEST_LAB_MADE_H
 
 #include "testing.h"
 #include "lab/internal.h"
 
-/* Within a measurement, which runs on a thread of its own, where assertions cannot stop the test. */
+/* For use in measurements, which run on other threads, where assertions cannot stop the test. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
@@ -37,7 +37,7 @@ static inline lab_experiment made_experiment(bo_status (*measure)(lab_run *run))
                             measure};
 }
 
-/* A little of everything. */
+/* Records some of everything. */
 static inline bo_status made_measure(lab_run *run)
 {
     bo_rng rng = lab_rng(run, "made");

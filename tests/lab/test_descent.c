@@ -1,5 +1,5 @@
-/* Graphs that learn step by step, many runs of stochastic gradient descent, inputs that change at random, linear machines:
- * by known answers, and with every allocation failing once. */
+/* Graphs trained step by step, many runs of stochastic gradient descent, randomly changing inputs, and linear kernel
+ * machines: known answers, and every allocation failing once. */
 #include "testing.h"
 #include "base/counting.h"
 #include "lab/tools/descent.h"
@@ -50,11 +50,11 @@ static void test_step(void **state)
     assert_true(w[0] == 7 && w[1] == 8);
     assert_fails(context, BO_INVALID, "no weight 'v'", lab_tape_read(&d.tape, "v", w));
     lab_descent_close(&d);
-    lab_descent_close(&d); /* of nothing */
+    lab_descent_close(&d); /* a zeroed structure */
     bo_context_destroy(context);
 }
 
-/* A step of plain descent from zero by a gradient that is given, then another. */
+/* Two steps of plain descent from zero with given gradients. */
 static void test_given(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void test_given(void **state)
     bo_context_destroy(context);
 }
 
-/* Every step has noise of its own, another seed other noise, the same seed the same. */
+/* Every step has its own noise; another seed gives other noise, the same seed the same. */
 static void test_seeds(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void test_moments(void **state)
     lab_moments_next(&p, NULL, 2, rate, &s);
     assert_close(s, 0.25 * 0.9 * 0.9 + 0.5 * 0.5 * 0.5 + 0.25 * 0.1 * 0.1, 1e-12);
     assert_close(lab_moments_growth(&p, 2, rate, 3), s, 1e-12);
-    s = 0; /* what is left adds η² mean(r² x²) */
+    s = 0; /* residuals add η² mean(r² x²) */
     lab_moments_next(&p, (const double[]){3, -1}, 1, rate, &s);
     assert_close(s, 0.01 * 0.5 * (9 * 1 + 1 * 9), 1e-12);
     s = 2;
@@ -138,7 +138,7 @@ static void test_moments(void **state)
     bo_context_destroy(context);
 }
 
-/* Runs on the engine have that second moment. */
+/* Measured runs have this second moment. */
 static void test_runs(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Heads of a model looked at one by one, by cases of known answer. */
+/* Individual heads of a model, with known answers. */
 #include "made.h"
 #include "base/counting.h"
 #include "lab/tools/heads.h"
@@ -26,7 +26,7 @@ static void test_normalize(void **state)
     assert_close(out[2], 0, 0);
 }
 
-/* Projections that are known: q and k of the head are zero but for one number each. */
+/* Known projections: q and k of the head are zero except for one entry each. */
 static void test_attention(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void test_attention(void **state)
     bo_model_desc desc = tiny;
     desc.positions = BO_POSITIONS_NONE;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    q[DIM * WIDTH + 2] = 4; /* the first number of head 1, of column 2 */
+    q[DIM * WIDTH + 2] = 4; /* the first entry of head 1, column 2 */
     assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.q_proj.weight", q));
     assert_ok(context, bo_model_set_weight(context, model, "model.layers.0.self_attn.k_proj.weight", q));
     assert_ok(context, lab_head_read(context, model, 0, 1, &head));
@@ -61,7 +61,7 @@ static void test_attention(void **state)
     bo_context_destroy(context);
 }
 
-/* With positions that turn, tokens that are alike are told apart by their distance alone. */
+/* With rotary positions, identical tokens differ only by their distance. */
 static void test_turned(void **state)
 {
     (void)state;

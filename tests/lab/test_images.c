@@ -1,4 +1,5 @@
-/* Images and autoencoders of experiments: made-up ones, those of files, what readouts find, with every allocation failing once. */
+/* Images and autoencoders of experiments: synthetic images, images from files, readouts, and every allocation failing
+ * once. */
 #include "made.h"
 #include "base/counting.h"
 #include "lab/architectures/autoencoder.h"
@@ -23,7 +24,7 @@ static bo_status claim_nothing(lab_run *run)
     return BO_OK;
 }
 
-/* ---- images ------------------------------------------------------------------------------------------------------- */
+/* ---- images ------------------------------------------------------------------------------------------------------ */
 
 enum { COUNT = 400, FILES = 6 };
 
@@ -41,7 +42,7 @@ static bo_status measure_made_up(lab_run *run)
     return claim_nothing(run);
 }
 
-/* Strokes along the rows vary down the columns, those along the columns do not. */
+/* Strokes along the rows vary along the columns, and strokes along the columns do not. */
 static void test_shapes(void **state)
 {
     (void)state;
@@ -126,11 +127,11 @@ static void test_images(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- autoencoders ---------------------------------------------------------------------------------------------------- */
+/* ---- autoencoders ------------------------------------------------------------------------------------------------ */
 
 enum { ROWS = 200, PIXELS = 6 };
 
-/* Multiples of one vector: a code of one number has them. */
+/* Multiples of one vector: a code of one number represents them. */
 static void draw_line(float *x)
 {
     bo_rng rng = bo_rng_make(3, 1);
@@ -162,7 +163,7 @@ static bo_status measure_line(lab_run *run)
     BO_TRY(lab_autoencoder_apply(&a, x, ROWS, true, disturbed, NULL));
     CHECK(before > 1); /* the mean square is 19 / 6 */
     CHECK(after < 0.05 * before);
-    CHECK(memcmp(codes, again, sizeof codes) == 0); /* 200 rows in batches of 64: the last is not full */
+    CHECK(memcmp(codes, again, sizeof codes) == 0); /* 200 rows in batches of 64: the last batch is not full */
     CHECK(memcmp(codes, disturbed, sizeof codes) != 0);
     CHECK(codes[0] != codes[1] && codes[ROWS - 2] != codes[ROWS - 1]);
     lab_autoencoder_close(&a);
@@ -206,9 +207,9 @@ static void test_memory(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- readouts ---------------------------------------------------------------------------------------------------------- */
+/* ---- readouts ---------------------------------------------------------------------------------------------------- */
 
-/* Class 1 where the second of three numbers is positive; the third says nothing at all. */
+/* Class 1 if the second of three numbers is positive; the third is not informative. */
 static void draw_rows(float *x, int32_t *labels)
 {
     bo_rng rng = bo_rng_make(4, 1);
@@ -243,7 +244,7 @@ static void test_probe(void **state)
                        .test_count = ROWS};
     assert_ok(context, lab_probe_accuracy(context, &probe, 10, &right));
     assert_true(right == 1);
-    probe.test_labels = chance; /* what was learned says nothing about these */
+    probe.test_labels = chance; /* the fitted readout is not informative about these labels */
     assert_ok(context, lab_probe_accuracy(context, &probe, ROWS, &right));
     assert_close(right, 0.5, 4 * sqrt(0.25 / ROWS));
     bo_context_destroy(context);

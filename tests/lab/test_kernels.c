@@ -1,9 +1,9 @@
-/* The lab's tools for kernels, where the answer is known. */
+/* Tools for kernels, with known answers. */
 #include "testing.h"
 #include "lab/tools/kernels.h"
 #include "lab/tools/numbers.h"
 
-/* Of an exact map the estimate is the kernel, to rounding of 6 features of float32. */
+/* For an exact feature map the estimate is the kernel, up to rounding of 6 float32 features. */
 static void an_exact_map_has_no_error(void **state)
 {
     (void)state;

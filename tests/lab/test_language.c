@@ -1,4 +1,4 @@
-/* Language models in experiments: text, training, what a model has learned, by ways that know the answer. */
+/* Language models in experiments: text, training and evaluation, compared with independent computations. */
 #include "made.h"
 #include "base/counting.h"
 #include "lab/features/dark_variance.h"
@@ -7,12 +7,12 @@
 
 enum { CONTEXT = 32, WINDOWS = 4, SCORED = 512 };
 
-/* What a measurement found: asserted by the test, for seeds run on threads of their own. */
+/* Results of a measurement, asserted by the test because seeds run on other threads. */
 static struct {
     double windows, single;        /* accuracies, by windows and token by token */
     double read, scored;           /* losses of the same windows, by logits and by the session */
-    double before, after, swapped; /* losses of the whole */
-    double again;                  /* the loss of the same training once more */
+    double before, after, swapped; /* losses over the whole text */
+    double again;                  /* the loss of a second identical training */
     bool diverged;
     size_t watched;
     double first, last; /* training losses */
@@ -40,7 +40,7 @@ static void run_made(bo_context *context, bo_status (*measure)(lab_run *run))
     bo_lab_result_destroy(result);
 }
 
-/* ---- what a model has learned ------------------------------------------------------------------------------------ */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 static size_t first_of(const float *logits, size_t count)
 {
@@ -136,14 +136,14 @@ static bo_status measure_learning(lab_run *run)
     return measure_with(run, learn);
 }
 
-/* Hits of 496 guesses agree but where two logits are equal to the last bits. */
+/* The hits of 496 predictions agree, except where two logits are nearly equal. */
 static void test_learning(void **state)
 {
     bo_context *context = test_context(1);
     (void)state;
     run_made(context, measure_learning);
     assert_close(seen.windows, seen.single, 2.0 / 496);
-    assert_true(seen.windows > 0.25); /* a space alone is every sixth byte */
+    assert_true(seen.windows > 0.25); /* spaces alone are every sixth byte */
     assert_close(seen.read, seen.scored, 1e-4);
     assert_close(seen.before, seen.after, 1e-12);
     assert_close(seen.swapped, seen.after, 1e-12);
@@ -190,7 +190,7 @@ static void test_training(void **state)
     (void)state;
     seen.watched = 0;
     run_made(context, measure_training);
-    assert_true(seen.watched >= 40); /* and those of the run that diverged */
+    assert_true(seen.watched >= 40); /* includes those of the diverged run */
     assert_true(seen.before == seen.again);
     assert_true(seen.diverged);
     bo_context_destroy(context);
@@ -213,7 +213,7 @@ static void test_made_up_text(void **state)
         assert_true((one[i] >= ' ' && one[i] <= 'z') || one[i] == '\n');
         ends += one[i] == '.';
     }
-    assert_true(ends > BYTES / 100); /* sentences of some thirty bytes */
+    assert_true(ends > BYTES / 100); /* sentences of about thirty bytes */
     assert_non_null(strstr(one, " the "));
 }
 

@@ -1,12 +1,12 @@
-/* Layers on a tape of their own, graphs of nodes, linear systems and powers of matrices: by known answers, and with every
- * allocation failing once. */
+/* Layers on a tape, graphs of nodes, linear systems and powers of matrices: known answers, and every allocation failing
+ * once. */
 #include "made.h"
 #include "base/counting.h"
 #include "lab/architectures/nets.h"
 #include "lab/architectures/powers.h"
 #include "lab/architectures/systems.h"
 
-/* ---- tape --------------------------------------------------------------------------------------------------------- */
+/* ---- tape -------------------------------------------------------------------------------------------------------- */
 
 static bo_status open_tanh(bo_context *context, lab_tape *tape)
 {
@@ -25,10 +25,11 @@ static void test_tape(void **state)
     assert_ok(context, open_tanh(context, &tape));
     assert_ok(context, lab_tape_write(&tape, "x", x));
     assert_ok(context, lab_tape_run(&tape, NULL));
-    assert_ok(context, lab_tape_gradient(&tape, "x", gradient)); /* of ones */
+    assert_ok(context, lab_tape_gradient(&tape, "x", gradient)); /* for arriving ones */
     assert_close((double)gradient[2], 1 - tanh(1) * tanh(1), 1e-6);
     assert_ok(context, lab_tape_write(&tape, LAB_ARRIVING, arriving));
-    for (int i = 0; i < 2; i++) assert_ok(context, lab_tape_run(&tape, NULL)); /* nothing is left of the first */
+    /* the gradients of the first run are discarded */
+    for (int i = 0; i < 2; i++) assert_ok(context, lab_tape_run(&tape, NULL));
     assert_ok(context, lab_tape_output(&tape, y));
     assert_ok(context, lab_tape_gradient(&tape, "x", gradient));
     for (size_t i = 0; i < 3; i++) {
@@ -41,7 +42,7 @@ static void test_tape(void **state)
     assert_fails(context, BO_INVALID, "no weight 'z'", lab_tape_write(&tape, "z", x));
     assert_fails(context, BO_INVALID, "has no gradient", lab_tape_gradient(&tape, LAB_ARRIVING, y));
     lab_tape_close(&tape);
-    lab_tape_close(&tape); /* of nothing */
+    lab_tape_close(&tape); /* a zeroed structure */
     bo_context_destroy(context);
 }
 
@@ -62,9 +63,9 @@ static void test_memory(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
-/* 0 and 1 are seen by 2, which nobody sees; 1 sees 0. */
+/* Node 2 has the neighbors 0 and 1, node 1 has the neighbor 0, and node 0 has none. */
 static const bool sees[9] = {false, false, false, true, false, false, true, true, false};
 
 static bo_status measure_nodes(lab_run *run)
@@ -89,8 +90,8 @@ static bo_status measure_nodes(lab_run *run)
         for (size_t i = 0; i < 6; i++) CHECK(fabsf(y[i] - once[i]) < 1e-6f);
         layers = (lab_layers){LAB_MESSAGES, (bo_aggregate_kind)kind, 1, 2, false};
         BO_TRY(lab_net_apply(run, &net, &layers, x, y));
-        CHECK(memcmp(x, y, 2 * sizeof *x) == 0); /* nobody speaks to node 0 … */
-        CHECK(y[4] != x[4]);                     /* … but to node 2 */
+        CHECK(memcmp(x, y, 2 * sizeof *x) == 0); /* node 0 receives no messages … */
+        CHECK(y[4] != x[4]);                     /* … but node 2 does */
     }
     lab_claim(run, "mean", 0);
     lab_claim(run, "each", 0);
@@ -108,9 +109,9 @@ static void test_nodes(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- systems and powers ----------------------------------------------------------------------------------------------- */
+/* ---- systems and powers ------------------------------------------------------------------------------------------ */
 
-/* Eight states that halve, each with B = C = 1, and D = 2: a one is answered by 10, 4, 2, 1, … */
+/* Eight states that halve, each with B = C = 1, and D = 2: the impulse response is 10, 4, 2, 1, … */
 static void test_system(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Least squares problems have the spectrum they were asked for, and their solutions solve them. */
+/* Least squares problems have the prescribed spectrum, and their solutions solve them. */
 #include "testing.h"
 #include "lab/tools/least_squares.h"
 
@@ -53,7 +53,7 @@ static void test_spectrum(void **state)
     assert_close(p.scales[0], 3, 1e-12);
     assert_close(p.scales[1], 1, 1e-12);
     lab_least_squares_close(&p);
-    lab_least_squares_close(&p); /* of nothing */
+    lab_least_squares_close(&p); /* a zeroed structure */
     bo_context_destroy(context);
 }
 

@@ -1,4 +1,4 @@
-# All of the lab, quick, within ten minutes; and the report of it.
+# Runs the whole lab in quick mode within ten minutes, and writes the report.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 [ "${BOCHNER_LONG:-}" = 1 ] || exit 77
 [ -z "$SANITIZE" ] || exit 77

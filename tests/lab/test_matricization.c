@@ -1,4 +1,4 @@
-/* Ranks of functions whose separation rank is known, by hand or by a count of monomials. */
+/* Ranks of functions with known separation rank, derived by hand or by counting monomials. */
 #include "testing.h"
 #include "lab/tools/polynomial.h"
 
@@ -40,9 +40,9 @@ static void test_known_ranks(void **state)
     bo_context_destroy(context);
 }
 
-/* A product of two linear forms of either half has rank 4: 1 · β₁β₂, α's times β's twice, α₁α₂ · 1; a sum of six
- * of them 1 + 3 + 1, the three of bilinear forms in 3 and 3 inputs. Two layers of three factors have 70, four layers of two
- * 285 as two layers of four. */
+/* A product of two linear forms of both halves has rank 4: 1 · β₁β₂, α times β twice, α₁α₂ · 1. A sum of six of them
+ * has rank 1 + 3 + 1, where 3 comes from bilinear forms in 3 and 3 inputs. Two layers of three factors have rank 70;
+ * four layers of two factors have rank 285, the same as two layers of four. */
 static void test_networks(void **state)
 {
     (void)state;
@@ -59,8 +59,8 @@ static void test_networks(void **state)
     bo_context_destroy(context);
 }
 
-/* One layer of linear attention of one head: the last token's query meets the sum of keys and values of A in `width` numbers,
- * beside which B alone contributes one term. */
+/* One layer of linear attention with one head: the query of the last token meets the sum of keys and values of A in
+ * `width` numbers, and B alone contributes one term. */
 static void test_transformer_cut(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void test_degrees(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- distances ------------------------------------------------------------------------------------------------------ */
+/* ---- distances --------------------------------------------------------------------------------------------------- */
 
 static double same(const void *user, const double *x)
 {
@@ -99,7 +99,8 @@ static double same(const void *user, const double *x)
     return x[0] == x[1];
 }
 
-/* The identity of size n: without anything it errs by 1/n in the mean, 1/√n in the root of squares, 1 at the worst place. */
+/* The identity of size n: the zero matrix has a mean error of 1/n, a root mean squared error of 1/√n, and a largest
+ * error of 1. */
 static void test_distances(void **state)
 {
     (void)state;
@@ -116,7 +117,7 @@ static void test_distances(void **state)
     assert_close(errors[0].mean, 1.0 / N, 1e-15);
     assert_close(errors[0].square, 0.25, 1e-15);
     assert_close(errors[0].largest, 1, 1e-15);
-    assert_close(errors[N / 2].square, sqrt(0.5 / N), 1e-12); /* half of the singular values, all 1, are left */
+    assert_close(errors[N / 2].square, sqrt(0.5 / N), 1e-12); /* half of the singular values, all 1, remain */
     assert_close(errors[N].largest, 0, 1e-12);
     const lab_epsilon_ranks ranks = lab_epsilon_rank(errors, N, 0.5); /* √((16 − R) / 256) ≤ 1/8: R = 12 */
     assert_int_equal(ranks.square, 12);
@@ -127,7 +128,7 @@ static void test_distances(void **state)
     bo_context_destroy(context);
 }
 
-/* The first input varies slowest, and rows are A. */
+/* The first input varies slowest, and rows belong to A. */
 static double places(const void *user, const double *x)
 {
     (void)user;

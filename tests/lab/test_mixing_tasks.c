@@ -1,4 +1,4 @@
-/* What the tasks say is right: permutations form a group, targets are what they are said to be. */
+/* The tasks are correct: permutations form a group, and the targets follow their definitions. */
 #include "testing.h"
 #include "lab/internal.h"
 #include "lab/degree/mixing_tasks.h"
@@ -49,7 +49,7 @@ static void test_parity(void **state)
     bo_context_destroy(context);
 }
 
-/* Where the ones stand says which permutations they are, the last applied first. */
+/* The positions of the ones give the permutations, of which the last is applied first. */
 static void test_products(void **state)
 {
     (void)state;

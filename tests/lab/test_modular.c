@@ -1,4 +1,4 @@
-/* Arithmetic and ranks modulo 2³¹ − 1, against what is known. */
+/* Arithmetic and ranks modulo 2³¹ − 1, with known answers. */
 #include "testing.h"
 #include "lab/tools/modular.h"
 
@@ -38,7 +38,7 @@ static void test_rank_of_products(void **state)
     }
 }
 
-/* Pivots that are zero where elimination looks first: a permutation, and columns without any. */
+/* Zero pivots in the first positions: a permutation, and zero columns. */
 static void test_rank_needs_exchanges(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Rows of numbers, by known answers. */
+/* Vectors of numbers, with known answers. */
 #include "testing.h"
 #include "lab/tools/numbers.h"
 

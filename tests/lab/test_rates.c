@@ -1,8 +1,8 @@
-/* Sweeps of learning rates, by losses whose least is known. */
+/* Sweeps of learning rates, for losses with a known minimum. */
 #include "testing.h"
 #include "lab/learning/rates.h"
 
-/* A parabola over log2 of the rate, least at `least`. */
+/* A parabola over log2 of the rate with its minimum at `least`. */
 static lab_rates parabola(double least)
 {
     lab_rates r = lab_rates_make(5, 0.25, 2);
@@ -27,7 +27,7 @@ static void test_between(void **state)
         assert_int_equal(lab_rates_best(&r), (size_t)lround(least + 2));
         assert_close(log2(lab_rates_between(&r)), least, 1e-12);
     }
-    const lab_rates low = parabola(-7), high = parabola(7); /* beyond the rates that were tried */
+    const lab_rates low = parabola(-7), high = parabola(7); /* minimum outside the range of rates */
     assert_close(lab_rates_between(&low), 0.25, 0);
     assert_close(lab_rates_between(&high), 4, 0);
 }

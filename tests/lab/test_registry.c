@@ -1,4 +1,4 @@
-/* Every experiment that there is says what it must. */
+/* Every experiment is completely described. */
 #include "testing.h"
 #include "lab/internal.h"
 
@@ -7,7 +7,7 @@ static bool is_text(const char *text)
     return text && *text && text[0] != ' ' && text[strlen(text) - 1] != ' ';
 }
 
-/* A name goes into file names, anchors and commands. */
+/* Names are used in file names, anchors and commands. */
 static bool is_word(const char *text)
 {
     if (!is_text(text)) return false;
@@ -65,7 +65,7 @@ static void test_descriptions(void **state)
     }
 }
 
-/* Groups come one after the other: the list and the page have a heading for each. */
+/* The experiments of a group are consecutive: the list and the page have one heading per group. */
 static void test_groups(void **state)
 {
     (void)state;

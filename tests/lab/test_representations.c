@@ -1,5 +1,5 @@
-/* Representations of exp(x·y): as drawn and optimally they have the kernel as their mean; drawn optimally all features have the
- * same energy, and R of them the error ((E K(x,x))² - E K²) / R. */
+/* Representations of exp(x·y): with standard and with optimal sampling their mean is the kernel. With optimal sampling
+ * all features have the same energy, and R features have the error ((E K(x,x))² - E K²) / R. */
 #include "testing.h"
 #include "lab/features/representations.h"
 
@@ -47,7 +47,8 @@ static void draw_many(const setting *s, lab_representation r, bool optimal, doub
     *bias = sqrt(*bias);
 }
 
-/* The mean of D draws is off by the root of error / D: a bias would stay. Three of them, the pairs' errors being dependent. */
+/* The mean of D draws deviates by the root of error / D, while a bias would remain. The bound is three times that,
+ * because the errors of pairs are dependent. */
 static void draws_are_unbiased(void **state)
 {
     (void)state;
@@ -63,7 +64,8 @@ static void draws_are_unbiased(void **state)
     close_setting(&s);
 }
 
-/* A draw's error has a deviation of about its size, few directions deciding it: 1/√400 of that, three times. */
+/* The error of a draw has a deviation of about its size, because few directions dominate: 1/√400 of that, times
+ * three. */
 static void optimal_draws_meet_the_optimum(void **state)
 {
     (void)state;

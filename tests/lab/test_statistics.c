@@ -1,4 +1,4 @@
-/* Numbers about numbers, by known answers. */
+/* Descriptive statistics, with known answers. */
 #include "testing.h"
 #include "lab/statistics.h"
 

@@ -1,4 +1,4 @@
-/* Tangent features and their kernel, gradient flow and early stopping, by cases of known answer. */
+/* Tangent features and their kernel, gradient flow and early stopping, with known answers. */
 #include "made.h"
 #include "base/counting.h"
 #include "lab/learning/stopping.h"
@@ -10,7 +10,7 @@ typedef struct data {
     float x[ROWS * DIM], y[ROWS];
 } data;
 
-/* Rows of length √DIM; y of the first two inputs alone. */
+/* Rows of length √DIM; y depends only on the first two inputs. */
 static void draw(data *d)
 {
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.tangent", 0));
@@ -36,8 +36,8 @@ static void test_error(void **state)
     assert_close(lab_examples_error(&d.examples, TRAIN, VALID, d.y + TRAIN), 0, 0);
 }
 
-/* A unit's share of an inner product has a deviation below √E relu⁴ + √E a⁴ [·]: √1.5 + √1.5 for rows of this length;
- * five of those over √m. */
+/* The contribution of a unit to an inner product has a deviation below √E relu⁴ + √E a⁴ [·]: √1.5 + √1.5 for rows of
+ * this length. The bound is five of those over √m. */
 static void test_kernel(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void test_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* The kernel of inner products on a linear target: given time there is no error left; after a step there is. */
+/* The kernel of inner products on a linear target: the error vanishes with time, but not after one step. */
 static void test_flow(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void test_flow(void **state)
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static lab_stopped seen; /* by the latest measurement */
+static lab_stopped seen; /* of the latest measurement */
 
 static bo_status measure(lab_run *run)
 {
@@ -124,7 +124,7 @@ static void test_stopping(void **state)
     bo_context_destroy(context);
 }
 
-/* Two features of twenty make the target: two steps find them, and a third finds nothing. */
+/* Two of twenty features form the target: two steps find them, and a third finds nothing. */
 static void test_chosen(void **state)
 {
     enum { PART = 40, ALL = 3 * PART, WIDTH = 20 };

@@ -1,4 +1,4 @@
-/* How numbers become verdicts: every rule, bounds hit exactly, few seeds, numbers that are none. */
+/* From numbers to verdicts: every rule, bounds hit exactly, few seeds, missing numbers. */
 #include "made.h"
 
 enum { MOST = 5 };
@@ -50,10 +50,11 @@ static void test_at_least(void **state)
 {
     (void)state;
     assert_int_equal(verdict(BO_LAB_AT_LEAST, -4, 0, VALUES(1, 2, 3)), BO_LAB_HELD);
-    assert_int_equal(verdict(BO_LAB_AT_LEAST, 0, 0, VALUES(1, 2, 3)), BO_LAB_INCONCLUSIVE); /* all above, but too few */
-    assert_int_equal(verdict(BO_LAB_AT_LEAST, 8, 0, VALUES(1, 2, 3)), BO_LAB_NOT_HELD);
+    /* all above the bound, but too few */
+    assert_int_equal(verdict(BO_LAB_AT_LEAST, 0, 0, VALUES(1, 2, 3)), BO_LAB_INCONCLUSIVE);
+    assert_int_equal(verdict(BO_LAB_AT_LEAST, 8, 0, VALUES(1, 2, 3)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_AT_LEAST, 0.1, 0, VALUES(0.1, 0.1, 0.1)), BO_LAB_HELD); /* hit exactly */
-    assert_int_equal(verdict(BO_LAB_AT_LEAST, 0.1, 0, VALUES(0.099, 0.099, 0.099)), BO_LAB_NOT_HELD);
+    assert_int_equal(verdict(BO_LAB_AT_LEAST, 0.1, 0, VALUES(0.099, 0.099, 0.099)), BO_LAB_FAILED);
 }
 
 static void test_at_most(void **state)
@@ -61,7 +62,7 @@ static void test_at_most(void **state)
     (void)state;
     assert_int_equal(verdict(BO_LAB_AT_MOST, 8, 0, VALUES(1, 2, 3)), BO_LAB_HELD);
     assert_int_equal(verdict(BO_LAB_AT_MOST, 4, 0, VALUES(1, 2, 3)), BO_LAB_INCONCLUSIVE);
-    assert_int_equal(verdict(BO_LAB_AT_MOST, -4, 0, VALUES(1, 2, 3)), BO_LAB_NOT_HELD);
+    assert_int_equal(verdict(BO_LAB_AT_MOST, -4, 0, VALUES(1, 2, 3)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_AT_MOST, 0.1, 0, VALUES(0.1, 0.1, 0.1)), BO_LAB_HELD);
 }
 
@@ -71,8 +72,8 @@ static void test_between(void **state)
     assert_int_equal(verdict(BO_LAB_BETWEEN, -4, 8, VALUES(1, 2, 3)), BO_LAB_HELD);
     assert_int_equal(verdict(BO_LAB_BETWEEN, 0, 8, VALUES(1, 2, 3)), BO_LAB_INCONCLUSIVE);
     assert_int_equal(verdict(BO_LAB_BETWEEN, -4, 5, VALUES(1, 2, 3)), BO_LAB_INCONCLUSIVE);
-    assert_int_equal(verdict(BO_LAB_BETWEEN, 8, 9, VALUES(1, 2, 3)), BO_LAB_NOT_HELD);
-    assert_int_equal(verdict(BO_LAB_BETWEEN, -9, -8, VALUES(1, 2, 3)), BO_LAB_NOT_HELD);
+    assert_int_equal(verdict(BO_LAB_BETWEEN, 8, 9, VALUES(1, 2, 3)), BO_LAB_FAILED);
+    assert_int_equal(verdict(BO_LAB_BETWEEN, -9, -8, VALUES(1, 2, 3)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_BETWEEN, 0.1, 0.1, VALUES(0.1, 0.1, 0.1)), BO_LAB_HELD);
 }
 
@@ -80,9 +81,9 @@ static void test_each(void **state)
 {
     (void)state;
     assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(1, 2, 3)), BO_LAB_HELD);
-    assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 2.9, 0, VALUES(1, 2, 3)), BO_LAB_NOT_HELD);
+    assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 2.9, 0, VALUES(1, 2, 3)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 1, 0, VALUES(1, 2, 3)), BO_LAB_HELD);
-    assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 1.1, 0, VALUES(1, 2, 3)), BO_LAB_NOT_HELD);
+    assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 1.1, 0, VALUES(1, 2, 3)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(2)), BO_LAB_HELD); /* one seed is enough */
     const bo_lab_outcome o = judged(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(1, 2, 3));
     assert_true(o.low == 1 && o.high == 3 && o.mean == 2);
@@ -107,7 +108,7 @@ static void test_missing(void **state)
     assert_int_equal(o.verdict, BO_LAB_INCONCLUSIVE);
     assert_true(isnan(o.mean) && o.low == 1 && o.high == 3);
     assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 3, 0, VALUES(1, NAN, 3)), BO_LAB_INCONCLUSIVE);
-    assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 2, 0, VALUES(1, NAN, 3)), BO_LAB_NOT_HELD); /* a counterexample */
+    assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 2, 0, VALUES(1, NAN, 3)), BO_LAB_FAILED); /* a counterexample */
     assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 2, 0, VALUES(NAN, NAN)), BO_LAB_INCONCLUSIVE);
     assert_int_equal(verdict(BO_LAB_BETWEEN, 0, 1, VALUES(NAN)), BO_LAB_INCONCLUSIVE);
 }
@@ -117,11 +118,11 @@ static void test_infinite(void **state)
     (void)state;
     assert_int_equal(verdict(BO_LAB_AT_LEAST, 1, 0, VALUES(INFINITY, INFINITY, 5)), BO_LAB_INCONCLUSIVE);
     assert_int_equal(verdict(BO_LAB_EACH_AT_LEAST, 1, 0, VALUES(INFINITY, 5)), BO_LAB_HELD);
-    assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 1, 0, VALUES(INFINITY, 0)), BO_LAB_NOT_HELD);
+    assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 1, 0, VALUES(INFINITY, 0)), BO_LAB_FAILED);
     assert_int_equal(verdict(BO_LAB_EACH_AT_MOST, 1, 0, VALUES(-INFINITY, 0)), BO_LAB_HELD);
 }
 
-/* The verdict of an experiment is that of its worst claim. */
+/* The overall verdict of an experiment is that of its worst claim. */
 static void test_worst(void **state)
 {
     (void)state;
@@ -130,8 +131,7 @@ static void test_worst(void **state)
     const struct {
         double mean, each;
         bo_lab_verdict expected;
-    } cases[] = {
-        {0, 0, BO_LAB_HELD}, {NAN, 0, BO_LAB_INCONCLUSIVE}, {NAN, 5, BO_LAB_NOT_HELD}, {5, 0, BO_LAB_NOT_HELD}};
+    } cases[] = {{0, 0, BO_LAB_HELD}, {NAN, 0, BO_LAB_INCONCLUSIVE}, {NAN, 5, BO_LAB_FAILED}, {5, 0, BO_LAB_FAILED}};
     for (size_t i = 0; i < LAB_COUNT_OF(cases); i++) {
         bo_lab_result *result;
         assert_ok(context, lab_result_create(context, &experiment, 2, &result));
