@@ -45,7 +45,7 @@ static const bo_lab_claim claims[] = {
      .number = "largest of |cosine(w, dw)| and |c |dw(c w)| / |dw(w)| - 1|, for c from 1/16 to 16",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
-     .source = "Ioffe, Szegedy: Batch normalization, 1502.03167, section 3.3"},
+     .source = "Ioffe, Szegedy: Batch normalization, arXiv 1502.03167, section 3.3"},
     {.name = "train-test",
      .statement =
          "The difference between outputs in training (batch statistics) and in evaluation (running statistics) falls "

@@ -33,7 +33,7 @@ static const bo_lab_claim claims[] = {
      .number = "attention of the best head of the first layer to the previous token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = "In-context Learning and Induction Heads (2209.11895)"},
+     .source = "In-context Learning and Induction Heads (arXiv 2209.11895)"},
     {.name = "induction",
      .statement =
          "In a model that has learned to repeat, a head of the second layer attends to the tokens that followed "
@@ -41,7 +41,7 @@ static const bo_lab_claim claims[] = {
      .number = "attention of the best head of the second layer to the successors of earlier occurrences",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = "In-context Learning and Induction Heads (2209.11895)"},
+     .source = "In-context Learning and Induction Heads (arXiv 2209.11895)"},
     {.name = "copying",
      .statement = "The OV circuit of the induction head copies: the eigenvalues of (output) W_O W_V (embedding) are "
                   "positive.",

@@ -28,7 +28,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.4,
      .upper = 0.6,
-     .source = "Luo, Li, Urtasun, Zemel: Understanding the effective receptive field, 1701.04128"},
+     .source = "Luo, Li, Urtasun, Zemel: Understanding the effective receptive field, arXiv 1701.04128"},
     {.name = "independent",
      .statement =
          "If inputs and arriving gradients are independent with mean zero, the gradient of a kernel applied at m x m "

@@ -49,7 +49,7 @@ static const bo_lab_claim claims[] = {
      .number = "number of table cells that are zero and should not be, or are not zero and should be",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .source = "Xu, Hu, Leskovec, Jegelka: How powerful are graph neural networks?, 1810.00826"},
+     .source = "Xu, Hu, Leskovec, Jegelka: How powerful are graph neural networks?, arXiv 1810.00826"},
     {.name = "smoothing",
      .statement =
          "Repeated averaging makes all nodes of a connected graph equal, at the rate of the second eigenvalue of D⁻¹A.",
@@ -57,7 +57,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.1,
-     .source = "Li, Han, Wu: Deeper insights into graph convolutional networks, 1801.07606"},
+     .source = "Li, Han, Wu: Deeper insights into graph convolutional networks, arXiv 1801.07606"},
 };
 
 static const bo_lab_table tables[] = {

@@ -51,7 +51,7 @@ static const bo_lab_claim claims[] = {
                "its best learning rate",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1,
-     .source = "course notes, LoRA; LoRA-GA (2407.05000)"},
+     .source = "course notes, LoRA; LoRA-GA (arXiv 2407.05000)"},
 };
 
 static const bo_lab_table tables[] = {
@@ -347,7 +347,7 @@ const lab_experiment lab_lora = {
          "An adapter B A added to a weight learns only if A and B do not both start at zero, and leaves the model "
          "unchanged at the start only if one of them does. It learns a change of rank r* if and only if its rank is "
          "at least r*. A few parameters achieve most of the improvement of full finetuning.",
-     .source = "course notes, LoRA; LoRA (2106.09685)",
+     .source = "course notes, LoRA; LoRA (arXiv 2106.09685)",
      .method =
          "One layer: a frozen random 32 x 32 matrix is to change by a matrix of rank 4 with equal singular values, "
          "learned through B A with AdamW in 1000 full-batch steps. Inputs are orthogonal, so the loss is the distance "

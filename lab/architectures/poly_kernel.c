@@ -51,7 +51,7 @@ static const bo_lab_claim claims[] = {
      .number = "largest -φ(x)·φ(y) / |φ(x)||φ(y)| of the self-tensored sketch of degree 4, float32",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-6,
-     .source = "PolySketchFormer, 2310.01655"},
+     .source = "PolySketchFormer, arXiv 2310.01655"},
 };
 
 static const bo_lab_table tables[] = {
@@ -396,7 +396,7 @@ const lab_experiment lab_poly_kernel = {
      .title = "Polynomial kernels: exact features, memory, sketches",
      .claim = "A polynomial kernel is the inner product of its monomials. Attention with it has an exact state of "
               "fixed size, which grows as dᵖ. Sketches need less memory, and their error does not depend on d.",
-     .source = "Based, 2402.18668; PolySketchFormer, 2310.01655; course notes, polynomial features",
+     .source = "Based, arXiv 2402.18668; PolySketchFormer, arXiv 2310.01655; course notes, polynomial features",
      .method = "Exactness: all pairs of 48 normal rows of 16 columns, degrees 2 to 4 and the Taylor map, compared "
                "with the kernel in float64. Attention: 128 tokens, heads of dimension 8, unit queries and keys, "
                "degrees 2 and 4 and Taylor, compared with all pairs in float64. Memory: the size in bytes of the "

@@ -23,7 +23,7 @@ static const bo_lab_claim claims[] = {
      .number = "largest |difference| / |refit| of the outputs, float32, with and without decay",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
-     .source = "recursive least squares by QR; MesaNet, 2506.05233"},
+     .source = "recursive least squares by QR; MesaNet, arXiv 2506.05233"},
     {.name = "square",
      .statement = "The cost per token is at most O(d²), for keys and values of dimension d.",
      .number = "exponent of the time per token as a power of d, d = 32 to 256",
@@ -344,7 +344,7 @@ const lab_experiment lab_ridge_attention = {
      .title = "Attention as ridge regression, refitted at every token",
      .claim = "Ridge regression of the values on the keys so far can be updated in O(d²) per token, and the update is "
               "exact if nothing decays. With decay and a constant Λ, a rank-1 update solves a different problem.",
-     .source = "Sherman and Morrison 1950; MesaNet, 2506.05233",
+     .source = "Sherman and Morrison 1950; MesaNet, arXiv 2506.05233",
      .method =
          "Keys and queries are directions of an anisotropic normal distribution in 24 dimensions. Values (dimension "
          "16) are a linear function of the key plus noise; λ = 1/4. After each token, outputs are compared with a "

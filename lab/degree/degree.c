@@ -68,7 +68,7 @@ static const bo_lab_claim claims[] = {
      .number = "held-out loss of degree 3 and degree 2 divided by held-out loss of softmax and relu²",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.05,
-     .source = NAVON ", section 1.1; 2110.04541"},
+     .source = NAVON ", section 1.1; arXiv 2110.04541"},
     {.name = "mlp-free",
      .statement = "With softmax attention, an MLP of degree 2 without activation function loses at most 2%.",
      .number = "held-out loss of softmax and degree 2 divided by held-out loss of softmax and relu²",
@@ -79,7 +79,7 @@ static const bo_lab_claim claims[] = {
      .number = "fraction of variance not explained by the best polynomial of degree 2, inputs of size 1",
      .rule = BO_LAB_AT_MOST,
      .bound = 1e-6,
-     .source = NAVON ", task 4: degrees explain the MLP-Mixer (2105.01601)"},
+     .source = NAVON ", task 4: degrees explain the MLP-Mixer (arXiv 2105.01601)"},
     {.name = "mixer-nearly",
      .statement = "The token-mixing MLP is nearly a polynomial of degree 2, which explains at least 90% of its "
                   "variance.",

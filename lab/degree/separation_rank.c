@@ -2,7 +2,7 @@
 #include "separation.h"
 
 #define NAVON  "Attention is optimal building block (Navon 2021)"
-#define LEVINE "Levine et al. 2020 (2006.12467)"
+#define LEVINE "Levine et al. 2020 (arXiv 2006.12467)"
 
 #define CLAIM                                                                                                          \
     "The number of terms g(A) h(B) that a function of two halves of its input needs (its separation rank) grows with " \

@@ -66,7 +66,7 @@ static const bo_lab_claim claims[] = {
      .number = "exponent of the memory as a power of the length, fitted over the three longest lengths",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1,
-     .source = "FlashAttention (2205.14135)"},
+     .source = "FlashAttention (arXiv 2205.14135)"},
 };
 
 static const bo_lab_table tables[] = {
@@ -338,29 +338,25 @@ static bo_status measure(lab_run *run)
     return status;
 }
 
-const lab_experiment lab_crossover = {{.name = "crossover",
-                                       .group = LAB_FEATURES,
-                                       .title = "Sequence length at which linear attention becomes cheaper than "
-                                                "softmax attention",
-                                       .claim = "Attention with random features takes time that is linear in the "
-                                                "sequence length and decodes from a state of fixed size. Softmax "
-                                                "attention takes quadratic time and decodes from a cache that grows "
-                                                "with every token. Softmax attention is cheaper at short lengths, and "
-                                                "the crossover length can be predicted by counting operations.",
-                                       .source = "Random Feature Attention (2103.02143); FAVOR+ (2009.14794)",
-                                       .method = "One causal layer attends over Gaussian queries, keys and values of "
-                                                 "dimension 64, on one thread. Times are CPU times, medians of five "
-                                                 "samples. Compared are tiled softmax attention, positive features "
-                                                 "(favor) and gated sines and cosines (rfa-gate), both with 128 "
-                                                 "features. Training: a forward and backward pass at 64 to 8192 "
-                                                 "tokens. Decoding: one token after 32 to 8192 earlier tokens; "
-                                                 "softmax attention uses a KV cache. The predictions were made before "
-                                                 "measuring. For training they compare the operations of the forward "
-                                                 "pass; the backward pass doubles the count for both. For decoding, a "
-                                                 "state of r features moves 2 r (d + 1) numbers per head and a cache "
-                                                 "of n tokens moves 2 n d numbers. Memory is the amount that the "
-                                                 "execution plan requests in addition to inputs and outputs.",
-                                       LAB_CLAIMS(claims),
-                                       LAB_TABLES(tables),
-                                       .timed = true},
-                                      measure};
+const lab_experiment lab_crossover = {
+    {.name = "crossover",
+     .group = LAB_FEATURES,
+     .title = "Sequence length at which linear attention becomes cheaper than "
+              "softmax attention",
+     .claim = "Attention with random features takes time that is linear in the sequence length and decodes from a "
+              "state of fixed size. Softmax attention takes quadratic time and decodes from a cache that grows with "
+              "every token. Softmax attention is cheaper at short lengths, and the crossover length can be predicted "
+              "by counting operations.",
+     .source = "Random Feature Attention (arXiv 2103.02143); FAVOR+ (arXiv 2009.14794)",
+     .method = "One causal layer attends over Gaussian queries, keys and values of dimension 64, on one thread. "
+               "Times are CPU times, medians of five samples. Compared are tiled softmax attention, positive "
+               "features (favor) and gated sines and cosines (rfa-gate), both with 128 features. Training: a forward "
+               "and backward pass at 64 to 8192 tokens. Decoding: one token after 32 to 8192 earlier tokens; softmax "
+               "attention uses a KV cache. The predictions were made before measuring. For training they compare the "
+               "operations of the forward pass; the backward pass doubles the count for both. For decoding, a state "
+               "of r features moves 2 r (d + 1) numbers per head and a cache of n tokens moves 2 n d numbers. Memory "
+               "is the amount that the execution plan requests in addition to inputs and outputs.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables),
+     .timed = true},
+    measure};

@@ -340,7 +340,7 @@ const lab_experiment lab_dark = {
          "frequencies are drawn from N(0, Σ*); the variance is then finite up to λ = 1/2 instead of 1/6. A model "
          "whose attention learns this geometry (DARK) comes closer to softmax than isotropic features (FAVOR+) do, "
          "most of all when a softmax model is finetuned, and its training is more stable.",
-     .source = "DARKFormer (2603.04127)",
+     .source = "DARKFormer (arXiv 2603.04127)",
      .method =
          "Variance: q, k ~ N(0, Λ) in 8 dimensions with geometric spectra of trace 0.22 and 128 draws of 4096 "
          "independent frequencies; Σ* is estimated from 8192 queries and keys. Thresholds: in one dimension, the "

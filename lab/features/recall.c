@@ -20,14 +20,14 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
-     .source = "RFA, 2103.02143"},
+     .source = "RFA, arXiv 2103.02143"},
     {.name = "positive",
      .statement = "Positive features hold at most a quarter as many pairs as sines and cosines, because every pair "
                   "adds to the mean of their products.",
      .number = "pairs held with sines and cosines divided by pairs held with positive features, at the largest size",
      .rule = BO_LAB_AT_LEAST,
      .bound = 4,
-     .source = "FAVOR+, 2009.14794, against RFA, 2103.02143"},
+     .source = "FAVOR+, arXiv 2009.14794, against RFA, arXiv 2103.02143"},
     {.name = "unit-norm",
      .statement = "Sine and cosine features need keys of equal length: they hold at most a quarter as many pairs if "
                   "key lengths vary from 1/2 to 2.",
@@ -36,7 +36,7 @@ static const bo_lab_claim claims[] = {
          "of the softmax kernel at the largest size",
      .rule = BO_LAB_AT_LEAST,
      .bound = 4,
-     .source = "RFA, 2103.02143"},
+     .source = "RFA, arXiv 2103.02143"},
     {.name = "normalized",
      .statement = "Control: key lengths do not matter if the attention normalizes its keys, as RFA does.",
      .number = "pairs held with unit keys divided by pairs held with keys of lengths 1/2 to 2, for RFA at the largest "
@@ -44,19 +44,19 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.98,
      .upper = 1.02,
-     .source = "RFA, 2103.02143"},
+     .source = "RFA, arXiv 2103.02143"},
     {.name = "ridge",
      .statement = "Ridge regression of values on keys holds more pairs than a plain sum of the same dimension.",
      .number = "pairs held by ridge regression divided by pairs held by a plain sum, mean over sizes",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.2,
-     .source = "MesaNet, 2506.05233"},
+     .source = "MesaNet, arXiv 2506.05233"},
     {.name = "delta",
      .statement = "Past its capacity, a plain sum loses all pairs equally, while the delta rule keeps the newest.",
      .number = "fraction of the latest 16 pairs recalled by the delta rule minus the fraction recalled by a plain sum",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.3,
-     .source = "DeltaNet, 2406.06484"},
+     .source = "DeltaNet, arXiv 2406.06484"},
     {.name = "exact",
      .statement = "Control: softmax attention, which keeps every pair, recalls all of them.",
      .number = "fraction of all pairs recalled",
@@ -249,7 +249,7 @@ const lab_experiment lab_recall = {
      .claim = "Attention through features keeps a state of fixed size, so it must forget. The number of pairs that it "
               "holds is proportional to the number of features if these have mean 0 and all keys have the same length. "
               "Memories that correct themselves (delta rule, ridge regression) hold more than sums.",
-     .source = "RFA, 2103.02143; Based, 2402.18668, for recall as a function of state size",
+     .source = "RFA, arXiv 2103.02143; Based, arXiv 2402.18668, for recall as a function of state size",
      .method =
          "Pairs of a random key and one of 256 random values of dimension 64 are written, one per token. The memory "
          "is then queried with keys that carry noise of a tenth of their length. A pair counts as recalled if its "

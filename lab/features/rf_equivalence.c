@@ -30,13 +30,13 @@ static const bo_lab_claim claims[] = {
                "positive features",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.2,
-     .source = "sampling importance resampling; 2406.18802 for the scores"},
+     .source = "sampling importance resampling; arXiv 2406.18802 for the scores"},
     {.name = "orthogonal",
      .statement = "The optimum holds only for independent features: orthogonal sines and cosines have a smaller error.",
      .number = "error of orthogonal sines and cosines divided by the predicted optimum of independent features",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.8,
-     .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
+     .source = "Yu et al., Orthogonal Random Features, arXiv 1610.09072"},
     {.name = "neighbors",
      .statement = "Inner products of positive features find more of the nearest neighbors with optimal sampling than "
                   "with standard sampling.",
@@ -442,7 +442,7 @@ const lab_experiment lab_rf_equivalence = {
      .claim = "For every random feature representation of a kernel there is an optimal sampling distribution. Under "
               "it, all representations have the same error, which depends only on the kernel and the data. Only "
               "coupled (dependent) features can do better.",
-     .source = "Sernau, Bonacina and Saurous, All Random Features Representations are Equivalent, 2406.18802",
+     .source = "Sernau, Bonacina and Saurous, All Random Features Representations are Equivalent, arXiv 2406.18802",
      .method = "The kernel is exp(x·y) on 96 rows of 8 columns (anisotropic normal directions, norms uniform in [0.6, "
                "1.2]). Errors are mean squared errors over all pairs of rows, averaged over 400 draws. The five "
                "representations use independent features: cosines with a random phase, cosines or sines chosen at "

@@ -359,7 +359,7 @@ const lab_experiment lab_rfa = {
          "forget gate it learns language as well as softmax attention, and it decodes from a state of fixed size. "
          "With few enough features to be cheaper, it is a different function from softmax: neither can replace the "
          "other in a trained model without further training.",
-     .source = "Random Feature Attention (2103.02143), and notes on it",
+     .source = "Random Feature Attention (arXiv 2103.02143), and notes on it",
      .method = "Byte-level language models with 2 layers, width 64, 4 heads and windows of 128 tokens are trained for "
                "600 steps of 8 windows. Compared are softmax attention (with normalized queries and keys) and 128 "
                "random features: with and without gate, and with unit queries and keys or raw ones, which are only "

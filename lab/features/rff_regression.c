@@ -8,7 +8,7 @@
 #include "../tools/numbers.h"
 #include <math.h>
 
-static const char variances[] = "Sutherland and Schneider, On the error of random Fourier features, 1506.02785";
+static const char variances[] = "Sutherland and Schneider, On the error of random Fourier features, arXiv 1506.02785";
 
 static const bo_lab_claim claims[] = {
     {.name = "kernel-rate",
@@ -51,7 +51,7 @@ static const bo_lab_claim claims[] = {
      .number = "squared error of orthogonal frequencies divided by squared error of independent ones",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.9,
-     .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
+     .source = "Yu et al., Orthogonal Random Features, arXiv 1610.09072"},
     {.name = "bandwidth",
      .statement =
          "More features do not compensate for a wrong bandwidth: with γ 64 times too small or too large, the test "
@@ -65,7 +65,7 @@ static const bo_lab_claim claims[] = {
      .number = "test error at λ = 10⁻⁶ divided by the test error at the best λ, with R equal to the number of rows",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5,
-     .source = "Rahimi and Recht 2007; Belkin et al., Reconciling modern machine learning practice, 1812.11118"},
+     .source = "Rahimi and Recht 2007; Belkin et al., Reconciling modern machine learning practice, arXiv 1812.11118"},
 };
 
 static const bo_lab_table tables[] = {

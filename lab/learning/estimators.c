@@ -354,7 +354,7 @@ const lab_experiment lab_estimators = {
               "discontinuous, the pathwise estimator is wrong.",
      .source =
          "Williams 1992 (REINFORCE); Kingma and Welling, 1312.6114; Mohamed et al., Monte Carlo Gradient Estimation "
-         "in Machine Learning, 1906.10652",
+         "in Machine Learning, arXiv 1906.10652",
      .method =
          "x ~ N(θ, I/4), with θ alternately 1/2 and -1/2. Smooth: f is the sum of softplus over d = 1 to 256 "
          "coordinates, with gradients by automatic differentiation; 12,000 samples. Variances are those of the "

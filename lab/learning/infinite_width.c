@@ -352,7 +352,7 @@ const lab_experiment lab_infinite_width = {
      .title = "Infinitely wide networks: missing features or a missing optimizer",
      .claim = "Tangent kernels perform worse than finite networks not because their features cannot learn, but because "
               "kernels correspond to weak optimizers: with Adam, the same frozen features catch up.",
-     .source = "Infinite Width Models That Work (2406.18800)",
+     .source = "Infinite Width Models That Work (arXiv 2406.18800)",
      .method =
          "The tasks are regressions on 300 examples of 20 inputs and a constant, with early stopping on 300 others "
          "and testing on 600: a product of two signs, |u·x| along one random direction, and a random network of 64 "

@@ -42,14 +42,14 @@ static const bo_lab_claim claims[] = {
                "|ΔW|, whichever is larger",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25,
-     .source = "A Spectral Condition for Feature Learning (2310.17813); course notes, feature learning"},
+     .source = "A Spectral Condition for Feature Learning (arXiv 2310.17813); course notes, feature learning"},
     {.name = "spectral-control",
      .statement = "AdamW in the standard parametrization violates the spectral condition: updates at a constant "
                   "learning rate grow with the fan in.",
      .number = "median over matrices of the |exponent| of |ΔW| / √(fan out / fan in) as a power of the width",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = "A Spectral Condition for Feature Learning (2310.17813); course notes, feature learning"},
+     .source = "A Spectral Condition for Feature Learning (arXiv 2310.17813); course notes, feature learning"},
 };
 
 static const bo_lab_table tables[] = {
@@ -286,7 +286,7 @@ const lab_experiment lab_mup = {
      .claim = "Under the maximal-update parametrization (μP), the best learning rate of a small model is also the "
               "best of a large one, and activations and updates keep their size at every width. In the standard "
               "parametrization neither holds.",
-     .source = "Tensor Programs V (2203.03466)",
+     .source = "Tensor Programs V (arXiv 2203.03466)",
      .method =
          "Byte-level transformers with two layers, heads of dimension 16, widths 32, 64, 128 and 256 and untied "
          "embeddings learn a text with AdamW for 120 steps of 4 windows of 64 bytes (cosine schedule), at seven "

@@ -8,7 +8,7 @@ static const bo_lab_claim claims[] = {
     {.name = "geometric",
      .statement =
          "If some w fits every example, stochastic gradient descent with the constant step η* = C₁/2C₂ reduces the "
-         "loss by 1e-8 within the number of steps that the bound gives.",
+         "loss to 1e-8 of its initial value within the number of steps that the bound gives.",
      .number = "mean loss / first loss after ln 1e-8 / ln(1 - C₁²/4C₂) steps",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-8},

@@ -32,7 +32,7 @@ static const bo_lab_claim claims[] = {
      .number = "mean |predicted loss / measured loss - 1| over three models not used in the fit",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05,
-     .source = "Training Compute-Optimal Large Language Models (2203.15556)"},
+     .source = "Training Compute-Optimal Large Language Models (arXiv 2203.15556)"},
     {.name = "equivalence",
      .statement =
          "With the same number of parameters and tokens, the shape changes the loss by less than half as much as "
@@ -98,7 +98,7 @@ const lab_experiment lab_time_law = {
          "The time of a training step is linear in the amount of data it copies, which is a better predictor than its "
          "operations. Loss depends on the numbers of parameters and tokens, not on the shape of the model. Shapes "
          "therefore compete on speed, and wider models win over deeper ones.",
-     .source = "Time Matters: Scaling Laws for Any Budget (2406.18922)",
+     .source = "Time Matters: Scaling Laws for Any Budget (arXiv 2406.18922)",
      .method =
          "Byte-level language models with gated random feature attention (128 features, heads of dimension 32) and an "
          "MLP of four widths, as in bochner train. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 "

@@ -421,7 +421,7 @@ const lab_experiment lab_unit_scale = {
      .claim = "With weights of standard deviation 1 and a constant factor before each, weights, activations and "
               "gradients start near 1, so 8-bit floating point can represent them without rescaling. The factors also "
               "determine the sizes of sign steps and of Muon steps.",
-     .source = "u-μP (2407.17465); course notes, μP at unit scale",
+     .source = "u-μP (arXiv 2407.17465); course notes, μP at unit scale",
      .method =
          "Transformers with two layers of width 64 learn a text with AdamW for 100 steps of 32 windows of 64 bytes, "
          "at the best of the learning rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵. In 8 bits, x and W are rounded to E4M3 and gradients "
