@@ -117,8 +117,8 @@ put "$stage/other" # folders are there now, and are still ours
 remove "$stage/other"
 (cd "$stage/other" && find . | LC_ALL=C sort) | diff "$stage/before" - || fail "uninstall does not leave what was there before"
 remove "$stage/other"
-grep -q 'no note' "$stage/remove.log" || fail "a second uninstall says $(cat "$stage/remove.log")"
-sh "$BOCHNER_SOURCE/scripts/uninstall" "$stage/nowhere" /opt/bochner | grep -q 'no note' || fail "uninstall without a build folder"
+grep -q 'no record' "$stage/remove.log" || fail "a second uninstall says $(cat "$stage/remove.log")"
+sh "$BOCHNER_SOURCE/scripts/uninstall" "$stage/nowhere" /opt/bochner | grep -q 'no record' || fail "uninstall without a build folder"
 [ -e "$stage/both/opt/bochner/include/bochner/bochner.h" ] || fail "uninstall removed what is installed elsewhere"
 for folder in both runtime development program mpi; do
     remove "$stage/$folder"
