@@ -60,6 +60,16 @@ cli_word cli_significant(double value, int digits)
     return word;
 }
 
+cli_word cli_quantity(double value, int digits)
+{
+    if (!(fabs(value) >= 999.5 && fabs(value) < 1e15)) return cli_significant(value, digits);
+    cli_word word = {""};
+    const double unit = pow(10, floor(log10(fabs(value))) + 1 - digits), rounded = round(value / unit) * unit;
+    const cli_word count = cli_count((size_t)llround(fabs(unit > 1 ? rounded : value)));
+    snprintf(word.s, sizeof word.s, "%s%.40s", value < 0 ? "-" : "", count.s);
+    return word;
+}
+
 cli_word cli_exact(double value)
 {
     cli_word word;
@@ -198,6 +208,15 @@ void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap)
         first = true;
     }
     fputc('\n', out);
+}
+
+void cli_quote_word(const char *word, char *out, size_t size)
+{
+    FILE *text = fmemopen(out, size, "w");
+    if (size) out[0] = 0;
+    if (!text) return;
+    cli_print_word(text, word);
+    fclose(text);
 }
 
 void cli_print_wrapped(FILE *out, const char *text, int indent)

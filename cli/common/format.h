@@ -16,6 +16,7 @@ cli_word cli_count(size_t n);                       /* 60,000 */
 cli_word cli_bytes(double bytes);                   /* 188 MB */
 cli_word cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
 cli_word cli_significant(double value, int digits); /* 0.0123 */
+cli_word cli_quantity(double value, int digits);    /* with thousands separators: 53,010 */
 cli_word cli_exact(double value); /* the fewest of 15, 16 and 17 digits that read back as the same value */
 
 /* The one of `count` words that is nearest to `word`, or NULL if none is within a few edits. `word_at` returns the
@@ -27,6 +28,8 @@ size_t cli_letters(const char *text); /* columns of UTF-8 text on a terminal */
 
 /* Prints a word of a command line for a shell, in quotes if the shell would split or expand it. */
 void cli_print_word(FILE *out, const char *word);
+/* Writes it to out[0, size), truncated if it does not fit. */
+void cli_quote_word(const char *word, char *out, size_t size);
 
 /* The width of text written to `out`. A terminal: its width, or $COLUMNS if it reports none, or 80; anything else:
  * 80, so that files do not depend on the terminal. At least 20. */

@@ -88,12 +88,16 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-/* ", r2 0.93", or nothing where the truth does not vary. */
-static cli_word r2_words(double r2)
+void cli_metrics_print_numbers(FILE *out, double rmse, double r2)
 {
-    cli_word words = {""};
-    if (isfinite(r2)) snprintf(words.s, sizeof words.s, ", r2 %.4f", r2);
-    return words;
+    fprintf(out, "RMSE %s", cli_quantity(rmse, 4).s);
+    if (isfinite(r2)) fprintf(out, " (R² %.*f)", r2 > 0.99 ? 4 : 3, r2);
+}
+
+void cli_metrics_print_classes(FILE *out, double accuracy, double log_loss)
+{
+    fprintf(out, "accuracy %.*f%% (log loss %s)", accuracy > 0.99 && accuracy < 1 ? 2 : 1, 100 * accuracy,
+            cli_significant(log_loss, 3).s);
 }
 
 void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *schema, FILE *out)
@@ -129,17 +133,21 @@ void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *sch
 void cli_metrics_print(const bo_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     if (metrics->desc.classes) {
-        fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s row%s)\n", 100 * bo_metrics_accuracy(metrics),
-                cli_significant(bo_metrics_log_loss(metrics), 4).s, cli_count(metrics->rows).s, plural(metrics->rows));
+        fprintf(out, "Test        ");
+        cli_metrics_print_classes(out, bo_metrics_accuracy(metrics), bo_metrics_log_loss(metrics));
+        fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
         cli_metrics_print_confusion(metrics, schema, out);
         return;
     }
-    fprintf(out, "Test        rmse %s%s (%s row%s)\n", cli_significant(bo_metrics_rmse(metrics), 5).s,
-            r2_words(bo_metrics_r2(metrics)).s, cli_count(metrics->rows).s, plural(metrics->rows));
+    fprintf(out, "Test        ");
+    cli_metrics_print_numbers(out, bo_metrics_rmse(metrics), bo_metrics_r2(metrics));
+    fprintf(out, " on %s row%s\n", cli_count(metrics->rows).s, plural(metrics->rows));
     if (metrics->desc.has_std)
-        fprintf(out, "            %.1f%% of them inside the predicted 95%% interval\n",
+        fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
                 100 * bo_metrics_coverage(metrics));
-    for (size_t t = 0; t < metrics->desc.targets && metrics->desc.targets > 1; t++)
-        fprintf(out, "            %s: rmse %s%s\n", schema ? bo_schema_target(schema, t) : "target",
-                cli_significant(bo_metrics_target_rmse(metrics, t), 5).s, r2_words(bo_metrics_target_r2(metrics, t)).s);
+    for (size_t t = 0; t < metrics->desc.targets && metrics->desc.targets > 1; t++) {
+        fprintf(out, "            %s: ", schema ? bo_schema_target(schema, t) : "target");
+        cli_metrics_print_numbers(out, bo_metrics_target_rmse(metrics, t), bo_metrics_target_r2(metrics, t));
+        fputc('\n', out);
+    }
 }

@@ -18,6 +18,9 @@ void cli_metrics_json(const bo_metrics *metrics, const bo_schema *schema, cli_js
 void cli_metrics_json_confusion(const bo_metrics *metrics, const bo_schema *schema, cli_json *json);
 /* A table, where the classes are few. */
 void cli_metrics_print_confusion(const bo_metrics *metrics, const bo_schema *schema, FILE *out);
+/* "RMSE 53,010 (R² 0.791)"; without R² if it is not finite (the true values do not vary). */
+void cli_metrics_print_numbers(FILE *out, double rmse, double r2);
+void cli_metrics_print_classes(FILE *out, double accuracy, double log_loss); /* "accuracy 91.2% (log loss 0.23)" */
 void cli_metrics_print(const bo_metrics *metrics, const bo_schema *schema, FILE *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include "profile.h"
 #include "text_tasks.h"
 #include "../tables/accuracy_statement.h"
+#include "../tables/validation.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <math.h>
@@ -435,6 +436,7 @@ static void machine_json(const char *path, const bo_fit_report *report, const bo
     cli_json_add_text(&json, "solver", bo_solver_name(report->solver));
     cli_json_add_flag(&json, "has_std", report->has_std);
     cli_json_add_flag(&json, "keeps_rows", keeps_rows(report));
+    cli_validation_json(&json, report);
     if (!report->classes) cli_json_add_number(&json, "noise_std", report->noise_std);
     cli_json_add_number(&json, "fit_seconds", report->fit_seconds);
     if (schema) {
@@ -486,8 +488,9 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
            bo_draw_name(report->draw));
     printf("%-12s%s, lambda %s, solver %s, inputs scaled: %s\n", "Fit", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling));
+    cli_validation_print(stdout, report);
     if (!report->classes)
-        printf("%-12s%s%s\n", "Noise", cli_significant(report->noise_std, 4).s,
+        printf("%-12s%s%s\n", "Noise", cli_quantity(report->noise_std, 4).s,
                report->has_std ? "; predicts standard deviations" : "; no standard deviations");
     printf("%-12s", "Features");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);

@@ -17,38 +17,42 @@ void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy)
     cli_json_end(json);
 }
 
-/* What the couplings of the frequencies did to the error that independent ones would have. */
+/* Compares the measured error with the predicted error of independent frequencies. */
 static int compare_draws(char *text, size_t room, const bo_features_accuracy *accuracy, bo_draw draw)
 {
     double change = 100 * (1 - accuracy->ratio);
     if (fabs(change) < 5)
-        return snprintf(text, room, " The variance formula predicts %s: as expected.",
+        return snprintf(text, room, " The variance formula predicts %s, which agrees with the measurement.",
                         cli_significant(accuracy->predicted_rms, 3).s);
-    return snprintf(text, room, " Independent frequencies would err by %s; this %s draw errs %.0f%% %s.",
+    return snprintf(text, room,
+                    " Independent frequencies would have an error of %s; the error of this %s draw is %.0f%% %s.",
                     cli_significant(accuracy->predicted_rms, 3).s, bo_draw_name(draw), fabs(change),
-                    change > 0 ? "less" : "more");
+                    change > 0 ? "smaller" : "larger");
 }
 
 void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent)
 {
     char text[1024];
     if (!(accuracy->pairs > 0) || !isfinite(accuracy->error_rms)) {
-        cli_print_wrapped(out, "not known: this kernel has no closed form to compare with.", indent);
+        cli_print_wrapped(out, "not measured: this kernel has no closed form to compare with.", indent);
         return;
     }
     double share = accuracy->kernel_rms > 0 ? 100 * accuracy->error_rms / accuracy->kernel_rms : NAN;
-    int length = snprintf(text, sizeof text,
-                          "over %s pairs of rows the %s features give the kernel within %s (root mean square), "
-                          "where the kernel itself is %s: an error of %.2g%%.",
-                          cli_count(accuracy->pairs).s, cli_count(features).s,
-                          cli_significant(accuracy->error_rms, 3).s, cli_significant(accuracy->kernel_rms, 3).s, share);
+    int length =
+        snprintf(text, sizeof text,
+                 "over %s pairs of rows, the %s features approximate the kernel with an RMS error of %s. The RMS "
+                 "of the kernel is %s, so the relative error is %.2g%%.",
+                 cli_count(accuracy->pairs).s, cli_count(features).s, cli_significant(accuracy->error_rms, 3).s,
+                 cli_significant(accuracy->kernel_rms, 3).s, share);
     if (accuracy->predicted_rms == 0)
-        length += snprintf(text + length, sizeof text - (size_t)length, " The map is exact: this is rounding.");
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, " The map is exact; the difference is rounding.");
     else if (isfinite(accuracy->predicted_rms) && isfinite(accuracy->ratio))
         length += compare_draws(text + length, sizeof text - (size_t)length, accuracy, draw);
     if (share > 1 && accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) &&
         accuracy->predicted_rms > 0)
-        snprintf(text + length, sizeof text - (size_t)length, " For 1%%, %s independent features would do.",
+        snprintf(text + length, sizeof text - (size_t)length,
+                 " A relative error of 1%% needs about %s independent features.",
                  cli_count((size_t)ceil(accuracy->features_for_1pct)).s);
     cli_print_wrapped(out, text, indent);
 }

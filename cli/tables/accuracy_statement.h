@@ -1,5 +1,4 @@
-/* The statement of accuracy: how far random features are from the kernel they stand for, in words and as
- * JSON. */
+/* The accuracy report of random features: how far they are from the kernel they approximate, in words and as JSON. */
 #ifndef CLI_TABLES_ACCURACY_STATEMENT_H
 #define CLI_TABLES_ACCURACY_STATEMENT_H
 
@@ -7,7 +6,7 @@
 #include <bochner/features.h>
 
 void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy); /* "accuracy_statement": {…} */
-/* Two or three sentences, wrapped; lines after the first are indented. */
+/* Prints two or three sentences, wrapped; lines after the first are indented. */
 void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent);
 
 #endif

@@ -1,4 +1,4 @@
-/* bochner features: the random features of a table, and the statement of their accuracy. */
+/* bochner features: computes the random features of a table and measures their accuracy. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../common/output.h"
@@ -31,7 +31,7 @@ typedef struct features_job {
     bo_data_desc data;
     bo_schema *schema;
     bo_stream *stream;
-    float *sample; /* rows that choose γ and frequencies, and are compared */
+    float *sample; /* rows for the choice of γ and of data-dependent frequencies, and for --error */
     size_t sampled;
     float *length_scales;
     bo_features *map;
@@ -53,7 +53,7 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Median over at most 1000 pairs of rows of the distance the kernel uses. */
+/* Median of the kernel's distance over at most 1000 pairs of rows. */
 static double median_distance(const features_job *job, bool absolute)
 {
     enum { PAIRS = 1000 };
@@ -85,7 +85,7 @@ static double mean_square(const features_job *job)
     return sum / (double)job->sampled;
 }
 
-/* The kernel falls to about 1/e^½ at the median distance; kernels of x·y get |x|² near 1. */
+/* The kernel is about e^-½ at the median distance; for kernels of x·y, γ|x|² is about 1. */
 static double choose_gamma(features_job *job)
 {
     bo_kernel kernel = job->options->kernel;
@@ -101,7 +101,7 @@ static double choose_gamma(features_job *job)
     return squared ? 1 / (2 * median * median) : 1 / median;
 }
 
-/* ---- making the map ------------------------------------------------------------------------------------ */
+/* ---- the map ------------------------------------------------------------------------------------ */
 
 static bool read_length_scales(features_job *job)
 {
@@ -140,14 +140,14 @@ static bool make_map(features_job *job)
                              .sample = job->sample,
                              .sample_rows = job->sampled,
                              .sample_stride = dim};
-    bool self = o->function == BO_FUNCTION_SELFTENSOR; /* which has r(r + 1)/2 features */
+    bool self = o->function == BO_FUNCTION_SELFTENSOR; /* has r(r + 1)/2 features for some r */
     bool exact = o->kernel >= BO_KERNEL_POLYNOMIAL && o->function != BO_FUNCTION_TENSORSKETCH && !self;
     if (desc.features == 0 && !exact) desc.features = self ? 1035 : 1024;
     if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }
 
-/* ---- applying it --------------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------------- */
 
 static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
 {
@@ -212,7 +212,7 @@ static void print_figure(const char *name, double value)
     if (isfinite(value))
         printf("%s\n", cli_significant(value, 4).s);
     else
-        printf("not known\n");
+        printf("not available\n");
 }
 
 static void print_error(const features_job *job, const bo_features_accuracy *accuracy)
@@ -222,15 +222,15 @@ static void print_error(const features_job *job, const bo_features_accuracy *acc
            bo_kernel_name(desc->kernel), bo_function_name(desc->function), bo_draw_name(desc->draw),
            cli_significant(desc->gamma, 4).s);
     printf("  %-34s%s\n", "pairs of rows", cli_count(accuracy->pairs).s);
-    print_figure("kernel, root mean square", accuracy->kernel_rms);
-    print_figure("error, root mean square", accuracy->error_rms);
+    print_figure("kernel, RMS", accuracy->kernel_rms);
+    print_figure("error, RMS", accuracy->error_rms);
     print_figure("error, mean", accuracy->error_mean);
-    print_figure("error, largest", accuracy->error_max);
-    print_figure("error predicted by the variance", accuracy->predicted_rms);
-    print_figure("measured / predicted", accuracy->ratio);
-    print_figure("features for an error of 1%", accuracy->features_for_1pct);
-    printf("In words: ");
-    cli_statement_print(stdout, accuracy, desc->features, desc->draw, 10);
+    print_figure("error, maximum", accuracy->error_max);
+    print_figure("error, predicted RMS", accuracy->predicted_rms);
+    print_figure("measured RMS / predicted RMS", accuracy->ratio);
+    print_figure("features for a 1% relative error", accuracy->features_for_1pct);
+    printf("Summary: ");
+    cli_statement_print(stdout, accuracy, desc->features, desc->draw, 9);
 }
 
 static void print_written(const features_job *job)
@@ -239,7 +239,7 @@ static void print_written(const features_job *job)
     if (o->out)
         printf("%s: %s rows x %s features, float32\n", o->out, cli_count(job->rows).s,
                cli_count(bo_features_describe(job->map)->features).s);
-    if (o->save) printf("%s: the map, for bo_features_load\n", o->save);
+    if (o->save) printf("%s: the feature map (load it with bo_features_load)\n", o->save);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static int run(features_job *job)
     const features_options *o = job->options;
     cli_session *session = job->session;
     if (CLI_GIVEN(o, features) && o->features == 0)
-        return cli_fail(session, "--features 0: at least one feature is needed");
+        return cli_fail(session, "--features: expected at least 1, found 0");
     if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save))) return CLI_FAILED;
     if (!open_data(job) || !make_map(job)) return CLI_FAILED;
     if (o->out && !write_features(job)) return CLI_FAILED;
@@ -272,12 +272,13 @@ static int run(features_job *job)
 static int features(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const features_options *o = options;
-    if (arguments->count != 1) return cli_wrong_use("features", "expected one DATA, found %zu", arguments->count);
+    if (arguments->count != 1) return cli_wrong_use("features", "expected one DATA file, found %zu", arguments->count);
     if (!o->out && !o->error && !o->save)
         return cli_wrong_use("features",
-                             "give --out Z.npy for the features, --error for their accuracy, or --save FILE");
+                             "no output requested; use --out Z.npy to write the features, --error to measure their "
+                             "accuracy, or --save FILE to write the feature map");
     if (o->out && !cli_ends_with(o->out, ".npy"))
-        return cli_wrong_use("features", "--out: expected a name ending in .npy, found '%s'", o->out);
+        return cli_wrong_use("features", "--out: expected a file name that ends in .npy, found '%s'", o->out);
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
     int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -305,46 +306,47 @@ static int features(void *options, const cli_common *common, const cli_arguments
 }
 
 static const cli_option rows[] = {
-    SECTION("The map"),
+    SECTION("Feature map"),
     CHOICE("kernel", "K", features_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
            .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
-    COUNT("features", "R", features_options, features, "length of the feature vector; exact maps fix it",
+    COUNT("features", "R", features_options, features, "number of random features; fixed for exact maps",
           .otherwise = "1024"),
     CHOICE("function", "F", features_options, function, bo_function_name, "function of the projections",
            .without = ~0u << BO_FUNCTION_CUSTOM, .otherwise = "chosen by kernel"),
-    CHOICE("draw", "D", features_options, draw, bo_draw_name, "how frequencies are coupled",
+    CHOICE("draw", "D", features_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
-    CHOICE("sampling", "S", features_options, sampling, bo_sampling_name, "whether the data chooses frequencies",
-           .initial = "drawn"),
-    REAL_OR_AUTO("gamma", features_options, gamma, "gamma of the kernel; larger is more local",
-                 .otherwise = "from the median distance of rows"),
+    CHOICE("sampling", "S", features_options, sampling, bo_sampling_name,
+           "choice of the frequencies (optimal and leverage select them by the data)", .initial = "drawn"),
+    REAL_OR_AUTO("gamma", features_options, gamma,
+                 "bandwidth gamma of the kernel; a larger gamma makes the kernel more local",
+                 .otherwise = "from the median distance between rows"),
     REAL("alpha", "X", features_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
          .otherwise = "1"),
     COUNT("degree", "P", features_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
           .otherwise = "2"),
     TEXT("length-scales", "FILE", features_options, length_scales,
-         "file with one positive number for each column, which divides it"),
+         "file with one positive number per column; each column is divided by its number"),
     SECTION("Data"),
-    TEXT("target", "NAME|INDEX", features_options, target, "a column to leave out", .otherwise = "none"),
-    TEXT("categorical", "COLS|auto", features_options, categorical, "columns to encode as one-hot"),
-    CHOICE("impute", "HOW", features_options, impute, bo_impute_name, "what replaces missing values",
-           .initial = "none"),
+    TEXT("target", "NAME|INDEX", features_options, target, "column to exclude from the inputs", .otherwise = "none"),
+    TEXT("categorical", "COLS|auto", features_options, categorical,
+         "columns to one-hot encode, by name or index; auto: every text column"),
+    CHOICE("impute", "HOW", features_options, impute, bo_impute_name,
+           "replacement of missing values (none: they are an error)", .initial = "none"),
     CHOICE("format", "FORMAT", features_options, format, bo_format_name, "format of DATA", .initial = "auto"),
-    SECTION("Results"),
-    TEXT("out", "Z.npy", features_options, out, "the features: rows x R, float32"),
-    TEXT("save", "FILE", features_options, save, "the map itself"),
-    FLAG("error", features_options, error,
-         "print the statement of accuracy: the measured error of the kernel and what theory predicts"),
-    COUNT("pairs", "N", features_options, pairs, "of --error: number of pairs of rows to compare", .low = 1,
-          .high = 1e6, .initial = "2000"),
+    SECTION("Output"),
+    TEXT("out", "Z.npy", features_options, out, "write the features: rows x R, float32"),
+    TEXT("save", "FILE", features_options, save, "write the feature map"),
+    FLAG("error", features_options, error, "print the accuracy report: measured and predicted kernel error"),
+    COUNT("pairs", "N", features_options, pairs, "number of pairs of rows that --error compares", .low = 1, .high = 1e6,
+          .initial = "2000"),
     END_OF_OPTIONS,
 };
 
 const cli_usage cli_features_usage = {
     .command = "features",
     .synopsis = "DATA --out Z.npy [options]   or   --error DATA [options]",
-    .about = "Random features z(x) of every row, with z(x).z(y) close to the kernel k(x, y); and how close. "
-             "Inputs are taken as they are: scale columns first if their units differ.",
+    .about = "Computes random features z(x) of every row, with z(x).z(y) close to the kernel k(x, y), and measures how "
+             "close. Inputs are not scaled: scale the columns first if their units differ.",
     .examples = "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
                 "  bochner features --error train.csv --kernel matern52 --features 512\n",
     .groups = {{rows, 0}},

@@ -1,4 +1,4 @@
-/* bochner fit: rows in, model out. */
+/* bochner fit: fits a kernel machine to a table. */
 #include "fit.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
@@ -27,15 +27,15 @@ static const char *solver_words(bo_solver solver)
 {
     switch (solver) {
     case BO_SOLVER_PRIMAL:
-        return "Cholesky of the features' Gram matrix";
+        return "Cholesky factorization of the Gram matrix of the features";
     case BO_SOLVER_DUAL:
-        return "Cholesky of the kernel matrix, the rows being fewer than the features";
+        return "Cholesky factorization of the kernel matrix (fewer rows than features)";
     case BO_SOLVER_CG:
-        return "preconditioned conjugate gradients, which need no Gram matrix";
+        return "preconditioned conjugate gradients, without a Gram matrix";
     case BO_SOLVER_SGD:
-        return "mini-batch gradient descent with a step from the spectrum";
+        return "mini-batch gradient descent, step size from the spectrum";
     default:
-        return "chosen by size";
+        return "solver chosen by problem size";
     }
 }
 
@@ -52,33 +52,33 @@ static void say_data(cli_fit_job *job, size_t rows)
         snprintf(task, sizeof task, "regression of %s", bo_schema_target(schema, 0));
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
-    bool guessed = job->options->stream && job->options->holdout > 0; /* which rows are held out is found row by row */
+    bool guessed = job->options->stream && job->options->holdout > 0; /* rows are assigned one by one */
     cli_say(job->session, "Data        %s%s rows x %s columns of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
             cli_count(bo_schema_inputs(schema)).s, job->source.paths[0], files, task);
     if (2 * classes > rows)
-        cli_warn(job->session, "%s classes in %s rows: --task regression learns numbers", cli_count(classes).s,
-                 cli_count(rows).s);
+        cli_warn(job->session, "the target has %s classes in %s rows; use --task regression if it is a number",
+                 cli_count(classes).s, cli_count(rows).s);
 }
 
-/* What the library would refuse too, but it does not know the file. */
+/* The library checks the same, but its messages cannot name the file. */
 static bool can_be_learned(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
     const char *path = job->source.paths[0];
     if (rows < 2) {
-        cli_fail(job->session, "%s: fitting needs at least 2 rows, found %zu row%s", path, rows, rows == 1 ? "" : "s");
+        cli_fail(job->session, "%s: expected at least 2 rows, found %zu", path, rows);
         return false;
     }
     const char *target = bo_schema_target(schema, 0);
     if (bo_schema_classes(schema) == 1) {
-        cli_fail(job->session, "%s: column '%s': classification needs at least 2 classes, found only '%s'", path,
+        cli_fail(job->session, "%s: column '%s': expected at least 2 classes, found only '%s'", path,
                  target ? target : "target", bo_schema_class(schema, 0));
         return false;
     }
     if (job->options->loss != BO_LOSS_LOGISTIC || bo_schema_classes(schema) > 0) return true;
     cli_fail(job->session,
-             "%s: column '%s': the logistic loss is for classes, found numbers (--task classification makes classes of "
-             "them)",
+             "%s: column '%s': --loss logistic expects classes, found numbers (use --task classification to treat them "
+             "as classes)",
              path, target ? target : "target");
     return false;
 }
@@ -99,22 +99,22 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
         return false;
     }
     say_data(job, rows);
-    const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda searched"
-                         : plan->searches_gamma                        ? "gamma searched"
-                         : plan->searches_lambda                       ? "lambda searched"
+    const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda chosen by search"
+                         : plan->searches_gamma                        ? "gamma chosen by search"
+                         : plan->searches_lambda                       ? "lambda chosen by search"
                                                                        : "gamma and lambda given";
     cli_say(job->session, "Plan        %s %s features, %s; %s%s", cli_count(plan->features).s,
             bo_kernel_name(desc.features.kernel), chosen, solver_words(plan->solver),
-            job->options->stream ? ", in blocks" : "");
+            job->options->stream ? ", rows read in blocks" : "");
     double seconds = plan->seconds / job->session->ranks.size;
-    cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)plan->bytes).s,
-            seconds >= 2 ? ", roughly " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
+    cli_say(job->session, "            up to %s of memory%s%s", cli_bytes((double)plan->bytes).s,
+            seconds >= 2 ? ", about " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
     return true;
 }
 
 /* ---- in memory ----------------------------------------------------------------------------------------- */
 
-/* The test file is read before the fit: what is wrong with it should not wait for the end of long work. */
+/* Reads the test file before the fit, so that errors in it are reported early. */
 static bool load_test(cli_fit_job *job)
 {
     if (!job->options->test) return true;
@@ -130,8 +130,9 @@ static bool load_test(cli_fit_job *job)
         return false;
     }
     if (job->test->y) return true;
-    cli_fail(job->session, "%s has no column %s to test with%s", job->options->test,
-             bo_schema_target(job->train->schema, 0), job->options->labels ? "; give --test-labels FILE" : "");
+    cli_fail(job->session, "%s: expected the target column '%s' to test with, found none%s", job->options->test,
+             bo_schema_target(job->train->schema, 0),
+             job->options->labels ? " (use --test-labels FILE if the targets are in another file)" : "");
     return false;
 }
 
@@ -175,7 +176,7 @@ static bool save(cli_fit_job *job)
     return status == BO_OK;
 }
 
-/* The model is written as soon as it exists; nothing that follows can lose it. */
+/* The model is written before the test, so that a failing test does not lose it. */
 static int run(cli_fit_job *job)
 {
     const cli_fit_options *options = job->options;
@@ -192,8 +193,10 @@ static int run(cli_fit_job *job)
         cli_fit_json(job);
     else
         cli_fit_print(job);
-    if (!options->plot || !job->metrics) return CLI_DONE;
-    return cli_plot(session, job->metrics, cli_fit_schema(job), options->plot);
+    int status = CLI_DONE;
+    if (options->plot && job->metrics) status = cli_plot(session, job->metrics, cli_fit_schema(job), options->plot);
+    if (status == CLI_DONE) cli_fit_say_next(job);
+    return status;
 }
 
 static void describe(cli_fit_job *job, const cli_arguments *files)
@@ -239,7 +242,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
     };
 }
 
-/* No file that is read is written, and the model and the picture are two files. */
+/* No output overwrites an input or another output. */
 static int check_paths(const cli_fit_options *o, const cli_arguments *files)
 {
     const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}};
@@ -253,23 +256,29 @@ static int check_paths(const cli_fit_options *o, const cli_arguments *files)
 
 static int check(const cli_fit_options *o, const cli_arguments *files)
 {
-    if (files->count == 0) return cli_wrong_use("fit", "no file to learn from");
+    if (files->count == 0)
+        return cli_wrong_use(
+            "fit",
+            "expected a file to learn from, found none (example: bochner fit train.csv --target price --out price.model)");
     if (!o->out && !o->test && !(o->holdout > 0))
-        return cli_wrong_use("fit", "give --out MODEL to keep the model, or --test FILE or --holdout F to try it");
-    if (o->test && o->holdout > 0) return cli_wrong_use("fit", "give --test or --holdout, not both");
+        return cli_wrong_use(
+            "fit", "no result requested; use --out MODEL to save the model, or --test FILE or --holdout F to test it");
+    if (o->test && o->holdout > 0)
+        return cli_wrong_use("fit", "--test and --holdout exclude each other; use one of them");
     if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
     if (o->labels && files->count > 1)
-        return cli_wrong_use("fit", "--labels goes with one file, found %zu", files->count);
-    if (o->labels && o->target) return cli_wrong_use("fit", "give --labels or --target, not both");
+        return cli_wrong_use("fit", "--labels expects one training file, found %zu", files->count);
+    if (o->labels && o->target)
+        return cli_wrong_use("fit", "--labels and --target exclude each other; use one of them");
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("fit", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+        return cli_wrong_use("fit", "--plot: expected a file name that ends in .svg, .png or .pdf, found '%s'",
+                             o->plot);
     if (o->plot && !o->test && !(o->holdout > 0))
-        return cli_wrong_use("fit",
-                             "--plot shows predictions of rows not learned from: give --test FILE or --holdout F");
+        return cli_wrong_use("fit", "--plot shows predictions of test rows; add --test FILE or --holdout F");
     if (o->holdout > 0 && cli_ranks_announced())
         return cli_wrong_use(
-            "fit", "--holdout is not for several ranks, which read rows in different orders: keep the test rows in a "
-                   "file of their own and give --test FILE");
+            "fit", "--holdout is not supported with several ranks, which read rows in different orders; put the test "
+                   "rows into a separate file and use --test FILE");
     return check_paths(o, files);
 }
 
@@ -281,11 +290,11 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
     cli_session session;
     if (!cli_session_open(&session, "fit", common, true)) return CLI_FAILED;
     if (CLI_GIVEN(options, features) && options->features == 0) {
-        status = cli_fail(&session, "--features 0: at least one feature is needed (sin/cos takes them in pairs)");
+        status = cli_fail(&session, "--features: expected at least 1, found 0");
         cli_session_close(&session);
         return status;
     }
-    if (session.ranks.size > 1) options->stream = true; /* ranks share sums over rows, as a stream does */
+    if (session.ranks.size > 1) options->stream = true; /* ranks exchange sums over rows, as streaming computes them */
     cli_fit_job job = {.session = &session, .options = options, .started = cli_now()};
     describe(&job, files);
     status = run(&job);
@@ -303,73 +312,83 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
 static const cli_option rows[] = {
     SECTION("Data"),
     TEXT("target", "NAME|INDEX", cli_fit_options, target,
-         "column to predict; negative indices count from the end; several are separated by commas",
-         .otherwise = "the last"),
-    TEXT("labels", "FILE", cli_fit_options, labels, "targets in a file of their own"),
-    CHOICE("task", "TASK", cli_fit_options, task, bo_task_name, "what to learn", .initial = "auto"),
+         "column to predict, by name or index; negative indices count from the end; several columns are separated by "
+         "commas",
+         .otherwise = "the last column"),
+    TEXT("labels", "FILE", cli_fit_options, labels, "file with the targets, one row per training row"),
+    CHOICE("task", "TASK", cli_fit_options, task, bo_task_name, "task", .initial = "auto"),
     TEXT("categorical", "COLS|auto", cli_fit_options, categorical,
-         "columns to encode as one-hot, by name or index; auto: every text column"),
-    CHOICE("impute", "HOW", cli_fit_options, impute, bo_impute_name, "what replaces missing values", .initial = "none"),
+         "columns to one-hot encode, by name or index; auto: every text column"),
+    CHOICE("impute", "HOW", cli_fit_options, impute, bo_impute_name,
+           "replacement of missing values (none: they are an error)", .initial = "none"),
     CHOICE("format", "FORMAT", cli_fit_options, format, bo_format_name, "format of the files", .initial = "auto"),
-    TEXT("test", "FILE", cli_fit_options, test, "evaluate the model on these rows"),
-    TEXT("test-labels", "FILE", cli_fit_options, test_labels, "targets of --test in a file of their own"),
+    TEXT("test", "FILE", cli_fit_options, test, "test the model on the rows of this file"),
+    TEXT("test-labels", "FILE", cli_fit_options, test_labels, "file with the targets of --test"),
     REAL("holdout", "F", cli_fit_options, holdout,
-         "evaluate the model on this part of the rows, chosen by the seed, and learn from the rest", .high = 0.95,
+         "hold out this fraction of the rows, chosen at random by the seed, and test the model on them", .high = 0.95,
          .otherwise = "none"),
     FLAG("stream", cli_fit_options, stream,
-         "read the file in blocks, in several passes: memory does not grow with its size"),
-    COUNT("sample", "N", cli_fit_options, sample, "rows that choose gamma and the scaling of a stream", .low = 2,
+         "read the files in blocks, in several passes; memory does not grow with the number of rows"),
+    COUNT("sample", "N", cli_fit_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
           .initial = "10000"),
     SECTION("Features"),
     CHOICE("kernel", "K", cli_fit_options, kernel, bo_kernel_name, "kernel, the similarity of two rows",
            .without = ~0u << BO_KERNEL_CUSTOM, .initial = "rbf"),
-    COUNT("features", "R", cli_fit_options, features, "length of the feature vector", .otherwise = "4096"),
+    COUNT("features", "R", cli_fit_options, features, "number of random features", .otherwise = "4096"),
     CHOICE("function", "F", cli_fit_options, function, bo_function_name, "function of the projections",
            .without = ~0u << BO_FUNCTION_CUSTOM, .otherwise = "chosen by kernel"),
-    CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "how frequencies are coupled",
+    CHOICE("draw", "D", cli_fit_options, draw, bo_draw_name, "sampling scheme of the frequencies",
            .otherwise = "chosen by kernel"),
-    CHOICE("sampling", "S", cli_fit_options, sampling, bo_sampling_name, "whether the data chooses frequencies",
-           .initial = "drawn"),
-    REAL_OR_AUTO("gamma", cli_fit_options, gamma, "gamma of the kernel, after scaling; larger is more local",
-                 .otherwise = "searched"),
+    CHOICE("sampling", "S", cli_fit_options, sampling, bo_sampling_name,
+           "choice of the frequencies (optimal and leverage select them by the data)", .initial = "drawn"),
+    REAL_OR_AUTO("gamma", cli_fit_options, gamma,
+                 "bandwidth gamma of the kernel, applied to scaled inputs; a larger gamma makes the kernel more local",
+                 .otherwise = "chosen by search"),
     REAL("alpha", "X", cli_fit_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
          .otherwise = "1"),
     COUNT("degree", "P", cli_fit_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
           .otherwise = "2"),
     TEXT("length-scales", "FILE", cli_fit_options, length_scales,
-         "file with one positive number for each column, which divides it after scaling"),
-    CHOICE("scaling", "HOW", cli_fit_options, scaling, bo_scaling_name, "how inputs are scaled", .initial = "auto"),
-    SECTION("Learning"),
+         "file with one positive number per column; each column is divided by its number after scaling"),
+    CHOICE("scaling", "HOW", cli_fit_options, scaling, bo_scaling_name, "scaling of the inputs", .initial = "auto"),
+    SECTION("Fit"),
     CHOICE("precision", "P", cli_fit_options, precision, bo_precision_name,
-           "precision of the products in the Gram matrix; auto: the coarsest that lambda does not notice",
+           "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
-    CHOICE("loss", "LOSS", cli_fit_options, loss, bo_loss_name, "what is minimized", .initial = "auto"),
-    REAL_OR_AUTO("lambda", cli_fit_options, lambda,
-                 "ridge of |Zb - y|^2 + lambda |b|^2, without a factor n; of logistic: losses + lambda/2 |b|^2",
-                 .otherwise = "searched"),
-    CHOICE("solver", "S", cli_fit_options, solver, bo_solver_name, "how the system is solved", .initial = "auto"),
-    REAL("noise", "S", cli_fit_options, noise, "deviation of noise on the features, in expectation", .high = 1e6,
+    CHOICE("loss", "LOSS", cli_fit_options, loss, bo_loss_name,
+           "loss to minimize (auto: logistic for classes if they can be fitted in memory, otherwise ridge)",
+           .initial = "auto"),
+    REAL_OR_AUTO(
+        "lambda", cli_fit_options, lambda,
+        "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "
+        "of the losses + lambda/2 |b|^2",
+        .otherwise = "chosen by search"),
+    CHOICE("solver", "S", cli_fit_options, solver, bo_solver_name, "solver of the linear system", .initial = "auto"),
+    REAL("noise", "S", cli_fit_options, noise,
+         "standard deviation of noise added to the features; its expected effect is computed in closed form",
+         .high = 1e6, .initial = "0"),
+    REAL("dropout", "P", cli_fit_options, dropout,
+         "probability that a feature is dropped; the expected effect is computed in closed form", .high = 0.99,
          .initial = "0"),
-    REAL("dropout", "P", cli_fit_options, dropout, "probability that a feature is dropped, in expectation",
-         .high = 0.99, .initial = "0"),
-    FLAG("balanced", cli_fit_options, balanced, "all classes weigh the same, however many rows they have"),
-    FLAG("no-intercept", cli_fit_options, no_intercept, "no constant term"),
-    BYTES("memory", "BYTES", cli_fit_options, memory, "memory that fitting may use, such as 4G",
-          .otherwise = "three quarters of the machine's"),
-    SECTION("Results"),
-    TEXT("out", "MODEL", cli_fit_options, out, "file to write"),
+    FLAG("balanced", cli_fit_options, balanced, "give all classes the same total weight"),
+    FLAG("no-intercept", cli_fit_options, no_intercept, "fit without a constant term"),
+    BYTES("memory", "BYTES", cli_fit_options, memory, "maximum memory for the fit, such as 4G",
+          .otherwise = "three quarters of the computer's memory"),
+    SECTION("Output"),
+    TEXT("out", "MODEL", cli_fit_options, out, "model file to write"),
     TEXT("plot", "FILE", cli_fit_options, plot,
-         "picture of the test, predicted against true or the confusion matrix: .svg, .png, .pdf"),
+         "write a picture of the test: predicted against true values, or the confusion matrix; .svg, .png or .pdf"),
     END_OF_OPTIONS,
 };
 
 const cli_usage cli_fit_usage = {
     .command = "fit",
     .synopsis = "TRAIN... --out MODEL [options]",
-    .about = "Learns to predict a column of a table with a kernel machine on random features. TRAIN is CSV, "
-             ".npy, libsvm, IDX or whitespace-separated numbers, also gzip-compressed; several files are read "
-             "as one. Nothing needs to be tuned: gamma and lambda are searched. With mpirun the rows are split "
-             "over the ranks.",
+    .about =
+        "Fits a kernel machine on random features that predicts a column of a table. TRAIN is CSV, TSV, .npy, "
+        "libsvm, IDX or whitespace-separated numbers, optionally gzip-compressed; several files are read as one. "
+        "Nothing needs to be tuned: gamma and lambda are chosen by search. Under mpirun, the rows are divided among "
+        "the ranks.",
     .examples = "  bochner fit train.csv --target price --out price.model\n"
                 "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
                 "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n",

@@ -1,4 +1,4 @@
-/* A fit from options to model: what the in-memory and the streaming way share. */
+/* The state of a fit, shared by the in-memory and the streaming path. */
 #ifndef CLI_TABLES_FIT_H
 #define CLI_TABLES_FIT_H
 
@@ -29,25 +29,26 @@ typedef struct cli_fit_job {
     const cli_fit_options *options;
     bo_table_desc source;
     bo_machine_desc desc;
-    bo_data *train;    /* in memory: the rows to learn from */
-    bo_data *test;     /* in memory: the rows held out, or the test file */
-    bo_schema *schema; /* streaming: ours; else NULL */
+    bo_data *train;    /* in memory: training rows */
+    bo_data *test;     /* in memory: held-out rows, or the test file */
+    bo_schema *schema; /* streaming: owned; otherwise NULL */
     float *length_scales;
     bo_machine *machine;
-    bo_metrics *metrics; /* NULL: there was no test */
+    bo_metrics *metrics; /* NULL: no test */
     bo_fit_cost plan;
     double started;
 } cli_fit_job;
 
 const bo_schema *cli_fit_schema(const cli_fit_job *job);
-/* Reads --length-scales, once the schema is known. Says what is wrong and returns false. */
+/* Reads --length-scales; the schema must be known. Like the functions below: false after an error was reported. */
 bool cli_fit_length_scales(cli_fit_job *job);
-/* Says what will be done. */
+/* Computes and prints the plan for this number of training rows. */
 bool cli_fit_plan(cli_fit_job *job, size_t rows);
-/* Streaming: fills machine (on rank 0 only) and schema. Says what is wrong and returns false. */
+/* Streaming: sets machine (on rank 0 only) and schema. */
 bool cli_fit_stream(cli_fit_job *job);
-bool cli_fit_stream_test(cli_fit_job *job); /* evaluates on the test file or the held out rows */
+bool cli_fit_stream_test(cli_fit_job *job); /* evaluates on the test file or the held-out rows */
 void cli_fit_print(const cli_fit_job *job);
 void cli_fit_json(const cli_fit_job *job);
+void cli_fit_say_next(const cli_fit_job *job); /* after everything else */
 
 #endif

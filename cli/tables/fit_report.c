@@ -1,6 +1,7 @@
-/* What a fit found, for people and as JSON. */
+/* The report of a fit, as text and as JSON. */
 #include "fit.h"
 #include "accuracy_statement.h"
+#include "validation.h"
 #include <math.h>
 #include <sys/stat.h>
 
@@ -31,6 +32,7 @@ static void json_model(cli_json *json, const bo_fit_report *report)
     cli_json_add_number(json, "search_seconds", report->search_seconds);
     cli_json_add_number(json, "fit_seconds", report->fit_seconds);
     if (isfinite(report->search_score)) cli_json_add_number(json, "search_score", report->search_score);
+    cli_validation_json(json, report);
     if (!report->classes) cli_json_add_number(json, "noise_std", report->noise_std);
 }
 
@@ -55,23 +57,24 @@ static void print_saved(const cli_fit_job *job)
 {
     struct stat info;
     if (!job->options->out)
-        printf("Model       not saved: no --out MODEL\n");
+        printf("Model       not saved (use --out MODEL to save it)\n");
     else if (stat(job->options->out, &info) == 0)
         printf("Model       %s (%s)\n", job->options->out, cli_bytes((double)info.st_size).s);
     else
         printf("Model       %s\n", job->options->out);
 }
 
-/* √(1 - R²) is the test's error in the units of the search's score. A few dozen rows may differ by chance. */
+/* With fewer than 50 test rows the difference may be chance. */
 static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report)
 {
-    if (report->classes || !isfinite(report->search_score) || job->metrics->rows < 50) return;
-    double test = sqrt(1 - bo_metrics_r2(job->metrics));
-    if (test > 1.5 * report->search_score)
-        cli_warn(job->session,
-                 "the test rows are predicted with an error of %s, the search expected %s: a few rows may lie far from "
-                 "those learned from; more --features, or a larger --lambda or --gamma, may help",
-                 cli_significant(test, 3).s, cli_significant(report->search_score, 3).s);
+    if (report->classes || report->validation_rows == 0 || job->metrics->rows < 50) return;
+    double test = bo_metrics_rmse(job->metrics);
+    if (test > 1.5 * report->validation_rmse)
+        cli_warn(
+            job->session,
+            "the test RMSE %s is larger than the validation RMSE %s; some test rows may be unlike the training rows "
+            "(try more --features, or a larger --lambda or --gamma)",
+            cli_quantity(test, 4).s, cli_quantity(report->validation_rmse, 4).s);
 }
 
 void cli_fit_print(const cli_fit_job *job)
@@ -80,14 +83,12 @@ void cli_fit_print(const cli_fit_job *job)
     printf("Kernel      %s, gamma %s; %s features (%s, %s)\n", bo_kernel_name(report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
            bo_draw_name(report->draw));
-    printf("Fit         %s, lambda %s, inputs scaled: %s\n", bo_loss_name(report->loss),
+    printf("Fit         loss %s, lambda %s, scaling of the inputs: %s\n", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_scaling_name(report->scaling));
     printf("Solver      %s: %s\n", bo_solver_name(report->solver), report->why_solver ? report->why_solver : "");
-    printf("Time        search %s, fit %s, in all %s\n", cli_seconds(report->search_seconds).s,
+    printf("Time        search %s, fit %s, total %s\n", cli_seconds(report->search_seconds).s,
            cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
-    if (isfinite(report->search_score))
-        printf("Search      error on rows left out: %s of the targets' standard deviation\n",
-               cli_significant(report->search_score, 3).s);
+    cli_validation_print(stdout, report);
     if (job->metrics) {
         cli_metrics_print(job->metrics, cli_fit_schema(job), stdout);
         warn_of_surprise(job, report);
@@ -95,4 +96,14 @@ void cli_fit_print(const cli_fit_job *job)
     printf("Features    ");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
     print_saved(job);
+}
+
+void cli_fit_say_next(const cli_fit_job *job)
+{
+    const bo_fit_report *report = bo_machine_report(job->machine);
+    const char *more = report->classes ? " --proba" : report->has_std ? " --std" : "";
+    char model[1024];
+    if (!job->options->out) return; /* the report names --out */
+    cli_quote_word(job->options->out, model, sizeof model);
+    cli_say_next(job->session, "bochner predict %s new.csv%s", model, more);
 }

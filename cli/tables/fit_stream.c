@@ -1,5 +1,5 @@
-/* bochner fit --stream, and on several ranks: sums over blocks of rows, in memory that does not grow with the
- * file. */
+/* bochner fit --stream, and fits on several ranks: sums over blocks of rows, in memory that does not grow with the
+ * number of rows. */
 #include "fit.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static bool failed(cli_fit_job *job, bo_status status)
     return status != BO_OK;
 }
 
-/* Rank 0 reads what the columns mean and tells the others. */
+/* Rank 0 reads the schema and sends it to the other ranks. */
 static bool share_schema(cli_fit_job *job)
 {
     cli_session *session = job->session;
@@ -28,7 +28,7 @@ static bool share_schema(cli_fit_job *job)
     if (json) memcpy(copy, json, size);
     ok = ok && cli_ranks_broadcast(&session->ranks, copy, size);
     bo_free(json);
-    if (!ok) cli_fail(session, "the ranks could not share the schema");
+    if (!ok) cli_fail(session, "the schema could not be sent to all ranks");
     if (ok && session->ranks.rank > 0)
         ok = !failed(job, bo_schema_load_memory(session->context, copy, size, &job->schema));
     free(copy);
@@ -41,7 +41,7 @@ typedef struct sample {
     size_t rows;
 } sample;
 
-/* The rows that choose γ, the scaling and the grid of λ: rank 0's, so that all ranks build the same map. */
+/* Rank 0 samples the rows that γ, the scaling and the grid of λ are chosen from, so that all ranks build the same map. */
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
@@ -126,7 +126,7 @@ static bo_status open_test(cli_fit_job *job, bo_stream **stream)
     return bo_stream_open(job->session->context, &desc, job->schema, stream);
 }
 
-/* Reads the test file, and with a machine tries it; without one only what is wrong with the file is found. */
+/* Reads the test rows and evaluates the machine on them. Without a machine it only checks the file. */
 static bool pass_test(cli_fit_job *job)
 {
     cli_session *session = job->session;
@@ -155,7 +155,8 @@ static bool pass_test(cli_fit_job *job)
     free(y);
     if (failed(job, status)) return false;
     if (done > 0) return true;
-    cli_fail(session, "no rows to test with in %s", job->options->test ? job->options->test : job->source.paths[0]);
+    cli_fail(session, "%s: expected rows to test with, found none",
+             job->options->test ? job->options->test : job->source.paths[0]);
     return false;
 }
 

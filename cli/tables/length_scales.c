@@ -1,4 +1,4 @@
-/* --length-scales: one number for each column, from a file in any format. */
+/* --length-scales: reads one positive number per column from a file in any table format. */
 #include "length_scales.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static bool read_scales(cli_session *session, bo_reader *reader, const char *pat
         for (size_t i = 0; i < block.rows * block.columns; i++, ++*count) {
             float value = (float)block.cells[i];
             if (!(value > 0) || !isfinite(value)) {
-                cli_fail(session, "--length-scales: %s: expected positive numbers, found %g as number %zu", path,
-                         block.cells[i], *count + 1);
+                cli_fail(session, "--length-scales: %s: number %zu: expected a positive number, found %g", path,
+                         *count + 1, block.cells[i]);
                 return false;
             }
             if (*count < dim) scales[*count] = value;
@@ -39,7 +39,8 @@ float *cli_length_scales(cli_session *session, const char *path, const char *dat
     bool ok = read_scales(session, reader, path, dim, scales, &count);
     bo_reader_close(reader);
     if (ok && count != dim)
-        cli_fail(session, "--length-scales: %s has %zu numbers, %s has %zu columns", path, count, data, dim);
+        cli_fail(session, "--length-scales: %s: expected one number per input column of %s (%zu), found %zu", path,
+                 data, dim, count);
     if (ok && count == dim) return scales;
     free(scales);
     return NULL;

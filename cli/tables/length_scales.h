@@ -1,10 +1,10 @@
-/* --length-scales: one number for each column, from a file in any format. */
+/* --length-scales: reads one positive number per column from a file in any table format. */
 #ifndef CLI_TABLES_LENGTH_SCALES_H
 #define CLI_TABLES_LENGTH_SCALES_H
 
 #include "../common/cli.h"
 
-/* A positive number for each of the `dim` columns of `data`; freed by the caller. NULL after saying what is wrong. */
+/* One number per column of `data`, which has `dim` columns; freed by the caller. NULL after an error was reported. */
 float *cli_length_scales(cli_session *session, const char *path, const char *data, size_t dim);
 
 #endif

@@ -231,6 +231,16 @@ typedef struct bo_fit_report {
     bool has_std;                  /**< the machine can predict standard deviations */
     const char *why_solver;        /**< the reason for the solver, one sentence */
     bo_features_accuracy accuracy; /**< the accuracy report on training rows */
+    /** Number of validation rows; 0: the validation error was not measured, and the members below are NAN.
+     *
+     * The validation error is in the units of the data. It is measured on leave-one-out predictions of training rows
+     * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, logistic). The same rows choose λ, so
+     * that only a test on other rows is a final measure. */
+    size_t validation_rows;
+    double validation_rmse;     /**< regression: as bo_metrics_rmse */
+    double validation_r2;       /**< regression: as bo_metrics_r2 */
+    double validation_accuracy; /**< classification: as bo_metrics_accuracy */
+    double validation_log_loss; /**< classification: as bo_metrics_log_loss */
 } bo_fit_report;
 
 /** Returns the report of a machine.

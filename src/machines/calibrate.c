@@ -1,12 +1,13 @@
-/* What rows left out say about the machine's own error: the noise of a regression, the probabilities of a classifier. */
+/* The error of a machine, measured on left-out rows: noise variance (regression), calibration of probabilities
+ * (classification), and validation metrics. */
 #include "internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* With leverage h and left-out error e = r/(1 - h), the predictive variance for the left-out row is s²/(1 - h), so that
- * s² = mean of e² (1 - h). A row of weight w is one with noise s²/w, so that s² is the noise of weight 1 and the mean that of
- * w e² (1 - h); new rows are taken to weigh what training rows weigh on average. */
+/* With leverage h and left-out error e = r/(1 - h), the predictive variance of the left-out row is s²/(1 - h), so
+ * s² = mean of e² (1 - h). A row of weight w has noise s²/w, so with weights s² = mean of w e² (1 - h). New rows are assumed
+ * to have the mean weight of the training rows. */
 static void noise_from(bo_machine *machine, const bo_targets *targets, const bo_left_out *left_out)
 {
     for (size_t t = 0; t < left_out->outputs; t++) {
@@ -27,15 +28,17 @@ static void noise_from(bo_machine *machine, const bo_targets *targets, const bo_
 typedef struct calibration {
     const bo_left_out *left_out;
     size_t classes;
-    double *p;        /* classes: probabilities of the row at hand */
+    double *p;        /* classes: probabilities of the current row */
     double *gradient; /* classes + 1: offsets, then sharpness */
     double *curvature;
-    double mean_weight; /* of a row */
+    double mean_weight; /* per row */
 } calibration;
 
-enum { PRIOR_ROWS = 4 }; /* strength of the pull of offsets to 0: a class with few rows keeps its score */
+enum {
+    PRIOR_ROWS = 4
+}; /* weight of the prior that keeps offsets near 0, so that a class with few rows keeps its score */
 
-/* Mean log loss of softmax(sharpness * score + offset), with gradient and diagonal of the Hessian when wanted. */
+/* Mean log loss of softmax(sharpness * score + offset), optionally with gradient and diagonal of the Hessian. */
 static double log_loss(calibration *c, double sharpness, const double *offset, bool derivatives)
 {
     const bo_left_out *rows = c->left_out;
@@ -70,7 +73,7 @@ static double log_loss(calibration *c, double sharpness, const double *offset, b
     return loss;
 }
 
-/* Diagonal Newton with halving: convex, so it cannot go wrong, and small, so it need not be clever. */
+/* Newton's method with a diagonal Hessian and step halving; the problem is convex and small. */
 static void minimize(calibration *c, double *sharpness, double *offset, double *trial)
 {
     enum { STEPS = 200 };
@@ -92,7 +95,7 @@ static void minimize(calibration *c, double *sharpness, double *offset, double *
     }
 }
 
-/* offset: classes numbers, the start and the result. */
+/* offset: one number per class, the start and the result. */
 static bo_status calibrate_classes(bo_context *context, const bo_left_out *left_out, double *sharpness, double *offset,
                                    double *loss)
 {
@@ -101,7 +104,7 @@ static bo_status calibrate_classes(bo_context *context, const bo_left_out *left_
     if (!space) return BO_MEMORY;
     calibration c = {left_out, classes, space, space + classes, space + 2 * classes + 1, 0};
     for (size_t i = 0; i < left_out->rows; i++) c.mean_weight += left_out->weight[i] / (double)left_out->rows;
-    *sharpness = 2; /* scores are ±1 for the surest rows */
+    *sharpness = 2; /* confident rows have scores of about ±1 */
     minimize(&c, sharpness, offset, space + 3 * classes + 2);
     *loss = log_loss(&c, *sharpness, offset, false);
     bo_free(space);
@@ -119,12 +122,75 @@ bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out,
     return status;
 }
 
+/* Predictions and truth of one row, in the units of the data. */
+static void restore_units(const bo_targets *targets, const bo_left_out *left_out, size_t row, double *truth,
+                          double *prediction)
+{
+    for (size_t t = 0; t < left_out->outputs; t++) {
+        const size_t at = row * left_out->outputs + t;
+        truth[t] = targets->mean[t] + targets->deviation[t] * left_out->truth[at];
+        prediction[t] = targets->mean[t] + targets->deviation[t] * left_out->prediction[at];
+    }
+}
+
+/* The class with the largest score of one row, and -log p of the true class. */
+static size_t classify_row(const bo_machine *machine, const bo_left_out *left_out, size_t row, double *loss)
+{
+    const double *score = left_out->prediction + row * left_out->outputs;
+    double top = -INFINITY, sum = 0;
+    size_t best = 0;
+    for (size_t c = 0; c < left_out->outputs; c++) {
+        top = fmax(top, machine->sharpness * score[c] + machine->offset[c]);
+        if (score[c] > score[best]) best = c;
+    }
+    for (size_t c = 0; c < left_out->outputs; c++) sum += exp(machine->sharpness * score[c] + machine->offset[c] - top);
+    const size_t label = (size_t)left_out->label[row];
+    *loss = log(sum) - (machine->sharpness * score[label] + machine->offset[label] - top);
+    return best;
+}
+
+void bo_report_validation(bo_fit_report *report, const bo_metrics *metrics)
+{
+    report->validation_rows = (size_t)metrics->rows;
+    report->validation_rmse = report->classes ? NAN : bo_metrics_rmse(metrics);
+    report->validation_r2 = report->classes ? NAN : bo_metrics_r2(metrics);
+    report->validation_accuracy = report->classes ? bo_metrics_accuracy(metrics) : NAN;
+    report->validation_log_loss = report->classes ? bo_metrics_log_loss(metrics) : NAN;
+}
+
+/* Rows of weight 0 took no part in the fit: dual.c has no left-out error for them. */
+static bo_status validate(bo_context *context, bo_machine *machine, const bo_targets *targets,
+                          const bo_left_out *left_out)
+{
+    const bo_metrics_desc desc = {.classes = targets->classes, .targets = targets->classes ? 0 : left_out->outputs};
+    bo_metrics *metrics = NULL;
+    double *row = bo_alloc_raw(context, 2 * left_out->outputs, sizeof *row, "a validation row");
+    bo_status status = row ? bo_metrics_create(context, &desc, &metrics) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < left_out->rows; i++) {
+        if (!(left_out->weight[i] > 0)) continue;
+        if (targets->classes) {
+            double loss;
+            const size_t best = classify_row(machine, left_out, i, &loss);
+            status = bo_metrics_add_class(context, metrics, (size_t)left_out->label[i], best, loss);
+        } else {
+            restore_units(targets, left_out, i, row, row + left_out->outputs);
+            status = bo_metrics_add(context, metrics, 1, row, row + left_out->outputs, NULL);
+        }
+    }
+    if (status == BO_OK) bo_report_validation(&machine->report, metrics);
+    bo_metrics_destroy(metrics);
+    bo_free(row);
+    return status;
+}
+
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out)
 {
     if (left_out->rows == 0) return BO_OK;
     double loss;
-    if (targets->classes) return calibrate_classes(context, left_out, &machine->sharpness, machine->offset, &loss);
-    noise_from(machine, targets, left_out);
-    return BO_OK;
+    if (targets->classes)
+        BO_TRY(calibrate_classes(context, left_out, &machine->sharpness, machine->offset, &loss));
+    else
+        noise_from(machine, targets, left_out);
+    return validate(context, machine, targets, left_out);
 }

@@ -1,10 +1,10 @@
-/* Preconditioned conjugate gradients for the ridge system, when R² numbers do not fit: O(R) memory, a pass over the rows an
- * iteration. With D = diag of the penalty the unknown is γ = D^½ β, so that the system is
+/* Preconditioned conjugate gradients for the ridge system, for an R x R matrix that does not fit into memory: O(R) memory,
+ * one pass over the rows per iteration. With D the diagonal of the penalty and the unknown γ = D^½ β, the system is
  *
  *     (D^-½ ZcᵀZc D^-½ + I) γ = D^-½ Zcᵀ y.
  *
- * The preconditioner is the same system for a sample of m rows, P = (n/m) SᵀS + I, inverted by Woodbury:
- * P⁻¹ v = v - Sᵀ ((m/n) I + SSᵀ)⁻¹ S v. It takes away the large eigenvalues, which is what makes CG slow. */
+ * The preconditioner is the same system for a sample of m rows, P = (n/m) SᵀS + I, inverted by the Woodbury identity:
+ * P⁻¹ v = v - Sᵀ ((m/n) I + SSᵀ)⁻¹ S v. It removes the large eigenvalues, which slow CG down. */
 #include "passes.h"
 #include "../math/linalg.h"
 
@@ -63,7 +63,7 @@ static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, c
     return bo_pass_create(context, problem, c->center, 0, &c->pass);
 }
 
-/* S and the factor of (m/n) I + SSᵀ from rows spread evenly over the data. */
+/* Computes S and the factor of (m/n) I + SSᵀ from rows spread evenly over the data. */
 static bo_status precondition_setup(cg *c)
 {
     size_t features = c->features, stride = c->n / c->m;
@@ -88,7 +88,7 @@ static bo_status precondition(cg *c, const double *v, double *out)
     return bo_gemm64(c->context, true, false, features, t, c->m, -1, c->sample, features, c->against, t, 1, out, t);
 }
 
-/* Adds D^-½ Zcᵀ s for a block's scores s to out. */
+/* Adds D^-½ Zcᵀ s to out, with s the scores of a block. */
 static bo_status add_transposed(cg *c, size_t rows, const float *z, double *out)
 {
     size_t features = c->features, t = c->outputs;
@@ -134,7 +134,7 @@ static double inner(const cg *c, const double *a, const double *b, size_t k)
     return sum;
 }
 
-/* All outputs at once, each with its own step lengths. */
+/* Iterates all outputs at once, with separate step lengths. */
 static bo_status iterate(cg *c, bo_machine *machine, double *space)
 {
     size_t t = c->outputs, count = c->features * t;
@@ -168,12 +168,12 @@ static bo_status iterate(cg *c, bo_machine *machine, double *space)
     machine->report.residual = worst;
     if (worst > 1e-2)
         return bo_fail(c->context, BO_NUMERIC,
-                       "conjugate gradients stopped at a relative residual of %.2g after %d "
-                       "iterations; a larger lambda than %g would help",
+                       "conjugate gradients did not converge: the relative residual is %.2g after %d iterations; use a "
+                       "lambda larger than %g",
                        worst, step, machine->report.lambda);
     if (worst > tolerance)
-        bo_log(c->context, BO_LOG_WARNING, "conjugate gradients reached a relative residual of %.2g in %d iterations",
-               worst, step);
+        bo_log(c->context, BO_LOG_WARNING,
+               "conjugate gradients stopped early: the relative residual is %.2g after %d iterations", worst, step);
     return BO_OK;
 }
 

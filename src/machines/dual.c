@@ -1,8 +1,8 @@
-/* The dual form, for more features than rows: with Zc = √w (φ - center) and a penalty D on β,
+/* The dual form, for fewer rows than features. With Zc = √w (φ - center) and a penalty D on β,
  *
  *     M = Zc D⁻¹ Zcᵀ + I,   α = M⁻¹ √w (y - mean),   β = D⁻¹ Zcᵀ α,
  *
- * n² and n³ instead of R² and R³. Everything in double: D⁻¹ may be 1e8 beside the I. */
+ * The cost is n² and n³ instead of R² and R³. All arithmetic is in double: entries of Zc D⁻¹ Zcᵀ may be 1e8 beside I. */
 #include "internal.h"
 #include "../math/linalg.h"
 
@@ -63,7 +63,7 @@ static bo_status fill_features(bo_context *context, const bo_fit_problem *proble
     return status;
 }
 
-/* Means, then centered and weighted features and targets. */
+/* Computes means, then centers and weights features and targets. */
 static void center_and_weigh(const bo_fit_problem *problem, dual *d)
 {
     size_t n = d->rows, r = d->features, outputs = d->outputs;
@@ -105,7 +105,7 @@ static bo_status solve(bo_context *context, dual *d)
     return bo_inverse_factor(context, n, d->m, d->inverse);
 }
 
-/* 1 - S_ii = (M⁻¹)_ii - w_i/n, and the weighted residual is α: left-out errors without refitting. */
+/* 1 - S_ii = (M⁻¹)_ii - w_i/n, and the weighted residual is α: left-out errors need no refit. */
 static bo_status leave_out(bo_context *context, const bo_fit_problem *problem, const dual *d, bo_left_out *out)
 {
     size_t n = d->rows, outputs = d->outputs;
@@ -130,7 +130,7 @@ static bo_status leave_out(bo_context *context, const bo_fit_problem *problem, c
     return BO_OK;
 }
 
-/* What predict.c needs for standard deviations. */
+/* Keeps what standard deviations need in prediction. */
 static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *problem, const dual *d,
                                   bo_machine *machine)
 {

@@ -1,4 +1,4 @@
-/* What a fit takes in memory and time, and what its defaults mean: loss, solver, number of features. */
+/* Estimates memory and time of a fit and resolves its defaults: loss, solver, number of features. */
 #include "internal.h"
 #include "../features/resolve.h"
 
@@ -9,14 +9,14 @@ size_t bo_memory_limit(const bo_machine_desc *desc)
     return desc->memory ? desc->memory : bo_usual_memory();
 }
 
-/* In double, so that absurd sizes do not wrap. */
+/* In double, so that huge sizes do not overflow. */
 typedef struct fit_size {
     double rows, dim, features, outputs;
 } fit_size;
 
 /* ---- choices ----------------------------------------------------------------------------------------------- */
 
-/* Bytes. The Gram matrix stands twice: once summed, once factored. */
+/* Bytes. The Gram matrix is kept twice: the sums and the factor. */
 static double memory_of(bo_solver solver, const fit_size *s)
 {
     double rows = s->rows, features = s->features, size = features + s->outputs + 1;
@@ -46,15 +46,15 @@ static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, cons
     double limit = (double)bo_memory_limit(desc);
     if (desc->solver != BO_SOLVER_AUTO) {
         *out = desc->solver;
-        return "it was asked for";
+        return "requested by the user";
     }
     if (loss == BO_LOSS_LOGISTIC) {
         *out = BO_SOLVER_PRIMAL;
-        return "the logistic loss is preconditioned by the Gram matrix of the features";
+        return "the logistic loss is preconditioned with the Gram matrix of the features";
     }
     if (s->features > s->rows && memory_of(BO_SOLVER_DUAL, s) <= limit) {
         *out = BO_SOLVER_DUAL;
-        return "there are more features than rows, so the rows' kernel matrix is the smaller one";
+        return "there are fewer rows than features, so the kernel matrix of the rows is smaller";
     }
     if (memory_of(BO_SOLVER_PRIMAL, s) <= limit) {
         *out = BO_SOLVER_PRIMAL;
@@ -76,12 +76,12 @@ static bo_loss choose_loss(const bo_machine_desc *desc, const fit_size *s)
 
 /* ---- the estimate ------------------------------------------------------------------------------------------ */
 
-/* A recent core in float32: a guess, which `bochner bench` measures. */
-static const double operations_a_second = 40e9;
-/* Passes over the rows that CG and SGD take, and how much longer a fit takes whose γ or λ are searched. */
+/* Rough float32 rate of a recent core; `bochner bench` measures it. */
+static const double operations_per_second = 40e9;
+/* Typical passes over the rows of CG and SGD, and the factor of time for the search of γ or λ. */
 static const double passes = 50, with_search = 3;
 
-/* The projection, a Gram matrix (of the rows in the dual, passes instead of one for CG and SGD) and its factor. */
+/* The projection, the Gram matrix (DUAL: the kernel matrix; CG and SGD: passes instead) and its factorization. */
 static double operations_of(const bo_machine_desc *desc, bo_solver solver, const fit_size *s)
 {
     double rows = desc->stream_rows ? (double)desc->stream_rows : s->rows;
@@ -92,7 +92,7 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     return searched * (rows * s->dim * s->features + solving);
 }
 
-/* The features of all rows, where they may be kept, and 22 vectors of L-BFGS. */
+/* The features of all rows, if they fit, and 22 vectors of L-BFGS. */
 static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
 {
     double all = 4 * s->rows * s->features, limit = 0.5 * (double)bo_memory_limit(desc);
@@ -105,7 +105,7 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     *out = (bo_fit_cost){0};
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     bo_features_desc map = bo_fitting_map(desc, dim), resolved;
-    map.sampling = BO_SAMPLING_DRAWN; /* data-aware maps are as large as others, but want to see the data */
+    map.sampling = BO_SAMPLING_DRAWN; /* data-dependent maps have the same size but need the data */
     map.pair_norm = 1;
     BO_TRY(bo_features_resolve(context, &map, &resolved));
     fit_size size = {(double)rows, (double)dim, (double)resolved.features, (double)outputs};
@@ -120,11 +120,12 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
         found.why_solver = choose_solver(desc, found.loss, &size, &found.solver);
     }
     found.operations = operations_of(desc, found.solver, &size);
-    found.seconds = found.operations / (operations_a_second * bo_context_threads(context));
+    found.seconds = found.operations / (operations_per_second * bo_context_threads(context));
     double total = memory_of(found.solver, &size) + 8 * size.dim * size.features;
     if (found.loss == BO_LOSS_LOGISTIC) total += logistic_memory(desc, &size);
     if (total >= (double)SIZE_MAX)
-        return bo_fail(context, BO_MEMORY, "%zu features of %zu rows cannot be held", resolved.features, rows);
+        return bo_fail(context, BO_MEMORY, "out of memory: %zu features of %zu rows; use fewer features or --stream",
+                       resolved.features, rows);
     found.bytes = (size_t)total;
     *out = found;
     return BO_OK;

@@ -1,5 +1,5 @@
-/* Model files: one safetensors file with the tensors prediction needs, the report as JSON in its metadata, the map's own
- * tensors and description (src/features), and the schema of the data. */
+/* Model files: one safetensors file with the tensors that prediction needs, the report as JSON in the metadata, the tensors
+ * and the description of the feature map (src/features), and the schema of the data. */
 #include "../base/trace.h"
 #include "internal.h"
 #include "../features/files.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Version 2: machine.center was machine.centre. */
+/* In version 1 machine.center was named machine.centre. */
 enum { FORMAT_VERSION = 2, MOST_TENSORS = 12 };
 static const char format_name[] = "bochner.machine";
 
@@ -71,8 +71,14 @@ static const field fields[] = {
     FIELD_OF_MACHINE(FIELD_REAL, quantum),
     FIELD_OF_MACHINE(FIELD_REAL, mean_weight),
     FIELD_OF_MACHINE(FIELD_REAL, scaler.limit),
+    FIELD(FIELD_SIZE, validation_rows),
+    FIELD(FIELD_REAL, validation_rmse),
+    FIELD(FIELD_REAL, validation_r2),
+    FIELD(FIELD_REAL, validation_accuracy),
+    FIELD(FIELD_REAL, validation_log_loss),
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
+/* Files of earlier releases end before the validation error: it is read as not measured. */
+enum { FIELDS = sizeof fields / sizeof *fields, OPTIONAL_FIELDS = 5 };
 
 static double field_get(const bo_machine *machine, const field *f)
 {
@@ -104,7 +110,7 @@ static void field_set(bo_machine *machine, const field *f, double value)
         break;
     case FIELD_ENUM:
         *(unsigned *)at = value < 1000 ? (unsigned)value : 1000;
-        break; /* 1000: none of ours */
+        break; /* 1000 is not a value of any enumeration */
     case FIELD_INT:
         *(int *)at = value < INT_MAX ? (int)value : INT_MAX;
         break;
@@ -135,7 +141,7 @@ static bo_status report_to_json(bo_context *context, const bo_machine *machine, 
     return text.failed ? BO_MEMORY : BO_OK;
 }
 
-/* null stands for NaN, and only where a real number may be unknown. */
+/* null means NaN and is accepted for real numbers only. */
 static bo_status report_from_json(bo_context *context, const char *path, const char *text, bo_machine *machine)
 {
     enum { DEPTH = 4 };
@@ -144,14 +150,18 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < FIELDS; i++) {
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
-        if (cJSON_IsNull(item) && fields[i].type == FIELD_REAL)
+        const bool optional = i >= FIELDS - OPTIONAL_FIELDS;
+        if (fields[i].type == FIELD_REAL && (cJSON_IsNull(item) || (!item && optional)))
             field_set(machine, &fields[i], NAN);
+        else if (!item && optional)
+            field_set(machine, &fields[i], 0);
         else if (cJSON_IsNumber(item) &&
                  (fields[i].type == FIELD_REAL || (item->valuedouble >= 0 && item->valuedouble <= 1e15)))
             field_set(machine, &fields[i], item->valuedouble);
         else
-            status = bo_fail(context, BO_FORMAT, "%s: the machine's description lacks '%s' or has it wrong", path,
-                             fields[i].name);
+            status =
+                bo_fail(context, BO_FORMAT, "%s: '%s' of the machine is missing or invalid; the file may be damaged",
+                        path, fields[i].name);
     }
     const cJSON *why = cJSON_GetObjectItemCaseSensitive(json, "why_solver");
     snprintf(machine->why, sizeof machine->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
@@ -162,13 +172,13 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
 
 /* ---- tensors --------------------------------------------------------------------------------------------- */
 
-/* Every array of a machine: one table for writing and reading. rows x columns of 0 x anything is absent. */
+/* The arrays of a machine, for writing and reading. An array with 0 rows is absent. */
 typedef struct array {
     const char *name;
     bo_dtype dtype;
     void **data;
     size_t rows, columns; /* columns 0: a vector */
-    const char *former;   /* its name in files of earlier versions; NULL: the same */
+    const char *former;   /* the name in files of earlier versions; NULL: the same */
 } array;
 
 static size_t list_arrays(bo_machine *m, array *out)
@@ -209,7 +219,7 @@ static bo_file_tensor tensor_of(const array *a)
 
 /* ---- save ------------------------------------------------------------------------------------------------ */
 
-/* Writes and ends the output. */
+/* Writes the file and closes the output. */
 static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bo_output *output)
 {
     array arrays[MOST_TENSORS];
@@ -262,14 +272,16 @@ static bo_status check_format(bo_context *context, const bo_tensors *file)
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format");
     const char *version = bo_tensors_meta(file, "format_version"), *made = bo_tensors_meta(file, "bochner_version");
     if (!format || strcmp(format, format_name) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: expected a Bochner machine, found %s", path,
-                       format ? format : "another safetensors file");
+        return bo_fail(context, BO_FORMAT, "%s: expected a kernel machine, found %s", path,
+                       format ? format : "a safetensors file of another program");
     long number = version ? strtol(version, NULL, 10) : 0; /* saturates */
     if (number < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
     if (number > FORMAT_VERSION)
-        return bo_fail(context, BO_VERSION,
-                       "%s: made by Bochner %s with model format %s; this is Bochner %s, which reads up to format %d",
-                       path, made ? made : "of an unknown version", version, bo_version(), FORMAT_VERSION);
+        return bo_fail(
+            context, BO_VERSION,
+            "%s: the file was written by Bochner %s in model format %s; this is Bochner %s, which reads formats up to %d "
+            "(install a newer version)",
+            path, made ? made : "(unknown version)", version, bo_version(), FORMAT_VERSION);
     return BO_OK;
 }
 
@@ -288,7 +300,8 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) &&
                 r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK
-                : bo_fail(context, BO_FORMAT, "%s: the machine's description contradicts itself or its features", path);
+                : bo_fail(context, BO_FORMAT,
+                          "%s: the description of the machine is inconsistent; the file may be damaged", path);
 }
 
 static bo_status load_array(bo_context *context, const bo_tensors *file, const array *a)
@@ -306,8 +319,8 @@ static bo_status load_array(bo_context *context, const bo_tensors *file, const a
     for (size_t i = 0; i < count; i++) {
         double value = a->dtype == BO_F64 ? ((double *)copy)[i] : (double)((float *)copy)[i];
         if (!isfinite(value))
-            return bo_fail(context, BO_FORMAT, "%s: tensor %s holds %g at %zu", bo_tensors_path(file), a->name, value,
-                           i);
+            return bo_fail(context, BO_FORMAT, "%s: tensor %s: expected a finite number at index %zu, found %g",
+                           bo_tensors_path(file), a->name, i, value);
     }
     return BO_OK;
 }
@@ -316,7 +329,9 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
 {
     const char *path = bo_tensors_path(file), *report = bo_tensors_meta(file, "machine");
     const char *map = bo_tensors_meta(file, "features");
-    if (!report || !map) return bo_fail(context, BO_FORMAT, "%s: the machine's description is missing", path);
+    if (!report || !map)
+        return bo_fail(context, BO_FORMAT, "%s: the description of the machine is missing; the file may be damaged",
+                       path);
     BO_TRY(report_from_json(context, path, report, machine));
     BO_TRY(bo_features_unpack(context, file, map, &machine->phi));
     BO_TRY(check_report(context, path, machine));
@@ -331,22 +346,24 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
     for (size_t t = 0; t < machine->report.outputs; t++)
         if (machine->noise_variance[t] < 0)
-            return bo_fail(context, BO_FORMAT, "%s: a noise variance is negative", path);
+            return bo_fail(context, BO_FORMAT, "%s: expected nonnegative noise variances; the file may be damaged",
+                           path);
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
-        if (machine->penalty[j] <= 0) return bo_fail(context, BO_FORMAT, "%s: a penalty is not positive", path);
+        if (machine->penalty[j] <= 0)
+            return bo_fail(context, BO_FORMAT, "%s: expected positive penalties; the file may be damaged", path);
     return BO_OK;
 }
 
-/* Callers index the machine's outputs by the schema's classes and targets. */
+/* Callers index the outputs of the machine by the classes and targets of the schema. */
 static bo_status check_schema(bo_context *context, const char *path, const bo_machine *machine, const bo_schema *schema)
 {
     const bo_fit_report *r = &machine->report;
     bool targets = r->classes || bo_schema_targets(schema) == 0 || bo_schema_targets(schema) == r->outputs;
     if (bo_schema_inputs(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
     return bo_fail(context, BO_FORMAT,
-                   "%s: the schema has %zu inputs, %zu classes and %zu targets, the machine %zu, %zu and %zu", path,
-                   bo_schema_inputs(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim, r->classes,
-                   r->outputs);
+                   "%s: the schema has %zu inputs, %zu classes and %zu targets, but the machine has %zu, %zu and %zu",
+                   path, bo_schema_inputs(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim,
+                   r->classes, r->outputs);
 }
 
 /* Reads and closes the file. */

@@ -1,5 +1,5 @@
-/* Fitting: checks, a fit in progress whose moments grow with every block and are solved when asked, and the fit in memory.
- * The primal fit in memory is a stream of one block, so that the two cannot drift apart. */
+/* Fitting: checks, streaming fits, which add blocks of rows to moments and solve them at the end, and fits in memory. The
+ * primal fit in memory is a stream of one block, so that both give the same result. */
 #include "../base/trace.h"
 #include "internal.h"
 #include "../features/files.h"
@@ -13,25 +13,27 @@
 static bo_status check_number(bo_context *context, const char *name, double value, double below)
 {
     if (value >= 0 && value < below && isfinite(value)) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s: expected a finite number from 0 to below %g, found %g", name, below,
-                   value);
+    return bo_fail(context, BO_INVALID, "%s: expected a finite number that is at least 0 and below %g, found %g", name,
+                   below, value);
 }
 
 static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
 {
     if (!bo_solver_name(desc->solver))
-        return bo_fail(context, BO_INVALID, "solver: no such one: %d", (int)desc->solver);
-    if (!bo_loss_name(desc->loss)) return bo_fail(context, BO_INVALID, "loss: no such one: %d", (int)desc->loss);
+        return bo_fail(context, BO_INVALID, "solver: expected a value of bo_solver, found %d", (int)desc->solver);
+    if (!bo_loss_name(desc->loss))
+        return bo_fail(context, BO_INVALID, "loss: expected a value of bo_loss, found %d", (int)desc->loss);
     if (!bo_scaling_name(desc->scaling))
-        return bo_fail(context, BO_INVALID, "scaling: no such one: %d", (int)desc->scaling);
+        return bo_fail(context, BO_INVALID, "scaling: expected a value of bo_scaling, found %d", (int)desc->scaling);
     if (!bo_precision_name(desc->precision))
-        return bo_fail(context, BO_INVALID, "precision: no such one: %d", (int)desc->precision);
+        return bo_fail(context, BO_INVALID, "precision: expected a value of bo_precision, found %d",
+                       (int)desc->precision);
     if (desc->task > BO_TASK_CLASSIFICATION)
-        return bo_fail(context, BO_INVALID, "task: no such one: %d", (int)desc->task);
+        return bo_fail(context, BO_INVALID, "task: expected a value of bo_task, found %d", (int)desc->task);
     return BO_OK;
 }
 
-/* Descriptor and samples make sense together. */
+/* Checks the descriptor and the samples. */
 static bo_status check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
@@ -41,25 +43,23 @@ static bo_status check(bo_context *context, const bo_machine_desc *desc, const b
     BO_TRY(check_number(context, "noise", desc->noise, INFINITY));
     BO_TRY(check_number(context, "dropout", desc->dropout, 1));
     if (desc->task == BO_TASK_REGRESSION && samples->classes)
-        return bo_fail(context, BO_INVALID, "regression was asked for, but the target has classes");
+        return bo_fail(context, BO_INVALID, "task regression: expected a target with numbers, found classes");
     if (desc->task == BO_TASK_CLASSIFICATION && !samples->classes)
-        return bo_fail(context, BO_INVALID, "classification was asked for, but the target has no classes");
+        return bo_fail(context, BO_INVALID, "task classification: expected a target with classes, found numbers");
     if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
-        return bo_fail(context, BO_INVALID, "the logistic loss is for classification; the target is a number");
+        return bo_fail(context, BO_INVALID, "loss logistic: expected a target with classes, found numbers");
     if (desc->loss == BO_LOSS_LOGISTIC && (desc->noise > 0 || desc->dropout > 0))
         return bo_fail(context, BO_UNSUPPORTED,
-                       "noise and dropout have their closed form for the squared loss; with the "
-                       "logistic loss use lambda");
+                       "noise and dropout are supported for the ridge loss only; use lambda with the logistic loss");
     if (desc->loss == BO_LOSS_LOGISTIC && desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
-        return bo_fail(context, BO_UNSUPPORTED, "the logistic loss is fitted with the primal solver, not with %s",
+        return bo_fail(context, BO_UNSUPPORTED, "loss logistic: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));
-    if (samples->rows < 2)
-        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", samples->rows);
+    if (samples->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));
     double weight = 0;
     for (size_t i = 0; samples->weights && i < samples->rows; i++) weight += (double)samples->weights[i];
     if (samples->weights && weight == 0)
-        return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
+        return bo_fail(context, BO_INVALID, "expected a row of positive weight, found only weights of 0");
     return BO_OK;
 }
 
@@ -83,8 +83,8 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     bo_features_desc map = desc->features;
     map.dim = dim;
     map.seed = desc->seed;
-    /* Scrambled Sobol points fill few dimensions evenly: in 8 (the table kin8nm) the kernel's error is about half that of
-     * orthogonal frequencies. The advantage fades as dimensions grow; a dozen is a cautious end. */
+    /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about half
+     * that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
     enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096 };
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
         map.draw = BO_DRAW_SOBOL;
@@ -94,7 +94,7 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     return map;
 }
 
-/* Data-aware maps look at the scaled rows; the pointer is valid only while `scaled` lives. */
+/* Data-dependent maps use the scaled rows, which are freed at the end. */
 static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_features_desc map)
 {
     const bo_samples *kept = &fitting->kept;
@@ -108,7 +108,7 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     if (status == BO_OK)
         status = bo_features_measure(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
                                      &fitting->report.accuracy);
-    if (status == BO_UNSUPPORTED && fitting->phi) { /* a user's own map has no closed form to be compared with */
+    if (status == BO_UNSUPPORTED && fitting->phi) { /* a custom map has no closed form to compare with */
         fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
         status = BO_OK;
     }
@@ -138,10 +138,14 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
                                       .search_seconds = choice->seconds,
                                       .search_score = choice->score,
                                       .noise_std = NAN,
-                                      .accuracy = accuracy};
+                                      .accuracy = accuracy,
+                                      .validation_rmse = NAN,
+                                      .validation_r2 = NAN,
+                                      .validation_accuracy = NAN,
+                                      .validation_log_loss = NAN};
 }
 
-/* Everything before the first row is learned: scaling, targets, γ and λ, the map. `rows`: how many will come. */
+/* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows. */
 static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
                          bo_fitting **out)
 {
@@ -197,10 +201,11 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     *out = NULL;
     BO_TRY(check(context, desc, sample));
     if (desc->loss == BO_LOSS_LOGISTIC)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "the logistic loss needs several passes: it cannot be fitted from a stream");
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "the logistic loss needs several passes and cannot be fitted from a stream; use the ridge loss, or fit in memory");
     if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
-        return bo_fail(context, BO_UNSUPPORTED, "a stream is fitted by the primal solver, not by %s",
+        return bo_fail(context, BO_UNSUPPORTED, "streams: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));
     bo_fitting *fitting;
     BO_TRY(prepare(context, desc, sample, desc->stream_rows ? desc->stream_rows : sample->rows, &fitting));
@@ -219,7 +224,7 @@ bo_row_map bo_fitting_row_map(const bo_fitting *fitting)
     return (bo_row_map){&fitting->scaler, fitting->phi, fitting->quantum};
 }
 
-/* These samples, with everything else as the fit has it. */
+/* The problem of this fit with these samples. */
 static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *samples)
 {
     return (bo_fit_problem){&fitting->desc,
@@ -244,9 +249,10 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
         return bo_fail(context, BO_INVALID, "expected %zu targets, as in the sample; found %zu",
                        fitting->report.outputs, rows->targets);
     if (rows->weights && fitting->quantum > 0)
-        return bo_fail(context, BO_INVALID,
-                       "the sample had no weights, so the fit rounds features to 8 bits; for weighted rows "
-                       "give the sample weights too, or ask for precision float32");
+        return bo_fail(
+            context, BO_INVALID,
+            "weighted rows cannot be added: the sample had no weights, so the features are rounded to 8 bits; pass "
+            "weights with the sample, or use precision float32");
     BO_TRY(bo_samples_check(context, rows));
     assert(fitting->moments.size > 0);
     double begin = bo_seconds();
@@ -262,7 +268,7 @@ static bool same_floats(const float *a, const float *b, size_t count)
     return memcmp(a, b, count * sizeof *a) == 0;
 }
 
-/* Everything that makes a map, as it would be written to a file. */
+/* Compares two maps by what would be written to a file. */
 static bo_status same_map(bo_context *context, const bo_features *a, const bo_features *b, bool *same)
 {
     bo_file_tensor left[BO_FEATURES_TENSORS], right[BO_FEATURES_TENSORS];
@@ -288,25 +294,25 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
     const bo_fit_report *a = &fitting->report, *b = &other->report;
     if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
         return bo_fail(context, BO_INVALID,
-                       "cannot merge: %zu columns, %zu features, %zu outputs against %zu, %zu, %zu", a->dim,
+                       "cannot merge: %zu columns, %zu features and %zu outputs differ from %zu, %zu and %zu", a->dim,
                        a->features, a->outputs, b->dim, b->features, b->outputs);
     bool same = fitting->phi == other->phi;
     if (!same) BO_TRY(same_map(context, fitting->phi, other->phi, &same));
     if (!same)
-        return bo_fail(context, BO_INVALID, "cannot merge: the features differ (gamma %g, seed %llu against %g, %llu)",
-                       a->gamma, (unsigned long long)fitting->desc.seed, b->gamma,
-                       (unsigned long long)other->desc.seed);
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: the feature maps differ (gamma %g, seed %llu; gamma %g, seed %llu)", a->gamma,
+                       (unsigned long long)fitting->desc.seed, b->gamma, (unsigned long long)other->desc.seed);
     if (!same_floats(fitting->scaler.mean, other->scaler.mean, a->dim) ||
         !same_floats(fitting->scaler.factor, other->scaler.factor, a->dim))
         return bo_fail(context, BO_INVALID,
-                       "cannot merge: the inputs are scaled differently; begin both from one sample");
+                       "cannot merge: the inputs are scaled differently; create both from the same sample");
     for (size_t t = 0; !a->classes && t < a->outputs; t++)
         if (fitting->targets.mean[t] != other->targets.mean[t] ||
             fitting->targets.deviation[t] != other->targets.deviation[t])
             return bo_fail(context, BO_INVALID,
-                           "cannot merge: target %zu is scaled differently; begin both from one sample", t);
+                           "cannot merge: target %zu is scaled differently; create both from the same sample", t);
     if (fitting->quantum != other->quantum || fitting->moments.precision != other->moments.precision)
-        return bo_fail(context, BO_INVALID, "cannot merge: one is summed in %s, the other in %s",
+        return bo_fail(context, BO_INVALID, "cannot merge: the precisions differ (%s, %s)",
                        bo_precision_name(a->precision), bo_precision_name(b->precision));
     const bo_machine_desc *one = &fitting->desc, *two = &other->desc;
     if (one->lambda != two->lambda || one->noise != two->noise || one->dropout != two->dropout ||
@@ -314,8 +320,7 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
         return bo_fail(context, BO_INVALID, "cannot merge: lambda, noise, dropout or the intercept differ");
     const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
     if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
-        return bo_fail(context, BO_INVALID,
-                       "cannot merge: the classes are weighted differently; begin both from one sample");
+        return bo_fail(context, BO_INVALID, "cannot merge: the class weights differ; create both from the same sample");
     size_t count = fitting->moments.size * fitting->moments.size;
     for (size_t k = 0; k < count; k++) fitting->moments.gram[k] += other->moments.gram[k];
     fitting->moments.rows += other->moments.rows;
@@ -331,13 +336,13 @@ bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_c
     bo_status status = collective->sum(collective->user, fitting->moments.gram, count);
     if (status == BO_OK) status = collective->sum(collective->user, &rows, 1);
     if (status != BO_OK)
-        return bo_fail(context, status, "rank %d of %d: the sums of the ranks could not be added", collective->rank,
+        return bo_fail(context, status, "rank %d of %d: the sum over the ranks failed", collective->rank,
                        collective->size);
     fitting->moments.rows = (size_t)rows;
     return BO_OK;
 }
 
-/* The packed factor for standard deviations. */
+/* Keeps the packed factor for standard deviations. */
 static bo_status keep_uncertainty(bo_context *context, const bo_machine_ridge *ridge, bool intercept,
                                   bo_machine *machine)
 {
@@ -386,12 +391,12 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     return status;
 }
 
-/* λ at full size, around the search's choice. */
+/* Chooses the final λ with all rows and features, near the λ of the search. */
 static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 {
     if (fitting->desc.lambda > 0) return BO_OK;
     double begin = bo_seconds();
-    bo_samples probe = fitting->kept; /* rows in random order: the first ones are as good as any */
+    bo_samples probe = fitting->kept; /* in random order, so the first rows are a random subset */
     if (!probe.classes && probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
     bo_fit_problem problem = problem_of(fitting, &probe);
     bo_status status =
@@ -405,7 +410,7 @@ bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine
     BO_SPAN(context, "machine", "solve");
     *out = NULL;
     if (fitting->moments.rows < 2)
-        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows of positive weight, found %zu",
+        return bo_fail(context, BO_INVALID, "expected at least 2 rows of positive weight, found %zu",
                        fitting->moments.rows);
     BO_TRY(bo_progress(context, "solving", 0, 1));
     double begin = bo_seconds();
@@ -462,7 +467,7 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     return status;
 }
 
-/* Ridge first: its factor preconditions, its coefficients start. */
+/* Fits ridge first: its factor is the preconditioner, its coefficients are the start. */
 static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
 {
     BO_TRY(fit_primal(context, fitting, samples, out));
@@ -485,7 +490,7 @@ bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, cons
     BO_TRY(check(context, asked, samples));
     bo_machine_desc resolved = *asked, *desc = &resolved;
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
-    resolved.stream_rows = 0; /* for streams only */
+    resolved.stream_rows = 0; /* used for streams only */
     bo_fit_cost plan;
     BO_TRY(bo_machine_estimate(context, desc, samples->rows, samples->dim,
                                samples->classes ? samples->classes : samples->targets, &plan));

@@ -1,10 +1,10 @@
-/* What the files of src/machines share. The way of a fit:
+/* Declarations shared by the files of src/machines. The steps of a fit:
  *
  *   samples (samples.c) -> scaling and features (row_map.c) -> moments and ridge system (ridge.c) -> machine (machine.c)
  *
- * fit.c leads the way; estimate.c says beforehand what it takes and which loss and solver AUTO means; search.c chooses γ and
- * λ by leave_one_out.c; dual.c replaces the middle, and so do cg.c, sgd.c and logistic.c, which share passes.c; calibrate.c
- * turns scores into probabilities; file.c keeps the result. */
+ * fit.c runs these steps. estimate.c estimates cost beforehand and resolves loss and solver. search.c chooses γ and λ with
+ * leave_one_out.c. dual.c, cg.c, sgd.c and logistic.c replace the ridge system; the last three share passes.c. calibrate.c
+ * turns scores into probabilities and measures the validation error. file.c saves and loads machines. */
 #ifndef BO_MACHINES_INTERNAL_H
 #define BO_MACHINES_INTERNAL_H
 
@@ -14,7 +14,7 @@
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j, kept within ±limit; factor 0 drops a constant column. Invariants: kind is not AUTO;
+/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. Invariants: kind is not AUTO;
  * limit >= 0. */
 typedef struct bo_scaler {
     bo_scaling kind;
@@ -29,32 +29,32 @@ void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, 
 
 /* ---- row map: from rows to features ------------------------------------------------------------------------ */
 
-/* Scaling, the map, and rounding: all that stands before a linear system. */
+/* Scaling, feature map and rounding: the steps before the linear system. */
 typedef struct bo_row_map {
     const bo_scaler *scaler;
     const bo_features *phi;
     float quantum; /* features are rounded to multiples of it, at most 127 of them; a power of two; 0: not rounded */
 } bo_row_map;
 
-/* z (rows x features, stride ldz) from raw rows; scratch: rows x dim floats. */
+/* Computes z (rows x features, stride ldz) from raw rows; scratch: rows x dim floats. */
 bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, size_t rows, const float *x, size_t ldx,
                            float *scratch, float *z, size_t ldz);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
 void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
                        size_t ldq);
-/* Whether it is one of bo_row_map: 0, or a power of two below 1. */
+/* True for a valid quantum: 0, or a power of two below 1. */
 bool bo_is_quantum(float quantum);
-/* The quantum for a map whose features are bounded (sin/cos, cos with bias, no importance weights), else 0. */
+/* The quantum of a map with bounded features (sin/cos or cos with bias, without importance weights); otherwise 0. */
 float bo_quantum_of(const bo_features_desc *resolved);
-/* The precision for a fit: what was asked for, or the coarsest that λ does not notice. */
+/* The precision of a fit: the requested one, or the lowest whose rounding is negligible beside λ. */
 bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *resolved,
                               bool weighted, size_t rows, double lambda, double spectrum, bo_precision *out);
-/* λ below which rounding to `quantum` over this many rows would be noticed. */
+/* The λ below which rounding to `quantum` would matter, for this number of rows. */
 double bo_rounding_floor(float quantum, size_t rows);
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
-/* The columns of the linear system: regression targets shifted and divided by (mean, deviation), or ±1 for classes. */
+/* The right-hand side of the linear system: regression targets, standardized by mean and deviation, or ±1 for classes. */
 typedef struct bo_targets {
     size_t classes, outputs;
     double *mean, *deviation; /* regression, per output; NULL for classes */
@@ -63,7 +63,7 @@ typedef struct bo_targets {
 
 bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out);
 void bo_targets_free(bo_targets *targets);
-/* Column t of the system's right-hand side for a row with targets y. */
+/* Column t of the right-hand side for a row with targets y. */
 float bo_targets_value(const bo_targets *targets, const double *y, size_t t);
 /* sqrt of the weight of row i: sample weight times class weight. */
 float bo_targets_root_weight(const bo_targets *targets, const bo_samples *samples, size_t row);
@@ -71,7 +71,7 @@ float bo_targets_root_weight(const bo_targets *targets, const bo_samples *sample
 /* ---- moments ------------------------------------------------------------------------------------------- */
 
 /* Sums over rows of the outer product of [φ(s(x)), y, 1] √w with itself. Everything ridge needs: ZᵀZ, ZᵀY, YᵀY, the
- * sums of both, and the total weight. They add up over blocks, files and machines.
+ * sums of both, and the total weight. Moments of blocks, files and hosts can be added.
  * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. */
 typedef struct bo_moments {
     size_t features, outputs, size, rows;
@@ -93,10 +93,10 @@ bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bo
 typedef struct bo_penalty {
     double lambda, noise, dropout;
 } bo_penalty;
-/* out: one number per feature; sums is Σ w, squares_j is |z_j|² uncentered. */
+/* out: one number per feature; weight is Σ w, squares_j is |z_j|², not centered. */
 void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, const double *squares, double *out);
 
-/* A solved ridge system, in the system's units (targets scaled). */
+/* A solved ridge system, for standardized targets. */
 typedef struct bo_machine_ridge {
     size_t features, outputs;
     double *factor;    /* features x features, lower: L Lᵀ = centered ZᵀZ + D */
@@ -104,7 +104,7 @@ typedef struct bo_machine_ridge {
     double *intercept; /* outputs; f = β·(φ - center) + intercept */
     double *center;    /* features */
     double weight;     /* Σ w */
-    double rows;       /* rows of positive weight: what GCV counts */
+    double rows;       /* rows of positive weight, the count for GCV */
     double freedom;    /* effective degrees of freedom, intercept included */
     double *rss;       /* outputs: residual sum of squares on the training rows */
     double gcv;        /* generalized cross-validation, summed over outputs */
@@ -116,10 +116,10 @@ void bo_ridge_free(bo_machine_ridge *ridge);
 
 /* ---- leave-one-out on a few training rows ---------------------------------------------------------------- */
 
-/* For `rows` training rows: prediction without the row itself, and its leverage. */
+/* Leave-one-out predictions and leverages of `rows` training rows. */
 typedef struct bo_left_out {
     size_t rows, outputs;
-    double *prediction; /* rows x outputs, in the system's units */
+    double *prediction; /* rows x outputs, for standardized targets */
     double *truth;      /* rows x outputs */
     double *leverage;   /* rows: h_ii */
     double *weight;     /* rows: sample weight times class weight */
@@ -131,12 +131,12 @@ void bo_left_out_free(bo_left_out *left_out);
 bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
 
-/* Log loss of classes from left-out scores, calibrated on the same rows: a mean over rows. */
+/* Mean log loss of classes from left-out scores, calibrated on the same rows. */
 bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
 
-/* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
- * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
- * interpolated; the ratio of the two on a sample sets it right. */
+/* Cross-validation score of a solved system, summed over outputs: GCV times the ratio of exact leave-one-out to GCV on the
+ * rows of `probe`. GCV replaces every leverage by the mean leverage and misses the few rows that are interpolated; the
+ * ratio corrects this. */
 bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *row_map,
                          const bo_targets *targets, const bo_samples *probe, bool intercept, double *score);
 
@@ -148,7 +148,7 @@ typedef enum bo_uncertainty {
     BO_UNCERTAINTY_DUAL = 2    /* the training rows and the factor of their kernel matrix */
 } bo_uncertainty;
 
-/* Invariant: of the fields of uncertainty exactly those of its kind are there. */
+/* Invariant: exactly the fields of the given kind of uncertainty are set. */
 struct bo_machine {
     bo_fit_report report; /* why_solver points to a constant, or to `why` after loading */
     char why[160];
@@ -159,7 +159,7 @@ struct bo_machine {
     double *intercept; /* outputs */
     double *center;    /* features: subtracted from φ before β; zero without intercept */
     /* predictive variance: noise_variance (outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
-     * φᵀ(ZᵀZ + D)⁻¹φ): a new row weighs what training rows do on average */
+     * φᵀ(ZᵀZ + D)⁻¹φ), for a new row of mean weight */
     bo_uncertainty uncertainty;
     double *noise_variance;
     double inverse_weight, mean_weight;
@@ -179,16 +179,18 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
-/* Takes β, intercept and center from the system's units into the machine's. */
+/* Converts β, intercept and center of the system to the units of the data and stores them. */
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                    const double *beta, const double *intercept, const double *center);
-/* Noise level (regression) or calibration (classes) from rows left out. */
+/* Noise variance (regression) or calibration (classes), and the validation error, from left-out rows. */
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
+/* Copies metrics of validation rows into the report. */
+void bo_report_validation(bo_fit_report *report, const bo_metrics *metrics);
 
 /* ---- the problem ------------------------------------------------------------------------------------------ */
 
-typedef struct bo_fit_problem { /* what every solver gets */
+typedef struct bo_fit_problem { /* the input of every solver */
     const bo_machine_desc *desc;
     const bo_samples *samples;
     bo_row_map row_map;
@@ -206,18 +208,18 @@ typedef struct bo_search_choice {
     double seconds;
 } bo_search_choice;
 
-/* Chooses what the descriptor leaves open. `rows` is the number of rows the final fit will see. */
+/* Chooses γ and λ if the descriptor does not set them. `rows` is the number of rows of the final fit. */
 bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
                     bo_search_choice *out);
 
-/* The best λ near penalty->lambda by bo_ridge_score, from moments at full size: three factorizations, a few more if it
- * moves. spectrum: the largest eigenvalue. */
+/* The best λ near problem->penalty.lambda by bo_ridge_score, from moments of all rows and features: three factorizations,
+ * or a few more if λ moves. spectrum: the largest eigenvalue. */
 bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda);
 
-/* Is λ so small against the largest eigenvalue that float32 products would drown it? Their rounding, about 1e-7 of an
- * entry and averaged over rows, moves eigenvalues by some 1e-8 of the largest; two orders of magnitude are the margin. */
+/* True if λ is too small, relative to the largest eigenvalue, for float32 products. Their rounding is about 1e-7 per entry
+ * and averages over rows, so it moves eigenvalues by about 1e-8 of the largest; the margin is two orders of magnitude. */
 static inline bool bo_needs_precision(double lambda, double spectrum)
 {
     return lambda < 1e-6 * spectrum;
@@ -237,19 +239,19 @@ typedef struct bo_loo {
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
                         bo_loo *out);
 void bo_loo_free(bo_loo *loo);
-/* Fills the kernel matrix for this γ: the closed form, or what the map's features make of it. */
+/* Fills the kernel matrix for this γ, from the closed form or from the features of the map. */
 bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
                         const bo_samples *scaled);
-/* Error for each λ of the grid from one eigendecomposition; *largest is the top eigenvalue. */
+/* The error for each λ of the grid, from one eigendecomposition; *largest is the largest eigenvalue. */
 bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,
                       double *largest);
-/* Error for one λ from one Cholesky factorization: dearer a λ, but many times cheaper for a few. */
+/* The error for one λ, from one Cholesky factorization: faster than the grid for a few λ. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error);
 
-/* L⁻¹ of a lower triangle, panel by panel so that its zeros cost nothing: n³/3. */
+/* L⁻¹ of a lower triangle, panel by panel to skip zeros: n³/3 operations. */
 bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
 
-/* ---- solvers that are not the primal one --------------------------------------------------------------------- */
+/* ---- other solvers --------------------------------------------------------------------- */
 
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
@@ -261,17 +263,17 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
 bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
                               float *scratch, float *z, size_t ldz);
 
-/* Bytes a fit may use: the descriptor's, or three quarters of the machine's. */
+/* Bytes that a fit may use: the descriptor's limit, or three quarters of the computer's memory. */
 size_t bo_memory_limit(const bo_machine_desc *desc);
-/* Machines in small have at most so many features, whatever the final one has. */
+/* Maximum features of the smaller machines that the search fits. */
 enum { BO_SEARCH_FEATURES = 4096 };
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
 
-#define BO_WHY_STREAM "a stream is summed up in the Gram matrix of its features" /* report.why_solver */
+#define BO_WHY_STREAM "streams are summed into the Gram matrix of the features" /* report.why_solver */
 
-/* Invariants: scaler, targets, phi and kept are made before the first row is added and never change; moments.size is 0
- * for the solvers that need none. */
+/* Invariants: scaler, targets, phi and kept are set before the first row is added and do not change; moments.size is 0 for
+ * solvers that do not use moments. */
 struct bo_fitting {
     bo_machine_desc desc; /* pointers cleared */
     bo_scaler scaler;
@@ -286,12 +288,12 @@ struct bo_fitting {
 };
 
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
-/* The map's descriptor with what only fitting knows. */
+/* The descriptor of the map, with the defaults that fitting sets. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 
-/* ---- small things ---------------------------------------------------------------------------------------- */
+/* ---- helpers ---------------------------------------------------------------------------------------- */
 
-/* Rows of `samples` at `index` (count of them), gathered into fresh arrays; bo_samples_free frees them. */
+/* Copies `count` rows of `samples`, given by `index`; bo_samples_free frees them. */
 bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, const size_t *index, size_t count,
                             bo_samples *out);
 void bo_samples_free(bo_samples *samples);
@@ -299,7 +301,7 @@ void bo_samples_free(bo_samples *samples);
 bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed,
                             bo_samples *out);
 bo_status bo_samples_check(bo_context *context, const bo_samples *samples);
-/* Rows handled at once when features are made: bounds scratch memory. */
+/* Rows per block when features are computed; bounds scratch memory. */
 enum { BO_MACHINE_BLOCK = BO_SIZE(2048, 8) };
 
 #endif

@@ -1,4 +1,4 @@
-/* Leave-one-out errors: of kernel ridge on a sample, and of a few training rows of a full fit. */
+/* Leave-one-out errors of kernel ridge regression on a sample, and of a few training rows of a full fit. */
 #include "internal.h"
 #include "../math/linalg.h"
 
@@ -7,13 +7,13 @@
 
 /* ---- a sample, by its kernel matrix ------------------------------------------------------------------------------ */
 
-/* Exact leave-one-out of kernel ridge regression on a sample, for choosing γ and λ: of the closed-form kernel, or of the one
- * that the machine's own features make. With an unpenalized intercept the kernel
- * is centered, Kc = H K H, H = I - 11ᵀ/n, and the smoother is S = 11ᵀ/n + Kc(Kc + λ)⁻¹ = 11ᵀ/n + I - λM, M = (Kc + λ)⁻¹, so
+/* Exact leave-one-out of kernel ridge regression on a sample, for the choice of γ and λ. The kernel is the closed form or the
+ * inner product of the machine's features. With an unpenalized intercept the kernel is centered, Kc = H K H with
+ * H = I - 11ᵀ/n, and the smoother is S = 11ᵀ/n + Kc(Kc + λ)⁻¹ = 11ᵀ/n + I - λM with M = (Kc + λ)⁻¹, so
  *
  *     residual r = λ M y,   1 - S_ii = λ M_ii - 1/n,   left-out error r_i / (1 - S_ii).
  *
- * Weights: the same with √w K √w and √w y, the mean and 1/n weighted (w_i / Σw); errors come out multiplied by √w. */
+ * With weights, K and y become √w K √w and √w y, the mean and 1/n are weighted (w_i / Σw), and errors are multiplied by √w. */
 
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
                         bo_loo *out)
@@ -67,7 +67,7 @@ static void transpose(size_t rows, size_t features, const float *z, float *zt)
             for (size_t i = i0; i < rows && i < i0 + BLOCK; i++) zt[j * rows + i] = z[i * features + j];
 }
 
-/* The kernel that the features themselves make: ZZᵀ. */
+/* The kernel matrix of the features: ZZᵀ. */
 static bo_status kernel_of_features(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
                                     double *k)
 {
@@ -89,7 +89,7 @@ static bo_status kernel_of_features(bo_context *context, const bo_features_desc 
     return status;
 }
 
-/* √w (K - means) √w, the means weighted. */
+/* √w (K - means) √w with weighted means. */
 static bo_status weigh_and_center(bo_context *context, bo_loo *loo)
 {
     size_t n = loo->rows;
@@ -126,7 +126,7 @@ static double left_out_error(const bo_loo *loo, const double *residual, const do
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
         double left = diagonal[i * stride] - (loo->intercept ? loo->root[i] * loo->root[i] / loo->weight : 0);
-        if (left < 1e-12) return INFINITY; /* interpolated: nothing is left of this row's own information */
+        if (left < 1e-12) return INFINITY; /* the row is interpolated: its left-out error is not known */
         for (size_t t = 0; t < outputs; t++) sum += pow(residual[i * outputs + t] / left, 2);
     }
     return sum / (loo->weight * (double)outputs);
@@ -194,7 +194,7 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
         for (size_t i = 0; i < n; i++) loo->work[i * n + i] += lambda;
         memcpy(loo->solution, loo->targets, n * outputs * sizeof *loo->solution);
         status = bo_cholesky(context, n, loo->work, n, NULL);
-        if (status == BO_NUMERIC) { /* too small a λ for this kernel: as bad as interpolation, not a failure */
+        if (status == BO_NUMERIC) { /* λ is too small for this kernel: scored like interpolation */
             bo_free(inverse);
             bo_free(diagonal);
             return BO_OK;
@@ -216,8 +216,8 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
 
 /* ---- a few training rows, by their leverages --------------------------------------------------------------------- */
 
-/* Leave-one-out on a few training rows, from the factor of the full fit: with leverage h_i the prediction without row i is
- * y_i - r_i / (1 - h_i), h_i = w_i (1/n + |L⁻¹(φ_i - center)|²). Exact, without refitting. */
+/* Leave-one-out on a few training rows, from the factor of the full fit: the prediction without row i is
+ * y_i - r_i / (1 - h_i) with leverage h_i = w_i (1/n + |L⁻¹(φ_i - center)|²). It is exact and needs no refit. */
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out)
 {
@@ -242,7 +242,7 @@ void bo_left_out_free(bo_left_out *left_out)
     *left_out = (bo_left_out){0};
 }
 
-/* Rows as columns: v (features x rows) = φ - center, in double for the triangular solve. */
+/* v (features x rows) = (φ - center)ᵀ, in double for the triangular solve. */
 static void transpose_centered(const bo_machine_ridge *ridge, size_t rows, const float *z, double *v)
 {
     for (size_t j = 0; j < ridge->features; j++)

@@ -2,8 +2,8 @@
  *
  *     F(B, b) = Σ_i w_i (log Σ_c exp s_ic - s_i,y(i)) + λ/2 |B|²,   s_i = Bᵀ(φ_i - center) + b.
  *
- * L-BFGS, preconditioned by the ridge system: the Hessian is at most ¼ ZᵀZ + λ a class (up to the coupling of classes), and
- * (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor that ridge has anyway. It starts at the calibrated ridge solution. */
+ * L-BFGS, preconditioned with the ridge system: the Hessian of a class is bounded by ¼ ZᵀZ + λ (up to the coupling of classes), and
+ * (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor of ridge. It starts at the calibrated ridge solution. */
 #include "passes.h"
 #include "../math/linalg.h"
 
@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum { HISTORY = 8, MOST_STEPS = 100 };
-/* Descent ends when the decrease that a step promises is this part of the loss: to rounding where a pass costs nothing, to
- * what no prediction notices where it does. */
+/* The descent ends when the predicted decrease of a step is below this fraction of the loss. `exact` is for small problems,
+ * `enough` for large ones, where predictions no longer change, and `roughly` for the choice of λ. */
 static const double exact = 1e-6, enough = 3e-4, roughly = 1e-3;
 
 typedef struct logistic {
@@ -29,6 +29,7 @@ typedef struct logistic {
     double *steps, *changes; /* HISTORY x size each */
     double rho[HISTORY];
     int stored;
+    bo_metrics *metrics; /* NULL, or evaluate adds every row */
 } logistic;
 
 static void logistic_free(logistic *l)
@@ -62,17 +63,23 @@ static bo_status logistic_create(bo_context *context, const bo_fit_problem *prob
     return BO_OK;
 }
 
-/* Loss of one row; its scores become w (p - y). */
-static double row_loss(const bo_samples *samples, const bo_targets *targets, size_t row, size_t classes,
-                       const double *b, float *s)
+/* Adds the loss of one row to *value; its scores become w (p - y). */
+static bo_status add_row(logistic *l, size_t row, const double *b, float *s, double *value)
 {
-    double top = -INFINITY, sum = 0, root = (double)bo_targets_root_weight(targets, samples, row), w = root * root;
-    size_t label = (size_t)samples->y[row];
-    for (size_t c = 0; c < classes; c++) top = fmax(top, (double)s[c] + b[c]);
+    const bo_samples *samples = l->problem->samples;
+    double top = -INFINITY, sum = 0;
+    double root = (double)bo_targets_root_weight(l->problem->targets, samples, row), w = root * root;
+    size_t label = (size_t)samples->y[row], best = 0;
+    for (size_t c = 0; c < l->classes; c++) {
+        if (!((double)s[c] + b[c] > top)) continue;
+        top = (double)s[c] + b[c];
+        best = c;
+    }
     double own = (double)s[label] + b[label] - top;
-    for (size_t c = 0; c < classes; c++) sum += exp((double)s[c] + b[c] - top);
-    for (size_t c = 0; c < classes; c++) s[c] = (float)(w * (exp((double)s[c] + b[c] - top) / sum - (c == label)));
-    return w * (log(sum) - own);
+    for (size_t c = 0; c < l->classes; c++) sum += exp((double)s[c] + b[c] - top);
+    for (size_t c = 0; c < l->classes; c++) s[c] = (float)(w * (exp((double)s[c] + b[c] - top) / sum - (c == label)));
+    *value += w * (log(sum) - own);
+    return l->metrics ? bo_metrics_add_class(l->context, l->metrics, label, best, log(sum) - own) : BO_OK;
 }
 
 /* F and its gradient at theta: one pass. */
@@ -95,7 +102,7 @@ static bo_status evaluate(logistic *l, const double *theta, double *gradient, do
         BO_TRY(bo_gemm(l->context, false, false, rows, classes, features, 1, z, features, l->coefficients, classes, 0,
                        s, classes));
         for (size_t i = 0; i < rows; i++) {
-            *value += row_loss(samples, l->problem->targets, first + i, classes, theta + count, s + i * classes);
+            BO_TRY(add_row(l, first + i, theta + count, s + i * classes, value));
             for (size_t c = 0; l->problem->intercept && c < classes; c++)
                 gradient[count + c] += (double)s[i * classes + c];
         }
@@ -128,7 +135,7 @@ static void add_scaled(const logistic *l, double factor, const double *from, dou
     for (size_t k = 0; k < l->size; k++) to[k] += factor * from[k];
 }
 
-/* direction = -H gradient by the two-loop recursion (Nocedal 1980), H₀ the preconditioner. */
+/* direction = -H gradient by the two-loop recursion (Nocedal 1980); H₀ is the preconditioner. */
 static bo_status choose_direction(logistic *l)
 {
     double alpha[HISTORY];
@@ -163,7 +170,7 @@ static void remember(logistic *l)
     l->stored++;
 }
 
-/* Descends from theta; *value is F there on return. */
+/* Minimizes F from theta; *value is F at the result. */
 static bo_status minimize(logistic *l, double precision, bool report, double *value)
 {
     l->stored = 0;
@@ -191,7 +198,7 @@ static bo_status minimize(logistic *l, double precision, bool report, double *va
     return BO_OK;
 }
 
-/* Sets λ and the factor that belongs to it. */
+/* Sets λ and its factor. */
 static bo_status set_lambda(logistic *l, bo_moments *moments, double lambda, bo_machine_ridge *ridge)
 {
     bo_ridge_free(ridge);
@@ -211,22 +218,26 @@ static void start_from_ridge(logistic *l)
         l->theta[count + c] = l->machine->sharpness * l->machine->intercept[c] + l->machine->offset[c];
 }
 
-static bo_status held_loss(logistic *l, const bo_samples *held, double *loss)
+/* The loss on validation rows; if it is below `best`, their metrics are stored in the report. */
+static bo_status held_loss(logistic *l, const bo_samples *held, double best, double *loss)
 {
     bo_fit_problem problem = *l->problem;
     problem.samples = held;
     logistic other = *l;
     other.problem = &problem;
     other.lambda = 0;
-    BO_TRY(bo_pass_create(l->context, &problem, l->machine->center, 0, &other.pass));
+    BO_TRY(bo_metrics_create(l->context, &(bo_metrics_desc){.classes = l->classes}, &other.metrics));
+    bo_status status = bo_pass_create(l->context, &problem, l->machine->center, 0, &other.pass);
     other.pass.unweighted = true;
-    bo_status status = evaluate(&other, l->theta, l->trial_gradient, loss);
+    if (status == BO_OK) status = evaluate(&other, l->theta, l->trial_gradient, loss);
+    if (status == BO_OK && *loss < best) bo_report_validation(&l->machine->report, other.metrics);
     bo_pass_free(&other.pass);
+    bo_metrics_destroy(other.metrics);
     return status;
 }
 
-/* λ by the loss on held-out rows: down from the ridge's in factors of 4, each start the last one's solution, on a quarter of
- * the rows. */
+/* Chooses λ by the loss on validation rows: decreases λ from that of ridge in factors of 4, each fit starting from the last
+ * one. Uses a quarter of the rows, of which a quarter are for validation. */
 static bo_status choose_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
                                bo_machine *machine, double *lambda)
 {
@@ -254,7 +265,7 @@ static bo_status choose_lambda(bo_context *context, const bo_fit_problem *proble
         status = set_lambda(&l, moments, candidate, &ridge);
         if (status == BO_OK) l.weight *= (double)rest.rows / (double)all->rows;
         if (status == BO_OK) status = minimize(&l, roughly, false, &value);
-        if (status == BO_OK) status = held_loss(&l, &held, &loss);
+        if (status == BO_OK) status = held_loss(&l, &held, best, &loss);
         if (status == BO_OK) status = bo_progress(context, "choosing lambda", i + 1, CANDIDATES);
         if (status != BO_OK || !(loss < best)) break;
         best = loss;
@@ -277,7 +288,8 @@ static bo_status take(logistic *l)
     l->machine->report.lambda = l->lambda;
     for (size_t k = 0; k < l->size; k++)
         if (!isfinite(l->theta[k]))
-            return bo_fail(l->context, BO_NUMERIC, "the logistic fit diverged at lambda %g", l->lambda);
+            return bo_fail(l->context, BO_NUMERIC, "the logistic fit diverged at lambda %g; use a larger lambda",
+                           l->lambda);
     return BO_OK;
 }
 
@@ -285,6 +297,8 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
                             bo_machine *machine)
 {
     double lambda = problem->desc->lambda, value;
+    machine->report.validation_rows = 0; /* so far the numbers of the ridge solution */
+    machine->report.validation_accuracy = machine->report.validation_log_loss = NAN;
     if (lambda == 0) {
         double begin = bo_seconds();
         BO_TRY(choose_lambda(context, problem, moments, machine, &lambda));

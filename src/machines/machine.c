@@ -1,4 +1,4 @@
-/* The machine as an object: names, life, predictions, tests. Solvers make it, file.c keeps it. */
+/* The machine object: names, creation, predictions, tests. Solvers fill it; file.c saves and loads it. */
 #include "../base/trace.h"
 #include "internal.h"
 #include "../math/linalg.h"
@@ -20,7 +20,7 @@ BO_NAMED(loss, bo_loss, loss_names)
 BO_NAMED(scaling, bo_scaling, scaling_names)
 BO_NAMED(precision, bo_precision, precision_names)
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out)
 {
@@ -85,8 +85,7 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
             double b = beta[j * outputs + t] * scale;
             if (!isfinite(b))
                 return bo_fail(context, BO_NUMERIC,
-                               "the solution is not finite (coefficient %zu of output %zu); a larger "
-                               "lambda than %g would help",
+                               "the solution is not finite (coefficient %zu of output %zu); use a lambda larger than %g",
                                j, t, machine->report.lambda);
             machine->beta[j * outputs + t] = b;
         }
@@ -116,7 +115,7 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
 
 enum { PREDICT_ROWS = BO_SIZE(512, 4) };
 
-/* Buffers for one block, and what the standard deviation needs: made once a call. */
+/* Buffers for one block, and for standard deviations; allocated once per call. */
 typedef struct workspace {
     float *scaled, *z;
     double *columns; /* features x PREDICT_ROWS, for the triangular solve */
@@ -135,7 +134,7 @@ static void workspace_free(workspace *space)
     bo_free(space->against);
 }
 
-/* Features of scaled rows in blocks, handed row by row as (φ - center) √w / D. */
+/* Computes (φ - center) √w / D of the scaled training rows, block by block. */
 static bo_status train_features(bo_context *context, const bo_machine *machine, workspace *space)
 {
     size_t features = machine->report.features, dim = machine->report.dim, n = machine->train_rows;
@@ -178,7 +177,7 @@ static bo_status prepare(bo_context *context, const bo_machine *machine, bool de
 
 /* q_i = (φ_i - c)ᵀ (ZᵀZ + D)⁻¹ (φ_i - c) for the rows of space->z.
  * PRIMAL: |L⁻¹ (φ - c)|².
- * DUAL: the same by Woodbury: |φ - c|²_{D⁻¹} - |M⁻¹ Zc D⁻¹ (φ - c)|², M Mᵀ = Zc D⁻¹ Zcᵀ + I. */
+ * DUAL: by the Woodbury identity: |φ - c|²_{D⁻¹} - |M⁻¹ Zc D⁻¹ (φ - c)|², M Mᵀ = Zc D⁻¹ Zcᵀ + I. */
 static bo_status quadratic_form(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
                                 double *q)
 {
@@ -235,12 +234,14 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
 {
     BO_SPAN(context, "machine", "predict");
     if (ldx < machine->report.dim)
-        return bo_fail(context, BO_INVALID, "the machine was fitted on %zu columns, the rows have %zu",
+        return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu",
                        machine->report.dim, ldx);
     if (std && machine->uncertainty == BO_UNCERTAINTY_NONE)
         return bo_fail(context, BO_UNSUPPORTED,
-                       machine->report.classes ? "a classifier has probabilities, not standard deviations"
-                                               : "this machine carries no standard deviations: it was fitted by %s",
+                       machine->report.classes
+                           ? "standard deviations are for regression; a classifier predicts probabilities"
+                           : "this machine has no standard deviations, because it was fitted with the solver %s; use "
+                             "primal or dual",
                        bo_solver_name(machine->report.solver));
     BO_TRY(check_rows(context, machine, rows, x, ldx));
     size_t outputs = machine->report.outputs;
@@ -259,7 +260,7 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
 static bo_status require_classes(bo_context *context, const bo_machine *machine)
 {
     if (machine->report.classes) return BO_OK;
-    return bo_fail(context, BO_UNSUPPORTED, "this machine was fitted for regression: it has no classes");
+    return bo_fail(context, BO_UNSUPPORTED, "expected a classifier, found a machine for regression");
 }
 
 bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
@@ -326,7 +327,7 @@ bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, si
     const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
     if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))
         return bo_fail(context, BO_INVALID,
-                       "the metrics are not those of this machine: bo_machine_create_metrics makes them");
+                       "expected metrics for this machine; create them with bo_machine_create_metrics");
     if (report->classes) BO_TRY(bo_metrics_check_classes(context, report->classes, rows, y));
     const size_t block = rows < EVALUATED_ROWS ? rows : EVALUATED_ROWS;
     double *mean = bo_alloc_raw(context, block * outputs, sizeof *mean, "predictions");

@@ -1,4 +1,4 @@
-/* Passes over rows whose features are made anew each time. */
+/* Passes over rows that compute the features again each time. */
 #include "passes.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, con
     out->z = bo_alloc_raw(context, block * features, sizeof(float), "a block of features");
     out->scores = bo_alloc_raw(context, block * outputs, sizeof(float), "a block of scores");
     if (keep) out->kept = bo_alloc_raw(context, rows * features, sizeof(float), "the features of all rows");
-    if (out->scratch && out->z && out->scores) return BO_OK; /* what cannot be kept is made again */
+    if (out->scratch && out->z && out->scores) return BO_OK; /* features that are not kept are computed again */
     bo_pass_free(out);
     return BO_MEMORY;
 }
@@ -122,7 +122,7 @@ bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, 
 {
     const bo_samples *all = problem->samples;
     size_t held_rows = all->rows / 10 < most ? all->rows / 10 : most;
-    if (held_rows < 20) return solve(context, problem, machine); /* too few to say anything: learn from all */
+    if (held_rows < 20) return solve(context, problem, machine); /* too few rows for validation: fit to all rows */
     size_t *order = bo_alloc_raw(context, all->rows, sizeof *order, "the order of rows");
     if (!order) return BO_MEMORY;
     bo_rng rng = bo_rng_make(problem->desc->seed, bo_rng_stream("machines.held_out", 0));

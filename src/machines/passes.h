@@ -1,4 +1,4 @@
-/* Passes over rows whose features are made anew each time: what CG, SGD and the logistic loss have in common. */
+/* Passes over rows that compute the features again each time, shared by CG, SGD and the logistic loss. */
 #ifndef BO_MACHINES_PASSES_H
 #define BO_MACHINES_PASSES_H
 
@@ -12,12 +12,12 @@ typedef struct bo_row_pass {
     float *scratch;       /* block x dim */
     float *z;             /* block x features */
     float *scores;        /* block x outputs */
-    float *kept;          /* all rows' features, when memory allows: made in the first pass */
+    float *kept;          /* the features of all rows, filled in the first pass, if memory allows */
     bool filled;
     bool unweighted; /* leave √w out */
 } bo_row_pass;
 
-/* Allocates; keeps all features in memory when they take at most `memory` bytes. */
+/* Allocates buffers. Keeps all features in memory if they take at most `memory` bytes. */
 bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, const double *center, double memory,
                          bo_row_pass *out);
 void bo_pass_free(bo_row_pass *pass);
@@ -27,11 +27,12 @@ bo_status bo_pass_features(bo_context *context, bo_row_pass *pass, size_t first,
  * one pass. Zero means when the problem has no intercept. */
 bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, double *center, double *squares,
                         double *mean, double *weight, double *largest_norm);
-/* Rows set aside from training to measure the error of machines that have no leverages: predictions as they are. */
+/* Predictions of rows that were set aside from training, for solvers without leverages. */
 bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const bo_targets *targets,
                            const bo_samples *held, bo_left_out *out);
 
-/* Solves on all rows but at most `most` (a tenth at most), which then measure the machine's error. The rows are copied. */
+/* Sets at most `most` rows aside (at most a tenth), solves with the others, and measures the error on the rows set aside. Rows
+ * are copied. */
 typedef bo_status (*bo_solver_fn)(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t most, bo_solver_fn solve,
                             bo_machine *machine);

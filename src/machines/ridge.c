@@ -1,4 +1,4 @@
-/* Ridge regression: sums over rows, and the system solved from them. */
+/* Ridge regression: sums over rows, and the solution of the linear system. */
 #include "internal.h"
 #include "../math/linalg.h"
 
@@ -8,8 +8,8 @@
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-/* Moments: the one pass over the data. Features of a block of rows are made, the targets and a one put beside them, and the
- * whole block's outer product is added. */
+/* The single pass over the data: computes the features of a block of rows, appends the targets and a one, and adds the outer
+ * product of the block. */
 
 bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
                             bo_moments *out)
@@ -60,7 +60,7 @@ static bo_status block_create(bo_context *context, const bo_moments *moments, co
     return b->scaled && b->z && (!rounded || (b->q && b->cross)) ? BO_OK : BO_MEMORY;
 }
 
-/* Puts y and 1 behind the features of one row and multiplies all by √w. */
+/* Appends y and 1 to the features of one row and multiplies all by √w. */
 static void complete_row(const bo_targets *targets, const bo_samples *samples, size_t row, size_t features, float *z)
 {
     for (size_t t = 0; t < targets->outputs; t++)
@@ -71,7 +71,7 @@ static void complete_row(const bo_targets *targets, const bo_samples *samples, s
     for (size_t j = 0; j <= features + targets->outputs; j++) z[j] *= root;
 }
 
-/* Features as exact integers; their products with the few other columns in float32, summed a block at a time. */
+/* Products of features as exact integers; products with the few other columns in float32, summed block by block. */
 static bo_status add_rounded(bo_context *context, bo_moments *moments, float quantum, size_t rows, const block *b)
 {
     size_t features = moments->features, others = moments->outputs + 1, size = moments->size;
@@ -140,7 +140,7 @@ static void centered_multiply(const bo_moments *moments, bool intercept, const d
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest)
 {
     assert(moments->gram && moments->size == moments->features + moments->outputs + 1);
-    enum { STEPS = 12 }; /* a few per cent are enough: it decides precision and step sizes with a margin */
+    enum { STEPS = 12 }; /* an accuracy of a few percent is enough for choices with a margin */
     size_t n = moments->features;
     double *x = bo_alloc_raw(context, n, sizeof *x, "a power iteration");
     double *y = bo_alloc_raw(context, n, sizeof *y, "a power iteration");
@@ -171,7 +171,7 @@ bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bo
 
 /* ---- the system -------------------------------------------------------------------------------------------------- */
 
-/* The ridge system in its primal form: (ZᵀZ + D) β = ZᵀY with the intercept taken out by centering,
+/* The ridge system in primal form: (ZᵀZ + D) β = ZᵀY, with the intercept removed by centering,
  *
  *     A = ZᵀZ - s sᵀ/n,  b = ZᵀY - s tᵀ/n,  (A + D) β = b,  intercept = t/n        (s, t: sums; n: total weight)
  *
@@ -214,7 +214,7 @@ typedef struct assembly {
 
 enum { ASSEMBLY_ROWS = BO_SIZE(32, 4) };
 
-/* Rows of the upper triangle of A + D into the factor's storage, of the right-hand side into beta. */
+/* Writes rows of the upper triangle of A + D to `factor` and rows of the right-hand side to `beta`. */
 static void assemble_rows(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -244,7 +244,7 @@ static void assemble(bo_context *context, const bo_moments *moments, const doubl
     bo_parallel(context, (n + ASSEMBLY_ROWS - 1) / ASSEMBLY_ROWS, assemble_rows, &job);
 }
 
-/* RSS = yᵀy - bᵀβ - βᵀDβ, all centered (from (A + D)β = b). Rounding may leave it slightly negative: clamped. */
+/* RSS = yᵀy - bᵀβ - βᵀDβ, all centered (from (A + D)β = b). Clamped, because rounding may make it slightly negative. */
 static void residuals(const bo_moments *moments, const double *penalty, const double *rhs, bo_machine_ridge *out)
 {
     size_t n = moments->features, outputs = moments->outputs, size = moments->size;
@@ -259,8 +259,8 @@ static void residuals(const bo_moments *moments, const double *penalty, const do
     }
 }
 
-/* tr(D (A + D)⁻¹) = E |L⁻¹ D^½ v|² over random signs v (Hutchinson). The same signs for every λ, so that comparisons of
- * λ share their error. */
+/* tr(D (A + D)⁻¹) = E |L⁻¹ D^½ v|² over random signs v (Hutchinson). The signs are the same for every λ, so that the error
+ * cancels in comparisons. */
 static bo_status trace_of_penalty(bo_context *context, const bo_machine_ridge *ridge, const double *penalty,
                                   uint64_t seed, double *trace)
 {
@@ -302,8 +302,8 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
         strncpy(reason, bo_context_error(context), sizeof reason - 1);
         reason[sizeof reason - 1] = 0;
         return bo_fail(context, BO_NUMERIC,
-                       "the ridge system is not positive definite at lambda %g (%s); a larger lambda would help",
-                       penalty[0], reason);
+                       "the ridge system is not positive definite at lambda %g (%s); use a larger lambda", penalty[0],
+                       reason);
     }
     BO_TRY(status);
     BO_TRY(bo_solve_lower(context, n, outputs, out->factor, n, out->beta, outputs));

@@ -1,4 +1,4 @@
-/* From rows to features: scaling, the map, rounding. */
+/* Maps rows to features: scaling, feature map, rounding. */
 #include "internal.h"
 #include "../kernels/kernels.h"
 
@@ -20,9 +20,9 @@ typedef struct moments_job {
     double *mean, *variance;
 } moments_job;
 
-enum { COLUMNS = BO_SIZE(64, 4) }; /* a task's columns: whole cache lines of every row */
+enum { COLUMNS = BO_SIZE(64, 4) }; /* columns per task: whole cache lines of every row */
 
-/* Mean and variance of some columns in two passes: exact enough for columns far from zero. */
+/* Mean and variance of some columns in two passes, accurate also for columns far from zero. */
 static void column_moments(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -50,7 +50,7 @@ static void column_moments(void *arg, size_t index, int worker)
     }
 }
 
-/* A row thirty deviations out has no neighbors to learn from: what the machine says there is chance, and wild. */
+/* Predictions far from all training rows are erratic, so scaled inputs are clamped. */
 static const double farthest = 5;
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
@@ -73,7 +73,7 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
     double total = 0;
     size_t varying = 0;
     for (size_t j = 0; j < dim; j++) {
-        /* what rounding alone leaves of a constant column counts as constant */
+        /* a variance due to rounding alone counts as constant */
         if (variance[j] <= 1e-12 * mean[j] * mean[j]) variance[j] = 0;
         out->mean[j] = kind == BO_SCALING_NONE ? 0 : (float)mean[j];
         total += variance[j];
@@ -91,11 +91,11 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
     if (useless) {
         bo_scaler_free(out);
         return bo_fail(context, BO_INVALID,
-                       "every input column is constant over the %zu training rows: nothing to learn from",
+                       "expected input columns that vary, found only constant columns in %zu training rows",
                        samples->rows);
     }
     if (varying < dim)
-        bo_log(context, BO_LOG_INFO, "%zu of %zu input columns are constant and are left out", dim - varying, dim);
+        bo_log(context, BO_LOG_INFO, "ignoring %zu of %zu input columns that are constant", dim - varying, dim);
     return BO_OK;
 }
 
@@ -129,7 +129,7 @@ void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, 
     bo_parallel(context, (rows + APPLY_ROWS - 1) / APPLY_ROWS, apply_rows, &job);
 }
 
-/* ---- features, perhaps rounded ----------------------------------------------------------------------------------- */
+/* ---- features, with optional rounding ----------------------------------------------------------------------------------- */
 
 typedef struct rounding {
     const bo_kernels *kernels;
@@ -182,8 +182,8 @@ bool bo_is_quantum(float quantum)
     return quantum == 0 || (quantum >= FLT_MIN && quantum < 1 && frexpf(quantum, &exponent) == 0.5F);
 }
 
-/* The largest feature is 1/√m (sin/cos) or √(2/m); a power of two makes multiples and their sums exact in binary. The one
- * that would be the 128th multiple is clamped to the 127th. */
+/* The largest feature is 1/√m (sin/cos) or √(2/m). A power of two makes multiples and their sums exact in binary. The 128th
+ * multiple is clamped to the 127th. */
 float bo_quantum_of(const bo_features_desc *resolved)
 {
     bool paired = resolved->function == BO_FUNCTION_SINCOS;
@@ -194,7 +194,7 @@ float bo_quantum_of(const bo_features_desc *resolved)
     return (float)exp2(-floor(log2(128 / largest)));
 }
 
-/* Rounding errors are uniform, of variance quantum²/12, and noise σ² on the features is a penalty of n σ². */
+/* Rounding errors are uniform with variance quantum²/12, and noise of variance σ² on the features acts like a penalty n σ². */
 double bo_rounding_floor(float quantum, size_t rows)
 {
     return 10 * (double)rows * (double)quantum * (double)quantum / 12;
@@ -207,13 +207,13 @@ bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, 
     *out = desc->precision;
     if (desc->precision == BO_PRECISION_INT8 && quantum == 0)
         return bo_fail(context, BO_UNSUPPORTED,
-                       "precision int8 needs bounded features: sin/cos or cos with bias of a "
-                       "shift-invariant kernel, as drawn; found %s of %s",
+                       "precision int8: expected bounded features (sin/cos or cos with bias of a shift-invariant kernel, "
+                       "without importance weights), found %s of %s; use float32",
                        bo_function_name(resolved->function), bo_kernel_name(resolved->kernel));
     if (desc->precision == BO_PRECISION_INT8 && weighted)
-        return bo_fail(context, BO_UNSUPPORTED, "precision int8 needs rows of equal weight; use float32");
+        return bo_fail(context, BO_UNSUPPORTED, "precision int8: expected rows of equal weight; use float32");
     if (desc->precision != BO_PRECISION_AUTO) return BO_OK;
-    double least = lambda / 4; /* λ may still move so far */
+    double least = lambda / 4; /* λ may still decrease to this value */
     *out = quantum > 0 && !weighted && least > bo_rounding_floor(quantum, rows) ? BO_PRECISION_INT8
            : bo_needs_precision(least, spectrum)                                ? BO_PRECISION_FLOAT64
                                                                                 : BO_PRECISION_FLOAT32;

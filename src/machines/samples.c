@@ -1,4 +1,4 @@
-/* Rows to learn from: checking them, taking some of them, and their targets as the linear system wants them. */
+/* Training rows: checks, subsets, and targets as the right-hand side of the linear system. */
 #include "internal.h"
 
 #include <math.h>
@@ -29,11 +29,12 @@ static bo_status check_row(bo_context *context, const bo_samples *samples, size_
 bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
 {
     BO_TRY(bo_check_reserved(context, "bo_samples", samples->reserved));
-    if (samples->dim == 0) return bo_fail(context, BO_INVALID, "the data has no input columns");
+    if (samples->dim == 0) return bo_fail(context, BO_INVALID, "expected input columns, found none");
     if (samples->classes && samples->targets != 1)
-        return bo_fail(context, BO_INVALID, "classification takes one target column, found %zu", samples->targets);
-    if (samples->targets == 0 || !samples->y) return bo_fail(context, BO_INVALID, "the data has no target");
-    if (samples->classes == 1) return bo_fail(context, BO_INVALID, "classification needs at least 2 classes, found 1");
+        return bo_fail(context, BO_INVALID, "expected one target column for classification, found %zu",
+                       samples->targets);
+    if (samples->targets == 0 || !samples->y) return bo_fail(context, BO_INVALID, "expected a target, found none");
+    if (samples->classes == 1) return bo_fail(context, BO_INVALID, "expected at least 2 classes, found 1");
     for (size_t i = 0; i < samples->rows; i++) BO_TRY(check_row(context, samples, i));
     return BO_OK;
 }
@@ -107,7 +108,7 @@ void bo_targets_free(bo_targets *targets)
     *targets = (bo_targets){0};
 }
 
-/* Without an intercept nothing may be taken off the targets: β alone must reach them. */
+/* Without an intercept the mean is not subtracted: β alone must fit the targets. */
 static bo_status fit_regression(bo_context *context, bool intercept, const bo_samples *samples, bo_targets *out)
 {
     size_t count = samples->targets, rows = samples->rows;
@@ -142,7 +143,7 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
     for (size_t i = 0; i < samples->rows; i++) present += count[(size_t)samples->y[i]]++ == 0;
     bo_status status = BO_OK;
     if (present < 2)
-        status = bo_fail(context, BO_INVALID, "classification needs rows of at least 2 classes, found %zu", present);
+        status = bo_fail(context, BO_INVALID, "expected rows of at least 2 classes, found %zu", present);
     else if (desc->balanced || desc->class_weights) {
         out->class_weight = bo_alloc(context, classes, sizeof *out->class_weight, "the class weights");
         if (!out->class_weight) status = BO_MEMORY;
@@ -150,7 +151,7 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
             double weight = desc->class_weights ? (double)desc->class_weights[c] : 1;
             if (!(weight >= 0 && isfinite(weight)))
                 status = bo_fail(context, BO_INVALID, "class %zu: expected a weight >= 0, found %g", c, weight);
-            /* a class that a stream's sample lacks is rarer than one row of it */
+            /* a class that is missing in the sample of a stream counts as one row */
             double rows = count[c] ? (double)count[c] : 1;
             if (desc->balanced) weight *= (double)samples->rows / ((double)present * rows);
             out->class_weight[c] = (float)weight;

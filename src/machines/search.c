@@ -1,11 +1,12 @@
-/* Choosing γ and λ, so that nobody has to, in two stages:
+/* Chooses γ and λ in two stages:
  *
- * 1. Coarse: on a few hundred rows, the exact kernel, a grid of γ around the median heuristic; one eigendecomposition a
- *    γ gives the exact leave-one-out error of every λ.
- * 2. Fine: a walk in steps of two from the best γ, λ by a line search for each, judged by the machine's own features: a
- *    closed-form kernel can live on parts of the spectrum where the features have no frequency. Up to EXACT_ROWS rows
- *    by exact leave-one-out on all of them; beyond, with a quarter and with half of the features by bo_ridge_score. More
- *    features bear a more local kernel, so the step from a quarter to a half is taken once more. */
+ * 1. Coarse: on a few hundred rows, with the exact kernel, over a grid of γ around the median heuristic. One
+ *    eigendecomposition per γ gives the exact leave-one-out error of every λ.
+ * 2. Fine: a search in factors of two from the best γ, with a line search of λ for each γ. The score is computed with the
+ *    features of the machine, because a closed-form kernel can rely on parts of the spectrum where the features have no
+ *    frequency. Up to EXACT_ROWS rows the score is exact leave-one-out on all rows; beyond, it is bo_ridge_score with a
+ *    quarter and then half of the features. More features allow a more local kernel, so the change of γ from a quarter to
+ *    half of the features is applied once more. */
 #include "../base/trace.h"
 #include "internal.h"
 
@@ -15,29 +16,29 @@
 
 enum { COARSE_ROWS = 400, EXACT_ROWS = 2000, GRID = 24 };
 static const double grid_first = 1e-8, grid_last = 100;
-/* k(x, x) is 1 or so. Below, and with γ far below the median heuristic's, the kernel turns into a polynomial that fits every
- * row left out and explodes just beyond them. */
+/* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that fits
+ * every left-out row and diverges just outside the data. */
 static const double least_lambda = 1e-8, least_gamma = 1.0 / 32;
 
-/* What stage 2 asks of a judge: take a γ, then score λ after λ. Either exact (loo) or by a machine in small (moments, scored
- * by bo_ridge_score on `probe`). Invariant: when not exact, problem.row_map.phi made the moments. */
+/* Scores pairs of γ and λ for stage 2: set a γ, then score several λ. Either exact (loo), or with a machine of fewer features
+ * (moments, scored by bo_ridge_score on `probe`). Invariant: if not exact, moments were computed with problem.row_map.phi. */
 typedef struct judge {
     bo_context *context;
     const bo_features_desc *map;
     const bo_samples *scaled;
     bool exact;
-    double spectrum;     /* largest eigenvalue a row, from stage 1 */
-    size_t features;     /* of the machine in small */
-    double least;        /* no λ below this */
-    double narrowest;    /* no γ below this */
-    bool by_probability; /* classes, at the end: score by the log loss of left-out rows */
-    bool cautious;       /* regression, at the end: prefer the larger of λ that are as good */
+    double spectrum;     /* largest eigenvalue per row, from stage 1 */
+    size_t features;     /* of the smaller machine */
+    double least;        /* lower bound of λ */
+    double narrowest;    /* lower bound of γ */
+    bool by_probability; /* classes, final λ: score by the log loss of left-out rows */
+    bool cautious;       /* regression, final λ: prefer the larger of equally good λ */
     bo_loo loo;
     bo_fit_problem problem; /* samples: the probe */
     bo_moments moments;
 } judge;
 
-/* Inputs that are scaled already: the scaler of stage 2's machines. */
+/* The scaler of stage 2, whose inputs are already scaled. */
 static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out)
 {
     *out = (bo_scaler){.kind = BO_SCALING_NONE, .dim = dim};
@@ -51,7 +52,7 @@ static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out
     return BO_OK;
 }
 
-/* The least λ worth trying: rounding of the features or of their products would drown a smaller one. */
+/* The smallest λ to try: below it, the rounding of features or of their products dominates. */
 static double least_for(const bo_moments *moments, float quantum, double spectrum)
 {
     double least = least_lambda;
@@ -60,7 +61,7 @@ static double least_for(const bo_moments *moments, float quantum, double spectru
     return least;
 }
 
-/* A new map and its moments, in the precision that the λ at hand allows. */
+/* Computes the map for this γ and its moments, in the precision that λ allows. */
 static bo_status judge_gamma(judge *j, double gamma, double lambda)
 {
     if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, false, j->scaled);
@@ -87,7 +88,7 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
     return BO_OK;
 }
 
-/* Squares go on punishing scores beyond ±1 that classify rightly, and want a larger λ than the classes do. */
+/* The squared loss penalizes correct scores beyond ±1, and so prefers a larger λ than the log loss. */
 static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double *loss)
 {
     const bo_fit_problem *problem = &j->problem;
@@ -130,7 +131,7 @@ static double vertex(double left, double middle, double right)
     return fmax(-0.5, fmin(0.5, 0.5 * (left - right) / curvature));
 }
 
-/* Minimizes the error over λ from *lambda in factors of 4, then once more by a parabola. */
+/* Minimizes the error over λ in factors of 4 from *lambda, then refines with a parabola. */
 static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error)
 {
     const double step = 4;
@@ -156,8 +157,7 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
             BO_TRY(judge_lambda(j, *lambda / step, &down));
         }
     }
-    /* Of λ that predict as well, to three parts in a thousand, the larger: rows left out cannot tell them apart, rows unlike
-     * them can, and the larger λ is the tamer there. */
+    /* If the errors differ by less than 0.3%, the larger λ is taken: it is more stable on rows unlike the left-out rows. */
     bool tamer = j->cautious && up <= 1.003 * *error;
     *lambda = tamer ? *lambda * step : fmax(*lambda * pow(step, vertex(down, *error, up)), j->least);
     return BO_OK;
@@ -189,7 +189,7 @@ static bo_status judge_point(judge *j, bool fixed_lambda, double gamma, double l
     return best_lambda(j, fixed_lambda, &out->lambda, &out->error);
 }
 
-/* Steps of two in γ, uphill first since more rows mostly want a more local kernel. */
+/* Factors of two in γ, larger values first, since more rows usually prefer a more local kernel. */
 static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
 {
     enum { STEPS = 3 };
@@ -217,13 +217,13 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
     }
     double offset = vertex(down.error, best->error, up.error);
     best->gamma *= pow(step, offset);
-    /* λ follows γ along the same walk */
+    /* interpolates λ like γ */
     double toward = offset > 0 ? up.lambda : down.lambda;
     best->lambda *= pow(toward / best->lambda, fabs(offset));
     return BO_OK;
 }
 
-/* 0 for exact maps, which have but one size. */
+/* The number of features, or 0 for exact maps, which have a fixed size. */
 static size_t growing_features(const bo_features_desc *map)
 {
     bool sized =
@@ -231,14 +231,14 @@ static size_t growing_features(const bo_features_desc *map)
     return sized ? map->features : 0;
 }
 
-/* The walk with a quarter, then with half of the features, and the same step once more. */
+/* Searches with a quarter, then with half of the features, and extrapolates the change of γ. */
 static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
 {
-    enum { LEAST = 128 }; /* fewer features want a γ of their own */
+    enum { LEAST = 128 }; /* with fewer features the best γ differs */
     size_t features = growing_features(j->map),
            step = 2 * (j->map->custom_per_frequency ? j->map->custom_per_frequency : 1);
     size_t least =
-        j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moments are matched above dim frequencies */
+        j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moment matching needs more than dim frequencies */
     size_t quarter_size = bo_round_up(features / 4, step), half_size = bo_round_up(features / 2, step);
     if (half_size > BO_SEARCH_FEATURES) half_size = bo_round_up(BO_SEARCH_FEATURES, step);
     if (quarter_size > half_size / 2) quarter_size = bo_round_up(half_size / 2, step);
@@ -262,7 +262,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* γ at which the kernel of two typical rows is e⁻¹ or so: the median heuristic, or 1/E|x|² for kernels of x·y. */
+/* The γ at which the kernel of two typical rows is about e⁻¹: the median heuristic, or 1/E|x|² for kernels of x·y. */
 static bo_status typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
                                uint64_t seed, double *out)
 {
@@ -332,7 +332,7 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
         if (status == BO_OK) status = bo_progress(context, "choosing gamma", (double)(g + 1), (double)count);
     }
     bo_loo_free(&loo);
-    if (status == BO_OK && !isfinite(best->error)) { /* a sample that any λ interpolates: the plainest choice */
+    if (status == BO_OK && !isfinite(best->error)) { /* every λ interpolates the sample: take the middle of the grid */
         *best = (point){gammas[count / 2], lambdas[lambda_count / 2], INFINITY};
         *largest = (double)scaled->rows;
     }
@@ -343,7 +343,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
                       const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical,
                       double spectrum, point *best)
 {
-    enum { PROBE_ROWS = 512 }; /* the first rows of a random subset: random ones */
+    enum { PROBE_ROWS = 512 }; /* the first rows of a random subset */
     bo_scaler same;
     BO_TRY(identity_scaler(context, scaled->dim, &same));
     bo_samples probe = *scaled;
@@ -371,7 +371,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     return status;
 }
 
-/* Rows for stage 2: all where the exact kernel serves or the fit is small, else half of them. */
+/* Rows for stage 2: all if there are at most 10,000, otherwise at least 10,000 and at most half of them. */
 static size_t fine_rows(size_t available, size_t rows)
 {
     enum { SMALL = 10000 };
@@ -405,7 +405,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
                     bo_search_choice *out)
 {
     BO_SPAN(context, "machine", "search");
-    bo_features_desc plain = *map; /* data-aware sampling sharpens the final map; the search does without */
+    bo_features_desc plain = *map; /* the search does not use data-dependent sampling */
     plain.sampling = BO_SAMPLING_DRAWN;
     double begin = bo_seconds(), gammas[8], lambdas[GRID], largest = 0, typical = 1;
     bo_samples few = {0}, many = {0};

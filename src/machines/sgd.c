@@ -1,6 +1,6 @@
-/* Mini-batch gradient descent on ½ Σ w|f(x) - y|²/n + ½ β D β/n, for data that is too much even for a few passes of CG. The step
- * comes from the spectrum: with batches of b rows, largest row |z|² = m and largest eigenvalue λ₁ of the mean ZᵀZ/n the
- * iteration is stable below 2b/(m + (b - 1)λ₁ + b max D/n); half of that is taken, and the iterates of the later half are averaged. */
+/* Mini-batch gradient descent on ½ Σ w|f(x) - y|²/n + ½ β D β/n. The step size comes from the spectrum: with batches of b
+ * rows, the largest row norm |z|² = m and the largest eigenvalue λ₁ of ZᵀZ/n, the iteration is stable below
+ * 2b/(m + (b - 1)λ₁ + b max D/n). Half of that is used, and the iterates of the second half are averaged. */
 #include "passes.h"
 #include "../math/linalg.h"
 
@@ -66,7 +66,7 @@ static bo_status batch_features(sgd *s, size_t first, size_t rows)
     return BO_OK;
 }
 
-/* Largest eigenvalue of ZᵀZ/n from a sample of rows, by power iteration on the rows' side. */
+/* Largest eigenvalue of ZᵀZ/n from a sample of rows, by power iteration. */
 static bo_status largest_eigenvalue(sgd *s, double *out)
 {
     size_t m = s->n < POWER_ROWS ? s->n : POWER_ROWS;
@@ -117,7 +117,7 @@ static bo_status run(sgd *s, bo_machine *machine)
 {
     bo_rng rng = bo_rng_make(s->problem->desc->seed, bo_rng_stream("machines.sgd.order", 0));
     bo_rng_permutation(&rng, s->n, s->order);
-    /* batches of one size, but for a row: the step is right for all of them */
+    /* batch sizes differ by at most one row, so that one step size fits all */
     size_t averaged = 0, batches = (s->n + BATCH - 1) / BATCH, least = s->n / batches;
     double top, b = (double)least;
     BO_TRY(largest_eigenvalue(s, &top));
@@ -136,7 +136,7 @@ static bo_status run(sgd *s, bo_machine *machine)
             for (size_t j = 0; j < s->features * s->outputs; j++)
                 s->average[j] += ((double)s->beta[j] - s->average[j]) / (double)averaged;
         }
-        BO_TRY(bo_progress(s->context, "descending", epoch + 1, EPOCHS));
+        BO_TRY(bo_progress(s->context, "gradient descent", epoch + 1, EPOCHS));
     }
     return BO_OK;
 }

@@ -19,7 +19,7 @@ for kernel in rbf laplacian cauchy matern12 matern32 matern52 rational-quadratic
     expect "$kernel: measured / predicted" "$ratio" '<' 4
 done
 succeeds "$BOCHNER" features --error table.csv --features 512
-grep -q "In words: over 2,000 pairs" out || complain "no sentence: $(cat out)"
+grep -q "Summary: over 2,000 pairs" out || complain "no sentence: $(cat out)"
 grep -q "median distance" err || complain "it does not say where gamma comes from"
 # Four times the features, half the error.
 succeeds "$BOCHNER" features --error table.csv --draw iid --features 256 --gamma 1 --json --pairs 500
@@ -39,7 +39,7 @@ fails 2 "--error" "$BOCHNER" features table.csv
 echo "1 2 4 8" >scales.txt
 succeeds "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z3.npy
 echo "1 2 4" >scales.txt
-fails 1 "scales.txt|3 numbers|4 columns" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
+fails 1 "scales.txt|table.csv (4), found 3" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
 echo "1 2 -4 8" >scales.txt
 fails 1 "scales.txt|positive|-4|number 3" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
 fails 2 "--pairs|1000000" "$BOCHNER" features --error table.csv --pairs 999999999999
@@ -55,7 +55,7 @@ for way in "" --stream; do
     awk 'NR > 1 { v[NR] = $1 } END { d = v[2] - v[3]; exit !(d * d < 1e-8 && v[2] > 0) }' out || complain "fit $way --length-scales: $(cat out)"
 done
 echo "1 1 1" >scales.txt
-fails 1 "scales.txt|3 numbers|2 columns" "$BOCHNER" fit one.csv --features 64 --length-scales scales.txt --out two.model
+fails 1 "scales.txt|one.csv (2), found 3" "$BOCHNER" fit one.csv --features 64 --length-scales scales.txt --out two.model
 succeeds "$BOCHNER" features table.csv --target price --features 64 --out Z4.npy --json
 [ "$(field out dim)" = 3 ] || complain "without its target the table has $(field out dim) columns"
 

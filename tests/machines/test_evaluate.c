@@ -27,7 +27,7 @@ static void test_regression(void **state)
     assert_memory_equal(metrics->predicted, whole->predicted, 10 * sizeof(double));
     bo_metrics_destroy(whole);
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1}, &whole));
-    assert_fails(context, BO_INVALID, "not those of this machine",
+    assert_fails(context, BO_INVALID, "expected metrics for this machine",
                  bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, whole));
     bo_metrics_destroy(whole);
     bo_metrics_destroy(metrics);

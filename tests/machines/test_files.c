@@ -110,6 +110,10 @@ static void expect_same_report(const bo_fit_report *a, const bo_fit_report *b)
     assert_true(same_number(a->gamma, b->gamma) && same_number(a->lambda, b->lambda));
     assert_true(same_number(a->spectrum, b->spectrum) && same_number(a->noise_std, b->noise_std));
     assert_true(same_number(a->search_score, b->search_score) && same_number(a->residual, b->residual));
+    assert_true(a->validation_rows == b->validation_rows && same_number(a->validation_rmse, b->validation_rmse));
+    assert_true(same_number(a->validation_r2, b->validation_r2));
+    assert_true(same_number(a->validation_accuracy, b->validation_accuracy));
+    assert_true(same_number(a->validation_log_loss, b->validation_log_loss));
     assert_true(same_number(a->accuracy.error_rms, b->accuracy.error_rms) && a->iterations == b->iterations);
     assert_string_equal(a->why_solver, b->why_solver);
 }
@@ -230,13 +234,13 @@ static void test_versions(void **state)
     rewrite(f, "format", "pt", NULL);
     expect_refused(f, BO_FORMAT, "pt");
     rewrite(f, "format", NULL, NULL);
-    expect_refused(f, BO_FORMAT, "expected a Bochner machine");
+    expect_refused(f, BO_FORMAT, "expected a kernel machine");
     rewrite(f, "machine", NULL, NULL);
     expect_refused(f, BO_FORMAT, "missing");
     rewrite(f, "machine", "{", NULL);
     expect_refused(f, BO_FORMAT, "JSON");
     rewrite(f, "machine", "[1,2]", NULL);
-    expect_refused(f, BO_FORMAT, "lacks");
+    expect_refused(f, BO_FORMAT, "missing or invalid");
     rewrite(f, "features", "{}", NULL);
     expect_refused(f, BO_FORMAT, "");
 }
@@ -255,13 +259,13 @@ static void test_other_files(void **state)
     bo_file_tensor tensor = {
         .name = "model.weight", .dtype = BO_F32, .rank = 2, .shape = {2, 2}, .data = values, .bytes = 16};
     assert_ok(f->context, bo_tensors_write(f->context, f->other, &tensor, 1, NULL, 0));
-    expect_refused(f, BO_FORMAT, "another safetensors file");
+    expect_refused(f, BO_FORMAT, "a safetensors file of another program");
     bo_features_desc map = {.dim = 2, .features = 4};
     bo_features *phi;
     assert_ok(f->context, bo_features_create(f->context, &map, &phi));
     assert_ok(f->context, bo_features_save(f->context, phi, f->other));
     bo_features_destroy(phi);
-    expect_refused(f, BO_FORMAT, "expected a Bochner machine");
+    expect_refused(f, BO_FORMAT, "expected a kernel machine");
 }
 
 static void test_missing_tensors(void **state)
@@ -322,12 +326,12 @@ static void test_contradictions(void **state)
                 expect_refused(f, BO_FORMAT, "");
             }
         contradict(f, "outputs", "0");
-        expect_refused(f, BO_FORMAT, "contradicts");
+        expect_refused(f, BO_FORMAT, "inconsistent");
         static const char *const quanta[] = {"0.3", "1", "-0.5", "1e-40",
                                              "1e300"}; /* no powers of two, or out of bounds */
         for (size_t n = 0; n < sizeof quanta / sizeof *quanta; n++) {
             contradict(f, "quantum", quanta[n]);
-            expect_refused(f, BO_FORMAT, "contradicts");
+            expect_refused(f, BO_FORMAT, "inconsistent");
         }
         contradict(f, "quantum", "0.0078125");
         assert_ok(f->context, bo_machine_load(f->context, f->other, &machine, NULL));

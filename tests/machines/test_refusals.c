@@ -119,11 +119,11 @@ static void test_shapes(void **state)
     bo_samples bad = f->train;
     for (bad.rows = 0; bad.rows < 2; bad.rows++) expect(f, &f->desc, &bad, BO_INVALID, "at least 2 rows");
     bad = f->train, bad.dim = 0;
-    expect(f, &f->desc, &bad, BO_INVALID, "no input columns");
+    expect(f, &f->desc, &bad, BO_INVALID, "expected input columns");
     bad = f->train, bad.targets = 0;
-    expect(f, &f->desc, &bad, BO_INVALID, "no target");
+    expect(f, &f->desc, &bad, BO_INVALID, "expected a target");
     bad = f->train, bad.y = NULL;
-    expect(f, &f->desc, &bad, BO_INVALID, "no target");
+    expect(f, &f->desc, &bad, BO_INVALID, "expected a target");
 }
 
 static void test_constant_inputs(void **state)
@@ -164,9 +164,9 @@ static void test_enums(void **state)
     fixture *f = *state;
     bo_machine_desc desc = f->desc;
     desc.task = BO_TASK_REGRESSION;
-    expect(f, &desc, &f->classes, BO_INVALID, "regression was asked for");
+    expect(f, &desc, &f->classes, BO_INVALID, "expected a target with numbers, found classes");
     desc.task = BO_TASK_CLASSIFICATION;
-    expect(f, &desc, &f->train, BO_INVALID, "classification was asked for");
+    expect(f, &desc, &f->train, BO_INVALID, "expected a target with classes, found numbers");
     desc = f->desc, desc.loss = BO_LOSS_LOGISTIC;
     expect(f, &desc, &f->train, BO_INVALID, "logistic");
     /* numbers outside the enums, as a program in another language may pass them */

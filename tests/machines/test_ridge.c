@@ -235,7 +235,7 @@ static void test_dual(void **state)
         desc.solver = BO_SOLVER_AUTO;
         bo_machine *chosen = oracle_fit(context, &desc, &train);
         assert_int_equal(chosen->report.solver, BO_SOLVER_DUAL);
-        assert_non_null(strstr(chosen->report.why_solver, "more features than rows"));
+        assert_non_null(strstr(chosen->report.why_solver, "fewer rows than features"));
         double *a = oracle_mean(context, primal, NEW_ROWS, fresh.x), *b = oracle_mean(context, dual, NEW_ROWS, fresh.x);
         double *c = oracle_mean(context, chosen, NEW_ROWS, fresh.x), *z = oracle_features(context, dual, FEW, train.x);
         double tolerance = oracle_tolerance(FEW, MANY, 2, z, dual->beta, 0.2, 3, false);

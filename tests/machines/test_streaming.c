@@ -194,9 +194,9 @@ static void test_merge_refused(void **state)
     desc = plain_desc(), desc.seed = 5;
     expect_refused(f, &desc, &f->train, "seed");
     desc = plain_desc(), desc.features.kernel = BO_KERNEL_MATERN32;
-    expect_refused(f, &desc, &f->train, "features differ");
+    expect_refused(f, &desc, &f->train, "feature maps differ");
     desc = plain_desc(), desc.features.draw = BO_DRAW_IID;
-    expect_refused(f, &desc, &f->train, "features differ");
+    expect_refused(f, &desc, &f->train, "feature maps differ");
     desc = plain_desc();
     expect_refused(f, &desc, &f->classes, "outputs");
     bo_samples half = part(&f->train, 0, ROWS / 2);
@@ -212,9 +212,9 @@ static void test_merge_of_other_maps_refused(void **state)
     bo_machine_desc desc = plain_desc();
     static const float scales[DIM] = {1, 2, 1};
     desc.features.length_scales = scales;
-    expect_refused(f, &desc, &f->train, "features differ");
+    expect_refused(f, &desc, &f->train, "feature maps differ");
     desc = plain_desc(), desc.features.sampling = BO_SAMPLING_LEVERAGE;
-    expect_refused(f, &desc, &f->train, "features differ");
+    expect_refused(f, &desc, &f->train, "feature maps differ");
 }
 
 static void test_add_refused(void **state)
