@@ -1,53 +1,56 @@
-/* Arrays in binary files: how their numbers lie, rows in bounded pieces, and a whole one in memory. */
+/* Arrays in binary files: layout and conversion of numbers, rows in bounded pieces, and whole arrays in memory. */
 #include <stdio.h>
 #include <string.h>
 #include "../base/trace.h"
 #include "reader.h"
 
 /* ====================================================================================================================
- * How an array lies in a binary file: whether the file holds it, and its numbers as double or float. */
+ * The layout of an array in a binary file: the size check, and conversion of its numbers to double or float. */
 
+/* The file must contain the header and `count` numbers, and nothing more where its size is known. `promise` is the shape,
+ * for messages. */
 static bo_status check_size(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
                             const char *promise)
 {
     const char *path = bo_bytes_path(bytes);
     if (count > ((UINT64_MAX >> 1) - array->offset) / array->item)
-        return bo_fail(context, BO_FORMAT, "%s: %s are more than a file can hold", path, promise);
+        return bo_fail(context, BO_FORMAT, "%s: the header announces %s, which is more than a file can hold", path,
+                       promise);
     const uint64_t expected = array->offset + count * array->item, bound = bo_bytes_bound(bytes);
     const bool exact = bo_bytes_seekable(bytes);
     if (expected > bound)
-        return bo_fail(context, BO_FORMAT, "%s: is truncated: its header promises %s, %llu bytes in all, but %s %llu",
-                       path, promise, (unsigned long long)expected, exact ? "it has" : "it can have at most",
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the file is truncated: the header announces %s (%llu bytes in total), but the file %s %llu",
+                       path, promise, (unsigned long long)expected, exact ? "has" : "can have at most",
                        (unsigned long long)bound);
     if (exact && expected < bound)
-        return bo_fail(context, BO_FORMAT, "%s: has %llu bytes more than its header promises (%s)", path,
+        return bo_fail(context, BO_FORMAT, "%s: the file has %llu bytes more than its header announces (%s)", path,
                        (unsigned long long)(bound - expected), promise);
     return BO_OK;
 }
 
-/* The file holds the header and `count` numbers: no less, and where that can be seen no more. `promise`: the shape, for the
- * message. */
 static bo_status skip_header(bo_context *context, bo_bytes *bytes, const bo_array_layout *array)
 {
     unsigned char scratch[1024];
     for (uint64_t left = array->offset; left > 0;) {
         size_t piece = left < sizeof scratch ? (size_t)left : sizeof scratch, got;
         BO_TRY(bo_bytes_read(context, bytes, scratch, piece, &got));
-        if (got < piece) return bo_fail(context, BO_FORMAT, "%s: changed while it was read", bo_bytes_path(bytes));
+        if (got < piece)
+            return bo_fail(context, BO_FORMAT, "%s: the file changed while it was read", bo_bytes_path(bytes));
         left -= piece;
     }
     return BO_OK;
 }
 
-/* Nothing follows; asking for one byte more also lets gzip check its checksum. */
+/* Checks that nothing follows. Reading one more byte also makes gzip verify its checksum. */
 static bo_status array_ends(bo_context *context, bo_bytes *bytes, const char *promise)
 {
     unsigned char byte;
     size_t got;
     BO_TRY(bo_bytes_read(context, bytes, &byte, 1, &got));
     if (got)
-        return bo_fail(context, BO_FORMAT, "%s: has more bytes than its header promises (%s)", bo_bytes_path(bytes),
-                       promise);
+        return bo_fail(context, BO_FORMAT, "%s: the file has more bytes than its header announces (%s)",
+                       bo_bytes_path(bytes), promise);
     return BO_OK;
 }
 
@@ -88,7 +91,7 @@ static inline double double_of_bits(uint64_t bits)
     return value;
 }
 
-/* One loop a type, with the byte order outside the loop so that each vectorizes. */
+/* One loop per type, with the byte order outside the loop, so that each loop vectorizes. */
 #define BO_CONVERT(item, expression)                                                                                   \
     do {                                                                                                               \
         if (array->swap) {                                                                                             \
@@ -147,14 +150,14 @@ void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size
 void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out)
 {
     if (array->type == BO_TYPE_F32 && !array->swap) {
-        if (count) memcpy(out, raw, count * sizeof *out); /* at the end raw may be NULL */
+        if (count) memcpy(out, raw, count * sizeof *out); /* raw may be NULL at the end */
         return;
     }
     BO_CONVERT_TYPES(float)
 }
 
 /* ====================================================================================================================
- * Rows of a binary array: read in bounded pieces (never mapped, so that a file of any size leaves memory alone). */
+ * Rows of a binary array, read in bounded pieces. The file is not mapped, so that memory does not grow with its size. */
 
 static const char *promise(const bo_reader *reader, char out[BO_PROMISE_TEXT])
 {
@@ -165,12 +168,13 @@ static const char *promise(const bo_reader *reader, char out[BO_PROMISE_TEXT])
 bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t rows, uint64_t columns)
 {
     const char *path = bo_bytes_path(reader->bytes);
-    if (columns == 0) return bo_fail(context, BO_FORMAT, "%s: the array has no columns", path);
+    if (columns == 0) return bo_fail(context, BO_FORMAT, "%s: expected an array with columns, found none", path);
     if (columns > BO_MAX_COLUMNS)
-        return bo_fail(context, BO_FORMAT, "%s: %llu columns, at most %d are read", path, (unsigned long long)columns,
-                       BO_MAX_COLUMNS);
+        return bo_fail(context, BO_FORMAT, "%s: found %llu columns, more than the maximum of %d", path,
+                       (unsigned long long)columns, BO_MAX_COLUMNS);
     if (rows > (UINT64_MAX >> 2) / (columns * reader->array.item) || rows > SIZE_MAX)
-        return bo_fail(context, BO_FORMAT, "%s: %llu rows of %llu columns are more than a file can hold", path,
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the header announces %llu rows x %llu columns, which is more than a file can hold", path,
                        (unsigned long long)rows, (unsigned long long)columns);
     reader->rows = (size_t)rows;
     reader->rows_known = true;
@@ -181,8 +185,8 @@ bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t r
     if (reader->array.by_column && !bo_bytes_seekable(reader->bytes))
         return bo_fail(
             context, BO_UNSUPPORTED,
-            "%s: an array in Fortran order cannot be read from a compressed file or a pipe; save it in C order "
-            "(numpy.ascontiguousarray) or uncompressed",
+            "%s: an array in Fortran order cannot be read from a compressed file or a pipe; save it uncompressed, or "
+            "in C order (numpy.ascontiguousarray)",
             path);
     return BO_OK;
 }
@@ -219,7 +223,7 @@ static bo_status grow(bo_context *context, unsigned char **buffer, size_t *capac
     return BO_OK;
 }
 
-/* Fortran order: a run of each column, then transposed. */
+/* Fortran order: reads a piece of each column and transposes. */
 static bo_status read_by_column(bo_context *context, bo_reader *reader, size_t rows)
 {
     const size_t item = reader->array.item, columns = reader->columns;
@@ -243,7 +247,8 @@ static bo_status read_by_row(bo_context *context, bo_reader *reader, size_t rows
     size_t got;
     BO_TRY(bo_bytes_read(context, reader->bytes, reader->raw, rows * stride, &got));
     if (got < rows * stride)
-        return bo_fail(context, BO_FORMAT, "%s: is truncated: its header promises %zu rows, it ends in row %zu",
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the file is truncated: the header announces %zu rows, the file ends in row %zu",
                        bo_bytes_path(reader->bytes), reader->rows, reader->next_row + got / stride);
     return BO_OK;
 }
@@ -252,7 +257,7 @@ bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_
                              size_t *rows)
 {
     const size_t stride = reader->columns * reader->array.item, left = reader->rows - reader->next_row;
-    /* A column is one read() in Fortran order, so those blocks are longer. */
+    /* In Fortran order every column is one read(), so blocks are longer. */
     size_t most = ((size_t)BO_RAW_BLOCK << (reader->array.by_column ? 4 : 0)) / stride;
     if (most == 0) most = 1;
     if (most > max_rows) most = max_rows;
@@ -286,7 +291,7 @@ bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows
 /* ====================================================================================================================
  * A whole .npy array of any rank as float32 in C order. */
 
-/* Text at `used` of out[0, size), as far as there is room; returns where it ends if there were enough. */
+/* Writes text at `used` of out[0, size), cut where there is no room; returns the position after the whole text. */
 static size_t put_text(char *out, size_t size, size_t used, const char *text)
 {
     const size_t left = used < size ? size - used : 0;
@@ -304,7 +309,7 @@ size_t bo_array_format(const bo_array *array, char *out, size_t size)
     return put_text(out, size, used, array->rank == 1 ? ",)" : ")");
 }
 
-/* What a loaded array points to lies behind it. */
+/* A loaded array and the shape that it points to. */
 typedef struct loaded_array {
     bo_array array;
     size_t shape[BO_ARRAY_RANK];
@@ -322,11 +327,12 @@ static bo_status take_shape(bo_context *context, const char *path, size_t rank, 
 {
     bo_array *array = &loaded->array;
     if (rank > BO_ARRAY_RANK)
-        return bo_fail(context, BO_FORMAT, "%s: an array of rank %zu; up to %d are read", path, rank, BO_ARRAY_RANK);
-    uint64_t count = 1, plausible = 1; /* a dimension of 0 does not excuse the others */
+        return bo_fail(context, BO_FORMAT, "%s: found an array of rank %zu; the maximum is %d", path, rank,
+                       BO_ARRAY_RANK);
+    uint64_t count = 1, plausible = 1; /* without dimensions of 0, so that the others are checked too */
     for (size_t i = 0; i < rank; ++i) {
         if (shape[i] > SIZE_MAX || (shape[i] && plausible > (UINT64_MAX >> 8) / shape[i]))
-            return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header overflows", path);
+            return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header is too large", path);
         if (shape[i]) plausible *= shape[i];
         count *= shape[i];
         loaded->shape[i] = (size_t)shape[i];
@@ -334,7 +340,7 @@ static bo_status take_shape(bo_context *context, const char *path, size_t rank, 
     array->rank = rank;
     array->shape = loaded->shape;
     if (count > SIZE_MAX)
-        return bo_fail(context, BO_FORMAT, "%s: %llu numbers are too many for this machine", path,
+        return bo_fail(context, BO_FORMAT, "%s: the array has %llu numbers, too many for this computer", path,
                        (unsigned long long)count);
     array->count = (size_t)count;
     return BO_OK;
@@ -345,12 +351,13 @@ static bo_status read_exactly(bo_context *context, bo_bytes *bytes, void *data, 
     size_t got;
     BO_TRY(bo_bytes_read(context, bytes, data, size, &got));
     if (got == size) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: is truncated: its header promises %s, it ends before", bo_bytes_path(bytes),
-                   promise);
+    return bo_fail(context, BO_FORMAT,
+                   "%s: the file is truncated: it ends before the end of %s, which the header announces",
+                   bo_bytes_path(bytes), promise);
 }
 
-/* The place in C order of the numbers of a file in Fortran order, one after the other: there the first dimension varies
- * fastest. */
+/* Walks through the numbers of a file in Fortran order, where the first dimension varies fastest, and gives the place of
+ * each in C order. */
 typedef struct bo_permuted {
     size_t at;
     size_t index[BO_ARRAY_RANK], stride[BO_ARRAY_RANK];
@@ -373,7 +380,7 @@ static void permuted_next(bo_permuted *permuted, const bo_array *array)
     }
 }
 
-/* Through `raw` and `converted`, each with room for `room` numbers. */
+/* `raw` and `converted` are buffers for `room` numbers each. */
 static bo_status read_pieces(bo_context *context, bo_bytes *bytes, const bo_array_layout *layout, bo_array *array,
                              unsigned char *raw, float *converted, size_t room, const char *promise)
 {

@@ -1,5 +1,6 @@
-/* Bytes from files, standard input and memory; gzip is recognized by its first bytes. */
+/* Bytes from files, standard input and memory. gzip is recognized by its first bytes. */
 #include "bytes.h"
+#include "foreign.h"
 #include "gzip.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ struct bo_bytes {
     size_t begin, end, capacity;
 };
 
-/* Waits until a pipe has something to say, and meanwhile asks now and then whether to go on: a read would sit there. */
+/* Waits until a pipe has data and checks for cancellation meanwhile, which a blocking read could not. */
 static bo_status wait_for_bytes(bo_context *context, const bo_bytes *bytes)
 {
     enum { MILLISECONDS = 200 };
@@ -93,7 +94,7 @@ static bo_status read_plain(bo_context *context, bo_bytes *bytes, void *data, si
                              : read_raw(context, bytes, data, want, got);
 }
 
-/* Looks at the first two bytes; what was read of a plain file becomes look-ahead. */
+/* Checks the first two bytes; of an uncompressed file the bytes read become look-ahead. */
 static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
 {
     bytes->raw = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
@@ -119,23 +120,24 @@ static bo_status write_all(bo_context *context, int fd, const char *name, const 
         ssize_t n = write(fd, data, size);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0)
-            return bo_fail(context, BO_IO, "%s: copying it to a temporary file in %s failed: %s", name, folder,
-                           strerror(errno));
+            return bo_fail(
+                context, BO_IO,
+                "%s: cannot be copied to a temporary file in %s: %s (set TMPDIR to a folder with enough space)", name,
+                folder, strerror(errno));
         data += n;
         size -= (size_t)n;
     }
     return BO_OK;
 }
 
-/* Neither text nor a format with a magic number: not worth copying, and perhaps without end (a device). Text in UTF-16
- * goes on, to be refused by its name. */
-static bool is_hopeless(const unsigned char *data, size_t size)
+/* Refuses what no table reader takes before it is copied: a device may never end. */
+static bo_status refuse_foreign(bo_context *context, const char *path, const unsigned char *data, size_t size)
 {
-    if (size < 4 || !memchr(data, 0, size)) return false;
+    BO_TRY(bo_foreign_refuse(context, path, data, size, BO_READABLE_TABLES));
+    if (size < 4 || !memchr(data, 0, size)) return BO_OK;
     const bool gzip = data[0] == 0x1f && data[1] == 0x8b, npy = size >= 6 && memcmp(data, "\x93NUMPY", 6) == 0;
     const bool idx = data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14;
-    const bool wide = (data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff);
-    return !gzip && !npy && !idx && !wide && memcmp(data, "PK\3\4", 4) != 0 && memcmp(data, "PAR1", 4) != 0;
+    return gzip || npy || idx ? BO_OK : bo_foreign_unknown(context, path, BO_READABLE_TABLES);
 }
 
 static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const char *folder, uint64_t *total)
@@ -145,9 +147,7 @@ static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const 
     *total = 0;
     for (size_t got = 1; status == BO_OK && got > 0; *total += got) {
         status = read_raw(context, bytes, copy, BO_RAW_BYTES, &got);
-        if (status == BO_OK && *total == 0 && is_hopeless(copy, got))
-            status =
-                bo_fail(context, BO_FORMAT, "%s: is neither text nor a known binary format (.npy, IDX)", bytes->path);
+        if (status == BO_OK && *total == 0) status = refuse_foreign(context, bytes->path, copy, got);
         if (status == BO_OK) status = write_all(context, fd, bytes->path, folder, copy, got);
         if (status == BO_OK) status = bo_progress(context, "copying the input", (double)*total, 0);
     }
@@ -162,11 +162,12 @@ static bo_status spool_input(bo_context *context, bo_bytes *bytes)
     char name[4096];
     if (!folder || !*folder) folder = "/tmp";
     if (snprintf(name, sizeof name, "%s/bochner-XXXXXX", folder) >= (int)sizeof name)
-        return bo_fail(context, BO_INVALID, "TMPDIR is longer than %zu characters", sizeof name);
+        return bo_fail(context, BO_INVALID, "TMPDIR: expected a path of fewer than %zu characters", sizeof name);
     int fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
-        return bo_fail(context, BO_IO, "%s: cannot make a temporary file in %s to keep it in: %s", bytes->path, folder,
-                       strerror(errno));
+        return bo_fail(context, BO_IO,
+                       "%s: cannot create a temporary file for it in %s: %s (set TMPDIR to another folder)",
+                       bytes->path, folder, strerror(errno));
     unlink(name);
     uint64_t total;
     bo_status status = copy_input(context, bytes, fd, folder, &total);
@@ -195,7 +196,7 @@ static bo_status open_file(bo_context *context, bo_bytes *bytes, const char *pat
         bytes->owns_fd = true;
         struct stat about;
         if (fstat(bytes->fd, &about) != 0)
-            return bo_fail(context, BO_IO, "%s: cannot be examined: %s", path, strerror(errno));
+            return bo_fail(context, BO_IO, "%s: cannot get its status: %s", path, strerror(errno));
         if (S_ISDIR(about.st_mode)) return bo_fail(context, BO_IO, "%s: is a folder, not a file", path);
         bytes->regular = S_ISREG(about.st_mode);
         bytes->raw_size = bytes->regular ? (uint64_t)about.st_size : 0;
@@ -210,7 +211,7 @@ static bo_status open_file(bo_context *context, bo_bytes *bytes, const char *pat
 bo_status bo_bytes_open(bo_context *context, const char *path, bool spool, bo_bytes **out)
 {
     *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file was named");
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "expected the name of a file, found none");
     bo_bytes *bytes = bo_alloc(context, 1, sizeof *bytes, "an input");
     if (!bytes) return BO_MEMORY;
     bytes->fd = -1;
@@ -315,7 +316,8 @@ bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t
 bo_status bo_bytes_read_at(bo_context *context, bo_bytes *bytes, uint64_t offset, void *data, size_t size)
 {
     if (!bo_bytes_seekable(bytes))
-        return bo_fail(context, BO_UNSUPPORTED, "%s: cannot be read out of order", bytes->path);
+        return bo_fail(context, BO_UNSUPPORTED, "%s: cannot be read out of order: it is compressed or a pipe",
+                       bytes->path);
     uint64_t kept = bytes->raw_at;
     size_t got;
     if (offset > bytes->raw_size) offset = bytes->raw_size;
@@ -323,7 +325,7 @@ bo_status bo_bytes_read_at(bo_context *context, bo_bytes *bytes, uint64_t offset
     bo_status status = read_raw(context, bytes, data, size, &got);
     bytes->raw_at = kept;
     if (status == BO_OK && got < size)
-        status = bo_fail(context, BO_FORMAT, "%s: is truncated: %zu bytes wanted at offset %llu, %zu found",
+        status = bo_fail(context, BO_FORMAT, "%s: the file is truncated: expected %zu bytes at offset %llu, found %zu",
                          bytes->path, size, (unsigned long long)offset, got);
     return status;
 }
@@ -331,7 +333,8 @@ bo_status bo_bytes_read_at(bo_context *context, bo_bytes *bytes, uint64_t offset
 bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes)
 {
     if (!bytes->regular)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: can be read only once, and a second pass is needed", bytes->path);
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "%s: a pipe can be read only once, but a second pass is needed; use a file", bytes->path);
     bytes->raw_at = 0;
     bytes->raw_begin = bytes->raw_end = 0;
     bytes->begin = bytes->end = 0;

@@ -1,4 +1,4 @@
-/* Sets of labels: adding, finding by number or text, and their order. */
+/* Sets of labels: add, find by number or text, sort. */
 #include "categories.h"
 #include "numbers.h"
 
@@ -19,7 +19,7 @@ static uint64_t hash_label(double number, const char *text)
     if (text) {
         for (const char *p = text; *p; ++p) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
     } else {
-        number += 0.0; /* one zero */
+        number += 0.0; /* -0 becomes 0 */
         memcpy(&hash, &number, sizeof hash);
     }
     hash ^= hash >> 33;
@@ -33,7 +33,7 @@ static bool same_label(const bo_category *item, double number, const char *text)
     return text ? strcmp(item->text, text) == 0 : item->number == number;
 }
 
-/* Where the label is, or the free place where it belongs. */
+/* The slot of the label, or the free slot for it. */
 static size_t locate(const bo_categories *set, double number, const char *text)
 {
     size_t at = (size_t)hash_label(number, text) & (set->table_size - 1);

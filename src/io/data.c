@@ -1,10 +1,10 @@
-/* A whole file in memory: a stream read to its end. */
+/* A whole table in memory: a stream read to its end. */
 #include "../base/trace.h"
 #include "stream.h"
 
 #include <string.h>
 
-/* Names as the command line and schemas spell them. */
+/* Names in command lines and schemas. */
 static const char *const format_names[] = {"auto", "csv", "npy", "libsvm", "idx", "spaced"};
 static const char *const task_names[] = {"auto", "regression", "classification"};
 static const char *const impute_names[] = {"none", "mean", "median"};
@@ -24,7 +24,7 @@ void bo_data_destroy(bo_data *data)
     bo_free(data);
 }
 
-/* Room for `rows` rows, keeping those that are there. */
+/* Makes room for `rows` rows and keeps the existing ones. */
 static bo_status make_room(bo_context *context, bo_data *data, size_t rows)
 {
     if (data->dim && rows > SIZE_MAX / sizeof(double) / data->dim)
@@ -39,7 +39,7 @@ static bo_status make_room(bo_context *context, bo_data *data, size_t rows)
     return BO_OK;
 }
 
-/* The table is full: one row more, if there is one, through a buffer of its own. */
+/* The table is full: reads one more row, if there is one, through a separate buffer, then grows. */
 static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *stream, size_t *room)
 {
     float *x = bo_alloc_raw(context, data->dim, sizeof *x, "a row");
@@ -47,7 +47,7 @@ static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *st
     size_t got = 0;
     bo_status status = x && y ? bo_stream_next(context, stream, 1, x, data->y ? y : NULL, &got) : BO_MEMORY;
     if (status == BO_OK && got && *room > SIZE_MAX / 4)
-        status = bo_fail(context, BO_MEMORY, "out of memory: too many rows");
+        status = bo_fail(context, BO_MEMORY, "out of memory: the table has too many rows");
     if (status == BO_OK && got) status = make_room(context, data, *room *= 2);
     if (status == BO_OK && got) {
         memcpy(data->x + data->rows * data->dim, x, data->dim * sizeof *x);
@@ -80,7 +80,7 @@ static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream,
         data->rows += got;
         if (got < want) break;
     }
-    if (data->rows == 0) return bo_fail(context, BO_FORMAT, "%s: has no rows", bo_reader_path(reader));
+    if (data->rows == 0) return bo_fail(context, BO_FORMAT, "%s: expected rows, found none", bo_reader_path(reader));
     return BO_OK;
 }
 

@@ -1,10 +1,10 @@
-/* CSV (RFC 4180 with , ; or tab) and numbers separated by blanks: the header, and one record into one row of cells. */
+/* CSV (RFC 4180 with comma, semicolon or tab) and whitespace-separated numbers: the header, and records to rows of cells. */
 #include "reader.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Undoes doubled quotes; text outside quotes loses the blanks around it. */
+/* Replaces doubled quotes; unquoted text loses surrounding blanks. */
 static char *field_string(bo_context *context, bo_strings *strings, const bo_reader_field *field)
 {
     const char *text = field->text, *end = field->end;
@@ -26,13 +26,14 @@ static char *field_string(bo_context *context, bo_strings *strings, const bo_rea
 static bo_status bad_quote(bo_context *context, const bo_reader *reader, size_t line, size_t column)
 {
     char label[BO_COLUMN_TEXT];
-    return bo_fail(context, BO_FORMAT, "%s: line %zu, %s: something follows the closing quote",
+    return bo_fail(context, BO_FORMAT,
+                   "%s: line %zu, %s: expected a delimiter after the closing quote, found other text",
                    bo_bytes_path(reader->bytes), line, bo_reader_column_label(reader, column, label));
 }
 
 static bo_status refuse_duplicates(bo_context *context, const bo_reader *reader, size_t line)
 {
-    /* An open-addressed table of column numbers + 1. */
+    /* An open-addressed hash table of column numbers + 1. */
     size_t size = 16;
     while (size < 2 * reader->columns) size *= 2;
     size_t *table = bo_alloc(context, size, sizeof *table, "column names");
@@ -44,7 +45,8 @@ static bo_status refuse_duplicates(bo_context *context, const bo_reader *reader,
         size_t at = (size_t)(hash ^ hash >> 32) & (size - 1);
         while (table[at] && strcmp(reader->names[table[at] - 1], reader->names[i]) != 0) at = (at + 1) & (size - 1);
         if (table[at])
-            status = bo_fail(context, BO_FORMAT, "%s: line %zu: the header names '%s' twice, columns %zu and %zu",
+            status = bo_fail(context, BO_FORMAT,
+                             "%s: line %zu: the header has '%s' twice, in columns %zu and %zu; rename one of them",
                              bo_bytes_path(reader->bytes), line, reader->names[i], table[at] - 1, i);
         table[at] = i + 1;
     }
@@ -85,7 +87,7 @@ static bo_status count_columns(bo_context *context, bo_reader *reader, const cha
             return bad_quote(context, reader, line, columns);
     }
     if (columns > BO_MAX_COLUMNS)
-        return bo_fail(context, BO_FORMAT, "%s: line %zu: %zu columns, at most %d are read",
+        return bo_fail(context, BO_FORMAT, "%s: line %zu: found %zu columns, more than the maximum of %d",
                        bo_bytes_path(reader->bytes), line, columns, BO_MAX_COLUMNS);
     reader->columns = columns;
     return BO_OK;
@@ -98,7 +100,7 @@ bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_tex
     reader->delimiter = form->delimiter;
     BO_TRY(bo_records_rewind(context, reader));
     BO_TRY(bo_records_next(context, reader, &text, &end, &line));
-    if (!text) return bo_fail(context, BO_FORMAT, "%s: is empty", bo_bytes_path(reader->bytes));
+    if (!text) return bo_fail(context, BO_FORMAT, "%s: the file is empty", bo_bytes_path(reader->bytes));
     begin = (size_t)(text - reader->records.buffer);
     first_line = line;
     BO_TRY(count_columns(context, reader, text, end, line));
@@ -117,8 +119,8 @@ static bo_status ragged(bo_context *context, const bo_reader *reader, const char
         bo_reader_field field;
         if (!bo_field_next(reader->delimiter, &text, end, &field, &last)) break;
     }
-    return bo_fail(context, BO_FORMAT, "%s: line %zu: %zu columns, but the first row has %zu",
-                   bo_bytes_path(reader->bytes), line, count, reader->columns);
+    return bo_fail(context, BO_FORMAT, "%s: line %zu: expected %zu columns, as in the first row, found %zu",
+                   bo_bytes_path(reader->bytes), line, reader->columns, count);
 }
 
 bo_status bo_text_room(bo_context *context, bo_reader *reader)
@@ -139,9 +141,9 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_reade
 {
     char label[BO_COLUMN_TEXT];
     if (memchr(field->text, 0, (size_t)(field->end - field->text)))
-        return bo_fail(context, BO_FORMAT, "%s: line %zu, %s: a zero byte inside text", bo_bytes_path(reader->bytes),
-                       line, bo_reader_column_label(reader, column, label));
-    if (!reader->block_has_text) { /* first text cell of this block: all cells before and after have none */
+        return bo_fail(context, BO_FORMAT, "%s: line %zu, %s: expected text, found a zero byte",
+                       bo_bytes_path(reader->bytes), line, bo_reader_column_label(reader, column, label));
+    if (!reader->block_has_text) { /* first text cell of this block: all other cells start without text */
         reader->text_used = 0;
         BO_TRY(bo_text_room(context, reader));
         reader->block_has_text = true;
@@ -170,7 +172,7 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
     bool last = false;
     for (size_t column = 0; column < columns; ++column) {
         if (last) return ragged(context, reader, text, end, line);
-        /* The usual cell is a plain number that ends at the delimiter or at the end of the record. */
+        /* Fast path: a plain number that ends at the delimiter or at the end of the record. */
         const char *stop;
         while (at < end && *at == ' ') ++at;
         if (delimiter == ' ')

@@ -1,5 +1,6 @@
-/* Which format a file has, seen from its first bytes. Binary formats have magic numbers; text is judged by whether all
- * of its first lines agree with a form. */
+/* Detects the format of a file from its first bytes. Binary formats have signatures; a text format is accepted if all of
+ * the first lines match it. */
+#include "foreign.h"
 #include "reader.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ typedef struct bo_detect_sample {
     bool whole; /* the sample is the whole file */
 } bo_detect_sample;
 
-/* Next record of the sample that is not blank or a comment; false at the end or before a cut record. */
+/* The next record of the sample that is not blank or a comment; false at the end or before an incomplete record. */
 static bool sample_next(const bo_detect_sample *sample, char delimiter, const char **at, const char **text,
                         const char **end)
 {
@@ -41,7 +42,7 @@ static bool is_index(const char *text, const char *end)
     return text < end;
 }
 
-/* label index:value index:value …; *pairs counts. */
+/* label index:value index:value …; *pairs is increased by the number of pairs. */
 static bool is_libsvm_line(const char *text, const char *end, size_t *pairs)
 {
     const char *comment = memchr(text, '#', (size_t)(end - text)), *at = text;
@@ -54,7 +55,7 @@ static bool is_libsvm_line(const char *text, const char *end, size_t *pairs)
         if (field.text == field.end) break;
         const char *colon = memchr(field.text, ':', (size_t)(field.end - field.text));
         if (i == 0) {
-            const char *stop = memchr(field.text, ',', (size_t)(field.end - field.text)); /* several labels: 1,3 */
+            const char *stop = memchr(field.text, ',', (size_t)(field.end - field.text)); /* multiple labels: 1,3 */
             if (colon || bo_cell_read(field.text, stop ? stop : field.end, &value) != BO_CELL_NUMBER) return false;
         } else {
             if (!colon || !is_index(field.text, colon)) return false;
@@ -76,7 +77,7 @@ static bool is_libsvm(const bo_detect_sample *sample)
     return pairs > 0;
 }
 
-/* A name that says so, and a first line that agrees: then the reader can say which line does not. */
+/* A libsvm name and a matching first line are enough: the reader then reports the line that does not match. */
 static bool is_called_libsvm(const bo_detect_sample *sample, const char *path)
 {
     const char *at = sample->text, *text, *end, *name = strrchr(path, '/');
@@ -88,7 +89,7 @@ static bool is_called_libsvm(const bo_detect_sample *sample, const char *path)
 
 /* ---- delimited ----------------------------------------------------------------------------------------- */
 
-/* Fields a record in every record, or 0 when they differ or are malformed. *texts: text cells after the first record. */
+/* The number of fields per record, or 0 if it differs or a record is malformed. *texts: text cells after the first record. */
 static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, size_t *texts)
 {
     const char *at = sample->text, *text, *end;
@@ -110,7 +111,7 @@ static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, 
     return fields;
 }
 
-/* Blanks separate numbers in every record; the first may be a header. *fields is 0 when the counts differ. */
+/* Whitespace separates numbers in every record; the first may be a header. *fields is 0 if the counts differ. */
 static bool is_spaced(const bo_detect_sample *sample, size_t *fields)
 {
     const char *at = sample->text, *text, *end;
@@ -133,7 +134,7 @@ static bool is_spaced(const bo_detect_sample *sample, size_t *fields)
     return records > 0 && (texts == 0 || (records > 1 && *fields > 1));
 }
 
-/* Tabs that stand for themselves and not for blanks: a field between two of them is empty. */
+/* A field between two tabs is empty: tabs are delimiters, not whitespace. */
 static bool tabs_have_gaps(const bo_detect_sample *sample)
 {
     const char *at = sample->text, *text, *end;
@@ -171,7 +172,7 @@ static bo_text_form delimited_form(const bo_detect_sample *sample, const char *p
         form.delimiter = '\t';
         return form;
     }
-    /* Nothing is consistent: take the delimiter of the first record, so that the reader can say where it breaks. */
+    /* No delimiter is consistent: use the delimiter of the first record, so that the reader can report the first bad line. */
     const char *at = sample->text, *text, *end;
     size_t length = strlen(path);
     if (!sample_next(sample, ',', &at, &text, &end)) return form;
@@ -191,8 +192,8 @@ typedef struct bo_first_cell {
     const char *text, *end;
 } bo_first_cell;
 
-/* One column: is the first record's cell text while the others are numbers (a header for certain), and does it
- * reappear further down (then it is a value and no name)? */
+/* One column: *names is set if the first cell is text and the others are numbers (a header); *reappears is set if the
+ * first cell occurs again below (a value, not a name). */
 static void judge_column(const bo_detect_sample *sample, char delimiter, size_t column, const bo_first_cell *first,
                          bool *names, bool *reappears)
 {
@@ -217,7 +218,7 @@ static void judge_column(const bo_detect_sample *sample, char delimiter, size_t 
     if (first->kind == BO_CELL_TEXT && numbers > 0 && texts == 0) *names = true;
 }
 
-/* Only the first columns are judged: a header shows there, and wide files stay quick. */
+/* Examines only the first columns, so that wide files are fast. */
 static bool has_header(const bo_detect_sample *sample, char delimiter)
 {
     const char *at = sample->text, *text, *end;
@@ -234,7 +235,7 @@ static bool has_header(const bo_detect_sample *sample, char delimiter)
         for (size_t i = 0; i < count; ++i)
             if (cell.end - cell.text == first[i].end - first[i].text &&
                 memcmp(cell.text, first[i].text, (size_t)(cell.end - cell.text)) == 0)
-                all_text = false; /* repeated words are values, unless the columns below say otherwise */
+                all_text = false; /* repeated words are values, unless the columns show otherwise */
         first[count++] = cell;
     }
     for (size_t i = 0; i < count && !names; ++i) judge_column(sample, delimiter, i, &first[i], &names, &reappears);
@@ -243,7 +244,7 @@ static bool has_header(const bo_detect_sample *sample, char delimiter)
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-/* A sample with at least two complete records where the file has them. */
+/* Reads a sample with at least two complete records, if the file has them. */
 static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_detect_sample *sample)
 {
     const unsigned char *data;
@@ -260,22 +261,18 @@ static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_detect_sam
     }
 }
 
-static bo_status refuse_binary(bo_context *context, const char *path, const bo_detect_sample *sample)
+static bo_status refuse_foreign(bo_context *context, const char *path, bo_format wanted, const bo_detect_sample *sample)
 {
-    const unsigned char *data = (const unsigned char *)sample->text;
-    size_t have = (size_t)(sample->end - sample->text);
-    if (have >= 4 && memcmp(data, "PK\3\4", 4) == 0)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: is a zip archive (.npz?); unpack it first", path);
-    if (have >= 4 && memcmp(data, "PAR1", 4) == 0)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: is a Parquet file; convert it to CSV or .npy", path);
-    if (have >= 2 && ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff)))
-        return bo_fail(context, BO_UNSUPPORTED, "%s: is UTF-16 text; save it as UTF-8", path);
+    const char *data = sample->text;
+    const size_t have = (size_t)(sample->end - sample->text);
+    BO_TRY(bo_foreign_refuse(context, path, data, have, BO_READABLE_TABLES));
+    if (have > 0 && memchr(data, 0, have)) return bo_foreign_unknown(context, path, BO_READABLE_TABLES);
     if (have > 0 && !memchr(data, '\n', have) && memchr(data, '\r', have - (data[have - 1] == '\r')))
         return bo_fail(context, BO_UNSUPPORTED,
-                       "%s: its lines end in carriage returns alone; convert them to line feeds", path);
-    if (have > 0 && memchr(data, 0, have))
-        return bo_fail(context, BO_FORMAT, "%s: is neither text nor a known binary format (.npy, IDX)", path);
-    return BO_OK;
+                       "%s: expected lines that end in a line feed, found only carriage returns; convert them, for "
+                       "example: tr '\\r' '\\n' < %s > data.csv",
+                       path, path);
+    return wanted == BO_FORMAT_AUTO ? bo_foreign_refuse_text(context, path, data, have, BO_READABLE_TABLES) : BO_OK;
 }
 
 bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_text_form *form)
@@ -285,7 +282,7 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_t
     size_t have;
     *form = (bo_text_form){wanted, 0, false};
     BO_TRY(bo_bytes_peek(context, bytes, 8, &data, &have));
-    if (have == 0) return bo_fail(context, BO_FORMAT, "%s: is empty", path);
+    if (have == 0) return bo_fail(context, BO_FORMAT, "%s: the file is empty", path);
     if (wanted == BO_FORMAT_NPY || wanted == BO_FORMAT_IDX) return BO_OK;
     if (wanted == BO_FORMAT_AUTO && have >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) form->format = BO_FORMAT_NPY;
     if (wanted == BO_FORMAT_AUTO && have >= 4 && data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14)
@@ -293,10 +290,10 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_t
     if (form->format == BO_FORMAT_NPY || form->format == BO_FORMAT_IDX) return BO_OK;
     bo_detect_sample sample;
     BO_TRY(take_sample(context, bytes, &sample));
-    BO_TRY(refuse_binary(context, path, &sample));
+    BO_TRY(refuse_foreign(context, path, wanted, &sample));
     const char *p = sample.text;
     while (p < sample.end && strchr(" \t\r\n", *p)) ++p;
-    if (p == sample.end && sample.whole) return bo_fail(context, BO_FORMAT, "%s: is empty", path);
+    if (p == sample.end && sample.whole) return bo_fail(context, BO_FORMAT, "%s: the file is empty", path);
     if (wanted == BO_FORMAT_LIBSVM ||
         (wanted == BO_FORMAT_AUTO && (is_libsvm(&sample) || is_called_libsvm(&sample, path)))) {
         form->format = BO_FORMAT_LIBSVM;

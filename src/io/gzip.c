@@ -1,10 +1,10 @@
-/* gzip members decompressed by zlib, one after the other. */
+/* gzip decompression with zlib, member by member. */
 #include "gzip.h"
 
 #include <string.h>
 #include <zlib.h>
 
-/* `inside`: between a member's header and its trailer. `members`: how many were started. */
+/* `inside`: between the header and the trailer of a member. `members`: number of members started. */
 struct bo_inflater {
     z_stream z;
     bool inside, padding;
@@ -52,7 +52,7 @@ void bo_inflater_reset(bo_inflater *inflater)
     inflater->members = 0;
 }
 
-/* At the start of the file or after a member: the next member, zero padding, or the end. */
+/* At the start of the file or after a member: expects a member, zero padding or the end. */
 static bo_status between_members(bo_context *context, bo_inflater *inflater, const char *path,
                                  const unsigned char *input, size_t available, size_t *eaten, bool *ended)
 {
@@ -70,7 +70,7 @@ static bo_status between_members(bo_context *context, bo_inflater *inflater, con
         ++inflater->members;
         return BO_OK;
     }
-    return bo_fail(context, BO_FORMAT, "%s: bytes that are no gzip data follow the end of the gzip data", path);
+    return bo_fail(context, BO_FORMAT, "%s: expected the end of the file after the gzip data, found other bytes", path);
 }
 
 bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char *path, const unsigned char *input,
@@ -84,10 +84,10 @@ bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char
         if (!inflater->inside) return BO_OK;
     }
     if (available == 0)
-        return bo_fail(context, BO_FORMAT, "%s: the gzip data is truncated: the file ends inside it", path);
+        return bo_fail(context, BO_FORMAT, "%s: the gzip data is truncated; copy or download the file again", path);
     z_stream *z = &inflater->z;
     const uInt most = (uInt)1 << 30;
-    z->opaque = context; /* zlib allocates its window late, with the context of this very call */
+    z->opaque = context; /* zlib allocates its window late, with the context of this call */
     z->next_in = (Bytef *)(uintptr_t)input;
     z->avail_in = available < most ? (uInt)available : most;
     z->next_out = output;
@@ -102,5 +102,6 @@ bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char
     }
     if (code == Z_OK || code == Z_BUF_ERROR) return BO_OK;
     if (code == Z_MEM_ERROR) return bo_fail(context, BO_MEMORY, "%s: out of memory for gzip", path);
-    return bo_fail(context, BO_FORMAT, "%s: the gzip data is damaged: %s", path, z->msg ? z->msg : "unknown error");
+    return bo_fail(context, BO_FORMAT, "%s: the gzip data is damaged: %s; copy or download the file again", path,
+                   z->msg ? z->msg : "unknown error");
 }

@@ -1,4 +1,4 @@
-/* The header of an IDX file (MNIST): two zero bytes, a type, a rank, and the sizes, all big-endian. */
+/* The header of an IDX file (MNIST): two zero bytes, a type, a rank, and the sizes, big-endian. */
 #include "reader.h"
 
 enum { BO_IDX_RANK = 8 };
@@ -10,8 +10,8 @@ bo_status bo_idx_open(bo_context *context, bo_reader *reader)
     size_t have;
     BO_TRY(bo_bytes_peek(context, reader->bytes, 4, &data, &have));
     if (have < 4 || data[0] != 0 || data[1] != 0)
-        return bo_fail(context, BO_FORMAT, "%s: is no IDX file: it does not start with two zero bytes and a type",
-                       path);
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected an IDX file (it starts with two zero bytes), found another format", path);
     bo_array_layout *array = &reader->array;
     switch (data[2]) {
     case 0x08:
@@ -33,17 +33,19 @@ bo_status bo_idx_open(bo_context *context, bo_reader *reader)
         array->type = BO_TYPE_F64, array->item = 8;
         break;
     default:
-        return bo_fail(context, BO_FORMAT, "%s: IDX type 0x%02x is unknown", path, data[2]);
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected an IDX type of 0x08, 0x09, 0x0b, 0x0c, 0x0d or 0x0e, found 0x%02x", path, data[2]);
     }
     array->swap = array->item > 1 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     size_t rank = data[3];
     if (rank == 0 || rank > BO_IDX_RANK)
-        return bo_fail(context, BO_FORMAT, "%s: an IDX array of rank %zu; 1 to %d are read", path, rank, BO_IDX_RANK);
+        return bo_fail(context, BO_FORMAT, "%s: expected an IDX array of rank 1 to %d, found rank %zu", path,
+                       BO_IDX_RANK, rank);
     array->offset = 4 + 4 * rank;
     BO_TRY(bo_bytes_peek(context, reader->bytes, (size_t)array->offset, &data, &have));
     if (have < array->offset)
-        return bo_fail(context, BO_FORMAT, "%s: is truncated inside its header (%zu of %zu bytes)", path, have,
-                       (size_t)array->offset);
+        return bo_fail(context, BO_FORMAT, "%s: the file is truncated: expected a header of %zu bytes, found %zu", path,
+                       (size_t)array->offset, have);
     uint64_t rows = 0, columns = 1;
     for (size_t i = 0; i < rank; ++i) {
         const unsigned char *p = data + 4 + 4 * i;
@@ -51,7 +53,7 @@ bo_status bo_idx_open(bo_context *context, bo_reader *reader)
         if (i == 0)
             rows = size;
         else if (size != 0 && columns > (UINT64_MAX >> 8) / size)
-            return bo_fail(context, BO_FORMAT, "%s: the sizes in the IDX header overflow", path);
+            return bo_fail(context, BO_FORMAT, "%s: the sizes in the IDX header are too large", path);
         else
             columns *= size;
     }

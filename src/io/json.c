@@ -1,4 +1,4 @@
-/* JSON: parsed within bounds, and written as text that grows. */
+/* JSON: bounded parsing, and writing into growing text. */
 #include <bochner/json.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include "json.h"
 #include "numbers.h"
 
-/* cJSON recurses; the depth is checked before it does. */
+/* Checks the depth before cJSON recurses. */
 static bool shallow(const char *text, size_t length, int most)
 {
     int depth = 0;
@@ -34,14 +34,14 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
     const char *stop = NULL;
     *out = NULL;
     if (!shallow(text, length, depth))
-        return bo_fail(context, BO_FORMAT, "%s: the JSON is nested deeper than %d", where, depth);
+        return bo_fail(context, BO_FORMAT, "%s: the JSON is nested deeper than the maximum of %d", where, depth);
     cJSON *json = cJSON_ParseWithLengthOpts(text, length, &stop, false);
     size_t at = stop ? (size_t)(stop - text) : 0;
     if (!json) return bo_fail(context, BO_FORMAT, "%s: the JSON is malformed near byte %zu", where, at);
     while (at < length && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r')) ++at;
     if (at < length) {
         cJSON_Delete(json);
-        return bo_fail(context, BO_FORMAT, "%s: something follows the JSON at byte %zu", where, at);
+        return bo_fail(context, BO_FORMAT, "%s: expected the end of the JSON at byte %zu, found other text", where, at);
     }
     *out = json;
     return BO_OK;
@@ -52,7 +52,7 @@ bool bo_json_has_nul(const char *text, size_t length)
     for (size_t i = 0; i + 6 <= length; ++i) {
         if (text[i] != '\\') continue;
         if (memcmp(text + i, "\\u0000", 6) == 0) return true;
-        ++i; /* what it escapes, be it another one */
+        ++i; /* skips the escaped character, which may be a backslash */
     }
     return false;
 }
@@ -66,7 +66,7 @@ bool bo_json_size(const cJSON *item, size_t *out)
     return true;
 }
 
-/* ---- text that grows --------------------------------------------------------------------------------------------- */
+/* ---- growing text --------------------------------------------------------------------------------------------- */
 
 static void append(bo_json_text *text, const char *bytes, size_t size)
 {
@@ -94,7 +94,7 @@ void bo_json_raw(bo_json_text *text, const char *raw)
     append(text, raw, strlen(raw));
 }
 
-/* Bytes that are not UTF-8 become the replacement character, or stay as they are: names of files are what they are. */
+/* Bytes that are not UTF-8 become the replacement character, or with `as_is` stay unchanged, as in file names. */
 static size_t escape(const char **text, bool as_is, char *out, size_t size)
 {
     const char *from = *text;

@@ -1,20 +1,20 @@
-/* JSON: text is read by cJSON behind limits of size and depth, and written by a few functions of our own. */
+/* JSON: read with cJSON under limits of size and depth, written with the functions below. */
 #ifndef BO_IO_JSON_H
 #define BO_IO_JSON_H
 
 #include "../base/base.h"
 #include <cjson/cJSON.h>
 
-/* `where` starts the message of a failure. Freed with cJSON_Delete. The whole text must be one value (blanks around it are
- * fine), nested at most `depth` deep. */
+/* Parses text that is one value, with optional blanks around it, nested at most `depth` deep. Error messages start with
+ * `where`. Freed with cJSON_Delete. */
 bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth,
                         cJSON **out);
-/* Does a string of it have an escaped NUL? cJSON ends the string there. */
+/* True if a string contains an escaped NUL, at which cJSON would end the string. */
 bool bo_json_has_nul(const char *text, size_t length);
 /* A whole number in [0, 2^53]. */
 bool bo_json_size(const cJSON *item, size_t *out);
 
-/* Growing text. After a failed allocation it stays empty and `failed` is set, so that only the end need be checked. */
+/* Growing text. After a failed allocation it is empty and `failed` is set, so that one check at the end is enough. */
 typedef struct bo_json_text {
     bo_context *context;
     char *bytes; /* NUL-terminated; freed with bo_free */

@@ -1,5 +1,5 @@
-/* libsvm text: "label index:value index:value … # comment". Indices start at 1 and ascend; what is absent is zero;
- * qid:n is passed over. Column 0 is the label, column i the feature of index i. */
+/* libsvm text: "label index:value index:value … # comment". Indices start at 1 and ascend; absent values are 0; qid:n is
+ * ignored. Column 0 is the label, column i the feature with index i. */
 #include "reader.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@ static bo_status bad_item(bo_context *context, const bo_reader *reader, size_t l
                           const char *what)
 {
     int length = item->end - item->text < 40 ? (int)(item->end - item->text) : 40;
-    return bo_fail(context, BO_FORMAT, "%s: line %zu: '%.*s': %s", bo_bytes_path(reader->bytes), line, length,
-                   item->text, what);
+    return bo_fail(context, BO_FORMAT, "%s: line %zu: %s, found '%.*s'", bo_bytes_path(reader->bytes), line, what,
+                   length, item->text);
 }
 
 static bo_status read_label(bo_context *context, const bo_reader *reader, size_t line, const bo_reader_field *item,
@@ -18,29 +18,30 @@ static bo_status read_label(bo_context *context, const bo_reader *reader, size_t
     bo_cell_kind kind = bo_cell_read(item->text, item->end, value);
     if (kind == BO_CELL_NUMBER) return BO_OK;
     if (memchr(item->text, ',', (size_t)(item->end - item->text)))
-        return bad_item(context, reader, line, item, "several labels on one line are not supported");
-    return bad_item(context, reader, line, item, "the label must be a number");
+        return bad_item(context, reader, line, item, "expected one label per line");
+    return bad_item(context, reader, line, item, "expected a number as label");
 }
 
 static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t line, const bo_reader_field *item,
                            size_t *index, double *value)
 {
     const char *colon = memchr(item->text, ':', (size_t)(item->end - item->text));
-    if (!colon || colon == item->text) return bad_item(context, reader, line, item, "index:value was expected");
+    if (!colon || colon == item->text) return bad_item(context, reader, line, item, "expected index:value");
     *index = 0;
     if (colon - item->text == 3 && memcmp(item->text, "qid", 3) == 0) return BO_OK;
     for (const char *p = item->text; p < colon; ++p) {
-        if (*p < '0' || *p > '9') return bad_item(context, reader, line, item, "the index must be a whole number");
+        if (*p < '0' || *p > '9') return bad_item(context, reader, line, item, "expected an integer index");
         *index = *index * 10 + (size_t)(*p - '0');
-        if (*index >= BO_MAX_COLUMNS) return bad_item(context, reader, line, item, "the index is beyond 4194303");
+        if (*index >= BO_MAX_COLUMNS)
+            return bad_item(context, reader, line, item, "expected an index of at most 4194303");
     }
-    if (*index == 0) return bad_item(context, reader, line, item, "indices start at 1");
+    if (*index == 0) return bad_item(context, reader, line, item, "expected indices that start at 1");
     if (bo_cell_read(colon + 1, item->end, value) == BO_CELL_TEXT || colon + 1 == item->end)
-        return bad_item(context, reader, line, item, "the value must be a number");
+        return bad_item(context, reader, line, item, "expected a number after the colon");
     return BO_OK;
 }
 
-/* With cells NULL only the largest index is found: *widest is raised to index + 1. */
+/* Raises *widest to the largest index + 1. With cells NULL it does only that. */
 bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                         double *cells, size_t *widest)
 {
@@ -63,12 +64,12 @@ bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text
         if (index == 0) continue;
         if (index <= previous)
             return bad_item(context, reader, line, &item,
-                            index == previous ? "this index occurs twice" : "indices must ascend");
+                            index == previous ? "expected each index once" : "expected ascending indices");
         previous = index;
         if (!cells) continue;
         if (index >= reader->columns)
-            return bo_fail(context, BO_FORMAT, "%s: line %zu: feature index %zu, but only %zu features were announced",
-                           bo_bytes_path(reader->bytes), line, index, reader->columns - 1);
+            return bo_fail(context, BO_FORMAT, "%s: line %zu: expected feature indices up to %zu, found %zu",
+                           bo_bytes_path(reader->bytes), line, reader->columns - 1, index);
         cells[index] = value;
     }
     if (previous + 1 > *widest) *widest = previous + 1;
@@ -78,14 +79,15 @@ bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text
 bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns)
 {
     if (min_columns > BO_MAX_COLUMNS)
-        return bo_fail(context, BO_INVALID, "%zu columns, at most %d are read", min_columns, BO_MAX_COLUMNS);
+        return bo_fail(context, BO_INVALID, "expected at most %d columns, found %zu", BO_MAX_COLUMNS, min_columns);
     BO_TRY(bo_records_rewind(context, reader));
     if (!bo_bytes_rewindable(reader->bytes)) {
         if (min_columns == 0)
-            return bo_fail(context, BO_UNSUPPORTED,
-                           "%s: the number of features of libsvm text must be given here, it is "
-                           "known only after a pass over the file",
-                           bo_bytes_path(reader->bytes));
+            return bo_fail(
+                context, BO_UNSUPPORTED,
+                "%s: the number of features of libsvm text in a pipe is not known in advance; use a file, or "
+                "pass min_columns in C",
+                bo_bytes_path(reader->bytes));
         reader->columns = min_columns;
         return BO_OK;
     }

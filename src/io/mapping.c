@@ -1,4 +1,4 @@
-/* Whole files: mapped, or read into memory. */
+/* Whole files, mapped or read into memory. */
 #include "mapping.h"
 #include "bytes.h"
 
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads what is left of `bytes` into memory that doubles as needed. */
+/* Reads the rest of `bytes` into memory that doubles as needed. */
 static bo_status read_whole(bo_context *context, bo_bytes *bytes, bo_mapping *out)
 {
     enum { FIRST_BYTES = BO_SIZE(1 << 20, 16) };
@@ -38,7 +38,7 @@ static bo_status map_file(bo_context *context, const char *path, bo_mapping *out
     struct stat about;
     bo_status status = BO_OK;
     if (fstat(file, &about) != 0) {
-        status = bo_fail(context, BO_IO, "%s: cannot be examined: %s", path, strerror(errno));
+        status = bo_fail(context, BO_IO, "%s: cannot get its status: %s", path, strerror(errno));
     } else if (about.st_size > 0) {
         void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
         if (data == MAP_FAILED)
@@ -92,7 +92,7 @@ bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const
     if (!mapping->mapped || stat(path, &about) != 0) return BO_OK;
     const bool same = about.st_dev == mapping->device && about.st_ino == mapping->inode;
     if (!same || (size_t)about.st_size >= mapping->size) return BO_OK;
-    return bo_fail(context, BO_IO, "%s: has become shorter while it is read: expected %zu bytes, found %zu", path,
+    return bo_fail(context, BO_IO, "%s: the file became shorter while it was read: expected %zu bytes, found %zu", path,
                    mapping->size, (size_t)about.st_size);
 }
 

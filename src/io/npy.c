@@ -1,13 +1,14 @@
-/* NumPy's .npy files: the header read, and arrays written. */
+/* NumPy .npy files: reads headers and writes arrays. */
 #include <bochner/data.h>
 #include <stdio.h>
 #include <string.h>
+#include "foreign.h"
 #include "output.h"
 #include "reader.h"
 
 /* ====================================================================================================================
- * The header of a NumPy .npy file, versions 1 to 3: magic, version, header length, a Python dict literal with exactly
- * the keys descr, fortran_order and shape. Only that much of Python is understood. */
+ * The header of a .npy file, versions 1 to 3: magic, version, header length, and a Python dict literal with exactly the
+ * keys descr, fortran_order and shape. */
 
 enum { BO_NPY_HEADER = 1 << 20 };
 
@@ -53,10 +54,10 @@ static bool take_word(bo_npy_parser *parser, const char *word)
 static bo_status take_string(bo_npy_parser *parser, char *out, size_t room)
 {
     char quote = next_token(parser);
-    if (quote != '\'' && quote != '"') return malformed(parser, "a quoted string was expected");
+    if (quote != '\'' && quote != '"') return malformed(parser, "expected a quoted string");
     const char *text = ++parser->at;
     const char *close = memchr(text, quote, (size_t)(parser->end - text));
-    if (!close) return malformed(parser, "a quote is not closed");
+    if (!close) return malformed(parser, "expected a closing quote");
     size_t length = (size_t)(close - text);
     if (length >= room || memchr(text, 0, length)) return malformed(parser, "a string is too long");
     memcpy(out, text, length);
@@ -67,18 +68,18 @@ static bo_status take_string(bo_npy_parser *parser, char *out, size_t room)
 
 static bo_status take_shape(bo_npy_parser *parser, bo_npy_header *header)
 {
-    if (!take(parser, '(')) return malformed(parser, "shape is not a tuple");
+    if (!take(parser, '(')) return malformed(parser, "expected a tuple as shape");
     while (!take(parser, ')')) {
         char c = next_token(parser);
         uint64_t value = 0;
-        if (c < '0' || c > '9') return malformed(parser, "shape holds something else than whole numbers");
+        if (c < '0' || c > '9') return malformed(parser, "expected integers in shape");
         for (; parser->at < parser->end && *parser->at >= '0' && *parser->at <= '9'; ++parser->at) {
             if (value > (UINT64_MAX >> 8) / 10) return malformed(parser, "a number in shape is too large");
             value = value * 10 + (uint64_t)(*parser->at - '0');
         }
-        if (header->rank == BO_NPY_RANK) return malformed(parser, "shape has more than 32 numbers");
+        if (header->rank == BO_NPY_RANK) return malformed(parser, "shape has more than 32 dimensions");
         header->shape[header->rank++] = value;
-        if (!take(parser, ',') && next_token(parser) != ')') return malformed(parser, "shape is not closed");
+        if (!take(parser, ',') && next_token(parser) != ')') return malformed(parser, "expected ) at the end of shape");
     }
     return BO_OK;
 }
@@ -87,37 +88,40 @@ static bo_status take_pair(bo_npy_parser *parser, bo_npy_header *header)
 {
     char key[32];
     BO_TRY(take_string(parser, key, sizeof key));
-    if (!take(parser, ':')) return malformed(parser, "a key has no value");
+    if (!take(parser, ':')) return malformed(parser, "expected a value after a key");
     if (strcmp(key, "descr") == 0 && !header->has_descr) {
         header->has_descr = true;
         if (next_token(parser) == '[')
-            return bo_fail(parser->context, BO_UNSUPPORTED,
-                           "%s: a structured array (records with fields); save the numbers as one plain array",
-                           parser->path);
+            return bo_fail(
+                parser->context, BO_UNSUPPORTED,
+                "%s: expected a plain array, found a structured array (records with fields); save the numbers as one "
+                "plain array",
+                parser->path);
         return take_string(parser, header->descr, sizeof header->descr);
     }
     if (strcmp(key, "fortran_order") == 0 && !header->has_order) {
         header->has_order = true;
         header->by_column = take_word(parser, "True");
-        return header->by_column || take_word(parser, "False") ? BO_OK
-                                                               : malformed(parser, "fortran_order is no truth value");
+        return header->by_column || take_word(parser, "False")
+                   ? BO_OK
+                   : malformed(parser, "expected True or False as fortran_order");
     }
     if (strcmp(key, "shape") == 0 && !header->has_shape) {
         header->has_shape = true;
         return take_shape(parser, header);
     }
-    return malformed(parser, "an unknown or repeated key");
+    return malformed(parser, "expected the keys descr, fortran_order and shape, found an unknown or repeated key");
 }
 
 static bo_status parse_header(bo_npy_parser *parser, bo_npy_header *header)
 {
-    if (!take(parser, '{')) return malformed(parser, "it is no dictionary");
+    if (!take(parser, '{')) return malformed(parser, "expected a dictionary");
     while (!take(parser, '}')) {
         BO_TRY(take_pair(parser, header));
-        if (!take(parser, ',') && next_token(parser) != '}') return malformed(parser, "a comma or } was expected");
+        if (!take(parser, ',') && next_token(parser) != '}') return malformed(parser, "expected , or }");
     }
     next_token(parser);
-    if (parser->at != parser->end) return malformed(parser, "something follows the dictionary");
+    if (parser->at != parser->end) return malformed(parser, "expected the end of the header after the dictionary");
     if (!header->has_descr || !header->has_order || !header->has_shape)
         return malformed(parser, "descr, fortran_order or shape is missing");
     return BO_OK;
@@ -144,35 +148,44 @@ static bo_status parse_descr(bo_npy_parser *parser, const char *descr, bo_array_
                     known[i].item > 1 && ((order == '<' && !little_machine) || (order == '>' && little_machine));
                 return BO_OK;
             }
-    return bo_fail(parser->context, BO_UNSUPPORTED,
-                   "%s: numbers of type '%.15s' are not read; float16/32/64, whole numbers and bool are", parser->path,
-                   descr);
+    return bo_fail(
+        parser->context, BO_UNSUPPORTED,
+        "%s: expected numbers of type float16, float32, float64, integer or bool, found '%.15s'; convert them with "
+        "astype(numpy.float32)",
+        parser->path, descr);
 }
 
-/* Bytes before the dictionary and of the dictionary itself; both are there. */
+/* *start: bytes before the dictionary; *length: bytes of the dictionary. Both are in *data. */
 static bo_status find_header(bo_context *context, bo_bytes *bytes, const unsigned char **data, size_t *start,
                              size_t *length)
 {
     const char *path = bo_bytes_path(bytes);
     size_t have;
     BO_TRY(bo_bytes_peek(context, bytes, 12, data, &have));
-    if (have < 10 || memcmp(*data, "\x93NUMPY", 6) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: is no .npy file: it does not start with \\x93NUMPY and a version",
+    if (have < 6 || memcmp(*data, "\x93NUMPY", 6) != 0) {
+        BO_TRY(bo_foreign_refuse(context, path, *data, have, "a NumPy .npy file"));
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected a NumPy .npy file (it starts with \\x93NUMPY), found another format; save the "
+                       "array with numpy.save",
                        path);
+    }
+    if (have < 12)
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the file is truncated: expected a version and a header, found %zu bytes", path, have);
     const unsigned char *head = *data;
     unsigned major = head[6];
-    if (major < 1 || major > 3 || (major > 1 && have < 12))
-        return bo_fail(context, BO_FORMAT, "%s: .npy version %u; 1, 2 and 3 are read", path, major);
+    if (major < 1 || major > 3)
+        return bo_fail(context, BO_FORMAT, "%s: expected .npy version 1, 2 or 3, found %u", path, major);
     *start = major == 1 ? 10 : 12;
     *length = head[8] | (size_t)head[9] << 8;
     if (major > 1) *length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     if (*length > BO_NPY_HEADER)
-        return bo_fail(context, BO_FORMAT, "%s: the .npy header claims %zu bytes, at most %d are read", path, *length,
-                       BO_NPY_HEADER);
+        return bo_fail(context, BO_FORMAT, "%s: the .npy header announces %zu bytes, more than the maximum of %d", path,
+                       *length, BO_NPY_HEADER);
     BO_TRY(bo_bytes_peek(context, bytes, *start + *length, data, &have));
     if (have < *start + *length)
-        return bo_fail(context, BO_FORMAT, "%s: is truncated inside its header (%zu of %zu bytes)", path, have,
-                       *start + *length);
+        return bo_fail(context, BO_FORMAT, "%s: the file is truncated: expected a header of %zu bytes, found %zu", path,
+                       *start + *length, have);
     return BO_OK;
 }
 
@@ -199,28 +212,30 @@ bo_status bo_npy_open(bo_context *context, bo_reader *reader)
     uint64_t shape[BO_NPY_RANK], columns = 1;
     size_t rank;
     BO_TRY(bo_npy_header_read(context, reader->bytes, &reader->array, &rank, shape));
-    if (rank == 0) return bo_fail(context, BO_FORMAT, "%s: holds a single number (rank 0), not a table", path);
+    if (rank == 0) return bo_fail(context, BO_FORMAT, "%s: expected a table, found a single number (rank 0)", path);
     for (size_t i = 1; i < rank; ++i) {
         if (shape[i] != 0 && columns > (UINT64_MAX >> 8) / shape[i])
-            return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header overflows", path);
+            return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header is too large", path);
         columns *= shape[i];
     }
     if (reader->array.by_column && rank > 2)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: an array of rank %zu in Fortran order; save it in C order", path,
-                       rank);
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "%s: expected an array in C order, found rank %zu in Fortran order; save it with numpy.ascontiguousarray",
+            path, rank);
     BO_TRY(bo_array_rows_check(context, reader, shape[0], columns));
     return bo_array_rows_start(context, reader);
 }
 
 /* ====================================================================================================================
- * .npy version 1.0: the header is padded with blanks so that the numbers start at a multiple of 64 bytes. */
+ * Writing .npy version 1.0: the header is padded with blanks, so that the numbers start at a multiple of 64 bytes. */
 
 static bo_status count_numbers(bo_context *context, const char *path, const bo_array *shape, size_t item, size_t *count)
 {
     char text[BO_SHAPE_TEXT];
     if (shape->rank > BO_ARRAY_RANK)
-        return bo_fail(context, BO_INVALID, "%s: an array of rank %zu; up to %d are written", path, shape->rank,
-                       BO_ARRAY_RANK);
+        return bo_fail(context, BO_INVALID, "%s: expected an array of rank at most %d, found %zu", path, BO_ARRAY_RANK,
+                       shape->rank);
     *count = 1;
     for (size_t i = 0; i < shape->rank; ++i) {
         if (shape->shape[i] && *count > SIZE_MAX / item / shape->shape[i]) {
@@ -232,7 +247,7 @@ static bo_status count_numbers(bo_context *context, const char *path, const bo_a
     return BO_OK;
 }
 
-/* `shape`: its rank and shape are read. */
+/* Of `shape` only rank and shape are used. */
 static bo_status write_array(bo_context *context, bo_output *output, const bo_array *shape, const void *values,
                              size_t item)
 {
@@ -255,7 +270,7 @@ static bo_status write_array(bo_context *context, bo_output *output, const bo_ar
     return bo_output_write(context, output, values, count * item);
 }
 
-/* Writes and ends the output. */
+/* Writes the array and closes the output. */
 static bo_status save_array(bo_context *context, bo_output *output, const bo_array *shape, const void *values,
                             size_t item)
 {

@@ -1,4 +1,4 @@
-/* Numbers from text and to text, and half precision formats, independent of the locale. */
+/* Numbers to and from text, and half precision, independent of the locale. */
 #include "numbers.h"
 
 #include <float.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { BO_DIGITS = 19 }; /* decimal digits that always fit 64 bits */
+enum { BO_DIGITS = 19 }; /* decimal digits that always fit into 64 bits */
 
-/* A scanned decimal: digits * 10^exponent, `dropped` when non-zero digits beyond the nineteenth were left out. */
+/* A scanned decimal: digits * 10^exponent; `dropped` if nonzero digits after the nineteenth were ignored. */
 typedef struct bo_decimal {
     uint64_t digits;
     int64_t exponent;
@@ -115,7 +115,7 @@ static double decimal_slow(const char *text, const char *end, const bo_decimal *
     if (length < sizeof copy) {
         memcpy(copy, text, length);
         copy[length] = 0;
-    } else { /* absurdly long: nineteen digits are enough */
+    } else { /* very long: nineteen digits are enough */
         snprintf(copy, sizeof copy, "%s%llue%lld", d->negative ? "-" : "", (unsigned long long)d->digits,
                  (long long)d->exponent);
     }
@@ -177,7 +177,7 @@ size_t bo_number_format(double value, char *out, size_t size)
     for (int digits = 15; digits <= 17; ++digits) {
         double back;
         snprintf(text, sizeof text, "%.*g", digits, value);
-        for (char *p = text; *p; ++p) /* the host's locale may put another decimal point */
+        for (char *p = text; *p; ++p) /* the locale may use another decimal point */
             if (!is_digit(*p) && !strchr("+-einfa", *p)) *p = '.';
         if (bo_cell_read(text, text + strlen(text), &back) != BO_CELL_NUMBER || back == value) break;
     }

@@ -1,4 +1,4 @@
-/* Files written beside their place under another name, then flushed and renamed; and memory that grows. */
+/* Output to files, which are written under a temporary name, flushed and renamed, and to growing memory. */
 #include "output.h"
 
 #include <bochner/data.h>
@@ -10,14 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Either a file, or memory: then `bytes` and `size` are the caller's, `path` is "memory", and there is no descriptor. */
+/* A file or memory. For memory, `bytes` and `size` are set, `path` is "memory" and fd is -1. */
 struct bo_output {
-    char *path;      /* where the file shall be, links followed */
-    char *temporary; /* where it is being written; NULL: directly */
+    char *path;      /* the final path, with links resolved */
+    char *temporary; /* the path being written; NULL: written directly */
     int fd;
     void **bytes;
     size_t *size;
-    char *memory; /* what was written, `used` bytes of `room` */
+    char *memory; /* the bytes written: `used` of `room` */
     size_t used, room;
 };
 
@@ -42,7 +42,7 @@ static bo_status failed(bo_context *context, const bo_output *output, const char
     return bo_fail(context, BO_IO, "%s: %s: %s", output->path, what, strerror(error));
 }
 
-/* A link is followed, so that the file behind it is replaced and not the link. */
+/* Resolves a link, so that its target is replaced and not the link. */
 static char *resolve(bo_context *context, const char *path)
 {
     struct stat about;
@@ -57,7 +57,7 @@ static char *resolve(bo_context *context, const char *path)
     return bo_strdup(context, path);
 }
 
-/* The mode is the caller's umask, as for any new file; an old file's mode is kept. */
+/* A new file gets the mode of the umask; an existing file keeps its mode. */
 static bo_status open_beside(bo_context *context, bo_output *output, const struct stat *old)
 {
     size_t room = strlen(output->path) + 40;
@@ -67,7 +67,7 @@ static bo_status open_beside(bo_context *context, bo_output *output, const struc
         snprintf(output->temporary, room, "%s.tmp-%ld-%u", output->path, (long)getpid(), attempt);
         output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (output->fd >= 0) {
-            if (old && fchmod(output->fd, old->st_mode & 07777) != 0) { /* as good as it gets */
+            if (old && fchmod(output->fd, old->st_mode & 07777) != 0) { /* best effort */
             }
             return BO_OK;
         }
@@ -91,7 +91,7 @@ static bo_status open_output(bo_context *context, bo_output *output, const char 
 bo_status bo_output_open(bo_context *context, const char *path, bo_output **out)
 {
     *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file to write was named");
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "expected the name of a file to write, found none");
     bo_output *output = bo_alloc(context, 1, sizeof *output, "an output");
     if (!output) return BO_MEMORY;
     output->fd = -1;
@@ -130,7 +130,7 @@ bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size)
 {
     if (!output->bytes || size <= output->room - output->used) return BO_OK;
     if (size > SIZE_MAX - output->used)
-        return bo_fail(context, BO_MEMORY, "%s: %zu bytes and %zu more are too many", output->path, output->used, size);
+        return bo_fail(context, BO_MEMORY, "%s: %zu + %zu bytes are too many", output->path, output->used, size);
     char *larger = bo_realloc(context, output->memory, output->used + size, 1, "an image in memory");
     if (!larger) return BO_MEMORY;
     output->memory = larger;
@@ -175,7 +175,7 @@ static void flush_folder(const char *path)
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
-    fsync(fd); /* the file itself is safe; some file systems refuse this for folders */
+    fsync(fd); /* best effort: the file itself is flushed, and some file systems refuse this for folders */
     close(fd);
 }
 
@@ -183,7 +183,7 @@ bo_status bo_output_commit(bo_context *context, bo_output *output)
 {
     bo_status status = BO_OK;
     if (output->bytes) {
-        status = bo_output_reserve(context, output, output->room ? 0 : 1); /* no bytes are a valid block, too */
+        status = bo_output_reserve(context, output, output->room ? 0 : 1); /* an empty output is a valid block */
         if (status == BO_OK) {
             *output->bytes = output->memory;
             *output->size = output->used;
@@ -192,7 +192,7 @@ bo_status bo_output_commit(bo_context *context, bo_output *output)
     } else if (output->temporary) {
         if (fsync(output->fd) != 0) status = failed(context, output, "writing failed", errno);
         if (status == BO_OK && rename(output->temporary, output->path) != 0)
-            status = failed(context, output, "cannot be put in its place", errno);
+            status = failed(context, output, "cannot be renamed from its temporary name", errno);
         if (status == BO_OK) flush_folder(output->path);
     }
     if (status != BO_OK)

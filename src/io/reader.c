@@ -1,4 +1,4 @@
-/* Opening a table of any format, and its blocks. */
+/* Opens tables of any format and reads their rows in blocks. */
 #include "reader.h"
 
 #include <math.h>
@@ -8,7 +8,8 @@
 static bo_status open_format(bo_context *context, bo_reader *reader, bo_format format, size_t min_columns)
 {
     bo_text_form form;
-    if ((unsigned)format > BO_FORMAT_SPACED) return bo_fail(context, BO_INVALID, "%d is not a format", (int)format);
+    if ((unsigned)format > BO_FORMAT_SPACED)
+        return bo_fail(context, BO_INVALID, "format: expected a value of bo_format, found %d", (int)format);
     BO_TRY(bo_detect(context, reader->bytes, format, &form));
     reader->format = form.format;
     switch (form.format) {
@@ -24,7 +25,7 @@ static bo_status open_format(bo_context *context, bo_reader *reader, bo_format f
     case BO_FORMAT_AUTO:
         break;
     }
-    return bo_fail(context, BO_INVALID, "%d is no format", (int)format);
+    return bo_fail(context, BO_INVALID, "format: expected a value of bo_format, found %d", (int)format);
 }
 
 bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format format, size_t min_columns,
@@ -143,7 +144,7 @@ static bo_status room_for_cells(bo_context *context, bo_reader *reader, size_t c
     return BO_OK;
 }
 
-/* Room for one more row of text: a block begins small and grows, so that small files stay small. */
+/* Room for one more row of text. A block starts small and grows, so that small files need little memory. */
 static bo_status room_for_row(bo_context *context, bo_reader *reader, size_t row, size_t most)
 {
     if ((row + 1) * reader->columns > reader->cell_capacity) {
@@ -247,8 +248,8 @@ bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row)
         return bo_fail(context, BO_UNSUPPORTED, "%s: only an uncompressed .npy or IDX file can be read out of order",
                        bo_reader_path(reader));
     if (row > reader->rows)
-        return bo_fail(context, BO_INVALID, "%s: row %zu was asked for, there are %zu", bo_reader_path(reader), row,
-                       reader->rows);
+        return bo_fail(context, BO_INVALID, "%s: expected a row up to %zu, found %zu", bo_reader_path(reader),
+                       reader->rows, row);
     reader->next_row = row;
     return BO_OK;
 }

@@ -1,5 +1,6 @@
-/* Inside of a reader. reader.c opens and dispatches; detect.c decides the format; text.c cuts records and keeps strings;
- * delimited.c, libsvm.c parse them; npy.c, idx.c read headers of arrays, array.c their rows or a whole one. */
+/* Internals of a reader. reader.c opens and dispatches; detect.c detects the format; text.c splits records and stores
+ * strings; delimited.c and libsvm.c parse records; npy.c and idx.c read headers of arrays; array.c reads rows of arrays and
+ * whole arrays; foreign.c names formats that are not read. */
 #ifndef BO_IO_READER_H
 #define BO_IO_READER_H
 
@@ -8,12 +9,12 @@
 #include "numbers.h"
 
 enum {
-    BO_MAX_COLUMNS = 1 << 22,  /* a wider table is a damaged or hostile file */
+    BO_MAX_COLUMNS = 1 << 22,  /* a wider table is taken as damaged */
     BO_MAX_RECORD = 1 << 28,   /* bytes of one line of text */
     BO_BLOCK_CELLS = 1 << 17,  /* cells of one block of bo_reader_next: stays in cache */
     BO_RAW_BLOCK = 1 << 20,    /* bytes of one block of bo_reader_next_raw */
-    BO_SAMPLE_BYTES = 1 << 16, /* what detection looks at, at first */
-    BO_SAMPLE_MOST = 1 << 24,  /* and at most, when lines are very long */
+    BO_SAMPLE_BYTES = 1 << 16, /* initial size of the sample that detection examines */
+    BO_SAMPLE_MOST = 1 << 24,  /* maximum size, for very long lines */
     BO_SAMPLE_RECORDS = 50
 };
 
@@ -31,16 +32,16 @@ typedef enum bo_number_type {
     BO_TYPE_U64
 } bo_number_type;
 
-/* How the cells of a binary file lie: rows x columns items from `offset`, row after row, or column after column. */
+/* The layout of a binary file: rows x columns items from `offset`, in row or column order. */
 typedef struct bo_array_layout {
     bo_number_type type;
     size_t item;
-    bool swap;      /* the other byte order than this machine's */
+    bool swap;      /* not the byte order of this computer */
     bool by_column; /* Fortran order */
     uint64_t offset;
 } bo_array_layout;
 
-/* Strings of a block: pieces that never move, dropped together. */
+/* Strings of a block, in pieces that do not move and are cleared together. */
 typedef struct bo_strings {
     struct bo_strings_piece *first, *current;
 } bo_strings;
@@ -60,17 +61,17 @@ struct bo_reader {
     char **names; /* NULL: no header */
     bool rows_known;
     size_t rows;     /* when known */
-    size_t next_row; /* index of the row that comes next */
+    size_t next_row; /* index of the next row */
 
     double *cells;
     size_t cell_capacity;
-    const char **text; /* from the first text cell of the block on; [0, text_used) is set */
+    const char **text; /* set if the block has a text cell; [0, text_used) is valid */
     size_t text_capacity, text_used;
     bool block_has_text;
     size_t *lines;
     size_t line_capacity;
 
-    char delimiter; /* CSV: , ; or tab; ' ' for blanks */
+    char delimiter; /* CSV: comma, semicolon or tab; ' ': whitespace */
     bo_records records;
     bo_strings strings;
 
@@ -79,14 +80,14 @@ struct bo_reader {
     size_t raw_capacity, raw_columns_capacity;
 };
 
-/* Like bo_reader_open, of bytes that are already open; takes them over, also when it fails. */
+/* Like bo_reader_open, from open bytes; takes ownership of them, even if it fails. */
 bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format format, size_t min_columns,
                                bo_reader **out);
-/* Passes over rows without looking at their cells. Fewer only at the end. */
+/* Skips rows without parsing their cells; *skipped < rows only at the end. */
 bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, size_t *skipped);
-/* What was taken as a header is the first row after all; rewinds. */
+/* Treats the header as the first row, and rewinds. */
 bo_status bo_reader_drop_header(bo_context *context, bo_reader *reader);
-/* How far it is, in rows of an array and in bytes of a text (*total 0: unknown). */
+/* Progress in rows (arrays) or bytes (text); *total 0: unknown. */
 double bo_reader_progress(const bo_reader *reader, double *total);
 bool bo_reader_seekable(const bo_reader *reader);
 /* "column 'price'", or "column 3" without names. */
@@ -101,31 +102,31 @@ static inline bool bo_reader_is_array(const bo_reader *reader)
 }
 bo_status bo_npy_open(bo_context *context, bo_reader *reader);
 bo_status bo_idx_open(bo_context *context, bo_reader *reader);
-/* After a header was read: rows x columns are plausible and the file holds them. */
+/* Checks that rows x columns are plausible and that the file contains them. */
 bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t rows, uint64_t columns);
-/* Passes over the header, which was only looked at so far. */
+/* Skips the header, which was only peeked at before. */
 bo_status bo_array_rows_start(bo_context *context, bo_reader *reader);
 bo_status bo_array_rows_rewind(bo_context *context, bo_reader *reader);
 bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows);
-/* Rows as they lie in the file: *raw has *rows x columns items. The hot path of streams. */
+/* Rows as stored in the file: *raw has *rows x columns items. The hot path of streams. */
 bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_rows, const unsigned char **raw,
                              size_t *rows);
 
-/* ---- arrays, whatever reads them ------------------------------------------------------------------------ */
+/* ---- whole arrays ------------------------------------------------------------------------ */
 
-/* The most dimensions of a .npy header and of a bo_array, and room for what bo_array_format writes of the latter. */
+/* Maximum rank of a .npy header and of a bo_array; sizes of texts that describe a shape. */
 enum { BO_NPY_RANK = 32, BO_ARRAY_RANK = 8, BO_SHAPE_TEXT = 192, BO_PROMISE_TEXT = 256 };
-/* The header of a .npy file, looked at and not consumed: how the numbers lie, and the shape as it says. */
+/* Peeks at the header of a .npy file: the layout and the shape. */
 bo_status bo_npy_header_read(bo_context *context, bo_bytes *bytes, bo_array_layout *array, size_t *rank,
                              uint64_t shape[BO_NPY_RANK]);
-/* Like bo_array_load, of bytes that are already open; takes them over, also when it fails. */
+/* Like bo_array_load, from open bytes; takes ownership of them, even if it fails. */
 bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **out);
 void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size_t count, double *out);
 void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out);
 
 /* ---- text ---------------------------------------------------------------------------------------------- */
 
-/* What detection found. */
+/* The result of detection. */
 typedef struct bo_text_form {
     bo_format format;
     char delimiter;
@@ -135,19 +136,19 @@ typedef struct bo_text_form {
 bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_text_form *form);
 
 typedef enum bo_record_end { BO_RECORD_FOUND, BO_RECORD_MORE, BO_RECORD_OPEN_QUOTE } bo_record_end;
-/* Where the record that starts at `text` ends (at its newline); quotes count when delimiter is not 0 or ' '. */
+/* Finds the end (newline) of the record that starts at `text`; quotes are respected unless delimiter is 0 or ' '. */
 bo_record_end bo_record_find(const char *text, const char *end, char delimiter, const char **stop);
-/* The next record that is not blank, without its line ending; *text NULL at the end. */
+/* The next record that is not blank, without its line ending; *text is NULL at the end. */
 bo_status bo_records_next(bo_context *context, bo_reader *reader, const char **text, const char **end, size_t *line);
 bo_status bo_records_rewind(bo_context *context, bo_reader *reader);
 
-/* A copy in UTF-8 that lives until bo_strings_clear; what is not UTF-8 is taken as Latin-1. NULL: out of memory. */
+/* A copy in UTF-8 that is valid until bo_strings_clear; other text is read as Latin-1. NULL: out of memory. */
 char *bo_strings_add(bo_context *context, bo_strings *strings, const char *text, size_t length);
 void bo_strings_clear(bo_strings *strings);
 void bo_strings_free(bo_strings *strings);
 
-/* One field of a delimited record. Moves *at behind the field and its delimiter; *last: no more follow. A quoted field
- * with doubled quotes is copied to `strings`. Fails when text follows a closing quote. */
+/* One field of a delimited record. Moves *at behind the field and its delimiter; *last: it was the last field. False if
+ * text follows a closing quote. */
 typedef struct bo_reader_field {
     const char *text, *end;
     bool quoted;
@@ -157,7 +158,7 @@ bool bo_field_next(char delimiter, const char **at, const char *end, bo_reader_f
 bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_text_form *form);
 bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                            size_t row);
-/* As many strings as cells; those of cells without text are NULL. */
+/* Makes room for one string per cell; cells without text have NULL. */
 bo_status bo_text_room(bo_context *context, bo_reader *reader);
 bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns);
 bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,

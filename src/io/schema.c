@@ -1,4 +1,4 @@
-/* A schema: as an object, and as JSON text in a model's file. */
+/* Schemas as objects, and as JSON text in model files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "schema.h"
 
 /* ====================================================================================================================
- * A schema as an object: making, sharing, asking. */
+ * The schema object. */
 
 bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_schema **out)
 {
@@ -72,7 +72,7 @@ bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
 
 bo_schema *bo_schema_retain(const bo_schema *schema)
 {
-    bo_schema *shared = (bo_schema *)(uintptr_t)schema; /* only the count changes */
+    bo_schema *shared = (bo_schema *)(uintptr_t)schema; /* only the reference count changes */
     __atomic_add_fetch(&shared->references, 1, __ATOMIC_RELAXED);
     return shared;
 }
@@ -148,15 +148,15 @@ const char *bo_place(const bo_reader *reader, size_t row, size_t line, size_t co
 }
 
 /* ====================================================================================================================
- * A schema as JSON text, to live in a model file. Columns are written as runs of equal ones, so that ten thousand pixels
- * are one entry: {"kind": "number", "count": 10000}. */
+ * A schema as JSON text in a model file. Runs of equal columns are written as one entry, so that ten thousand pixels are
+ * one entry: {"kind": "number", "count": 10000}. */
 
 enum { BO_SCHEMA_VERSION = 1, BO_SCHEMA_DEPTH = 8, BO_SCHEMA_BYTES = 1 << 28 };
 
 static const char *const task_names[] = {"none", "regression", "classification"};
 static const char *const kind_names[] = {"number", "category", "target", "unused"};
 
-/* ---- out ----------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------- */
 
 static void write_labels(bo_json_text *text, const bo_categories *set)
 {
@@ -243,7 +243,7 @@ bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, vo
     return BO_OK;
 }
 
-/* ---- in ------------------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------------------ */
 
 static bo_status malformed(bo_context *context, const char *what)
 {
@@ -268,11 +268,11 @@ static bo_status read_labels(bo_context *context, const cJSON *array, bo_categor
 {
     const cJSON *item;
     size_t count = 0;
-    if (!cJSON_IsArray(array)) return malformed(context, "categories or classes are no list");
+    if (!cJSON_IsArray(array)) return malformed(context, "expected a list of categories or classes");
     cJSON_ArrayForEach(item, array)
     {
         const char *label = cJSON_GetStringValue(item);
-        if (!label) return malformed(context, "a category or class is no string");
+        if (!label) return malformed(context, "expected strings as categories or classes");
         bo_status status = bo_categories_add_label(context, set, label);
         if (status == BO_INVALID) return malformed(context, "too many categories or classes");
         if (status != BO_OK) return status;
@@ -285,34 +285,35 @@ static bo_status count_columns(bo_context *context, const cJSON *array, size_t *
 {
     const cJSON *item;
     *columns = 0;
-    if (!cJSON_IsArray(array)) return malformed(context, "columns are no list");
+    if (!cJSON_IsArray(array)) return malformed(context, "expected a list of columns");
     cJSON_ArrayForEach(item, array)
     {
         const cJSON *count = member(item, "count");
         size_t n = 1;
         if (!cJSON_IsObject(item) || (count && (!bo_json_size(count, &n) || n == 0 || n > BO_MAX_COLUMNS)))
-            return malformed(context, "a column");
+            return malformed(context, "a column entry is invalid");
         *columns += n;
         if (*columns > BO_MAX_COLUMNS) return malformed(context, "too many columns");
     }
-    return *columns ? BO_OK : malformed(context, "there are no columns");
+    return *columns ? BO_OK : malformed(context, "expected at least one column");
 }
 
 static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *schema, bo_column *column)
 {
     const cJSON *name = member(item, "name"), *fill = member(item, "fill");
     int kind = choice(member(item, "kind"), kind_names, 4);
-    if (kind == 4) return malformed(context, "a column's kind");
+    if (kind == 4) return malformed(context, "the kind of a column is invalid");
     column->kind = (bo_column_kind)kind;
-    if (name && !cJSON_IsString(name)) return malformed(context, "a column's name");
-    if (!name != !schema->named) return malformed(context, "some columns have names and others have none");
+    if (name && !cJSON_IsString(name)) return malformed(context, "the name of a column is invalid");
+    if (!name != !schema->named) return malformed(context, "expected names for all columns or for none");
     if (name && !(column->name = bo_strdup(context, name->valuestring))) return BO_MEMORY;
-    if (fill && (!cJSON_IsNumber(fill) || !isfinite(fill->valuedouble))) return malformed(context, "a column's fill");
+    if (fill && (!cJSON_IsNumber(fill) || !isfinite(fill->valuedouble)))
+        return malformed(context, "the fill value of a column is invalid");
     if (fill) column->fill = fill->valuedouble;
     if (kind == BO_COLUMN_CATEGORY) return read_labels(context, member(item, "categories"), &column->categories);
     if (kind == BO_COLUMN_TARGET && (!bo_json_size(member(item, "target"), &column->first) ||
                                      column->first >= schema->targets || schema->separate_labels))
-        return malformed(context, "a target column");
+        return malformed(context, "a target column is invalid");
     return BO_OK;
 }
 
@@ -326,7 +327,7 @@ static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema
         bo_json_size(member(item, "count"), &count);
         bo_column *column = &schema->columns[at];
         BO_TRY(read_column(context, item, schema, column));
-        if (count > 1 && !is_plain(column)) return malformed(context, "a repeated column");
+        if (count > 1 && !is_plain(column)) return malformed(context, "a repeated column is invalid");
         if (column->kind == BO_COLUMN_TARGET) {
             for (size_t i = 0; i < at; ++i)
                 if (schema->columns[i].kind == BO_COLUMN_TARGET && schema->columns[i].first == column->first)
@@ -346,7 +347,7 @@ static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema
     cJSON_ArrayForEach(item, array)
     {
         const char *name = cJSON_GetStringValue(item);
-        if (!name) return malformed(context, "a target's name");
+        if (!name) return malformed(context, "the name of a target is invalid");
         if (!(schema->target_names[i++] = bo_strdup(context, name))) return BO_MEMORY;
     }
     return BO_OK;
@@ -360,7 +361,7 @@ static bo_status read_members(bo_context *context, const cJSON *json, bo_schema 
         !bo_impute_parse(cJSON_GetStringValue(member(json, "impute")), &schema->impute) ||
         schema->format == BO_FORMAT_AUTO || task == 3 || !cJSON_IsBool(named) || !cJSON_IsBool(separate) ||
         !bo_json_size(member(json, "rows"), &schema->rows))
-        return malformed(context, "format, task, impute, rows, named or separate_labels");
+        return malformed(context, "format, task, impute, rows, named or separate_labels is missing or invalid");
     schema->task = (bo_task)task;
     schema->named = cJSON_IsTrue(named);
     schema->separate_labels = cJSON_IsTrue(separate);
@@ -373,7 +374,7 @@ static bo_status read_members(bo_context *context, const cJSON *json, bo_schema 
         return malformed(context, "task and classes disagree");
     BO_TRY(read_columns(context, member(json, "columns"), schema));
     BO_TRY(bo_schema_finish(context, schema));
-    return schema->dim ? BO_OK : malformed(context, "there are no inputs");
+    return schema->dim ? BO_OK : malformed(context, "expected at least one input");
 }
 
 static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema **out)
@@ -381,11 +382,13 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema *
     const cJSON *targets = member(json, "targets");
     size_t version, columns;
     if (!cJSON_IsObject(json) || !bo_json_size(member(json, "version"), &version))
-        return malformed(context, "it has no version");
+        return malformed(context, "the version is missing");
     if (version > BO_SCHEMA_VERSION)
-        return bo_fail(context, BO_VERSION, "the schema in the model has version %zu, this library reads up to %d",
-                       version, BO_SCHEMA_VERSION);
-    if (!cJSON_IsArray(targets)) return malformed(context, "targets are no list");
+        return bo_fail(
+            context, BO_VERSION,
+            "the schema in the model has version %zu; this library reads versions up to %d (install a newer version)",
+            version, BO_SCHEMA_VERSION);
+    if (!cJSON_IsArray(targets)) return malformed(context, "expected a list of targets");
     BO_TRY(count_columns(context, member(json, "columns"), &columns));
     bo_schema *schema;
     BO_TRY(bo_schema_new(context, columns, (size_t)cJSON_GetArraySize(targets), &schema));

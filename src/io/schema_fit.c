@@ -1,5 +1,5 @@
-/* A schema from a file: kinds of columns, categories, classes, values for what is missing. One pass, and a second one
- * only when a column turns out to be text after it began with numbers. */
+/* Fits a schema to a file: kinds of columns, categories, classes, replacements of missing values. One pass; a second one
+ * only if a column has text after numbers. */
 #include "schema.h"
 #include "../base/rng.h"
 
@@ -10,12 +10,12 @@
 
 enum { BO_AUTO_CLASSES = 20 };
 
-/* What is gathered about one column of inputs. */
+/* Statistics of one input column. */
 typedef struct bo_collector {
     size_t numbers; /* numbers seen */
-    bool late;      /* text came after numbers: its categories need the second pass */
+    bool late;      /* text after numbers: the categories need the second pass */
     double mean;
-    float *values; /* for the median: all, or a reservoir */
+    float *values; /* for the median: all values, or a reservoir */
     size_t kept, capacity;
     bo_rng rng;
 } bo_collector;
@@ -24,36 +24,39 @@ typedef struct bo_fit {
     const bo_data_desc *desc;
     bo_schema *schema;
     bo_collector *collectors;
-    size_t *target_columns; /* in the data file; NULL: there are none there */
+    size_t *target_columns; /* in the data file; NULL: none */
     bool text_to_categories, second_pass;
 } bo_fit;
 
 static bo_status too_many(bo_context *context, const char *place, const char *what)
 {
-    return bo_fail(context, BO_UNSUPPORTED, "%s: more than %d different %s", place, BO_MAX_CATEGORIES, what);
+    return bo_fail(context, BO_UNSUPPORTED, "%s: expected at most %d different %s", place, BO_MAX_CATEGORIES, what);
 }
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
-/* AUTO stays open while there are few whole numbers; text decides for classes, anything else for regression. */
+/* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. */
 static bo_status observe_target(bo_context *context, bo_schema *schema, const bo_reader *reader, size_t row,
                                 size_t line, size_t column, double value, const char *text)
 {
     char place[BO_PLACE_TEXT];
     if (schema->task == BO_TASK_REGRESSION && text)
-        return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs",
+        return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'",
                        bo_place(reader, row, line, column, place), text);
     if (!text && isnan(value))
-        return bo_fail(context, BO_FORMAT, "%s: the target is missing", bo_place(reader, row, line, column, place));
+        return bo_fail(context, BO_FORMAT, "%s: expected a target, found a missing value; remove the row",
+                       bo_place(reader, row, line, column, place));
     if (!text && isinf(value))
-        return bo_fail(context, BO_FORMAT, "%s: the target is infinite", bo_place(reader, row, line, column, place));
+        return bo_fail(context, BO_FORMAT, "%s: expected a finite target, found an infinite value",
+                       bo_place(reader, row, line, column, place));
     if (schema->task == BO_TASK_REGRESSION) return BO_OK;
     if (schema->task == BO_TASK_AUTO && text) schema->task = BO_TASK_CLASSIFICATION;
     bo_status status = BO_OK;
     if (schema->task == BO_TASK_CLASSIFICATION || value == floor(value))
         status = bo_categories_add(context, &schema->classes, value, text);
     if (status == BO_INVALID)
-        return too_many(context, bo_place(reader, row, line, column, place), "classes; is this a regression?");
+        return too_many(context, bo_place(reader, row, line, column, place),
+                        "classes; use --task regression if the target is a number");
     if (status == BO_OK && schema->task == BO_TASK_AUTO &&
         (value != floor(value) || schema->classes.count > BO_AUTO_CLASSES)) {
         schema->task = BO_TASK_REGRESSION;
@@ -62,7 +65,7 @@ static bo_status observe_target(bo_context *context, bo_schema *schema, const bo
     return status;
 }
 
-/* Whole numbers in an IDX file are classes. */
+/* Integers in an IDX file are classes. */
 static void decide_by_format(bo_schema *schema, const bo_reader *reader)
 {
     if (schema->task == BO_TASK_AUTO && reader->format == BO_FORMAT_IDX && reader->array.type != BO_TYPE_F32 &&
@@ -84,7 +87,8 @@ static bo_status scan_labels(bo_context *context, bo_schema *schema, bo_reader *
     }
 }
 
-/* Words above words have no telling header. The first is a class where it comes again below, or where no word comes twice. */
+/* In a column of words a header cannot be recognized by type. The first word is a class if it occurs again below, or if no
+ * word occurs twice. */
 static bool header_is_class(const bo_categories *classes, size_t rows, const char *word)
 {
     if (bo_categories_find(classes, 0, word) != SIZE_MAX) return true;
@@ -107,15 +111,15 @@ static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
         BO_TRY(scan_labels(context, schema, labels, &rows));
     }
     if (rows != schema->rows)
-        return bo_fail(context, BO_FORMAT, "the data has %zu rows, but the labels in %s have %zu%s%.60s%s",
-                       schema->rows, bo_reader_path(labels), rows, labels->names ? " below the header '" : "",
+        return bo_fail(context, BO_FORMAT, "%s: expected %zu labels, one per row of the data, found %zu%s%.60s%s",
+                       bo_reader_path(labels), schema->rows, rows, labels->names ? " below the header '" : "",
                        labels->names ? labels->names[0] : "", labels->names ? "'" : "");
     return BO_OK;
 }
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
-/* Mean by updating; values for the median all, or a uniform sample of them (reservoir, Vitter 1985, algorithm R). */
+/* Running mean; for the median all values, or a uniform sample (reservoir sampling, Vitter 1985, algorithm R). */
 static bo_status observe_number(bo_context *context, const bo_data_desc *desc, bo_collector *collector, double value)
 {
     ++collector->numbers;
@@ -137,7 +141,7 @@ static bo_status observe_number(bo_context *context, const bo_data_desc *desc, b
     return BO_OK;
 }
 
-/* "0,5": what is left of a decimal comma when something else separates the columns. */
+/* "0,5": a decimal comma in a file whose columns are not separated by commas. */
 static bool has_decimal_comma(const char *text)
 {
     if (*text == '-' || *text == '+') ++text;
@@ -146,14 +150,14 @@ static bool has_decimal_comma(const char *text)
     return whole > 0 && part > 0 && text[whole + 1 + part] == 0;
 }
 
-/* The way out, as the program and as C spell it. */
+/* The advice names the option of the program and the field in C. */
 static bo_status refuse_text(bo_context *context, const bo_fit *fit, const char *place, const char *text)
 {
-    const char *advice = "(--categorical auto, in C .categorical = \"auto\", would one-hot encode text columns; "
-                         "a target is named by --target)";
-    if (fit->desc->categorical) advice = "(the column is not among the categorical ones)";
-    if (has_decimal_comma(text)) advice = "(decimal commas are not read: write a point)";
-    return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs %s", place, text, advice);
+    const char *advice = "(use --categorical auto, in C .categorical = \"auto\", to one-hot encode text columns, or "
+                         "--target if this is the target)";
+    if (fit->desc->categorical) advice = "(add the column to --categorical)";
+    if (has_decimal_comma(text)) advice = "(write decimal points instead of decimal commas)";
+    return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s' %s", place, text, advice);
 }
 
 static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader *reader, size_t row, size_t line,
@@ -164,11 +168,14 @@ static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader
     bo_collector *collector = &fit->collectors[index];
     if (!text && !isfinite(value)) {
         if (isinf(value))
-            return bo_fail(context, BO_FORMAT, "%s: an infinite value", bo_place(reader, row, line, index, place));
+            return bo_fail(context, BO_FORMAT, "%s: expected a finite number, found an infinite value",
+                           bo_place(reader, row, line, index, place));
         if (fit->desc->impute != BO_IMPUTE_NONE) return BO_OK;
-        return bo_fail(context, BO_FORMAT,
-                       "%s: a value is missing (--impute median, in C BO_IMPUTE_MEDIAN, would fill it in)",
-                       bo_place(reader, row, line, index, place));
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: expected a value, found a missing value (use --impute median, in C BO_IMPUTE_MEDIAN, to replace missing "
+            "values)",
+            bo_place(reader, row, line, index, place));
     }
     if (column->kind == BO_COLUMN_NUMBER && text) {
         if (!fit->text_to_categories) return refuse_text(context, fit, bo_place(reader, row, line, index, place), text);
@@ -179,7 +186,8 @@ static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader
     if (column->kind == BO_COLUMN_NUMBER) return observe_number(context, fit->desc, collector, value);
     bo_status status = bo_categories_add(context, &column->categories, value, text);
     if (status == BO_INVALID)
-        return too_many(context, bo_place(reader, row, line, index, place), "categories in one column");
+        return too_many(context, bo_place(reader, row, line, index, place),
+                        "categories in one column; remove the column");
     return status;
 }
 
@@ -211,7 +219,7 @@ static bo_status fit_cells(bo_context *context, bo_fit *fit, bo_reader *reader)
     }
 }
 
-/* The columns whose text came late, once more from the start. */
+/* Reads the columns with text after numbers again from the start. */
 static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     BO_TRY(bo_reader_rewind(context, reader));
@@ -227,8 +235,8 @@ static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
     }
 }
 
-/* Binary files without gaps to fill or categories need only their target looked at, and that only until it is known to
- * be no class: the stream checks every value later anyway. */
+/* Of a binary file without imputation and categories only the target is read, until it is known not to be a class. The
+ * stream checks all values later. */
 static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     bo_schema *schema = fit->schema;
@@ -312,7 +320,7 @@ static bo_status prepare(bo_context *context, bo_fit *fit, const bo_source *sour
     schema->task = schema->targets ? fit->desc->task : BO_TASK_AUTO;
     if (schema->targets > 1) {
         if (schema->task == BO_TASK_CLASSIFICATION)
-            return bo_fail(context, BO_UNSUPPORTED, "%s: classes need one target column, %zu are given",
+            return bo_fail(context, BO_UNSUPPORTED, "%s: expected one target column for classification, found %zu",
                            bo_reader_path(source->labels ? source->labels : reader), schema->targets);
         schema->task = BO_TASK_REGRESSION;
     }
@@ -342,7 +350,8 @@ static bo_status settle(bo_context *context, bo_fit *fit, const bo_reader *reade
         if (column->kind == BO_COLUMN_CATEGORY) bo_categories_sort(&column->categories);
         if (column->kind != BO_COLUMN_NUMBER || schema->impute == BO_IMPUTE_NONE) continue;
         if (collector->numbers == 0)
-            return bo_fail(context, BO_FORMAT, "%s: %s has no value at all, so nothing can be imputed",
+            return bo_fail(context, BO_FORMAT,
+                           "%s: %s: expected at least one value to impute from, found only missing values",
                            bo_reader_path(reader), bo_reader_column_label(reader, i, label));
         column->fill = collector->mean;
         if (schema->impute == BO_IMPUTE_MEDIAN) {
@@ -355,7 +364,7 @@ static bo_status settle(bo_context *context, bo_fit *fit, const bo_reader *reade
     bo_categories_sort(&schema->classes);
     BO_TRY(bo_schema_finish(context, schema));
     if (schema->dim == 0)
-        return bo_fail(context, BO_FORMAT, "%s: no columns are left as inputs beside the target",
+        return bo_fail(context, BO_FORMAT, "%s: expected input columns beside the target, found none",
                        bo_reader_path(reader));
     return BO_OK;
 }
@@ -369,7 +378,7 @@ static bo_status fit_all(bo_context *context, bo_fit *fit, bo_source *source)
     BO_TRY(plain ? fit_array(context, fit, reader) : fit_cells(context, fit, reader));
     if (fit->second_pass) BO_TRY(fit_late(context, fit, reader));
     if (fit->schema->rows == 0)
-        return bo_fail(context, BO_FORMAT, "%s: has no rows%s", bo_reader_path(reader),
+        return bo_fail(context, BO_FORMAT, "%s: expected rows, found none%s", bo_reader_path(reader),
                        reader->names ? " below its header" : "");
     if (source->labels) BO_TRY(fit_labels(context, fit, source->labels));
     return settle(context, fit, reader);
@@ -402,7 +411,7 @@ bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema
     *out = NULL;
     if (desc && bo_data_is_standard_input(desc))
         return bo_fail(context, BO_UNSUPPORTED,
-                       "standard input can be read only once; a schema needs a pass of its own, so give a file");
+                       "standard input can be read only once, but a schema needs a separate pass; use a file");
     BO_TRY(bo_source_open(context, desc, 0, false, &source));
     bo_status status = bo_schema_fit_source(context, desc, &source, out);
     bo_source_close(&source);

@@ -1,11 +1,11 @@
-/* The files behind a table, and columns by name or number. */
+/* The files of a table, and the lookup of columns by name or number. */
 #include "schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A table as a descriptor names it: a file, or its contents in memory, which may have a name. */
+/* A file, or its contents in memory with an optional name. */
 typedef struct input {
     const char *path;
     const void *bytes;
@@ -42,23 +42,25 @@ const char *bo_data_name(const bo_data_desc *desc)
 bo_status bo_source_open(bo_context *context, const bo_data_desc *desc, size_t min_columns, bool spool, bo_source *out)
 {
     *out = (bo_source){0};
-    if (!desc || (!desc->path && !desc->bytes)) return bo_fail(context, BO_INVALID, "no data file was named");
+    if (!desc || (!desc->path && !desc->bytes))
+        return bo_fail(context, BO_INVALID, "expected the name of a data file, found none");
     BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->reserved));
     if ((unsigned)desc->format > BO_FORMAT_SPACED || (unsigned)desc->task > BO_TASK_CLASSIFICATION ||
         (unsigned)desc->impute > BO_IMPUTE_MEDIAN)
-        return bo_fail(context, BO_INVALID, "format, task or impute is none of the known values");
+        return bo_fail(context, BO_INVALID, "bo_data_desc: expected known values for format, task and impute");
     const input table = {desc->path, desc->bytes, desc->size},
                 labels = {desc->labels, desc->label_bytes, desc->label_size};
     const bool labeled = (labels.path || labels.bytes) && !desc->no_target;
     if (labeled && is_standard_input(&table) && is_standard_input(&labels))
-        return bo_fail(context, BO_INVALID, "data and labels cannot both come from standard input");
+        return bo_fail(context, BO_INVALID,
+                       "data and labels cannot both be read from standard input; use a file for one of them");
     BO_TRY(open_reader(context, &table, desc->format, min_columns, spool, &out->data));
     bo_status status = labeled ? open_reader(context, &labels, BO_FORMAT_AUTO, 0, spool, &out->labels) : BO_OK;
     size_t rows, given;
     if (status == BO_OK && labeled && bo_reader_rows(out->data, &rows) && bo_reader_rows(out->labels, &given) &&
         rows != given)
-        status = bo_fail(context, BO_FORMAT, "%s has %zu rows, but the labels in %s have %zu",
-                         bo_reader_path(out->data), rows, bo_reader_path(out->labels), given);
+        status = bo_fail(context, BO_FORMAT, "%s: expected %zu labels, one per row of %s, found %zu",
+                         bo_reader_path(out->labels), rows, bo_reader_path(out->data), given);
     if (status != BO_OK) bo_source_close(out);
     return status;
 }
@@ -80,7 +82,7 @@ bo_status bo_source_rewind(bo_context *context, bo_source *source)
 
 static size_t find_name(const bo_reader *reader, const char *text, size_t length)
 {
-    const size_t named = reader->names ? reader->columns : 1; /* libsvm names its label only */
+    const size_t named = reader->names ? reader->columns : 1; /* in libsvm only the label has a name */
     for (size_t i = 0; i < named; ++i) {
         const char *name = bo_reader_column(reader, i);
         if (name && strlen(name) == length && memcmp(name, text, length) == 0) return i;
@@ -106,17 +108,16 @@ static bo_status no_column(bo_context *context, const bo_reader *reader, const c
     char known[400] = "";
     size_t used = 0;
     for (size_t i = 0; reader->names && i < reader->columns; ++i) {
-        int n =
-            snprintf(known + used, sizeof known - used, "%s%.60s", i ? ", " : "; the columns are ", reader->names[i]);
+        int n = snprintf(known + used, sizeof known - used, "%s%.60s", i ? ", " : ": ", reader->names[i]);
         used += (size_t)n;
         if (used > sizeof known - 70) {
             snprintf(known + used, sizeof known - used, ", …");
             break;
         }
     }
-    return bo_fail(context, BO_INVALID, "%s: no column '%.*s' for %s: it has %zu columns%s%s", bo_reader_path(reader),
-                   (int)(length < 80 ? length : 80), text, what, reader->columns,
-                   reader->names ? "" : " without names, counted from 0", known);
+    return bo_fail(context, BO_INVALID, "%s: no column '%.*s' for %s; the file has %zu columns%s%s",
+                   bo_reader_path(reader), (int)(length < 80 ? length : 80), text, what, reader->columns,
+                   reader->names ? "" : " without names; use an index from 0", known);
 }
 
 bo_status bo_columns_resolve(bo_context *context, const bo_reader *reader, const char *list, const char *what,
@@ -127,7 +128,7 @@ bo_status bo_columns_resolve(bo_context *context, const bo_reader *reader, const
     size_t *columns = bo_alloc(context, most, sizeof *columns, "a list of columns");
     if (!columns) return BO_MEMORY;
     *count = 0;
-    if (whole != SIZE_MAX) columns[(*count)++] = whole; /* a name may hold a comma */
+    if (whole != SIZE_MAX) columns[(*count)++] = whole; /* a name may contain a comma */
     const char *at = list;
     while (whole == SIZE_MAX) {
         const char *comma = strchr(at, ','), *end = comma ? comma : at + strlen(at), *start = at;

@@ -1,4 +1,4 @@
-/* Which rows are for training, validation and test: by a hash of their number, by a permutation, or as a file says. */
+/* Assigns rows to training, validation and test: by a hash of the row number, by a permutation, or from a file. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -9,7 +9,7 @@ enum { BLOCK_ROWS = 4096 };
 static const char *const split_names[BO_SPLIT_COUNT] = {"train", "valid", "test"};
 BO_NAMED(split, bo_split, split_names)
 
-/* ---- by chance ------------------------------------------------------------------------------------------------- */
+/* ---- at random ------------------------------------------------------------------------------------------------- */
 
 bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
 {
@@ -22,9 +22,10 @@ bo_status bo_split_check(bo_context *context, const bo_split_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_split_desc", desc->reserved));
     if (desc->valid >= 0 && desc->test >= 0 && desc->valid + desc->test < 1) return BO_OK;
-    return bo_fail(context, BO_INVALID,
-                   "parts of the rows for validation and test should leave some for training, found %g and %g",
-                   desc->valid, desc->test);
+    return bo_fail(
+        context, BO_INVALID,
+        "split: expected fractions for validation and test that are at least 0 and sum to less than 1, found %g and %g",
+        desc->valid, desc->test);
 }
 
 bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t rows, bo_split *splits)
@@ -55,7 +56,7 @@ static bo_status read_split(bo_context *context, const bo_reader *reader, const 
         return BO_OK;
     }
     bo_place(reader, block->first_row + row, block->lines ? block->lines[row] : 0, 0, place);
-    return bo_fail(context, BO_FORMAT, "%s: a part should be train, valid, test or none (0, 1, 2 or -1)%s%.40s", place,
+    return bo_fail(context, BO_FORMAT, "%s: expected train, valid, test or none (0, 1, 2 or -1)%s%.40s", place,
                    text ? ", found " : "", text ? text : "");
 }
 
@@ -72,8 +73,8 @@ static bo_status read_splits(bo_context *context, bo_reader *reader, size_t rows
         if (done > rows) break;
     }
     if (done == rows) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: has %s rows than the %zu of the data", bo_reader_path(reader),
-                   done > rows ? "more" : "fewer", rows);
+    return bo_fail(context, BO_FORMAT, "%s: expected %zu rows, as in the data, found %s", bo_reader_path(reader), rows,
+                   done > rows ? "more" : "fewer");
 }
 
 bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits)

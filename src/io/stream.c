@@ -1,5 +1,5 @@
-/* Rows as the schema wants them: columns matched by name or place, numbers to float32, categories to one-hot, gaps filled
- * or refused. Binary files take a fast way around the cells. */
+/* Reads rows with a schema: matches columns by name or position, converts numbers to float32, one-hot encodes categories,
+ * and imputes or refuses missing values. Binary files take a fast path without cells. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,9 +9,7 @@
 #include "../base/rng.h"
 #include "stream.h"
 
-enum {
-    BO_STREAM_PART_ROWS = BO_SIZE(1024, 2)
-}; /* rows of a block dealt out to one part where the format cannot seek */
+enum { BO_STREAM_PART_ROWS = BO_SIZE(1024, 2) }; /* rows per block of a part if the format is not seekable */
 
 /* ---- matching columns ---------------------------------------------------------------------------------- */
 
@@ -22,7 +20,7 @@ static size_t find_column(const bo_reader *reader, const char *name)
     return SIZE_MAX;
 }
 
-/* Linear search is quadratic for wide files, but the usual file has its columns in the schema's order. */
+/* Linear search is quadratic for wide files, so the position in the schema's order is tried first. */
 static size_t find_near(const bo_reader *reader, const char *name, size_t guess)
 {
     if (guess < reader->columns && strcmp(reader->names[guess], name) == 0) return guess;
@@ -41,8 +39,8 @@ static void log_extras(bo_context *context, const bo_stream *stream, const bool 
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%.60s", length ? ", " : ": ", name);
     }
     if (extras)
-        bo_log(context, BO_LOG_INFO, "%s: %zu column%s the model does not use%s%s", bo_reader_path(reader), extras,
-               extras == 1 ? "" : "s", names, extras > 3 ? ", …" : "");
+        bo_log(context, BO_LOG_INFO, "%s: ignoring %zu column%s that the model does not use%s%s",
+               bo_reader_path(reader), extras, extras == 1 ? "" : "s", names, extras > 3 ? ", …" : "");
 }
 
 static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *targets_found)
@@ -60,7 +58,8 @@ static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *t
             ++*targets_found;
         } else {
             if (found == SIZE_MAX)
-                return bo_fail(context, BO_FORMAT, "%s: column '%.100s' is missing; the model was fitted with it",
+                return bo_fail(context, BO_FORMAT,
+                               "%s: expected column '%.100s', with which the model was fitted, found none",
                                bo_reader_path(reader), column->name);
             stream->input_columns[i] = found;
         }
@@ -76,16 +75,16 @@ static bo_status match_by_place(bo_context *context, bo_stream *stream, size_t *
     for (size_t i = 0; i < schema->column_count; ++i)
         skipped += schema->columns[i].kind == BO_COLUMN_TARGET || schema->columns[i].kind == BO_COLUMN_UNUSED;
     const size_t with = schema->column_count, without = with - skipped;
-    /* Sparse text is as wide as its largest index: narrower was widened by the reader, wider holds unknown features. */
+    /* Sparse text is as wide as its largest index: the reader widens narrower text, and wider text has unknown features. */
     const bool libsvm = reader->format == BO_FORMAT_LIBSVM, sparse = libsvm && schema->format == BO_FORMAT_LIBSVM;
     const bool complete = reader->columns == with || sparse;
     if (!complete && reader->columns != without) {
         if (skipped)
             return bo_fail(context, BO_FORMAT,
-                           "%s: %zu columns, but the model was fitted with %zu (%zu without the target)",
-                           bo_reader_path(reader), reader->columns, with, without);
-        return bo_fail(context, BO_FORMAT, "%s: %zu columns, but the model was fitted with %zu", bo_reader_path(reader),
-                       reader->columns, with);
+                           "%s: expected %zu columns, as the model was fitted with (%zu without the target), found %zu",
+                           bo_reader_path(reader), with, without, reader->columns);
+        return bo_fail(context, BO_FORMAT, "%s: expected %zu columns, as the model was fitted with, found %zu",
+                       bo_reader_path(reader), with, reader->columns);
     }
     for (size_t i = 0, at = 0; i < schema->column_count; ++i) {
         const bo_column *column = &schema->columns[i];
@@ -104,11 +103,12 @@ static bo_status match_labels(bo_context *context, bo_stream *stream)
 {
     bo_reader *labels = stream->source.labels;
     if (labels->names && bo_categories_find(&stream->schema->classes, 0, labels->names[0]) != SIZE_MAX)
-        BO_TRY(bo_reader_drop_header(context, labels)); /* a word that is a class is no header */
+        BO_TRY(bo_reader_drop_header(context, labels)); /* a class is not a header */
     if (bo_reader_columns(labels) != stream->schema->targets)
-        return bo_fail(context, BO_FORMAT, "%s: %zu columns of labels, but the model has %zu target%s",
-                       bo_reader_path(labels), bo_reader_columns(labels), stream->schema->targets,
-                       stream->schema->targets == 1 ? "" : "s");
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected %zu column%s of labels, one per target of the model, found %zu",
+                       bo_reader_path(labels), stream->schema->targets, stream->schema->targets == 1 ? "" : "s",
+                       bo_reader_columns(labels));
     for (size_t i = 0; i < stream->schema->targets; ++i) stream->target_columns[i] = i;
     return BO_OK;
 }
@@ -147,7 +147,7 @@ static bo_status match_columns(bo_context *context, bo_stream *stream, bool no_t
     return BO_OK;
 }
 
-/* The fast way needs a binary file and no categories. */
+/* The fast path needs a binary file and no categories. */
 static bo_status plan_runs(bo_context *context, bo_stream *stream)
 {
     const bo_schema *schema = stream->schema;
@@ -192,7 +192,9 @@ bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo
 {
     bo_source source;
     *out = NULL;
-    if (!schema) return bo_fail(context, BO_INVALID, "a stream needs a schema; bo_schema_fit makes one");
+    if (!schema)
+        return bo_fail(context, BO_INVALID,
+                       "bo_stream_open: expected a schema, found NULL; create one with bo_schema_fit");
     BO_TRY(bo_source_open(context, desc, schema->column_count, false, &source));
     return bo_stream_create(context, desc, schema, &source, out);
 }
@@ -225,9 +227,13 @@ static bo_status refuse_number(bo_context *context, const bo_reader *reader, siz
 {
     char place[BO_PLACE_TEXT];
     bo_place(reader, row, line, column, place);
-    if (isnan(value)) return bo_fail(context, BO_FORMAT, "%s: a value is missing, and none is imputed", place);
-    if (isinf(value)) return bo_fail(context, BO_FORMAT, "%s: an infinite value", place);
-    return bo_fail(context, BO_FORMAT, "%s: %g is beyond the range of float32", place, value);
+    if (isnan(value))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected a value, found a missing value, and the model was fitted without imputation",
+                       place);
+    if (isinf(value))
+        return bo_fail(context, BO_FORMAT, "%s: expected a finite number, found an infinite value", place);
+    return bo_fail(context, BO_FORMAT, "%s: expected a number in the range of float32, found %g", place, value);
 }
 
 static bo_status put_target(bo_context *context, const bo_stream *stream, const bo_reader *reader, size_t row,
@@ -236,34 +242,37 @@ static bo_status put_target(bo_context *context, const bo_stream *stream, const 
     char place[BO_PLACE_TEXT];
     const bo_schema *schema = stream->schema;
     if (!text && !isfinite(value))
-        return bo_fail(context, BO_FORMAT, "%s: the target is %s", bo_place(reader, row, line, column, place),
-                       isnan(value) ? "missing" : "infinite");
+        return bo_fail(context, BO_FORMAT, "%s: expected a finite target, found %s value",
+                       bo_place(reader, row, line, column, place), isnan(value) ? "a missing" : "an infinite");
     if (schema->task == BO_TASK_CLASSIFICATION) {
         size_t found = bo_categories_find(&schema->classes, value, text);
         *y = (double)found;
         if (found != SIZE_MAX) return BO_OK;
         if (text)
-            return bo_fail(context, BO_FORMAT, "%s: class '%.60s' does not occur in the training data",
+            return bo_fail(context, BO_FORMAT, "%s: expected a class of the training data, found '%.60s'",
                            bo_place(reader, row, line, column, place), text);
-        return bo_fail(context, BO_FORMAT, "%s: class %.15g does not occur in the training data",
+        return bo_fail(context, BO_FORMAT, "%s: expected a class of the training data, found %.15g",
                        bo_place(reader, row, line, column, place), value);
     }
     if (text)
-        return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs",
+        return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'",
                        bo_place(reader, row, line, column, place), text);
     *y = value;
     return BO_OK;
 }
 
-/* ---- the general way: cells ---------------------------------------------------------------------------- */
+/* ---- the general path: cells ---------------------------------------------------------------------------- */
 
 static bo_status put_category(bo_context *context, bo_stream *stream, const bo_column *column, const char *place,
                               double value, const char *text, float *x)
 {
-    if (!text && isinf(value)) return bo_fail(context, BO_FORMAT, "%s: an infinite value", place);
+    if (!text && isinf(value))
+        return bo_fail(context, BO_FORMAT, "%s: expected a finite number, found an infinite value", place);
     if (!text && isnan(value)) {
-        if (stream->schema->impute != BO_IMPUTE_NONE) return BO_OK; /* no category: all zeros */
-        return bo_fail(context, BO_FORMAT, "%s: a value is missing, and none is imputed", place);
+        if (stream->schema->impute != BO_IMPUTE_NONE) return BO_OK; /* no category is set */
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected a value, found a missing value, and the model was fitted without imputation",
+                       place);
     }
     size_t found = bo_categories_find(&column->categories, value, text);
     if (found == SIZE_MAX)
@@ -295,7 +304,7 @@ static bo_status put_row(bo_context *context, bo_stream *stream, const bo_data_b
             continue;
         }
         if (text)
-            return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs",
+            return bo_fail(context, BO_FORMAT, "%s: expected a number, found '%.60s'",
                            bo_place(reader, row, line, from, place), text);
         if (isnan(value)) value = column->fill;
         if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, reader, row, line, from, value);
@@ -327,9 +336,9 @@ static bo_status next_cells(bo_context *context, bo_stream *stream, size_t max_r
     return BO_OK;
 }
 
-/* ---- the fast way: arrays ------------------------------------------------------------------------------ */
+/* ---- the fast path: arrays ------------------------------------------------------------------------------ */
 
-/* NaN and infinity have all exponent bits set; an or over all values vectorizes. */
+/* NaN and infinity have all exponent bits set; this loop vectorizes. */
 static bool all_finite(const float *x, size_t count)
 {
     uint32_t bad = 0;
@@ -341,7 +350,7 @@ static bool all_finite(const float *x, size_t count)
     return !bad;
 }
 
-/* Some value is not finite: fill the gaps, or say where it is. */
+/* Some value is not finite: imputes missing values, or reports the first bad one. */
 static bo_status mend(bo_context *context, const bo_stream *stream, const unsigned char *raw, size_t first_row,
                       size_t rows, float *x)
 {
@@ -404,8 +413,8 @@ static bo_status next_array(bo_context *context, bo_stream *stream, size_t max_r
 static bo_status too_short(bo_context *context, const bo_stream *stream, const bo_reader *shorter, size_t rows)
 {
     const bo_reader *longer = shorter == stream->source.labels ? stream->source.data : stream->source.labels;
-    return bo_fail(context, BO_FORMAT, "%s ends after %zu rows, but %s goes on", bo_reader_path(shorter), rows,
-                   bo_reader_path(longer));
+    return bo_fail(context, BO_FORMAT, "%s: expected as many rows as in %s, found only %zu", bo_reader_path(shorter),
+                   bo_reader_path(longer), rows);
 }
 
 static bo_status next_labels(bo_context *context, bo_stream *stream, size_t rows, double *y)
@@ -426,7 +435,7 @@ static bo_status next_labels(bo_context *context, bo_stream *stream, size_t rows
     return BO_OK;
 }
 
-/* At the end of the data the labels must end too. */
+/* The labels must end with the data. */
 static bo_status end_labels(bo_context *context, bo_stream *stream)
 {
     size_t more;
@@ -442,7 +451,7 @@ static bo_status skip_rows(bo_context *context, bo_stream *stream, size_t rows, 
     return BO_OK;
 }
 
-/* Moves to the next row of this part and says how many rows from there are its own. */
+/* Moves to the next row of this part; *room: the number of consecutive rows of the part from there. */
 static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room)
 {
     const bo_reader *reader = stream->source.data;
@@ -464,12 +473,12 @@ static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room
     return BO_OK;
 }
 
-/* At the end: how many values were categories nobody knew. */
+/* Warns at the end about values of unknown categories. */
 static void report_unseen(bo_context *context, bo_stream *stream)
 {
     if (stream->unseen)
         bo_log(context, BO_LOG_WARNING,
-               "%s: %zu value%s of categories that do not occur in the training data became zeros",
+               "%s: %zu value%s of categories that are not in the training data; encoded as zeros",
                bo_reader_path(stream->source.data), stream->unseen, stream->unseen == 1 ? "" : "s");
     stream->unseen = 0;
 }
@@ -480,7 +489,7 @@ bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows
     const bo_schema *schema = stream->schema;
     *rows = 0;
     if (y && schema->targets && !stream->target_columns)
-        return bo_fail(context, BO_INVALID, "%s: has no target, but it is asked for",
+        return bo_fail(context, BO_INVALID, "%s: expected a target column, found none",
                        bo_reader_path(stream->source.data));
     if (schema->targets == 0) y = NULL;
     while (*rows < max_rows) {
@@ -516,16 +525,18 @@ bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts)
 {
     if (parts == 0 || index >= parts)
-        return bo_fail(context, BO_INVALID, "part %zu of %zu does not exist", index, parts);
+        return bo_fail(context, BO_INVALID,
+                       "bo_stream_restrict: expected a part below the number of parts, found part %zu of %zu", index,
+                       parts);
     if (stream->source.data->next_row != 0)
-        return bo_fail(context, BO_INVALID, "a stream can be divided only before it is read");
+        return bo_fail(context, BO_INVALID, "bo_stream_restrict: expected a stream before its first read");
     const bo_reader *data = stream->source.data, *labels = stream->source.labels;
     stream->parted = parts > 1;
     stream->part = index;
     stream->parts = parts;
     stream->first = stream->last = 0;
     if (!stream->parted || !bo_reader_seekable(data) || (labels && !bo_reader_seekable(labels))) return BO_OK;
-    const size_t share = data->rows / parts, rest = data->rows % parts; /* the first `rest` parts get one more */
+    const size_t share = data->rows / parts, rest = data->rows % parts; /* the first `rest` parts have one more row */
     stream->first = index * share + (index < rest ? index : rest);
     stream->last = stream->first + share + (index < rest);
     size_t skipped;
@@ -558,7 +569,7 @@ static bo_status draw_distinct(bo_context *context, bo_rng *rng, size_t bound, s
                 table[at] = pick + 1;
                 break;
             }
-            pick = top; /* taken: the top itself cannot be */
+            pick = top; /* already drawn: use the top, which cannot be */
         }
         out[i] = pick;
     }
@@ -575,7 +586,7 @@ static bo_status sample_by_seeking(bo_context *context, bo_stream *stream, size_
     if (!picks) return BO_MEMORY;
     bo_status status = draw_distinct(context, rng, total, count, picks);
     for (*sampled = 0; *sampled < count && status == BO_OK && got; *sampled += got) {
-        size_t run = 1; /* neighbors in one read */
+        size_t run = 1; /* consecutive rows are one read */
         while (*sampled + run < count && picks[*sampled + run] == picks[*sampled] + run) ++run;
         status = bo_reader_seek(context, stream->source.data, picks[*sampled]);
         if (status == BO_OK && stream->source.labels)
@@ -619,7 +630,7 @@ bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, 
     const bool seeks = bo_reader_seekable(data) && (!labels || bo_reader_seekable(labels)), parted = stream->parted;
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("data.sample", 0));
     *sampled = 0;
-    stream->parted = false; /* a sample is of the whole file, the same for every part */
+    stream->parted = false; /* the sample is drawn from the whole file and is the same for every part */
     bo_status status = bo_source_rewind(context, &stream->source);
     if (status == BO_OK)
         status = seeks ? sample_by_seeking(context, stream, rows, &rng, x, y, sampled)

@@ -1,10 +1,10 @@
-/* Inside of a stream: rows of a source as the schema wants them. */
+/* Internals of a stream: rows of a source, converted with a schema. */
 #ifndef BO_IO_STREAM_H
 #define BO_IO_STREAM_H
 
 #include "schema.h"
 
-/* A run of neighboring columns of the file that are neighboring inputs. */
+/* A run of adjacent columns of the file that are adjacent inputs. */
 typedef struct bo_stream_run {
     size_t from, to, count;
 } bo_stream_run;
@@ -13,15 +13,15 @@ struct bo_stream {
     bo_schema *schema;
     bo_source source;
     size_t *input_columns;  /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
-    size_t *target_columns; /* of the data or the labels file; NULL: the targets are absent */
+    size_t *target_columns; /* of the data or the labels file; NULL: no targets */
     bool one_hot, parted;
-    bo_stream_run *runs; /* fast way: binary file, numbers only */
+    bo_stream_run *runs; /* fast path: binary file, numbers only */
     size_t run_count;
-    size_t part, parts, first, last; /* rows [first, last) of a part that seeks; else every parts-th block */
-    size_t unseen;                   /* categories the schema does not know */
+    size_t part, parts, first, last; /* rows [first, last) of a seekable file; otherwise every parts-th block */
+    size_t unseen;                   /* values of unknown categories */
 };
 
-/* Takes `source` over, also when it fails; the source stands at its start. */
+/* Takes ownership of `source`, even if it fails; the source must be at its start. */
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
                            bo_stream **out);
 bool bo_stream_has_target(const bo_stream *stream);

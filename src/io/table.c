@@ -1,4 +1,4 @@
-/* Tables: one or several files read as one, whole or in blocks, their rows in parts. */
+/* Tables: one or several files read as one, in memory or in blocks, with rows split into parts. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -19,9 +19,10 @@ static bo_data_desc file_desc(const bo_table_desc *desc, size_t file)
 static bo_status check(bo_context *context, const bo_table_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_table_desc", desc->reserved));
-    if (file_count(desc) == 0) return bo_fail(context, BO_INVALID, "a table needs at least one file");
+    if (file_count(desc) == 0)
+        return bo_fail(context, BO_INVALID, "bo_table_desc: expected at least one file, found none");
     if (desc->paths && desc->data.bytes)
-        return bo_fail(context, BO_INVALID, "a table is either in files or in memory, found both paths and bytes");
+        return bo_fail(context, BO_INVALID, "bo_table_desc: expected files or memory, found both paths and bytes");
     return bo_split_check(context, &desc->split);
 }
 
@@ -32,14 +33,14 @@ static bool has_parts(const bo_table_desc *desc)
 
 /* ---- in memory ------------------------------------------------------------------------------------------------- */
 
-/* Every file is read under the first one's schema. */
+/* Every file is read with the schema of the first. */
 static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_data **files)
 {
     for (size_t i = 0; i < file_count(desc); i++) {
         const bo_data_desc one = file_desc(desc, i);
         BO_TRY(bo_data_load(context, &one, i ? files[0]->schema : NULL, &files[i]));
         if (!files[i]->y && files[0]->schema->targets)
-            return bo_fail(context, BO_FORMAT, "%s has no column %s to learn from", bo_data_name(&one),
+            return bo_fail(context, BO_FORMAT, "%s: expected the target column '%s', found none", bo_data_name(&one),
                            bo_schema_target(files[0]->schema, 0));
     }
     return BO_OK;
@@ -58,7 +59,7 @@ static bo_status make_part(bo_context *context, const bo_data *like, size_t rows
     return data->x && (data->y || !like->y) ? BO_OK : BO_MEMORY;
 }
 
-/* Copies the rows of the files, in their order, to the parts they belong to. */
+/* Copies the rows of the files, in order, to their parts. */
 static void deal_rows(const bo_table_desc *desc, bo_data *const *files, bo_data *const *parts)
 {
     const size_t dim = files[0]->dim, targets = files[0]->y ? files[0]->targets : 0;
@@ -72,17 +73,19 @@ static void deal_rows(const bo_table_desc *desc, bo_data *const *files, bo_data 
         }
 }
 
-/* Is every part there that should be? */
+/* Checks that every requested part has rows. */
 static bo_status check_counts(bo_context *context, const bo_table_desc *desc, const size_t *counts)
 {
-    static const char *const purposes[BO_SPLIT_COUNT] = {"training", "validation", "test"};
+    static const char *const purposes[BO_SPLIT_COUNT] = {"training", "validation", "testing"};
     const double shares[BO_SPLIT_COUNT] = {1, desc->split.valid, desc->split.test};
     const size_t all = counts[BO_SPLIT_TRAIN] + counts[BO_SPLIT_VALID] + counts[BO_SPLIT_TEST];
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (shares[p] > 0 && counts[p] == 0)
-            return bo_fail(context, BO_INVALID, "%s: a holdout of %g of its %zu row%s leaves none for the %s",
-                           desc->paths ? desc->paths[0] : bo_data_name(&desc->data),
-                           desc->split.valid + desc->split.test, all, all == 1 ? "" : "s", purposes[p]);
+            return bo_fail(
+                context, BO_INVALID,
+                "%s: holding out a fraction of %g of %zu row%s leaves no rows for %s; use more rows or another fraction",
+                desc->paths ? desc->paths[0] : bo_data_name(&desc->data), desc->split.valid + desc->split.test, all,
+                all == 1 ? "" : "s", purposes[p]);
     return BO_OK;
 }
 
@@ -107,7 +110,7 @@ static bo_status load_parts(bo_context *context, const bo_table_desc *desc, bo_d
     if (!files) return BO_MEMORY;
     bo_status status = load_files(context, desc, files);
     if (status == BO_OK && file_count(desc) == 1 && !has_parts(desc)) {
-        parts[BO_SPLIT_TRAIN] = files[0]; /* as it was read */
+        parts[BO_SPLIT_TRAIN] = files[0]; /* unchanged */
         files[0] = NULL;
     } else if (status == BO_OK) {
         status = split_files(context, desc, files, parts);
@@ -129,7 +132,7 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
         if (!out[p] && !(shares[p] <= 0)) status = BO_INVALID;
     }
     if (status != BO_OK)
-        return bo_fail(context, status, "a part of the table has a share of its rows but no place to go");
+        return bo_fail(context, status, "bo_table_load: expected an output for every part of the split, found NULL");
     status = load_parts(context, desc, parts);
     for (int p = 0; p < BO_SPLIT_COUNT; p++) {
         if (status == BO_OK && out[p])
@@ -144,13 +147,13 @@ bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data 
 
 /* Invariant: rank < ranks; `stream` is open in file `next_file` - 1. */
 struct bo_table {
-    bo_table_desc desc; /* its pointers are the caller's */
+    bo_table_desc desc; /* pointers are borrowed */
     bo_schema *schema;
     bo_split split;
     size_t rank, ranks; /* of a parallel job */
     size_t next_file;
-    bo_stream *stream; /* NULL: the next file is to be opened */
-    uint64_t next_row; /* number of the next row over all files, where rows are held out */
+    bo_stream *stream; /* NULL: open the next file */
+    uint64_t next_row; /* index of the next row over all files, for the split */
 };
 
 bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
@@ -158,13 +161,20 @@ bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo
 {
     *out = NULL;
     BO_TRY(check(context, desc));
-    if (!schema) return bo_fail(context, BO_INVALID, "rows of a table need a schema; bo_schema_fit makes one");
+    if (!schema)
+        return bo_fail(context, BO_INVALID,
+                       "bo_table_open: expected a schema, found NULL; create one with bo_schema_fit");
     BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->data.reserved));
-    if ((unsigned)split > BO_SPLIT_ALL) return bo_fail(context, BO_INVALID, "rows of a table: no part %d", (int)split);
-    if (rank >= ranks) return bo_fail(context, BO_INVALID, "rows of a table: rank %zu of %zu", rank, ranks);
+    if ((unsigned)split > BO_SPLIT_ALL)
+        return bo_fail(context, BO_INVALID, "bo_table_open: expected a value of bo_split, found %d", (int)split);
+    if (rank >= ranks)
+        return bo_fail(context, BO_INVALID,
+                       "bo_table_open: expected a rank below the number of ranks, found rank %zu of %zu", rank, ranks);
     if (has_parts(desc) && ranks > 1)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "rows are held out by their number, which ranks that share the files do not know");
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "rows cannot be held out with several ranks, which do not know the row numbers; put the test rows into a "
+            "separate file");
     bo_table *table = bo_alloc(context, 1, sizeof *table, "a table");
     if (!table) return BO_MEMORY;
     *table = (bo_table){.desc = *desc, .split = split, .rank = rank, .ranks = ranks};
@@ -181,7 +191,7 @@ void bo_table_close(bo_table *table)
     bo_free(table);
 }
 
-/* With at least as many files as ranks each rank takes whole files, else each takes its part of every file. */
+/* With at least as many files as ranks, each rank reads whole files; otherwise each rank reads its part of every file. */
 static bo_status open_next(bo_context *context, bo_table *table)
 {
     const size_t files = file_count(&table->desc);
@@ -194,7 +204,7 @@ static bo_status open_next(bo_context *context, bo_table *table)
     return whole ? BO_OK : bo_stream_restrict(context, table->stream, table->rank, table->ranks);
 }
 
-/* Moves the rows of the wanted part to the front. */
+/* Moves the rows of the requested part to the front. */
 static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
@@ -258,7 +268,7 @@ bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const b
     return BO_OK;
 }
 
-/* Of each file as many rows as its share of all. */
+/* Samples from each file in proportion to its number of rows. */
 static bo_status sample_files(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
                               const size_t *counts, size_t want, float *x, double *y, size_t *sampled)
 {
@@ -285,7 +295,7 @@ static bo_status sample_files(bo_context *context, const bo_table_desc *desc, co
 
 enum { SAMPLE_BLOCK = 1024 };
 
-/* Reservoir sampling over one pass: rows that are held out must not choose γ or the scaling. */
+/* Reservoir sampling in one pass over the training rows: held-out rows must not influence γ or the scaling. */
 static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, float *block_x, double *block_y,
                              float *x, double *y, size_t *sampled)
 {

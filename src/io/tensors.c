@@ -1,4 +1,4 @@
-/* safetensors: u64 length, JSON header, data. */
+/* safetensors files: u64 header length, JSON header, data. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@ size_t bo_dtype_size(bo_dtype dtype)
 }
 
 /* ====================================================================================================================
- * Reading safetensors, strictly: u64 length, JSON header, data. Every byte of the data belongs to exactly one tensor. */
+ * Strict reading: every byte of the data belongs to exactly one tensor. */
 
-/* Tensors are sorted by name. Data that is not aligned for its type lies in a copy, marked by `copied`. */
+/* Tensors are sorted by name. Data that is not aligned for its type is copied; `copied` marks these tensors. */
 struct bo_tensors {
     char *path;
     const unsigned char *bytes;
@@ -40,7 +40,7 @@ struct bo_tensors {
     size_t meta_count;
 };
 
-/* Bytes of a tensor of this shape; false when they overflow. */
+/* Bytes of a tensor of this shape; false on overflow. */
 static bool tensor_size(bo_dtype dtype, size_t rank, const size_t *shape, size_t *bytes)
 {
     *bytes = bo_dtype_size(dtype);
@@ -61,25 +61,25 @@ static bo_status read_dtype(bo_context *context, const bo_tensors *file, const c
                             bo_dtype *out)
 {
     const char *text = cJSON_GetStringValue(item);
-    if (!text) return malformed(context, file, name, "has no dtype");
+    if (!text) return malformed(context, file, name, "the dtype is missing");
     for (int i = 0; i < DTYPES; ++i)
         if (strcmp(text, dtypes[i].name) == 0) {
             *out = (bo_dtype)i;
             return BO_OK;
         }
-    return bo_fail(context, BO_UNSUPPORTED, "%s: tensor '%.100s' has dtype %.20s, which is not supported", file->path,
-                   name, text);
+    return bo_fail(context, BO_UNSUPPORTED, "%s: tensor '%.100s': dtype %.20s is not supported", file->path, name,
+                   text);
 }
 
 static bo_status read_shape(bo_context *context, const bo_tensors *file, const cJSON *item, bo_file_tensor *tensor)
 {
     const cJSON *size;
-    if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "has no shape");
+    if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "the shape is missing");
     cJSON_ArrayForEach(size, item)
     {
-        if (tensor->rank == MOST_RANK) return malformed(context, file, tensor->name, "has a rank above 8");
+        if (tensor->rank == MOST_RANK) return malformed(context, file, tensor->name, "expected a rank of at most 8");
         if (!bo_json_size(size, &tensor->shape[tensor->rank]))
-            return malformed(context, file, tensor->name, "its shape holds something else than whole numbers");
+            return malformed(context, file, tensor->name, "expected nonnegative integers in the shape");
         ++tensor->rank;
     }
     return BO_OK;
@@ -92,7 +92,7 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
     memset(tensor, 0, sizeof *tensor);
     if (!(tensor->name = bo_strdup(context, item->string))) return BO_MEMORY;
     ++file->count;
-    if (!cJSON_IsObject(item)) return malformed(context, file, tensor->name, "is no object in the header");
+    if (!cJSON_IsObject(item)) return malformed(context, file, tensor->name, "expected an object in the header");
     const cJSON *member;
     size_t members = 0;
     cJSON_ArrayForEach(member, item)
@@ -100,7 +100,7 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
         bool fine = false;
         for (size_t i = 0; i < 3; ++i) fine |= strcmp(member->string, known[i]) == 0;
         if (!fine || ++members > 3)
-            return malformed(context, file, tensor->name, "has an unknown or repeated entry in the header");
+            return malformed(context, file, tensor->name, "the header has an unknown or repeated entry");
     }
     BO_TRY(read_dtype(context, file, tensor->name, cJSON_GetObjectItemCaseSensitive(item, "dtype"), &tensor->dtype));
     BO_TRY(read_shape(context, file, cJSON_GetObjectItemCaseSensitive(item, "shape"), tensor));
@@ -108,14 +108,17 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
     size_t begin, end, wanted;
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !bo_json_size(cJSON_GetArrayItem(offsets, 0), &begin) || !bo_json_size(cJSON_GetArrayItem(offsets, 1), &end))
-        return malformed(context, file, tensor->name, "data_offsets are not two whole numbers");
+        return malformed(context, file, tensor->name, "expected two nonnegative integers as data_offsets");
     if (begin > end || end > file->size - data_start)
-        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': bytes %zu to %zu, but the data has %zu (truncated?)",
-                       file->path, tensor->name, begin, end, file->size - data_start);
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: tensor '%.100s': bytes %zu to %zu are outside the data of %zu bytes; the file may be truncated",
+            file->path, tensor->name, begin, end, file->size - data_start);
     if (!tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
-        return malformed(context, file, tensor->name, "its shape overflows");
+        return malformed(context, file, tensor->name, "the shape is too large");
     if (wanted != end - begin)
-        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': shape and dtype need %zu bytes, data_offsets give %zu",
+        return bo_fail(context, BO_FORMAT,
+                       "%s: tensor '%.100s': expected %zu bytes for its shape and dtype, found %zu in data_offsets",
                        file->path, tensor->name, wanted, end - begin);
     tensor->data = file->bytes + data_start + begin;
     tensor->bytes = wanted;
@@ -125,15 +128,14 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
 static bo_status read_meta(bo_context *context, bo_tensors *file, const cJSON *object)
 {
     if (file->meta) return malformed(context, file, NULL, "__metadata__ occurs twice");
-    if (!cJSON_IsObject(object)) return malformed(context, file, NULL, "__metadata__ is no object");
+    if (!cJSON_IsObject(object)) return malformed(context, file, NULL, "expected an object as __metadata__");
     size_t count = (size_t)cJSON_GetArraySize(object);
     file->meta = bo_alloc(context, count, sizeof *file->meta, "metadata");
     if (!file->meta) return BO_MEMORY;
     const cJSON *item;
     cJSON_ArrayForEach(item, object)
     {
-        if (!cJSON_IsString(item))
-            return malformed(context, file, NULL, "__metadata__ holds something else than strings");
+        if (!cJSON_IsString(item)) return malformed(context, file, NULL, "expected strings in __metadata__");
         bo_meta *meta = &file->meta[file->meta_count++];
         meta->key = bo_strdup(context, item->string);
         meta->value = bo_strdup(context, item->valuestring);
@@ -153,10 +155,10 @@ static int by_place(const void *a, const void *b)
 {
     const bo_file_tensor *x = a, *y = b;
     if (x->data != y->data) return (const char *)x->data < (const char *)y->data ? -1 : 1;
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty tensors first */
 }
 
-/* No holes, no overlaps, nothing behind the last. */
+/* No gaps, no overlaps, nothing after the last tensor. */
 static bo_status check_places(bo_context *context, bo_tensors *file, const unsigned char *start)
 {
     const unsigned char *at = start;
@@ -166,7 +168,7 @@ static bo_status check_places(bo_context *context, bo_tensors *file, const unsig
         if ((const unsigned char *)tensor->data != at)
             return malformed(context, file, tensor->name,
                              (const unsigned char *)tensor->data < at ? "overlaps another tensor"
-                                                                      : "bytes before it belong to no tensor");
+                                                                      : "the bytes before it belong to no tensor");
         at += tensor->bytes;
     }
     if (at != file->bytes + file->size)
@@ -188,7 +190,7 @@ static bo_status check_names(bo_context *context, bo_tensors *file)
     return BO_OK;
 }
 
-/* A header of odd length, or a neighbor of bytes, can leave numbers where C may not read them. */
+/* Tensors may start at addresses that are not aligned for their type; these are copied. */
 static bo_status align_data(bo_context *context, bo_tensors *file)
 {
     file->copied = bo_alloc(context, file->count, sizeof *file->copied, "tensors");
@@ -208,7 +210,7 @@ static bo_status align_data(bo_context *context, bo_tensors *file)
 static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON *json, size_t data_start)
 {
     const cJSON *item;
-    if (!cJSON_IsObject(json)) return malformed(context, file, NULL, "the header is no JSON object");
+    if (!cJSON_IsObject(json)) return malformed(context, file, NULL, "expected a JSON object as header");
     file->tensors = bo_alloc(context, (size_t)cJSON_GetArraySize(json), sizeof *file->tensors, "tensors");
     if (!file->tensors) return BO_MEMORY;
     cJSON_ArrayForEach(item, json)
@@ -226,24 +228,25 @@ static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON 
 static bo_status read_file(bo_context *context, bo_tensors *file)
 {
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors are not supported on big-endian machines", file->path);
+        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors files are not supported on big-endian computers",
+                       file->path);
     if (file->size < 8)
-        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too few for a safetensors file (truncated?)", file->path,
-                       file->size);
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: expected a model or a feature map (safetensors), found only %zu bytes; the file may be truncated",
+            file->path, file->size);
     uint64_t length = 0;
     for (int i = 7; i >= 0; --i) length = length << 8 | file->bytes[i];
     if (length > MOST_HEADER)
-        return bo_fail(context, BO_FORMAT,
-                       "%s: is neither a model nor a feature map (no safetensors file: the header claims %llu bytes)",
-                       file->path, (unsigned long long)length);
+        return bo_fail(context, BO_FORMAT, "%s: expected a model or a feature map (safetensors), found another format",
+                       file->path);
     if (length > file->size - 8)
-        return bo_fail(context, BO_FORMAT, "%s: the header claims %llu bytes, but the file has %zu (truncated?)",
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the header announces %llu bytes, but the file has %zu; the file may be truncated",
                        file->path, (unsigned long long)length, file->size);
     const char *header = (const char *)file->bytes + 8;
     if (length == 0 || header[0] != '{')
-        return malformed(
-            context, file, NULL,
-            "is neither a model nor a feature map (no safetensors file: the header does not start with {)");
+        return malformed(context, file, NULL, "expected a model or a feature map (safetensors), found another format");
     cJSON *json;
     BO_TRY(bo_json_parse(context, file->path, header, (size_t)length, 4, &json));
     bo_status status = read_header(context, file, json, 8 + (size_t)length);
@@ -258,11 +261,11 @@ static bo_status map_file(bo_context *context, bo_tensors *file)
     if (fd < 0) return bo_fail(context, BO_IO, "%s: cannot be opened: %s", file->path, strerror(errno));
     bo_status status = BO_OK;
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        status = bo_fail(context, BO_IO, "%s: is no regular file", file->path);
+        status = bo_fail(context, BO_IO, "%s: expected a regular file", file->path);
     } else if (about.st_size > 0) {
         void *mapping = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (mapping == MAP_FAILED) {
-            status = bo_fail(context, BO_IO, "%s: cannot be mapped: %s", file->path, strerror(errno));
+            status = bo_fail(context, BO_IO, "%s: cannot be mapped into memory: %s", file->path, strerror(errno));
         } else {
             file->bytes = mapping;
             file->size = (size_t)about.st_size;
@@ -276,7 +279,7 @@ static bo_status map_file(bo_context *context, bo_tensors *file)
 static bo_status open_tensors(bo_context *context, const char *path, const void *data, size_t size, bo_tensors **out)
 {
     *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file was named");
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "expected the name of a file, found none");
     bo_tensors *file = bo_alloc(context, 1, sizeof *file, "a safetensors file");
     if (!file) return BO_MEMORY;
     file->path = bo_strdup(context, path);
@@ -342,7 +345,7 @@ void bo_tensors_close(bo_tensors *file)
     bo_free(file);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------- */
+/* ---- access -------------------------------------------------------------------------------------------- */
 
 size_t bo_tensors_count(const bo_tensors *file)
 {
@@ -402,35 +405,35 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
     const bo_file_tensor *tensor = bo_tensors_find(file, name);
     char found[200], wanted[200];
     *out = NULL;
-    if (!tensor) return bo_fail(context, BO_FORMAT, "%s: has no tensor '%.100s'", file->path, name);
+    if (!tensor) return bo_fail(context, BO_FORMAT, "%s: expected tensor '%.100s', found none", file->path, name);
     if (tensor->dtype != dtype)
-        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' has dtype %s, %s was expected", file->path, name,
-                       dtypes[tensor->dtype].name, dtypes[dtype].name);
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': expected dtype %s, found %s", file->path, name,
+                       dtypes[dtype].name, dtypes[tensor->dtype].name);
     bool same = tensor->rank == rank;
     for (size_t i = 0; same && i < rank; ++i) same = shape[i] == 0 || shape[i] == tensor->shape[i];
     if (!same)
-        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' has shape %s, %s was expected", file->path, name,
-                       shape_text(tensor->rank, tensor->shape, false, found), shape_text(rank, shape, true, wanted));
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': expected shape %s, found %s", file->path, name,
+                       shape_text(rank, shape, true, wanted), shape_text(tensor->rank, tensor->shape, false, found));
     *out = tensor;
     return BO_OK;
 }
 
 /* ====================================================================================================================
- * Writing safetensors: widest types first, so that every tensor is aligned; the header padded with blanks to 8 bytes. */
+ * Writing: the widest types come first, so that every tensor is aligned; the header is padded with blanks to 8 bytes. */
 
 static bo_status check_tensor(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t index)
 {
     const bo_file_tensor *tensor = &tensors[index];
     size_t wanted;
     if (!tensor->name || strcmp(tensor->name, "__metadata__") == 0)
-        return bo_fail(context, BO_INVALID, "%s: tensor %zu has no usable name", path, index);
+        return bo_fail(context, BO_INVALID, "%s: tensor %zu: expected a name, found none or __metadata__", path, index);
     if ((unsigned)tensor->dtype >= DTYPES || tensor->rank > MOST_RANK ||
         !tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted) || wanted != tensor->bytes)
-        return bo_fail(context, BO_INVALID, "%s: tensor '%s': dtype, shape and %zu bytes do not fit together", path,
+        return bo_fail(context, BO_INVALID, "%s: tensor '%s': %zu bytes do not match its dtype and shape", path,
                        tensor->name, tensor->bytes);
     for (size_t i = 0; i < index; ++i)
         if (strcmp(tensors[i].name, tensor->name) == 0)
-            return bo_fail(context, BO_INVALID, "%s: tensor '%s' is given twice", path, tensor->name);
+            return bo_fail(context, BO_INVALID, "%s: tensor '%s' occurs twice", path, tensor->name);
     return BO_OK;
 }
 
@@ -463,7 +466,7 @@ static void write_meta(bo_json_text *text, const bo_meta *meta, size_t count)
     bo_json_raw(text, "}");
 }
 
-/* Items of 8 bytes, then 4, 2, 1; among equals in the order given. */
+/* Items of 8 bytes, then 4, 2 and 1; equal widths keep their order. */
 static void order_by_width(const bo_file_tensor *tensors, size_t count, size_t *order)
 {
     size_t at = 0;
@@ -490,7 +493,8 @@ bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const 
 {
     const char *path = bo_output_path(output);
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
-        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors are not supported on big-endian machines", path);
+        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors files are not supported on big-endian computers",
+                       path);
     for (size_t i = 0; i < count; ++i) BO_TRY(check_tensor(context, path, tensors, i));
     size_t *order = bo_alloc(context, count, sizeof *order, "the order of tensors");
     if (!order) return BO_MEMORY;
@@ -508,8 +512,8 @@ bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const 
     while (!header.failed && header.length % 8) bo_json_raw(&header, " ");
     bo_status status = header.failed ? BO_MEMORY : BO_OK;
     if (status == BO_OK && header.length > MOST_HEADER)
-        status = bo_fail(context, BO_INVALID, "%s: names and metadata take %zu bytes, %d are allowed", path,
-                         header.length, MOST_HEADER);
+        status = bo_fail(context, BO_INVALID, "%s: names and metadata take %zu bytes, more than the maximum of %d",
+                         path, header.length, MOST_HEADER);
     if (status == BO_OK) status = write_all(context, output, tensors, order, count, begin, &header);
     bo_free(header.bytes);
     bo_free(order);

@@ -1,4 +1,4 @@
-/* safetensors: named arrays and string metadata in one file. https spec: u64 header length, JSON header, data. */
+/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. */
 #ifndef BO_IO_TENSORS_H
 #define BO_IO_TENSORS_H
 
@@ -6,13 +6,13 @@
 #include "output.h"
 
 typedef enum bo_dtype { BO_F64, BO_F32, BO_F16, BO_BF16, BO_I64, BO_I32, BO_I16, BO_I8, BO_U8, BO_BOOL } bo_dtype;
-size_t bo_dtype_size(bo_dtype dtype); /* bytes of a number */
+size_t bo_dtype_size(bo_dtype dtype); /* bytes per number */
 
 typedef struct bo_file_tensor {
     const char *name;
     bo_dtype dtype;
     size_t rank, shape[8];
-    const void *data; /* in the file's mapping when read */
+    const void *data; /* inside the mapping of a file that was read */
     size_t bytes;
 } bo_file_tensor;
 
@@ -23,10 +23,10 @@ typedef struct bo_meta {
 typedef struct bo_tensors bo_tensors; /* an open file; immutable */
 
 bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **out);
-/* Tensors that lie elsewhere, as if they were a file: their data must stay where it is until it is closed. */
+/* Tensors in memory of the caller, presented as a file; the data must outlive it. */
 bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                             bo_tensors **out);
-/* A file in memory; the memory is the caller's and must outlive it. */
+/* A file in memory, which must outlive it. */
 bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size,
                                  bo_tensors **out);
 void bo_tensors_close(bo_tensors *file);
@@ -37,17 +37,17 @@ const char *bo_tensors_meta(const bo_tensors *file, const char *key);           
 size_t bo_tensors_meta_count(const bo_tensors *file);
 bo_meta bo_tensors_meta_at(const bo_tensors *file, size_t index);
 const char *bo_tensors_path(const bo_tensors *file);
-/* The tensor, checked: exists, has this dtype, rank and shape (a 0 in shape accepts any); else BO_FORMAT with names. */
+/* Finds a tensor and checks its dtype, rank and shape (a 0 in shape accepts any size); BO_FORMAT if it does not match. */
 bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const char *name, bo_dtype dtype, size_t rank,
                              const size_t *shape, const bo_file_tensor **out);
 
-/* Writes beside, flushes, renames. */
+/* Writes to a temporary file, flushes and renames it. */
 bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                            const bo_meta *meta, size_t meta_count);
-/* The same bytes into memory. *bytes is released with bo_free; NULL and 0 after a failure. */
+/* Writes the same bytes to memory. *bytes is released with bo_free; NULL and 0 after a failure. */
 bo_status bo_tensors_write_memory(bo_context *context, const bo_file_tensor *tensors, size_t count, const bo_meta *meta,
                                   size_t meta_count, void **bytes, size_t *size);
-/* The same bytes into an output, which the caller ends (bo_output_finish): for what saves to files and to memory alike. */
+/* Writes the same bytes to an output, which the caller closes with bo_output_finish. */
 bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const bo_file_tensor *tensors, size_t count,
                                   const bo_meta *meta, size_t meta_count);
 #endif

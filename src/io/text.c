@@ -1,11 +1,11 @@
-/* Text cut into records, records into fields, and the strings of a block. */
+/* Splits text into records and records into fields; stores the strings of a block. */
 #include "reader.h"
 
 #include <string.h>
 
 /* ---- records ------------------------------------------------------------------------------------------- */
 
-/* The closing quote of the quoted part that starts at `text` (behind the opening one), or NULL. */
+/* The closing quote of a quoted field; `text` starts after the opening quote. NULL: none. */
 static const char *closing_quote(const char *text, const char *end)
 {
     while (text < end) {
@@ -25,7 +25,7 @@ bo_record_end bo_record_find(const char *text, const char *end, char delimiter, 
         *stop = bound;
         return newline ? BO_RECORD_FOUND : BO_RECORD_MORE;
     }
-    bool field_start = true; /* only blanks so far: a quote here opens a quoted field, elsewhere it is a character */
+    bool field_start = true; /* only blanks so far: a quote opens a quoted field here and is a character elsewhere */
     for (const char *p = text; p < end;) {
         char c = *p++;
         if (c == '"' && field_start) {
@@ -46,7 +46,7 @@ bo_record_end bo_record_find(const char *text, const char *end, char delimiter, 
     return BO_RECORD_MORE;
 }
 
-/* Moves the rest to the front and reads on; grows when a record fills the buffer. */
+/* Moves the rest to the front and reads more; grows the buffer if one record fills it. */
 static bo_status refill(bo_context *context, bo_reader *reader)
 {
     bo_records *records = &reader->records;
@@ -56,7 +56,8 @@ static bo_status refill(bo_context *context, bo_reader *reader)
     records->end = left;
     if (left == records->capacity) {
         if (left >= BO_MAX_RECORD)
-            return bo_fail(context, BO_FORMAT, "%s: line %zu: longer than %d bytes (a quote that is not closed?)",
+            return bo_fail(context, BO_FORMAT,
+                           "%s: line %zu: expected at most %d bytes per line; a quote may not be closed",
                            bo_bytes_path(reader->bytes), records->line, BO_MAX_RECORD);
         size_t capacity = left ? 2 * left : (size_t)1 << 18;
         char *larger = bo_realloc(context, records->buffer, capacity, 1, "a line of text");
@@ -100,7 +101,8 @@ bo_status bo_records_next(bo_context *context, bo_reader *reader, const char **t
             continue;
         }
         if (found == BO_RECORD_OPEN_QUOTE)
-            return bo_fail(context, BO_FORMAT, "%s: line %zu: a quoted field starts here and is never closed",
+            return bo_fail(context, BO_FORMAT,
+                           "%s: line %zu: expected a closing quote for the quoted field that starts here, found none",
                            bo_bytes_path(reader->bytes), records->line);
         *line = records->line;
         records->line += count_newlines(start, stop) + (found == BO_RECORD_FOUND);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include "../io/foreign.h"
 #include "../io/json.h"
 #include "documents.h"
 
@@ -132,6 +133,8 @@ static bo_status open_file(bo_context *context, const bo_corpus_desc *desc, size
     if (!documents->paths[file]) return BO_MEMORY;
     BO_TRY(desc->memory ? bo_mapping_copy(context, desc->memory, desc->memory_bytes, &documents->mappings[file])
                         : bo_mapping_open(context, path, &documents->mappings[file]));
+    const bo_mapping *mapping = &documents->mappings[file];
+    if (!desc->memory) BO_TRY(bo_foreign_refuse(context, path, mapping->data, mapping->size, BO_READABLE_TEXT));
     if (!(desc->memory ? desc->memory_lines : is_json_lines(path)))
         return read_text(context, documents, file, desc->separator);
     BO_TRY(bo_json_lines_read(context, documents, file, desc->field ? desc->field : "text"));

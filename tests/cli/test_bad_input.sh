@@ -34,8 +34,8 @@ refused "empty.csv" empty.csv --stream
 head -1 train.csv >header.csv
 refused "header.csv" header.csv
 head -2 train.csv >one_row.csv
-refused "one_row.csv: fitting needs|1 row" one_row.csv
-refused "one_row.csv: a holdout of 0.5 of its 1 row" one_row.csv --holdout 0.5
+refused "one_row.csv: expected at least 2 rows, found 1" one_row.csv
+refused "one_row.csv: holding out a fraction of 0.5 of 1 row leaves no rows" one_row.csv --holdout 0.5
 awk 'BEGIN { print "a,b,class"; for (i = 0; i < 30; i++) print i "," i * i ",yes" }' >one_class.csv
 refused "one_class.csv: column 'class'|found only 'yes'" one_class.csv
 refused "one_class.csv: column 'class'|found only 'yes'" one_class.csv --stream
@@ -43,8 +43,8 @@ awk 'BEGIN { print "a,b,y"; for (i = 0; i < 30; i++) print "3,4," i * 0.37 }' >c
 refused "constant" constant.csv
 awk 'NR == 1 { print "rooms,area,rooms,price"; next } { print }' train.csv >twice.csv
 refused "twice.csv|rooms" twice.csv
-fails 1 "--features 0" "$BOCHNER" fit train.csv --features 0 --out bad.model
-fails 1 "--features 0" "$BOCHNER" features train.csv --features 0 --out bad.npy
+fails 1 "--features: expected at least 1, found 0" "$BOCHNER" fit train.csv --features 0 --out bad.model
+fails 1 "--features: expected at least 1, found 0" "$BOCHNER" features train.csv --features 0 --out bad.npy
 refused "nowhere.csv|No such file" nowhere.csv
 refused "folder" "$work"
 refused "train.csv|cost" train.csv --target cost
@@ -71,12 +71,26 @@ fails 1 "no_rooms.csv|rooms" "$BOCHNER" predict good.model no_rooms.csv
 fails 1 "nan.csv|line 5" "$BOCHNER" predict good.model nan.csv --out predicted.csv
 [ -e predicted.csv ] && complain "a half-written prediction was kept"
 tail -n +2 train.csv | cut -d, -f1,2 >narrow.csv
-fails 1 "narrow.csv|2 columns|4" "$BOCHNER" predict good.model narrow.csv
+fails 1 "narrow.csv|expected 4 columns|found 2" "$BOCHNER" predict good.model narrow.csv
 succeeds "$BOCHNER" predict good.model no_target.csv
 awk -F, -v OFS=, 'NR == 2 { $2 = "wide" } { print }' no_target.csv >bad_first.csv
 fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv # and no header on standard output
 fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv --json
 fails 1 "--proba|numbers" "$BOCHNER" predict good.model no_target.csv --proba
+
+# Files of formats that are not read: the message names the format, the formats that are read, and a conversion.
+printf 'PAR1\025\004' >data.parquet
+refused "data.parquet: expected a table (CSV, TSV, .npy|found a Parquet file|read_parquet" data.parquet
+refused "data.parquet: expected a table (CSV, TSV, .npy|found a Parquet file|read_parquet" data.parquet --stream
+printf 'PK\003\004\024\000\006\000[Content_Types].xml' >sheet.xlsx
+refused "sheet.xlsx|found an Excel workbook (.xlsx); save the sheet as CSV" sheet.xlsx
+fails 1 "sheet.xlsx|found an Excel workbook" "$BOCHNER" features sheet.xlsx --out bad.npy
+printf '[{"rooms": 3, "price": 10}]\n' >rows.json
+refused "rows.json|found JSON; convert it to CSV" rows.json
+gzip -c data.parquet >data.parquet.gz
+refused "data.parquet.gz|found a Parquet file" data.parquet.gz
+printf '%%PDF-1.7\n' >paper.pdf
+fails 1 "paper.pdf: expected text|found a PDF document" "$BOCHNER" tokenizer train paper.pdf --out bad.json
 
 # Files that are not what they say.
 succeeds "$BOCHNER" features train.csv --kernel polynomial --degree 1 --gamma 1 --out table.npy

@@ -95,7 +95,7 @@ fails 1 "loss kl|two or more columns, and the data has 1" "$BOCHNER" train --mod
 sed 's/green\|blue/red/' table.csv >red.csv
 fails 1 "two classes or more, found 1" "$BOCHNER" train --model mlp.json --data red.csv --out no
 (echo kind && cat labels.csv labels.csv | sed 1d) >short.csv
-fails 1 "the data has 240 rows|have 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
+fails 1 "short.csv: expected 240 labels|found 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
 
 # Options that need another, or are for another kind of model.
 fails 2 "--part needs --split" "$BOCHNER" eval net --data table.csv --part test

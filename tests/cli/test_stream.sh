@@ -39,7 +39,7 @@ expect "rows held out" "$(rows memory.json)" '<' 869
 [ $(($(field memory.json rows) + $(rows memory.json))) -eq 3000 ] || complain "rows are lost"
 a=$(field memory.json rmse) b=$(field stream.json rmse)
 awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 4.2e-3 && d > -4.2e-3) }' || complain "rmse of held out rows: $a and $b"
-fails 1 "leaves none" "$BOCHNER" fit test.csv --holdout 0.000001 --out m
+fails 1 "leaves no rows for testing" "$BOCHNER" fit test.csv --holdout 0.000001 --out m
 
 # Searched in a stream, with a sample smaller than the file; several files; classes.
 succeeds "$BOCHNER" fit train.csv --stream --sample 500 --features 200 --test test.csv --out searched.model --json --quiet

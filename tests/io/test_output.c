@@ -96,7 +96,7 @@ static void refused(void **state)
     test_folder *f = *state;
     assert_fails(f->context, BO_IO, "No such file", bo_file_save(f->context, test_path(f, "no/where"), "x", 1));
     assert_fails(f->context, BO_IO, "directory", bo_file_save(f->context, f->path, "x", 1));
-    assert_fails(f->context, BO_INVALID, "no file", bo_file_save(f->context, "", "x", 1));
+    assert_fails(f->context, BO_INVALID, "expected the name of a file to write", bo_file_save(f->context, "", "x", 1));
     assert_int_equal(test_files_left(f), 0);
 }
 

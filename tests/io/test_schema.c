@@ -52,15 +52,15 @@ static void numbers_and_targets(void **state)
     bo_data_destroy(data);
     desc.no_target = false;
     desc.target = "price";
-    refuse(f, &desc, NULL, BO_INVALID, "no column 'price' for the target: it has 3 columns; the columns are x, y, z");
+    refuse(f, &desc, NULL, BO_INVALID, "no column 'price' for the target; the file has 3 columns: x, y, z");
     desc.target = "3";
     refuse(f, &desc, NULL, BO_INVALID, "no column '3'");
     desc.target = "y,y";
     refuse(f, &desc, NULL, BO_INVALID, "twice");
     desc = (bo_data_desc){.path = test_text(f, "one.csv", "5\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "no columns are left");
+    refuse(f, &desc, NULL, BO_FORMAT, "expected input columns");
     desc = (bo_data_desc){.path = test_text(f, "head.csv", "a,b\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "no rows below its header");
+    refuse(f, &desc, NULL, BO_FORMAT, "expected rows, found none below its header");
     desc = (bo_data_desc){.path = test_text(f, "row.csv", "1.5,2.5\n")}; /* one row is the machine's affair */
     data = load(f, &desc, NULL);
     assert_int_equal(data->rows, 1);
@@ -90,20 +90,20 @@ static void tasks(void **state)
     assert_true(data->y[0] == 2 && data->y[1] == 0 && data->y[2] == 1);
     bo_data_destroy(data);
     desc.task = BO_TASK_REGRESSION;
-    refuse(f, &desc, NULL, BO_FORMAT, "t.csv: line 1, column 1: text 'b' where a number belongs");
+    refuse(f, &desc, NULL, BO_FORMAT, "t.csv: line 1, column 1: expected a number, found 'b'");
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,oops\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': text 'oops' where a number belongs");
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a number, found 'oops'");
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': the target is missing");
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a target");
     desc.impute = BO_IMPUTE_MEAN;
-    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': the target is missing");
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a target");
 }
 
 static void gaps(void **state)
 {
     test_folder *f = *state;
     bo_data_desc desc = {.path = test_text(f, "g.csv", "a,b,y\n1,10,.5\n,20,1\n3,NA,2\n8,60,3\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "g.csv: line 3, column 'a': a value is missing");
+    refuse(f, &desc, NULL, BO_FORMAT, "g.csv: line 3, column 'a': expected a value, found a missing value");
     desc.impute = BO_IMPUTE_MEAN;
     bo_data *data = load(f, &desc, NULL);
     assert_true(data->x[2] == 4 && data->x[5] == 30);
@@ -119,17 +119,17 @@ static void gaps(void **state)
     bo_data_destroy(test);
     bo_data_destroy(data);
     desc = (bo_data_desc){.path = test_text(f, "i.csv", "a,y\n1,1\ninf,2\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'a': an infinite value");
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'a': expected a finite number, found an infinite value");
     desc = (bo_data_desc){.path = test_text(f, "i.csv", "a,y\n1,1\n1e39,2\n")};
-    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'a': 1e+39 is beyond the range of float32");
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'a': expected a number in the range of float32, found 1e+39");
     desc = (bo_data_desc){.path = test_text(f, "i.csv", "a,b,y\n,1,1\n,2,2\n"), .impute = BO_IMPUTE_MEAN};
-    refuse(f, &desc, NULL, BO_FORMAT, "column 'a' has no value at all");
+    refuse(f, &desc, NULL, BO_FORMAT, "column 'a': expected at least one value");
     const float values[] = {1, 2, 3, NAN, 5, 6};
     desc =
         (bo_data_desc){.path = test_npy(f, "g.npy", "{'descr':'<f4','fortran_order':False,'shape':(3,2)}", values, 24)};
-    refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: the target is missing");
+    refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: expected a target");
     desc.target = "0";
-    refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: a value is missing");
+    refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: expected a value, found a missing value");
     desc.impute = BO_IMPUTE_MEAN;
     data = load(f, &desc, NULL);
     assert_true(data->x[1] == 4);
@@ -137,7 +137,7 @@ static void gaps(void **state)
     const float infinite[] = {1, 2, -INFINITY, 4};
     desc = (bo_data_desc){
         .path = test_npy(f, "g.npy", "{'descr':'<f4','fortran_order':False,'shape':(2,2)}", infinite, 16)};
-    refuse(f, &desc, NULL, BO_FORMAT, "row 1, column 0: an infinite value");
+    refuse(f, &desc, NULL, BO_FORMAT, "row 1, column 0: expected a finite number");
 }
 
 /* A reservoir of medians: with as much room as rows it is the exact median, and the seed decides otherwise. */
@@ -191,12 +191,12 @@ static void categories(void **state)
     test_folder *f = *state;
     const char *path = test_text(f, "c.csv", "n,town,y\n1,Rye,0.5\n2,Ayr,1\n3,Rye,2\n");
     bo_data_desc desc = {.path = path};
-    refuse(f, &desc, NULL, BO_FORMAT, "c.csv: line 2, column 'town': text 'Rye' where a number belongs");
+    refuse(f, &desc, NULL, BO_FORMAT, "c.csv: line 2, column 'town': expected a number, found 'Rye'");
     refuse(f, &desc, NULL, BO_FORMAT, "--categorical auto");
     bo_data_desc comma = {.path = test_text(f, "comma.csv", "a;b;y\n0,5;1;1\n0,25;2;2\n")};
-    refuse(f, &comma, NULL, BO_FORMAT, "line 2, column 'a': text '0,5' where a number belongs (decimal commas");
+    refuse(f, &comma, NULL, BO_FORMAT, "line 2, column 'a': expected a number, found '0,5' (write decimal points");
     desc.categorical = "n";
-    refuse(f, &desc, NULL, BO_FORMAT, "not among the categorical ones");
+    refuse(f, &desc, NULL, BO_FORMAT, "add the column to --categorical");
     desc.categorical = "auto";
     bo_data *data = load(f, &desc, NULL);
     assert_int_equal(data->dim, 3);
@@ -215,7 +215,7 @@ static void categories(void **state)
     assert_non_null(strstr(f->last_log, "2 values"));
     bo_data_destroy(test);
     other.path = test_text(f, "d.csv", "town,n\n,1\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'town': a value is missing");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'town': expected a value, found a missing value");
     bo_data_destroy(data);
     desc.categorical = "town,n";
     data = load(f, &desc, NULL);
@@ -246,11 +246,11 @@ static void other_columns(void **state)
     assert_non_null(strstr(f->last_log, "extra"));
     bo_data_destroy(test);
     other.path = test_text(f, "b.csv", "a,c,y\n1,2,u\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "b.csv: column 'b' is missing");
+    refuse(f, &other, data->schema, BO_FORMAT, "b.csv: expected column 'b'");
     other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,w\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'y': class 'w' does not occur in the training data");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'y': expected a class of the training data, found 'w'");
     other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,7\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "class 7 does not occur");
+    refuse(f, &other, data->schema, BO_FORMAT, "expected a class of the training data, found 7");
     other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,w\n");
     other.no_target = true; /* the target is not looked at */
     test = load(f, &other, data->schema);
@@ -266,11 +266,12 @@ static void other_columns(void **state)
     assert_true(test->y[0] == 1);
     bo_data_destroy(test);
     other.path = test_text(f, "b.csv", "1,2\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "2 columns, but the model was fitted with 4 (3 without the target)");
+    refuse(f, &other, data->schema, BO_FORMAT,
+           "expected 4 columns, as the model was fitted with (3 without the target), found 2");
     other.path = test_text(f, "b.csv", "a,b,c\n1,oops,2\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'b': text 'oops' where a number belongs");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'b': expected a number, found 'oops'");
     other.path = test_text(f, "b.csv", "a,b,c\n1,,2\n");
-    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'b': a value is missing");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'b': expected a value, found a missing value");
     bo_data_destroy(data);
     /* Sparse text: narrower files are widened, unknown features are ignored. */
     desc = (bo_data_desc){.path = test_text(f, "a.svm", "1 1:1 3:3\n-1 2:2\n")};
@@ -298,11 +299,12 @@ static void separate_labels(void **state)
     assert_int_equal(data->classes, 2);
     assert_true(data->y[0] == 0 && data->y[1] == 1 && data->y[2] == 0);
     bo_data_desc test = {.path = x, .labels = test_text(f, "z.txt", "cow\ncat\ncow\n")};
-    refuse(f, &test, data->schema, BO_FORMAT, "z.txt: line 1, column 0: class 'cow'");
+    refuse(f, &test, data->schema, BO_FORMAT,
+           "z.txt: line 1, column 0: expected a class of the training data, found 'cow'");
     test.labels = test_text(f, "z.txt", "dog\ncat\ncat\ncat\n");
-    refuse(f, &test, data->schema, BO_FORMAT, "x.csv ends after 3 rows");
+    refuse(f, &test, data->schema, BO_FORMAT, "x.csv: expected as many rows");
     test.labels = test_text(f, "z.txt", "dog\ndog\n");
-    refuse(f, &test, data->schema, BO_FORMAT, "z.txt ends after 2 rows");
+    refuse(f, &test, data->schema, BO_FORMAT, "z.txt: expected as many rows");
     bo_data_destroy(data);
     /* One line of words may be a header or a class; the number of rows and the known classes decide. */
     desc.labels = test_text(f, "y.txt", "kind\ncat\ndog\ncat\n");
@@ -315,7 +317,7 @@ static void separate_labels(void **state)
     assert_true(data->y[0] == 1);
     bo_data_destroy(data);
     desc.labels = test_text(f, "y.txt", "1.5\n2\n");
-    refuse(f, &desc, NULL, BO_FORMAT, "the data has 3 rows, but the labels");
+    refuse(f, &desc, NULL, BO_FORMAT, "expected 3 labels, one per row of the data");
     desc.labels = test_text(f, "y.txt", "1.5 2\n2 3\n4 5\n");
     data = load(f, &desc, NULL);
     assert_int_equal(data->targets, 2);
@@ -340,9 +342,9 @@ static void short_labels(void **state)
     test_folder *f = *state;
     bo_data_desc desc = {.path = test_text(f, "x.csv", "1,2\n3,4\n5,6\n"), .task = BO_TASK_CLASSIFICATION};
     desc.labels = test_text(f, "y.txt", "kind\ncat\ncat\n");
-    refuse(f, &desc, NULL, BO_FORMAT, "y.txt have 2 below the header 'kind'");
+    refuse(f, &desc, NULL, BO_FORMAT, "found 2 below the header 'kind'");
     desc.labels = test_text(f, "y.txt", "kind\n0\n1\n");
-    refuse(f, &desc, NULL, BO_FORMAT, "y.txt have 2 below the header 'kind'");
+    refuse(f, &desc, NULL, BO_FORMAT, "found 2 below the header 'kind'");
 }
 
 static void json(void **state)

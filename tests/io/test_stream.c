@@ -235,7 +235,7 @@ static void standard_input(void **state)
     assert_ok(f->context, bo_reader_open(f->context, "-", BO_FORMAT_AUTO, 4, &reader));
     assert_ok(f->context, bo_reader_next(f->context, reader, 1, &block));
     assert_true(block.cells[1] == 1);
-    assert_fails(f->context, BO_FORMAT, "standard input: line 2: feature index 4, but only 3",
+    assert_fails(f->context, BO_FORMAT, "standard input: line 2: expected feature indices up to 3, found 4",
                  bo_reader_next(f->context, reader, 1, &block));
     assert_fails(f->context, BO_UNSUPPORTED, "only once", bo_reader_rewind(f->context, reader));
     bo_reader_close(reader);

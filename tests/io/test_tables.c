@@ -52,9 +52,9 @@ static void test_counted(void **state)
     assert_int_equal(counts[BO_SPLIT_TEST], 21);
     assert_int_equal(counts[BO_SPLIT_TRAIN], 69);
     const bo_split_desc all = {.valid = 0.5, .test = 0.5}, negative = {.test = -0.1}, wrong = {.valid = NAN};
-    assert_fails(f->context, BO_INVALID, "leave some for training", bo_split_rows(f->context, &all, 101, splits));
-    assert_fails(f->context, BO_INVALID, "leave some for training", bo_split_rows(f->context, &negative, 101, splits));
-    assert_fails(f->context, BO_INVALID, "leave some for training", bo_split_rows(f->context, &wrong, 101, splits));
+    assert_fails(f->context, BO_INVALID, "sum to less than 1", bo_split_rows(f->context, &all, 101, splits));
+    assert_fails(f->context, BO_INVALID, "sum to less than 1", bo_split_rows(f->context, &negative, 101, splits));
+    assert_fails(f->context, BO_INVALID, "sum to less than 1", bo_split_rows(f->context, &wrong, 101, splits));
 }
 
 static void test_loaded(void **state)
@@ -67,9 +67,9 @@ static void test_loaded(void **state)
     assert_memory_equal(splits, expected, sizeof expected);
     assert_ok(f->context, bo_split_load(f->context, test_write(f, "b.csv", numbers, sizeof numbers - 1), 4, splits));
     assert_memory_equal(splits, expected, sizeof expected);
-    assert_fails(f->context, BO_FORMAT, "fewer rows than the 5",
+    assert_fails(f->context, BO_FORMAT, "expected 5 rows, as in the data, found fewer",
                  bo_split_load(f->context, test_path(f, "b.csv"), 5, splits));
-    assert_fails(f->context, BO_FORMAT, "more rows than the 3",
+    assert_fails(f->context, BO_FORMAT, "expected 3 rows, as in the data, found more",
                  bo_split_load(f->context, test_path(f, "b.csv"), 3, splits));
     assert_fails(f->context, BO_FORMAT, "line 2",
                  bo_split_load(f->context, test_write(f, "c.csv", "0\n3\n0\n0\n", 8), 4, splits));
@@ -133,11 +133,11 @@ static void test_load_whole(void **state)
     assert_int_equal(parts[BO_SPLIT_TRAIN]->rows, 1);
     bo_data_destroy(parts[BO_SPLIT_TRAIN]);
     desc.split.test = 0.5;
-    assert_fails(f->context, BO_INVALID, "of its 1 row leaves none for the",
+    assert_fails(f->context, BO_INVALID, "of 1 row leaves no rows for",
                  bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     assert_null(parts[BO_SPLIT_TRAIN]);
     desc.split.test = 1;
-    assert_fails(f->context, BO_INVALID, "leave some for training",
+    assert_fails(f->context, BO_INVALID, "sum to less than 1",
                  bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
     desc.data.path = "missing.npy", desc.split.test = 0;
     assert_fails(f->context, BO_IO, "missing.npy", bo_table_load(f->context, &desc, &parts[0], &parts[1], &parts[2]));
@@ -342,7 +342,7 @@ static void test_memory_refused(void **state)
     const char *const paths[] = {"a.csv"};
     const bo_table_desc both = {.data = {.bytes = csv, .size = sizeof csv - 1}, .paths = paths, .files = 1};
     assert_fails(f->context, BO_INVALID, "both paths and bytes", bo_table_load(f->context, &both, &data, NULL, NULL));
-    assert_fails(f->context, BO_INVALID, "no data file",
+    assert_fails(f->context, BO_INVALID, "expected the name of a data file",
                  bo_data_load(f->context, &(bo_data_desc){.target = "a"}, NULL, &data));
 }
 

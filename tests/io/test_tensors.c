@@ -32,11 +32,11 @@ static void round_trip(void **state)
     assert_int_equal(bo_tensors_meta_count(file), 2);
     const bo_file_tensor *out;
     assert_ok(f->context, bo_tensors_require(f->context, file, "w \"q\"", BO_F32, 2, (size_t[]){0, 3}, &out));
-    assert_fails(f->context, BO_FORMAT, "shape (2, 3), (any, 4) was expected",
+    assert_fails(f->context, BO_FORMAT, "expected shape (any, 4), found (2, 3)",
                  bo_tensors_require(f->context, file, "w \"q\"", BO_F32, 2, (size_t[]){0, 4}, &out));
-    assert_fails(f->context, BO_FORMAT, "dtype F32, F64 was expected",
+    assert_fails(f->context, BO_FORMAT, "expected dtype F64, found F32",
                  bo_tensors_require(f->context, file, "w \"q\"", BO_F64, 2, (size_t[]){0, 3}, &out));
-    assert_fails(f->context, BO_FORMAT, "no tensor 'beta'",
+    assert_fails(f->context, BO_FORMAT, "expected tensor 'beta'",
                  bo_tensors_require(f->context, file, "beta", BO_F64, 1, (size_t[]){0}, &out));
     bo_tensors_close(file);
     /* The header is a multiple of 8 bytes long. */
@@ -51,10 +51,11 @@ static void round_trip(void **state)
     bo_free(bytes);
     bo_file_tensor bad = tensors[0];
     bad.bytes = 4;
-    assert_fails(f->context, BO_INVALID, "do not fit together", bo_tensors_write(f->context, path, &bad, 1, NULL, 0));
+    assert_fails(f->context, BO_INVALID, "do not match its dtype and shape",
+                 bo_tensors_write(f->context, path, &bad, 1, NULL, 0));
     const bo_file_tensor twice[] = {tensors[0], tensors[0]};
-    assert_fails(f->context, BO_INVALID, "given twice", bo_tensors_write(f->context, path, twice, 2, NULL, 0));
-    assert_fails(f->context, BO_INVALID, "memory: tensor 'bytes' is given twice",
+    assert_fails(f->context, BO_INVALID, "occurs twice", bo_tensors_write(f->context, path, twice, 2, NULL, 0));
+    assert_fails(f->context, BO_INVALID, "memory: tensor 'bytes' occurs twice",
                  bo_tensors_write_memory(f->context, twice, 2, NULL, 0, &bytes, &size));
     assert_null(bytes);
     assert_int_equal(size, 0);
@@ -76,7 +77,7 @@ static void refused(void **state)
 {
     test_folder *f = *state;
 #define A "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
-    refuse(f, "{" A "}", 4, BO_FORMAT, "tensor 'a': bytes 0 to 8, but the data has 4");
+    refuse(f, "{" A "}", 4, BO_FORMAT, "tensor 'a': bytes 0 to 8 are outside the data of 4 bytes");
     refuse(f, "{" A "}", 12, BO_FORMAT, "4 bytes at the end belong to no tensor");
     refuse(f, "{" A "," A "}", 8, BO_FORMAT, "overlaps");
     refuse(f,
@@ -87,36 +88,39 @@ static void refused(void **state)
     refuse(f, "{" A ",\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[9,13]}}", 13, BO_FORMAT,
            "belong to no tensor");
     refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, BO_FORMAT,
-           "need 12 bytes, data_offsets give 8");
+           "expected 12 bytes for its shape and dtype, found 8");
     refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[9007199254740991,9007199254740991],\"data_offsets\":[0,8]}}", 8,
-           BO_FORMAT, "overflows");
-    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1e300],\"data_offsets\":[0,8]}}", 8, BO_FORMAT, "whole numbers");
-    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, BO_FORMAT, "whole numbers");
+           BO_FORMAT, "too large");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1e300],\"data_offsets\":[0,8]}}", 8, BO_FORMAT,
+           "expected nonnegative integers in the shape");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, BO_FORMAT,
+           "expected nonnegative integers in the shape");
     refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, BO_FORMAT, "bytes 8 to 0");
-    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, BO_FORMAT, "two whole numbers");
+    refuse(f, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, BO_FORMAT,
+           "expected two nonnegative integers as data_offsets");
     refuse(f, "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, BO_UNSUPPORTED,
            "dtype F8_E4M3");
     refuse(f, "{\"a\":{\"dtype\":\"F4\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, BO_UNSUPPORTED, "dtype F4");
     refuse(f, "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,8],\"data_offsets\":[0,8]}}", 8, BO_FORMAT,
-           "rank above 8");
+           "rank of at most 8");
     refuse(f, "{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8],\"x\":1}}", 8, BO_FORMAT,
            "unknown or repeated");
-    refuse(f, "{\"a\":3}", 0, BO_FORMAT, "no object");
-    refuse(f, "{\"__metadata__\":{\"a\":3}}", 0, BO_FORMAT, "something else than strings");
+    refuse(f, "{\"a\":3}", 0, BO_FORMAT, "expected an object");
+    refuse(f, "{\"__metadata__\":{\"a\":3}}", 0, BO_FORMAT, "expected strings in __metadata__");
     refuse(f, "{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, BO_FORMAT, "occurs twice");
     refuse(f, "{\"a\":", 0, BO_FORMAT, "malformed");
-    refuse(f, "{} x", 0, BO_FORMAT, "follows the JSON");
-    refuse(f, " {}", 0, BO_FORMAT, "does not start with {");
-    refuse(f, "", 0, BO_FORMAT, "does not start with {");
+    refuse(f, "{} x", 0, BO_FORMAT, "expected the end of the JSON");
+    refuse(f, " {}", 0, BO_FORMAT, "found another format");
+    refuse(f, "", 0, BO_FORMAT, "found another format");
     refuse(f, "{\"a\":{\"b\":{\"c\":{\"d\":{\"e\":1}}}}}", 0, BO_FORMAT, "nested deeper");
 #undef A
     bo_tensors *file;
-    assert_fails(f->context, BO_FORMAT, "too few", bo_tensors_open_memory(f->context, "m", "1234567", 7, &file));
-    assert_fails(f->context, BO_FORMAT, "neither a model nor a feature map",
+    assert_fails(f->context, BO_FORMAT, "found only", bo_tensors_open_memory(f->context, "m", "1234567", 7, &file));
+    assert_fails(f->context, BO_FORMAT, "expected a model or a feature map",
                  bo_tensors_open_memory(f->context, "m", "\xff\xff\xff\xff\0\0\0\0{}", 10, &file));
     assert_fails(f->context, BO_FORMAT, "truncated",
                  bo_tensors_open_memory(f->context, "m", "\x09\0\0\0\0\0\0\0{}", 10, &file));
-    assert_fails(f->context, BO_FORMAT, "too few",
+    assert_fails(f->context, BO_FORMAT, "found only",
                  bo_tensors_open(f->context, test_text(f, "e.safetensors", ""), &file));
     assert_fails(f->context, BO_IO, "No such file",
                  bo_tensors_open(f->context, test_path(f, "none.safetensors"), &file));

@@ -137,7 +137,7 @@ static void test_refusals(void **state)
     refuse(&s, text, "\"notes\": [", "\"notes\": [3, ", BO_FORMAT, "notes");
     refuse(&s, text, "tab\\t", "\\u0000", BO_FORMAT, "NUL");
     refuse(&s, text, "]}\n", "]", BO_FORMAT, "malformed");
-    refuse(&s, text, "]}\n", "]}}", BO_FORMAT, "follows");
+    refuse(&s, text, "]}\n", "]}}", BO_FORMAT, "expected the end of the JSON");
     refuse(&s, text, "\"notes\": [", "\"notes\": [[[[[[[[[", BO_FORMAT, "deeper");
     free(text);
     close_setting(&s);

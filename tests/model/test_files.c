@@ -174,8 +174,8 @@ static void test_lies(void **state)
         const char *old, *new, *words;
         bo_status status;
     } lies[] = {
-        {"\"hidden_size\": 16", "\"hidden_size\": 32", "model.embed_tokens.weight' has shape (256, 16), (256, 32) was",
-         BO_FORMAT},
+        {"\"hidden_size\": 16", "\"hidden_size\": 32",
+         "model.embed_tokens.weight': expected shape (256, 32), found (256, 16)", BO_FORMAT},
         {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "model.layers.2", BO_FORMAT},
         {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "model.layers.1", BO_FORMAT},
         {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", "layers must be at least 1", BO_FORMAT},
@@ -185,7 +185,7 @@ static void test_lies(void **state)
         {"\"hidden_size\": 16", "\"hidden_size\": 1e300", "\"hidden_size\" should be a whole number below 2^53, found",
          BO_FORMAT},
         {"\"vocab_size\": 256", "\"vocab_size\": 1000000000", "vocab must be at most", BO_FORMAT},
-        {"\"vocab_size\": 256", "\"vocab_size\": 255", "(255, 16) was expected", BO_FORMAT},
+        {"\"vocab_size\": 256", "\"vocab_size\": 255", "expected shape (255, 16)", BO_FORMAT},
         {"\"vocab_size\": 256,", "", "\"vocab_size\" is missing", BO_FORMAT},
         {"\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "key_heads must divide", BO_FORMAT},
         {"\"head_dim\": 8", "\"head_dim\": 7", "must be even", BO_FORMAT},

@@ -102,8 +102,8 @@ static void test_parts(void **state)
     bo_examples_destroy(e);
     static const struct {
         const char *text, *words;
-    } bad[] = {{"train\ntrain\n", "fewer rows than the 5"},
-               {"train\ntrain\ntrain\ntrain\ntrain\ntrain\n", "more rows than the 5"},
+    } bad[] = {{"train\ntrain\n", "expected 5 rows, as in the data, found fewer"},
+               {"train\ntrain\ntrain\ntrain\ntrain\ntrain\n", "expected 5 rows, as in the data, found more"},
                {"train\nlearn\ntest\ntest\ntest\n", "line 2"},
                {"test\ntest\ntest\ntest\ntest\n", "no rows are left for training"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -112,7 +112,7 @@ static void test_parts(void **state)
             fail_msg("expected '%s', found '%s'", bad[i].words, bo_context_error(context));
     }
     desc.split = NULL, desc.valid = 0.7, desc.test = 0.3;
-    assert_fails(context, BO_INVALID, "leave some for training", bo_examples_load(context, &desc, NULL, &e));
+    assert_fails(context, BO_INVALID, "sum to less than 1", bo_examples_load(context, &desc, NULL, &e));
 }
 
 /* An epoch has every row of the training part once, another order each; the same for the same step. */

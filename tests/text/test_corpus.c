@@ -229,7 +229,7 @@ static void test_refusals(void **state)
         {"{\"text\": 7}\n", "line 1: the field \"text\" is not a string"},
         {"{\"text\": \"a\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},
         {"{\"text\": \"a\\\\\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},
-        {"{\"text\": \"a\"} x\n", "line 1: something follows"},
+        {"{\"text\": \"a\"} x\n", "line 1: expected the end of the JSON"},
         {"\x01\x02", "line 1"},
     };
     desc.path_count = 1;
