@@ -1,4 +1,4 @@
-/* bochner attention --advise: what the queries and keys are like, and which map with how many features would do. */
+/* bochner attention --advise: measures queries and keys, and recommends a map and its number of features. */
 #include "attention.h"
 #include <inttypes.h>
 #include <math.h>
@@ -7,27 +7,27 @@
 
 static void print_measured(const cli_attention_job *job, const bo_attention_advice *a)
 {
-    printf("Measured    of queries and keys times the root of the scale\n");
-    printf("  %-34s%s, %s\n", "norms, root mean square", cli_significant(a->query_norm, 4).s,
+    printf("Measured    queries and keys, multiplied by the square root of the scale\n");
+    printf("  %-34s%s, %s\n", "RMS norms of queries and keys", cli_significant(a->query_norm, 4).s,
            cli_significant(a->key_norm, 4).s);
     printf("  %-34s%s to %s\n", "eigenvalues of the second moment", cli_significant(a->smallest, 4).s,
            cli_significant(a->largest, 4).s);
     printf("  %-34s%s of %zu\n", "effective dimensions", cli_significant(a->effective, 3).s, job->desc.dim);
-    printf("  %-34s%s nats, %.0f%% of even attention\n", "entropy of exact attention", cli_significant(a->entropy, 4).s,
-           100 * a->entropy_share);
+    printf("  %-34s%s nats, %.0f%% of uniform attention\n", "entropy of softmax attention",
+           cli_significant(a->entropy, 4).s, 100 * a->entropy_share);
 }
 
-/* Features that the variance formula asks for. */
+/* The number of features that the variance formula predicts. */
 static cli_word by_formula(double features)
 {
     cli_word word;
     if (isfinite(features) && features < 1e6) return cli_count((size_t)ceil(features));
     if (isfinite(features)) return cli_significant(features, 2);
-    snprintf(word.s, sizeof word.s, isnan(features) ? "not known" : "no number of them");
+    snprintf(word.s, sizeof word.s, isnan(features) ? "not available" : "unbounded");
     return word;
 }
 
-/* Why the errors tell nothing, where they do not: nothing is left to estimate. NULL: they tell. */
+/* Explains errors of 0, where there is nothing to estimate. NULL: the errors are meaningful. */
 static const char *nothing_measured(const cli_attention_job *job, const bo_attention_advice *a)
 {
     const double rounding = 1e-6;
@@ -38,12 +38,12 @@ static const char *nothing_measured(const cli_attention_job *job, const bo_atten
     }
     if (!exact) return NULL;
     if (job->shape.key_tokens == 1)
-        return "Nothing was measured: every query sees one key, so that every kind is exact.";
-    return "Nothing was measured: the error is 0 with the fewest features already, as it is where all keys, or all "
-           "values, are alike.";
+        return "The errors are not meaningful: every query sees one key, so every kind is exact.";
+    return "The errors are not meaningful: the error is 0 even with the smallest number of features, as happens if all keys "
+           "or all values are equal.";
 }
 
-/* ---- the options that do it -------------------------------------------------------------------------------- */
+/* ---- options of a row -------------------------------------------------------------------------------- */
 
 typedef struct option_text {
     char s[320];
@@ -60,22 +60,21 @@ static void add(option_text *text, const char *format, ...)
     if (more > 0 && text->used + (size_t)more < sizeof text->s) text->used += (size_t)more;
 }
 
-/* The name of --kind that says most of a descriptor. */
+/* The name of --kind that is closest to a descriptor. */
 static const char *kind_word(const bo_attention_desc *d)
 {
     const char *name;
     for (size_t i = 0; (name = bo_attention_preset_name(i)); i++) {
         bo_attention_desc named = {0};
         bo_attention_preset(name, &named);
-        const bo_kernel kernel =
-            named.features.kernel; /* a default of the kind's own where it does not take this one */
+        const bo_kernel kernel = named.features.kernel; /* ignored if the kind does not take this kernel */
         const bool kernels = kernel == d->features.kernel || !bo_attention_takes_kernel(d->kind, kernel);
         if (named.kind == d->kind && named.gate == d->gate && named.proposal == d->proposal && kernels) return name;
     }
     return bo_attention_kind_name(d->kind);
 }
 
-/* The rest of it: whatever a descriptor of that name alone does not have. */
+/* The options in which a descriptor differs from its name alone. */
 static void add_row(option_text *text, const bo_attention_desc *d, size_t features)
 {
     const char *name = kind_word(d);
@@ -95,7 +94,7 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
     if (bo_features_needs_length(f)) add(text, " --features %zu", features);
 }
 
-/* What was given, and the scale where it is not the usual one. */
+/* Options of the command line, and the scale if it is not the default. */
 static void add_given(option_text *text, const cli_attention_job *job, const bo_attention_desc *d)
 {
     const uint64_t seed = job->session->common.seed;
@@ -107,7 +106,7 @@ static void add_given(option_text *text, const cli_attention_job *job, const bo_
     if (seed) add(text, " --seed %" PRIu64, seed);
 }
 
-/* For the command line, as they stand. */
+/* The options as text that can be pasted into a command line. */
 static option_text row_options(const cli_attention_job *job, const bo_attention_advice *a, size_t i)
 {
     option_text text = {.used = 0};
@@ -116,12 +115,12 @@ static option_text row_options(const cli_attention_job *job, const bo_attention_
     return text;
 }
 
-/* ---- for people -------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------- */
 
 static void print_maps(const cli_attention_job *job, const bo_attention_advice *a)
 {
-    printf("Maps        for a relative error of %s, best first\n", cli_significant(a->target, 3).s);
-    printf("  %-11s%-11s%-18s%s\n", "features", "error", "by the formula", "options");
+    printf("Maps        features needed for a relative error of %s, best first\n", cli_significant(a->target, 3).s);
+    printf("  %-11s%-11s%-18s%s\n", "features", "error", "by formula", "options");
     for (size_t i = 0; i < a->map_count; i++) {
         char none[64];
         snprintf(none, sizeof none, "> %s", cli_count(a->maps[i].most).s);
@@ -145,7 +144,7 @@ static void print_advice(const cli_attention_job *job, const bo_attention_advice
     if (a->reachable) printf("Options     %s\n", row_options(job, a, 0).s);
 }
 
-/* ---- as JSON ----------------------------------------------------------------------------------------------- */
+/* ---- JSON ----------------------------------------------------------------------------------------------- */
 
 static void json_row(cli_json *json, const cli_attention_job *job, const bo_attention_advice *a, size_t i)
 {

@@ -1,4 +1,4 @@
-/* bochner attention: exact attention, and attention in linear time, of arrays in files. */
+/* bochner attention: softmax attention and linear-time attention of arrays in files. */
 #include "attention.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -8,7 +8,7 @@
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
 
-/* Numbers out of range are those of the calibration's own files, where there are any. */
+/* Names the calibration files in the message if the numbers are out of range. */
 static bool calibration_ok(cli_attention_job *job, bo_status status)
 {
     const char *const *sources = job->options->sources;
@@ -18,7 +18,7 @@ static bool calibration_ok(cli_attention_job *job, bo_status status)
     return false;
 }
 
-/* Numbers out of range may come from the frequencies, and so from the files they were drawn for. */
+/* Numbers out of range may come from the frequencies, and so from the calibration files. */
 static bool forward_ok(cli_attention_job *job, bo_status status)
 {
     const char *const *sources = job->options->sources;
@@ -26,12 +26,12 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
     for (int i = CLI_Q; i <= CLI_V; i++)
         if (!cli_attention_finite(job, &job->files[i])) return false;
     cli_fail(job->session,
-             "%s; the frequencies were drawn for --calibrate-q %s and --calibrate-k %s, whose numbers may be too large",
+             "%s; the frequencies were fitted to --calibrate-q %s and --calibrate-k %s, whose numbers may be too large",
              cli_attention_words(job), sources[CLI_CALIBRATE_Q], sources[CLI_CALIBRATE_K]);
     return false;
 }
 
-/* Frequencies from the calibration's arrays, or else from q and k themselves. */
+/* Fits the frequencies to the calibration arrays, or to q and k if there are none. */
 static bool calibrate(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
@@ -40,9 +40,10 @@ static bool calibrate(cli_attention_job *job)
     bo_attention_inputs inputs;
     if (!cli_attention_calibration(job, &shape, &inputs)) return false;
     if (job->desc.causal && !job->options->sources[CLI_CALIBRATE_Q])
-        cli_warn(job->session,
-                 "the frequencies are drawn for all of these queries and keys, later tokens included: causal use "
-                 "has them from other data (--calibrate-q, --calibrate-k)");
+        cli_warn(
+            job->session,
+            "the frequencies are fitted to all queries and keys, including later tokens; for causal use, fit them to "
+            "other data with --calibrate-q and --calibrate-k");
     bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
     if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &inputs);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
@@ -50,7 +51,7 @@ static bool calibrate(cli_attention_job *job)
     return calibration_ok(job, status);
 }
 
-/* M by whitening, or frequencies drawn for data. */
+/* Computes M by whitening, or fits frequencies to data. */
 static bool fit_to_data(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
@@ -84,7 +85,7 @@ static bool all_zero(const float *row, size_t count)
     return count == 0;
 }
 
-/* Queries of one head whose output is 0 although a value they see is not: every weight was lost in float32. */
+/* Counts queries of one head whose output is 0 although they see a nonzero value: every weight underflowed in float32. */
 static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_t head)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -99,7 +100,7 @@ static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_
     return found;
 }
 
-/* Where there is a denominator; without one, 0 is a number like any other. */
+/* Checked with a denominator only; without one an output of 0 is valid. */
 static void warn_of_zeros(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -109,22 +110,23 @@ static void warn_of_zeros(cli_attention_job *job)
         job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)
         cli_warn(job->session,
-                 "%s of %s queries give every key they see the weight 0 in float32, and their output is 0: %s",
+                 "the output of %s of %s queries is 0, because all of their weights underflow in float32: %s",
                  cli_count(job->zeros).s, cli_count(sequences * heads * job->shape.tokens).s,
-                 exponential ? "norms are too large for these features (--advise measures them)"
-                             : "they have nothing in common with these keys");
+                 exponential ? "the norms are too large for these features (use --advise to measure them)"
+                             : "the queries share no features with the keys");
 }
 
-/* With a gate: residuals may be ten times the tolerance, where float32 allows no better. */
+/* With a gate, residuals may be up to ten times the tolerance because of float32. */
 static void warn_of_residuals(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const double found = job->solves.largest_residual, most = 10 * d->tolerance;
     if (d->iterations && !(found <= most))
-        cli_warn(job->session,
-                 "the largest residual is %s, more than ten times the tolerance of %s: some systems were not solved, "
-                 "and their outputs may be wrong; a larger --lambda helps",
-                 cli_significant(found, 4).s, cli_significant(d->tolerance, 4).s);
+        cli_warn(
+            job->session,
+            "the largest residual %s is more than ten times the tolerance %s; some outputs may be wrong (use a larger "
+            "--lambda)",
+            cli_significant(found, 4).s, cli_significant(d->tolerance, 4).s);
 }
 
 static bool compute(cli_attention_job *job)
@@ -144,7 +146,7 @@ static bool compute(cli_attention_job *job)
     return true;
 }
 
-/* The library's passes are timed one after the other, so that both kinds are in the same state: one number for all. */
+/* Takes the time from the library, which times both kinds under the same conditions. */
 static bool compare(cli_attention_job *job)
 {
     if (!cli_attention_ok(job, bo_attention_measure(job->session->context, job->attention, &job->shape, &job->inputs,
@@ -185,10 +187,11 @@ static int check_files(const cli_attention_options *o)
 {
     for (int i = CLI_Q; i <= (o->advise ? CLI_K : CLI_V); i++)
         if (!o->sources[i])
-            return cli_wrong_use("attention", "expected --q, --k%s; found no --%s", o->advise ? "" : " and --v",
+            return cli_wrong_use("attention", "expected --q%s; --%s is missing",
+                                 o->advise ? " and --k" : ", --k and --v",
                                  cli_attention_option((cli_attention_source)i));
     if (o->out && !cli_ends_with(o->out, ".npy"))
-        return cli_wrong_use("attention", "--out: expected a name ending in .npy, found '%s'", o->out);
+        return cli_wrong_use("attention", "--out: expected a file name that ends in .npy, found '%s'", o->out);
     const cli_path outputs[] = {{"out", o->out}};
     cli_path inputs[CLI_SOURCES];
     for (int i = 0; i < CLI_SOURCES; i++)
@@ -197,8 +200,9 @@ static int check_files(const cli_attention_options *o)
     for (size_t i = 0; i < CLI_COUNT_OF(inputs); i++) {
         if (!inputs[i].path || strcmp(inputs[i].path, "-") != 0) continue;
         if (standard)
-            return cli_wrong_use("attention", "--%s and --%s cannot both come from standard input", standard,
-                                 inputs[i].option);
+            return cli_wrong_use("attention",
+                                 "--%s and --%s cannot both be read from standard input; use a file for one of them",
+                                 standard, inputs[i].option);
         standard = inputs[i].option;
     }
     return cli_paths_apart("attention", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -208,7 +212,8 @@ static int attention(void *options, const cli_common *common, const cli_argument
 {
     const cli_attention_options *o = options;
     if (arguments->count != 0)
-        return cli_wrong_use("attention", "arrays are named by --q, --k and --v; found '%s'", arguments->items[0]);
+        return cli_wrong_use("attention", "expected options only, found '%s' (use --q, --k and --v for the arrays)",
+                             arguments->items[0]);
     int status = check_files(o);
     if (status == CLI_DONE) status = cli_attention_check(o);
     if (status != CLI_DONE) return status;
@@ -228,9 +233,9 @@ static int attention(void *options, const cli_common *common, const cli_argument
 const cli_usage cli_attention_usage = {
     .command = "attention",
     .synopsis = "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
-    .about = "Attention of arrays: exact softmax; a kernel that is an inner product of features, in time that "
-             "grows with the length and not with its square, and how far the two are apart; and the memories "
-             "that grew out of it.",
+    .about = "Computes the attention of arrays: softmax attention, linear-time attention with feature maps, and linear "
+             "attention with learned memory such as the delta rule. --compare measures error and cost against softmax "
+             "attention; --advise recommends a feature map for given queries and keys.",
     .examples = "  bochner features train.csv --features 32 --out Q.npy\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"

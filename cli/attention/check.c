@@ -1,4 +1,4 @@
-/* Which options of attention belong to which kind, and which contradict each other. */
+/* Checks that the options apply to the kind of attention and do not exclude each other. */
 #include "attention.h"
 #include <float.h>
 #include <math.h>
@@ -12,13 +12,13 @@
 static int misplaced(const cli_attention_options *o, const char *option, unsigned traits)
 {
     char words[256];
-    if (o->advise) WRONG("--%s has no meaning with --advise, which tries kinds and maps itself", option);
-    if (traits == CLI_ADVISE) WRONG("--%s is for --advise", option);
-    WRONG("--%s is for kind %s; found kind %s", option, cli_kinds_with(traits, words, sizeof words),
+    if (o->advise) WRONG("--%s cannot be used with --advise, which chooses kinds and maps", option);
+    if (traits == CLI_ADVISE) WRONG("--%s is an option of --advise", option);
+    WRONG("--%s applies to the kinds %s, found kind %s", option, cli_kinds_with(traits, words, sizeof words),
           cli_attention_kind_choice(o->kind));
 }
 
-/* Whether an option with these traits has something to do with what was chosen. */
+/* True if an option with these traits applies to the chosen kind. */
 static bool is_placed(const cli_attention_options *o, unsigned traits)
 {
     if (o->advise) return !traits || traits & CLI_ADVISE;
@@ -39,16 +39,16 @@ static int check_belonging(const cli_attention_options *o)
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
 
-/* The kernels that kinds with a choice of their own take. */
+/* Checks that the kind accepts the kernel of --map. */
 static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
     char words[256];
     if (!CLI_GIVEN(o, map) || bo_attention_takes_kernel(d->kind, d->features.kernel)) return CLI_DONE;
     const char *name = cli_attention_map_choice(o->map), *kind = cli_attention_kind_choice(o->kind);
-    /* to the library, rbf is a map that was not given */
-    if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) WRONG("--map: kind %s does not take %s", kind, name);
-    WRONG("--map: kind %s %s %s; found %s (kind linear takes any map)", kind,
-          bo_attention_has(d, BO_TRAIT_PROPOSAL) ? "estimates softmax:" : "takes",
+    /* for the library, rbf means that no map was given */
+    if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) WRONG("--map: kind %s does not accept %s", kind, name);
+    WRONG("--map: kind %s %s %s, found %s (kind linear accepts any map)", kind,
+          bo_attention_has(d, BO_TRAIT_PROPOSAL) ? "approximates softmax with" : "accepts",
           cli_attention_map_words(o, words, sizeof words), name);
 }
 
@@ -59,14 +59,14 @@ static int check_degree(const cli_attention_options *o, const bo_attention_desc 
     if (!CLI_GIVEN(o, degree)) return CLI_DONE;
     if (bo_attention_has(d, BO_TRAIT_POWER)) {
         if (p > 0) return CLI_DONE;
-        WRONG("--degree: expected a number p above 0, of |s q.k|^p; found %g", p);
+        WRONG("--degree: expected a number p > 0 for |s q.k|^p, found %g", p);
     }
     if (d->features.kernel != BO_KERNEL_POLYNOMIAL)
-        WRONG("--degree is for kinds poly and power and for polynomial maps; found kind %s",
+        WRONG("--degree applies to the kinds poly and power and to polynomial maps, found kind %s",
               cli_attention_kind_choice(o->kind));
     if (p >= 1 && p <= 64 && p == floor(p)) return CLI_DONE;
-    WRONG("--degree: expected a whole number p from 1 to 64, of (1 + s q.k)^p; found %g%s", p,
-          p > 0 ? " (kind power takes any number)" : "");
+    WRONG("--degree: expected an integer p from 1 to 64 for (1 + s q.k)^p, found %g%s", p,
+          p > 0 ? " (kind power accepts any positive number)" : "");
 }
 
 /* ---- gates and numbers ---------------------------------------------------------------------------------- */
@@ -75,22 +75,25 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
 {
     const bool given = o->sources[CLI_GATE] || o->sources[CLI_LOG_GATE],
                channels = bo_attention_has(d, BO_TRAIT_CHANNELS);
-    if (o->sources[CLI_GATE] && o->sources[CLI_LOG_GATE]) WRONG("give --gate or --log-gate, not both");
-    if (given && o->sources[CLI_DECAY]) WRONG("give --decay, one number for all tokens, or --gate, not both");
+    if (o->sources[CLI_GATE] && o->sources[CLI_LOG_GATE])
+        WRONG("--gate and --log-gate exclude each other; use one of them");
+    if (given && o->sources[CLI_DECAY])
+        WRONG("--decay (fixed gates) and --gate or --log-gate (gates per token) exclude each other; use one of them");
     if (given && cli_attention_named(o).gate == BO_GATE_FIXED)
-        WRONG("--kind %s has fixed decays (--decay); for gates of the data: --kind linear --map identity --normalizer "
+        WRONG("--kind %s has fixed gates (--decay); for gates per token use --kind linear --map identity --normalizer "
               "none --causal --%s FILE",
               cli_attention_kind_choice(o->kind), o->sources[CLI_GATE] ? "gate" : "log-gate");
-    if (CLI_GIVEN(o, gate_input) && !given) WRONG("--gate-input needs --gate or --log-gate");
+    if (CLI_GIVEN(o, gate_input) && !given) WRONG("--gate-input requires --gate or --log-gate");
     if (!given && (channels || d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY))
-        WRONG("--kind %s needs --gate or --log-gate: an array of gates in (0, 1], or of their logarithms, in the shape "
-              "of the keys%s",
-              cli_attention_kind_choice(o->kind), channels ? "" : " without their width");
-    if (d->gate != BO_GATE_NONE && !d->causal) WRONG("a gate needs --causal");
+        WRONG(
+            "--kind %s requires --gate or --log-gate: an array of gates in (0, 1] or of their logarithms, with the shape "
+            "of the keys%s",
+            cli_attention_kind_choice(o->kind), channels ? "" : " without the last dimension");
+    if (d->gate != BO_GATE_NONE && !d->causal) WRONG("gates require --causal");
     return CLI_DONE;
 }
 
-/* A list of numbers but for a comma too many; anything else that is no list is the name of a file. */
+/* True for a list of numbers with an empty element; other text that is not a list is the name of a file. */
 static bool lacks_element(const char *text)
 {
     const size_t length = strlen(text);
@@ -98,7 +101,7 @@ static bool lacks_element(const char *text)
     return text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,");
 }
 
-/* Numbers in place of a file. */
+/* Checks numbers that are given instead of a file. */
 static int check_number(const cli_attention_options *o, cli_attention_source source, double most, const char *range)
 {
     double numbers[64] = {0};
@@ -109,7 +112,7 @@ static int check_number(const cli_attention_options *o, cli_attention_source sou
     for (size_t i = 0; i < count && i < CLI_COUNT_OF(numbers); i++) {
         if (!(numbers[i] > 0 && numbers[i] <= most)) WRONG("--%s: expected %s, found %g", option, range, numbers[i]);
         if (!(numbers[i] >= FLT_TRUE_MIN && numbers[i] <= FLT_MAX))
-            WRONG("--%s: expected %s that float32 can hold (1.4e-45 to 3.4e38), found %g", option, range, numbers[i]);
+            WRONG("--%s: expected %s in the range of float32 (1.4e-45 to 3.4e38), found %g", option, range, numbers[i]);
     }
     return CLI_DONE;
 }
@@ -120,35 +123,35 @@ static int check_numbers(const cli_attention_options *o, const bo_attention_desc
     if (status == CLI_DONE) status = check_number(o, CLI_LAMBDA, HUGE_VAL, "a number above 0");
     if (status != CLI_DONE) return status;
     if ((CLI_GIVEN(o, iterations) || CLI_GIVEN(o, tolerance)) && d->gate == BO_GATE_NONE)
-        WRONG("--%s is for ridge with a gate (gated-ridge); without one its systems are solved exactly",
+        WRONG("--%s applies to gated ridge attention (gated-ridge); without a gate the systems are solved directly",
               CLI_GIVEN(o, tolerance) ? "tolerance" : "iterations");
-    if (o->unit && o->no_unit) WRONG("give --unit or --no-unit, not both");
+    if (o->unit && o->no_unit) WRONG("--unit and --no-unit exclude each other; use one of them");
     return CLI_DONE;
 }
 
-/* ---- options that would do nothing beside others -------------------------------------------------------------- */
+/* ---- options without effect -------------------------------------------------------------- */
 
 static int check_calibration(const cli_attention_options *o, const bo_attention_desc *d)
 {
     const bo_proposal named = cli_attention_named(o).proposal;
     if (named != BO_PROPOSAL_NONE && d->proposal != BO_PROPOSAL_NONE && named != d->proposal)
-        WRONG("--kind %s is --proposal %s; found --proposal %s (--kind favor takes any)",
+        WRONG("--kind %s has --proposal %s, found --proposal %s (--kind favor accepts any proposal)",
               cli_attention_kind_choice(o->kind), bo_proposal_name(named), bo_proposal_name(d->proposal));
     const bool data = o->sources[CLI_CALIBRATE_Q] || o->sources[CLI_CALIBRATE_K];
     if (data && !(o->sources[CLI_CALIBRATE_Q] && o->sources[CLI_CALIBRATE_K]))
-        WRONG("--calibrate-q and --calibrate-k go together; found no --calibrate-%s",
+        WRONG("--calibrate-q and --calibrate-k must be used together; --calibrate-%s is missing",
               o->sources[CLI_CALIBRATE_Q] ? "k" : "q");
     if (data && !cli_attention_calibrates(d))
-        WRONG("--calibrate-q has no meaning: these frequencies are not drawn for data, as those of favor++, favor#, "
-              "--proposal and --sampling optimal are");
+        WRONG("--calibrate-q has no effect: the frequencies are not fitted to data; use favor++, favor#, --proposal or "
+              "--sampling optimal");
     if (o->propose && cli_attention_calibrates(d))
-        WRONG("give --propose, or a kind, --proposal or --sampling that draws for the data; not both");
+        WRONG("--propose excludes kinds, proposals and sampling that fit frequencies to data; use one of them");
     if (!!o->sources[CLI_M] + o->whiten + o->propose > 1)
-        WRONG("give one of --m, --whiten and --propose: each says where frequencies or M come from");
+        WRONG("--m, --whiten and --propose exclude each other; use one of them");
     return CLI_DONE;
 }
 
-/* What the map has no use for. */
+/* Options that have no effect for the map. */
 static int check_idle_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
     const bo_features_desc *f = &d->features;
@@ -159,24 +162,24 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
                                                             : NULL;
     const bool learned = bo_kernel_is_learned(f->kernel);
     if (d->normalizer == BO_NORMALIZER_NONE && bo_kernel_is_scaled(f->kernel))
-        WRONG("--normalizer none: features of the %s kernel need a normalizer", bo_kernel_name(f->kernel));
+        WRONG("--normalizer none: features of the %s kernel require a normalizer", bo_kernel_name(f->kernel));
     if (d->normalizer == BO_NORMALIZER_NONE && CLI_GIVEN(o, clamp))
-        WRONG("--clamp has no meaning without a normalizer: there is no denominator");
+        WRONG("--clamp has no effect without a normalizer, because there is no denominator");
     if (idle && !bo_features_needs_length(f))
-        WRONG("--%s has no meaning for the %s map, which draws no frequencies", idle, map);
+        WRONG("--%s has no effect for the %s map, which has no random frequencies", idle, map);
     if (CLI_GIVEN(o, gamma) && (f->kernel == BO_KERNEL_SOFTMAX || learned))
-        WRONG("--gamma has no meaning for the %s map, which has %s", map, learned ? "W" : "the scale");
+        WRONG("--gamma has no effect for the %s map; use %s", map, learned ? "--w" : "--scale");
     const cli_attention_source of_learned[] = {CLI_W, CLI_W_K, CLI_BIAS, CLI_BIAS_K};
     for (size_t i = 0; i < CLI_COUNT_OF(of_learned) && !bo_attention_has(d, BO_TRAIT_AFFINE); i++)
         if (o->sources[of_learned[i]])
-            WRONG("--%s is for a hybrid with a learned map: --map exponential, hedgehog or rectifier",
+            WRONG("--%s applies to the kind hybrid with a learned map: --map exponential, hedgehog or rectifier",
                   cli_attention_option(of_learned[i]));
     if (CLI_GIVEN(o, rank) && !bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
-        WRONG("--rank is for a hybrid with a learned map");
+        WRONG("--rank applies to the kind hybrid with a learned map, found another map");
     return CLI_DONE;
 }
 
-/* What a map may be asked for. */
+/* Checks the options of the feature map. */
 static int check_maps(const cli_attention_options *o, const bo_attention_desc *d)
 {
     if (!bo_attention_has(d, BO_TRAIT_FEATURES)) return CLI_DONE;
@@ -200,15 +203,15 @@ int cli_attention_check(const cli_attention_options *o)
     static const check checks[] = {check_gate, check_numbers, check_degree, check_calibration};
     if (!CLI_GIVEN(o, kind) && !o->advise) {
         char words[256];
-        WRONG("give --kind, one of %s (or --advise)", cli_kinds_with(~0u, words, sizeof words));
+        WRONG("expected --kind or --advise; the kinds are %s", cli_kinds_with(~0u, words, sizeof words));
     }
     int status = check_belonging(o);
     if (status != CLI_DONE || o->advise) return status;
     const bo_attention_desc d = cli_attention_chosen(o);
     for (size_t i = 0; status == CLI_DONE && i < CLI_COUNT_OF(checks); i++) status = checks[i](o, &d);
     if (status != CLI_DONE) return status;
-    if (CLI_GIVEN(o, window) && !d.causal) WRONG("--window needs --causal");
+    if (CLI_GIVEN(o, window) && !d.causal) WRONG("--window requires --causal");
     if (o->plan && (o->out || o->compare))
-        WRONG("--plan computes nothing: there is nothing to %s", o->out ? "write for --out" : "--compare");
+        WRONG("--plan computes no output, so --%s cannot be used with it", o->out ? "out" : "compare");
     return check_maps(o, &d);
 }

@@ -1,10 +1,10 @@
-/* The arrays of attention: read, and held against each other. */
+/* Reads the arrays of attention and checks their shapes. */
 #include "attention.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The library's messages about attention begin with that word, and so do the program's. */
+/* Messages of the library start with "attention: ", and so do those of the program. */
 const char *cli_attention_words(const cli_attention_job *job)
 {
     static const char subject[] = "attention: ";
@@ -49,7 +49,7 @@ const char *cli_shape_text(const bo_array *array, char out[CLI_SHAPE_TEXT])
     return out;
 }
 
-/* The last four dimensions of (batch, heads, tokens, width); those an array does not have are 1. */
+/* Dimensions of (batch, heads, tokens, width), counted from the end; missing ones are 1. */
 enum { WIDTH, TOKENS, HEADS, BATCH };
 
 static size_t extent(const cli_attention_file *file, size_t from_end)
@@ -76,7 +76,7 @@ bool cli_attention_numbers(cli_attention_job *job, const cli_attention_file *fil
 {
     char shape[CLI_SHAPE_TEXT];
     if (file->array->count > 0) return true;
-    cli_fail(job->session, "--%s %s holds no numbers: its shape is %s", file->option, file->path,
+    cli_fail(job->session, "--%s %s: expected numbers, found an empty array of shape %s", file->option, file->path,
              cli_shape_text(file->array, shape));
     return false;
 }
@@ -85,32 +85,34 @@ static bool check_rank(cli_attention_job *job, const cli_attention_file *file)
 {
     char shape[CLI_SHAPE_TEXT];
     if (file->array->rank < 2 || file->array->rank > CLI_ATTENTION_RANK) {
-        cli_fail(job->session,
-                 "--%s %s: expected an array (heads, tokens, width), (batch, heads, tokens, width) or, of one head, "
-                 "(tokens, width); found shape %s",
-                 file->option, file->path, cli_shape_text(file->array, shape));
+        cli_fail(
+            job->session,
+            "--%s %s: expected shape (tokens, width), (heads, tokens, width) or (batch, heads, tokens, width), found %s",
+            file->option, file->path, cli_shape_text(file->array, shape));
         return false;
     }
     return cli_attention_numbers(job, file);
 }
 
-/* Keys fit queries: those that attend, or those to calibrate with. */
+/* Checks that keys match queries; also used for calibration arrays. */
 static bool check_keys(cli_attention_job *job, const cli_attention_file *q, const cli_attention_file *k)
 {
-    if (q->array->rank != k->array->rank) return mismatch(job, q, k, "queries and keys must have as many dimensions");
-    if (!same(job, q, k, BATCH, "the batches must be as large")) return false;
-    if (!same(job, q, k, WIDTH, "queries and keys must be as wide")) return false;
+    if (q->array->rank != k->array->rank)
+        return mismatch(job, q, k, "queries and keys must have the same number of dimensions");
+    if (!same(job, q, k, BATCH, "the batch sizes must be equal")) return false;
+    if (!same(job, q, k, WIDTH, "queries and keys must have the same width")) return false;
     return extent(q, HEADS) % extent(k, HEADS) == 0 ||
-           mismatch(job, q, k, "the number of key heads must divide that of query heads");
+           mismatch(job, q, k, "the number of query heads must be a multiple of the number of key heads");
 }
 
 static bool check_values(cli_attention_job *job)
 {
     const cli_attention_file *k = &job->files[CLI_K], *v = &job->files[CLI_V];
-    if (k->array->rank != v->array->rank) return mismatch(job, k, v, "keys and values must have as many dimensions");
-    return same(job, k, v, BATCH, "the batches must be as large") &&
-           same(job, k, v, HEADS, "keys and values must have as many heads") &&
-           same(job, k, v, TOKENS, "there must be as many values as keys");
+    if (k->array->rank != v->array->rank)
+        return mismatch(job, k, v, "keys and values must have the same number of dimensions");
+    return same(job, k, v, BATCH, "the batch sizes must be equal") &&
+           same(job, k, v, HEADS, "keys and values must have the same number of heads") &&
+           same(job, k, v, TOKENS, "keys and values must have the same number of tokens");
 }
 
 static bool load_rows(cli_attention_job *job, cli_attention_source source)
@@ -131,7 +133,8 @@ bool cli_attention_load(cli_attention_job *job)
     const bool causal = job->options->advise ? job->options->causal : cli_attention_chosen(job->options).causal;
     if (!load_rows(job, CLI_Q) || !load_rows(job, CLI_K) || !load_rows(job, CLI_V) || !check_keys(job, q, k))
         return false;
-    if (causal && !same(job, q, k, TOKENS, "--causal needs as many keys as queries")) return false;
+    if (causal && !same(job, q, k, TOKENS, "--causal requires the same number of tokens in queries and keys"))
+        return false;
     if (v->array && !check_values(job)) return false;
     job->desc.heads = extent(q, HEADS);
     job->desc.key_heads = extent(k, HEADS);
@@ -151,7 +154,8 @@ bool cli_attention_calibration(cli_attention_job *job, bo_attention_shape *shape
     *inputs = job->inputs;
     if (!q->path) return true;
     if (!load_rows(job, CLI_CALIBRATE_Q) || !load_rows(job, CLI_CALIBRATE_K) || !check_keys(job, q, k)) return false;
-    static const char heads[] = "calibration must have as many heads", width[] = "calibration must be as wide";
+    static const char heads[] = "calibration arrays must have the same number of heads",
+                      width[] = "calibration arrays must have the same width";
     if (!same(job, q, &job->files[CLI_Q], HEADS, heads) || !same(job, k, &job->files[CLI_K], HEADS, heads) ||
         !same(job, q, &job->files[CLI_Q], WIDTH, width))
         return false;

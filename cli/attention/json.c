@@ -1,4 +1,4 @@
-/* What attention did, as JSON. */
+/* The report of attention as JSON. */
 #include "attention.h"
 #include <stdio.h>
 

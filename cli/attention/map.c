@@ -1,4 +1,4 @@
-/* Kinds of attention and maps of features by the names people know, and the descriptor they make. */
+/* Names of kinds of attention and of feature maps, and the descriptor that options describe. */
 #include "attention.h"
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ const char *cli_attention_option(cli_attention_source source)
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
 
-/* Then follow the library's kernels up to arccos, each with its first function. */
+/* Followed by the library's kernels up to arccos, each with its first function. */
 static const struct {
     const char *name;
     bo_kernel kernel;
@@ -62,7 +62,7 @@ const char *cli_attention_map_of(bo_function function)
     return bo_function_name(function);
 }
 
-/* --map in the preset's place. RFA's sin and cos are those of the RBF kernel: its queries and keys have unit norm. */
+/* Applies --map. In RFA, sin and cos are features of the RBF kernel, because queries and keys have unit norm. */
 static void choose_map(const cli_attention_options *o, bo_attention_desc *d)
 {
     const unsigned own = (unsigned)CLI_COUNT_OF(maps);
@@ -74,7 +74,7 @@ static void choose_map(const cli_attention_options *o, bo_attention_desc *d)
         if (bo_attention_has(d, BO_TRAIT_UNIT_ROWS) && features->function == BO_FUNCTION_SINCOS)
             features->kernel = BO_KERNEL_RBF;
     } else if (bo_attention_has(d, BO_TRAIT_PROPOSAL)) {
-        features->kernel = BO_KERNEL_SOFTMAX; /* as the library fills it in */
+        features->kernel = BO_KERNEL_SOFTMAX; /* the library's default */
     }
 }
 
@@ -98,8 +98,8 @@ const char *cli_attention_map_words(const cli_attention_options *o, char *out, s
     return out;
 }
 
-/* Default length of the features: the least power of two that is at least 4 dim; of self-tensored sketches, which have
- * r(r + 1)/2, the least such number. Maps without frequencies fix their own. */
+/* Default number of features: the smallest power of two that is at least 4 dim; for self-tensored sketches the smallest
+ * r(r + 1)/2 that is at least 4 dim. 0 for maps without frequencies, whose number is fixed. */
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
     size_t count = 1, r = 1;
@@ -109,8 +109,8 @@ static size_t default_features(const bo_features_desc *features, size_t dim)
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;
 }
 
-/* E|q + k|² for independent q and k, after the scale: what OPRF is best for. It is unbiased for any other number
- * too, so that M need not be counted in, and arrays with a NaN are left to whoever can say where it is. */
+/* E|q + k|² for independent q and k, after scaling: the optimal parameter of OPRF. OPRF is unbiased for any value, so M is
+ * ignored, and for arrays with NaN, which are reported later, the result is 1. */
 static double pair_norm(const cli_attention_job *job, double scale)
 {
     const size_t dim = job->desc.dim;
@@ -132,7 +132,7 @@ static double pair_norm(const cli_attention_job *job, double scale)
 
 /* ---- the descriptor ------------------------------------------------------------------------------------- */
 
-/* The gate that options ask for; GLA has gates without it. */
+/* The gate that the options request; GLA has gates in any case. */
 static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_desc *preset)
 {
     if (o->sources[CLI_DECAY]) return BO_GATE_FIXED;
@@ -195,7 +195,7 @@ bo_attention_desc cli_attention_numbered(const cli_attention_options *o, uint64_
     return d;
 }
 
-/* What the shapes and the arrays say of the map. */
+/* Sets what depends on the shapes and arrays. */
 static void fit_features(cli_attention_job *job)
 {
     bo_attention_desc *d = &job->desc;

@@ -1,4 +1,4 @@
-/* Gates and parameters of attention: numbers, or files held against the keys. */
+/* Gates and parameters of attention: numbers, or arrays whose shapes are checked against the keys. */
 #include "attention.h"
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 /* ---- shapes and ranges ---------------------------------------------------------------------------------- */
 
-/* The array has this shape, or the same without its first dimension where that is 1. */
+/* The array must have this shape, or the same without a first dimension of 1. */
 static bool check_shape(cli_attention_job *job, const cli_attention_file *file, bo_array expected, const char *words)
 {
     const bo_array *array = file->array;
@@ -24,15 +24,14 @@ static bool check_shape(cli_attention_job *job, const cli_attention_file *file, 
 
 typedef struct range {
     double least, most;
-    bool without_least; /* least itself is outside */
+    bool without_least; /* excludes `least` itself */
     const char *words;
 } range;
 
-static const range GATES = {0, 1, true, "gates above 0 and at most 1"},
-                   LOG_GATES = {-HUGE_VAL, 0, true, "logarithms of gates, finite and at most 0"},
-                   DECAYS = {0, 1, true, "decays above 0 and at most 1"},
-                   POSITIVE = {0, HUGE_VAL, true, "numbers above 0"},
-                   NOT_NEGATIVE = {0, HUGE_VAL, false, "finite numbers, at least 0"},
+static const range GATES = {0, 1, true, "gates in (0, 1]"},
+                   LOG_GATES = {-HUGE_VAL, 0, true, "logarithms of gates that are finite and at most 0"},
+                   DECAYS = {0, 1, true, "gates in (0, 1]"}, POSITIVE = {0, HUGE_VAL, true, "positive numbers"},
+                   NOT_NEGATIVE = {0, HUGE_VAL, false, "nonnegative finite numbers"},
                    FINITE = {-HUGE_VAL, HUGE_VAL, false, "finite numbers"};
 
 static bool check_range(cli_attention_job *job, const cli_attention_file *file, const range *of)
@@ -66,7 +65,7 @@ static void take_logarithms(float *values, size_t count)
     for (size_t i = 0; i < count; i++) values[i] = (float)log(values[i]);
 }
 
-/* An array of one shape; *out: its numbers, or as it was where no file is given. */
+/* Reads an array of this shape; *out is unchanged if no file is given. */
 static bool read_array(cli_attention_job *job, cli_attention_source source, bo_array expected, const char *words,
                        const range *of, const float **out)
 {
@@ -80,14 +79,14 @@ static bool read_array(cli_attention_job *job, cli_attention_source source, bo_a
 
 /* ---- one per token ---------------------------------------------------------------------------------------- */
 
-/* Gates and β have the keys' shape without their width; the gates of GLA, one per channel, the keys' own. */
+/* Gates and β have the shape of the keys without the last dimension; the channel gates of GLA have the shape of the keys. */
 static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const float **out)
 {
     const bool channels = bo_attention_may(cli_attention_chosen(job->options).kind, BO_TRAIT_CHANNELS);
     bo_array expected = *job->files[CLI_K].array;
     if (!channels) expected.rank--;
     return read_array(job, source, expected,
-                      channels ? "the shape of the keys" : "the shape of the keys without their width", of, out);
+                      channels ? "the shape of the keys" : "the shape of the keys without the last dimension", of, out);
 }
 
 static bool read_gates(cli_attention_job *job)
@@ -115,7 +114,7 @@ size_t cli_attention_list(const char *text, double *out, size_t most)
     }
 }
 
-/* Numbers on the command line: one for all, or a list of as many as there are. *given: whether it was that. */
+/* Numbers on the command line: one for all, or a list of `count`. *given: the text was a list of numbers. */
 static bool read_list(cli_attention_job *job, cli_attention_source source, size_t count, const char *what, bool *given)
 {
     cli_attention_file *file = &job->files[source];
@@ -129,11 +128,12 @@ static bool read_list(cli_attention_job *job, cli_attention_source source, size_
     }
     free(numbers);
     if (found <= 1 || found == count) return true;
-    cli_fail(job->session, "--%s: expected one number, or one a %s, %zu; found %zu", file->option, what, count, found);
+    cli_fail(job->session, "--%s: expected one number, or one per %s (%zu), found %zu", file->option, what, count,
+             found);
     return false;
 }
 
-/* The decay of each key head: its logarithm takes its place. */
+/* The fixed gate of each key head, replaced by its logarithm. */
 static bool read_decay(cli_attention_job *job)
 {
     const size_t heads = job->desc.key_heads;
@@ -149,7 +149,7 @@ static bool read_decay(cli_attention_job *job)
     return true;
 }
 
-/* The ridge: a number, or the diagonal of Λ. */
+/* The regularization: a number, or the diagonal of Λ. */
 static bool read_lambda(cli_attention_job *job)
 {
     const size_t heads = job->desc.key_heads, dim = job->desc.dim;
@@ -173,7 +173,7 @@ static bool read_mix(cli_attention_job *job)
 
 /* ---- maps ----------------------------------------------------------------------------------------------- */
 
-/* The first file of several that have the rank says it; --rank, if given, must say the same. */
+/* Takes the rank from the first array that has it, unless --rank is given; check_shape compares the others. */
 static void find_rank(cli_attention_job *job, cli_attention_source source, size_t from_end)
 {
     const bo_array *array = job->files[source].array;
@@ -181,7 +181,7 @@ static void find_rank(cli_attention_job *job, cli_attention_source source, size_
         job->desc.rank = array->shape[array->rank - 1 - from_end];
 }
 
-/* M of dark, W and b of the learned maps. */
+/* M of the kind dark, W and b of learned maps. */
 static bool read_maps(cli_attention_job *job)
 {
     static const struct {

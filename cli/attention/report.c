@@ -1,4 +1,4 @@
-/* What attention will do and what it did, for people. */
+/* The plan and the report of attention as text. */
 #include "attention.h"
 #include <math.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ double cli_attention_scale(const cli_attention_job *job)
     return map && !bo_attention_has(d, BO_TRAIT_GAMMA) ? map->gamma : d->scale;
 }
 
-/* Unless given 1 - 2^-(5 + h), h modulo 8, as the library says of log_decay. */
+/* The default is 1 - 2^-(5 + h mod 8), as documented for log_decay. */
 double cli_attention_decay(const cli_attention_job *job, size_t key_head)
 {
     const float *given = job->inputs.log_decay;
@@ -50,7 +50,7 @@ bo_array cli_attention_output(const cli_attention_job *job, size_t shape[CLI_ATT
     return (bo_array){.rank = q->rank, .shape = shape, .values = job->out};
 }
 
-/* ---- before --------------------------------------------------------------------------------------------- */
+/* ---- plan --------------------------------------------------------------------------------------------- */
 
 static void say_input(cli_attention_job *job)
 {
@@ -59,7 +59,7 @@ static void say_input(cli_attention_job *job)
             cli_shape_text(job->files[CLI_K].array, k), cli_shape_text(job->files[CLI_V].array, v));
 }
 
-/* One more thing to a list of them, ", causal". */
+/* Appends to a list, for example ", causal". */
 static void append(char *text, size_t room, const char *format, ...) BO_PRINTF(3, 4);
 static void append(char *text, size_t room, const char *format, ...)
 {
@@ -70,7 +70,7 @@ static void append(char *text, size_t room, const char *format, ...)
     va_end(words);
 }
 
-/* ", decays 0.9688, 0.9844": all of them where they are few. */
+/* ", decays 0.9688, 0.9844", or their range if there are many. */
 static void append_decays(char *text, size_t room, const cli_attention_job *job)
 {
     const size_t heads = job->desc.key_heads, few = 8;
@@ -97,7 +97,7 @@ static void append_lambda(char *text, size_t room, const cli_attention_job *job)
     if (smallest < largest) append(text, room, " to %s", cli_significant(largest, 4).s);
 }
 
-/* ", causal, window of 64, gate decay, not normalized": what was asked beyond the kind. */
+/* ", causal, window of 64 keys, decay gate, not normalized": the settings besides the kind. */
 static const char *manner(const cli_attention_job *job, char *out, size_t room)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -117,7 +117,7 @@ static const char *manner(const cli_attention_job *job, char *out, size_t room)
     return out;
 }
 
-/* "; 256 features of the softmax kernel (positive, orthogonal, proposal oprf)". */
+/* "; 256 features of the softmax kernel (positive, orthogonal, proposal oprf)" */
 static const char *map_words(const cli_attention_job *job, char *out, size_t room)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -131,7 +131,7 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
     if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
         append(out, room, ", %s", bo_draw_name(map->draw));
     if (d->proposal != BO_PROPOSAL_NONE) append(out, room, ", proposal %s", bo_proposal_name(d->proposal));
-    if (d->features.sampling == BO_SAMPLING_OPTIMAL) append(out, room, ", sampled optimally");
+    if (d->features.sampling == BO_SAMPLING_OPTIMAL) append(out, room, ", optimal sampling");
     append(out, room, ")");
     return out;
 }
@@ -143,13 +143,13 @@ static void say_attention(cli_attention_job *job)
             manner(job, how, sizeof how), map_words(job, map, sizeof map));
 }
 
-/* Explicit keys alone have tiles instead. */
+/* Softmax attention has tiles instead of chunks. */
 static bool in_chunks(const cli_attention_job *job)
 {
     return !bo_attention_has(bo_attention_describe(job->attention), BO_TRAIT_CAPACITY);
 }
 
-/* Tokens at a time, by the kind. */
+/* The sizes of chunks and tiles. */
 static const char *pieces(const cli_attention_job *job, char *out, size_t room)
 {
     const bo_attention_cost *p = &job->plan;
@@ -165,31 +165,32 @@ static void say_plan(cli_attention_job *job)
 {
     const bo_attention_cost *p = &job->plan;
     char how[160];
-    cli_say(job->session, "Plan        %s, %s task%s; %s beyond inputs and outputs", pieces(job, how, sizeof how),
-            cli_count(p->tasks).s, p->tasks == 1 ? "" : "s", cli_bytes((double)p->forward_bytes).s);
+    cli_say(job->session, "Plan        %s, %s task%s; %s of memory besides inputs and outputs",
+            pieces(job, how, sizeof how), cli_count(p->tasks).s, p->tasks == 1 ? "" : "s",
+            cli_bytes((double)p->forward_bytes).s);
 }
 
 void cli_attention_say(cli_attention_job *job)
 {
     say_input(job);
     say_attention(job);
-    if (!job->options->plan) say_plan(job); /* else it is the result */
+    if (!job->options->plan) say_plan(job); /* otherwise it is the result */
 }
 
-/* ---- after, for people ---------------------------------------------------------------------------------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 static void print_plan(const cli_attention_job *job)
 {
     const bo_attention_cost *p = &job->plan;
     char how[160];
     printf("Plan        %s\n", pieces(job, how, sizeof how));
-    printf("  %-34s%s\n", "tasks that may run at once", cli_count(p->tasks).s);
-    printf("  %-34s%s\n", "memory, forward", cli_bytes((double)p->forward_bytes).s);
-    printf("  %-34s%s\n", "memory, backward", cli_bytes((double)p->backward_bytes).s);
-    printf("  %-34s%s\n", "tape between them", cli_bytes((double)p->tape_bytes).s);
-    if (in_chunks(job)) printf("  %-34s%s\n", "tokens between states on the tape", cli_count(p->segment).s);
-    printf("  %-34s%s\n", "a state", cli_bytes((double)bo_attention_state_bytes(job->attention)).s);
-    printf("  %-34s%s, %s\n", "caches it was made for", cli_bytes((double)p->level1_bytes).s,
+    printf("  %-34s%s\n", "parallel tasks", cli_count(p->tasks).s);
+    printf("  %-34s%s\n", "memory of the forward pass", cli_bytes((double)p->forward_bytes).s);
+    printf("  %-34s%s\n", "memory of the backward pass", cli_bytes((double)p->backward_bytes).s);
+    printf("  %-34s%s\n", "memory kept between the passes", cli_bytes((double)p->tape_bytes).s);
+    if (in_chunks(job)) printf("  %-34s%s\n", "tokens between saved states", cli_count(p->segment).s);
+    printf("  %-34s%s\n", "state of one sequence", cli_bytes((double)bo_attention_state_bytes(job->attention)).s);
+    printf("  %-34s%s, %s\n", "assumed cache sizes (L1, L2)", cli_bytes((double)p->level1_bytes).s,
            cli_bytes((double)p->level2_bytes).s);
     printf("  %-34s%s\n", "operations of the forward pass", cli_significant(p->operations, 4).s);
 }
@@ -206,48 +207,49 @@ static const char *yes(bool value)
 
 static void print_dark(const bo_proposal_report *dark)
 {
-    printf("Proposal    frequencies drawn for these queries and keys; key head %zu is the hardest\n", dark->key_head);
+    printf("Proposal    frequencies fitted to the queries and keys; key head %zu has the largest variance\n",
+           dark->key_head);
     printf("  %-34s%s to %s\n", "eigenvalues of the second moment", cli_significant(dark->smallest, 4).s,
            cli_significant(dark->largest, 4).s);
-    print_figure("share of the mean (theory: 0)", dark->mean_share, "not known");
-    print_figure("q and k differ by (theory: 0)", dark->mismatch, "not known");
-    print_figure("normality (theory: 1)", dark->normality, "not known");
-    printf("  %-34s%s as they are, %s with the proposal\n", "finite variance", yes(dark->isotropic_finite),
+    print_figure("share of the mean (theory: 0)", dark->mean_share, "not available");
+    print_figure("difference of q and k (theory: 0)", dark->mismatch, "not available");
+    print_figure("normality (theory: 1)", dark->normality, "not available");
+    printf("  %-34s%s without, %s with the proposal\n", "finite variance", yes(dark->isotropic_finite),
            yes(dark->proposal_finite));
-    printf("  %-34s%s\n", "eigenvalues lowered for it", cli_count(dark->clipped).s);
-    print_figure("log of the gain", dark->log_gain, isnan(dark->log_gain) ? "not known: both infinite" : "infinite");
+    printf("  %-34s%s\n", "eigenvalues clipped", cli_count(dark->clipped).s);
+    print_figure("log of the variance reduction", dark->log_gain,
+                 isnan(dark->log_gain) ? "not available: both variances are infinite" : "infinite");
 }
 
-/* The error of the kernel over independent q and k, relative, that a second moment leaves to so many frequencies. */
+/* The relative kernel error over independent q and k that follows from the second moment and the number of frequencies. */
 static void print_promise(const char *name, double log_moment, size_t frequencies)
 {
-    print_figure(name, sqrt(expm1(log_moment) / (double)frequencies), isnan(log_moment) ? "not known" : "infinite");
+    print_figure(name, sqrt(expm1(log_moment) / (double)frequencies), isnan(log_moment) ? "not available" : "infinite");
 }
 
 static void print_calibration(const cli_attention_job *job)
 {
     const bo_calibration_report *c = &job->calibration;
     const size_t frequencies = bo_features_frequencies(bo_attention_features(job->attention, 0));
-    printf("Calibration with %s rows of %s; key head %zu is the hardest\n", cli_count((size_t)c->rows).s,
-           job->options->sources[CLI_CALIBRATE_Q] ? job->options->sources[CLI_CALIBRATE_Q]
-                                                  : "these queries and keys themselves",
+    printf("Calibration on %s rows of %s; key head %zu has the largest variance\n", cli_count((size_t)c->rows).s,
+           job->options->sources[CLI_CALIBRATE_Q] ? job->options->sources[CLI_CALIBRATE_Q] : "the queries and keys",
            c->key_head);
-    printf("  error of the kernel promised to %s frequencies\n", cli_count(frequencies).s);
+    printf("  predicted relative error of the kernel with %s frequencies\n", cli_count(frequencies).s);
     print_promise("  drawn from N(0, I)", c->log_isotropic, frequencies);
-    print_promise("  as they are drawn", c->log_drawn, frequencies);
-    print_promise("  the least there is", c->log_floor, frequencies);
+    print_promise("  drawn from the proposal", c->log_drawn, frequencies);
+    print_promise("  lower bound", c->log_floor, frequencies);
 }
 
 static void print_solves(const bo_solves *s)
 {
     const double systems = s->systems ? (double)s->systems : 1;
-    printf("Solves      %s systems%s\n", cli_count((size_t)s->systems).s, s->iterations ? "" : ", exactly");
-    if (s->iterations) print_figure("steps a system, mean", (double)s->iterations / systems, "not known");
-    print_figure("largest residual", s->largest_residual, "not known");
+    printf("Solves      %s systems%s\n", cli_count((size_t)s->systems).s, s->iterations ? "" : ", solved directly");
+    if (s->iterations) print_figure("mean iterations per system", (double)s->iterations / systems, "not available");
+    print_figure("largest residual", s->largest_residual, "not available");
     if (s->iterations) printf("  %-34s%s\n", "systems solved directly", cli_count((size_t)s->refactored).s);
 }
 
-/* Short passes are told in milliseconds. */
+/* Times below one second are printed in milliseconds. */
 static cli_word duration(double seconds)
 {
     if (!(seconds < 1)) return cli_seconds(seconds);
@@ -259,17 +261,17 @@ static cli_word duration(double seconds)
 static void print_error(const cli_attention_job *job)
 {
     const bo_attention_accuracy *e = &job->error;
-    printf("Accuracy    relative errors, over %s queries of each head\n", cli_count(e->queries).s);
-    print_figure("output against exact softmax", e->against_softmax, "not known");
-    print_figure("output against its own kernel", e->against_kernel, "no closed form");
+    printf("Accuracy    relative errors over %s queries per head\n", cli_count(e->queries).s);
+    print_figure("output against softmax attention", e->against_softmax, "not available");
+    print_figure("output against the exact kernel", e->against_kernel, "no closed form");
     if (cli_attention_map(job)) {
-        print_figure("kernel, root mean square", e->kernel_rms, "not known");
-        print_figure("error of the kernel", e->kernel_error, "not known");
-        print_figure("predicted by the variance", e->kernel_predicted, "not known");
+        print_figure("kernel, RMS", e->kernel_rms, "not available");
+        print_figure("kernel error, RMS", e->kernel_error, "not available");
+        print_figure("kernel error, predicted RMS", e->kernel_predicted, "not available");
     }
-    printf("Cost        %-24s%-12s%s\n", "", cli_attention_kind_choice(job->options->kind), "exact softmax");
+    printf("Cost        %-24s%-12s%s\n", "", cli_attention_kind_choice(job->options->kind), "softmax");
     printf("  %-34s%-12s%s\n", "forward pass", duration(e->kind_seconds).s, duration(e->softmax_seconds).s);
-    printf("  %-34s%-12s%s\n", "memory beyond inputs and outputs", cli_bytes((double)e->kind_bytes).s,
+    printf("  %-34s%-12s%s\n", "memory besides inputs and outputs", cli_bytes((double)e->kind_bytes).s,
            cli_bytes((double)e->softmax_bytes).s);
 }
 

@@ -10,10 +10,10 @@ piece gates "2, 37" 3 >G.npy
 
 # ---- exact -----------------------------------------------------------------------------------------------------------
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --out O.npy
-oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "exact, both ways"
+oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "softmax, both ways"
 grep -q "tokens per second" out || complain "no time: $(cat out)"
 grep -q "O.npy: (2, 37, 5)" out || complain "no output named: $(cat out)"
-grep -q "^Plan .*beyond inputs and outputs" err || complain "no plan on standard error: $(cat err)"
+grep -q "^Plan .*besides inputs and outputs" err || complain "no plan on standard error: $(cat err)"
 CAUSAL=1
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --out exact.npy --quiet
 [ -s err ] && complain "--quiet says: $(cat err)"
@@ -138,11 +138,11 @@ expect "kernel's error / predicted" "$(awk -v a="$(field out kernel_error)" -v b
 attend --q Q.npy --k K.npy --v V.npy --kind linear --map elu --compare --json
 expect "elu against its own kernel" "$(field out against_kernel)" '<' 2e-5
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --compare --json
-expect "exact against softmax" "$(field out against_softmax)" '<' 2e-5
+expect "softmax against itself" "$(field out against_softmax)" '<' 2e-5
 # One pass is timed, not two.
 [ "$(field out seconds)" = "$(field out kind_seconds)" ] || complain "two times: $(grep seconds out)"
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --causal --compare
-for words in "against exact softmax" "its own kernel" "predicted by the variance" "forward pass" "memory"; do
+for words in "against softmax attention" "against the exact kernel" "kernel error, predicted" "forward pass" "memory"; do
     grep -q "$words" out || complain "--compare lacks '$words': $(cat out)"
 done
 
@@ -152,7 +152,7 @@ grep -q "chunks of" out && grep -q "operations" out || complain "the plan: $(cat
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --plan --json
 [ "$(field out seconds)" = "" ] && [ "$(field out tasks)" = 2 ] || complain "the plan as JSON: $(cat out)"
 attend --advise --q Q.npy --k K.npy --causal --most 512 --target 0.3
-for words in "^Measured" "entropy of exact attention" "^Maps .*error of 0.3" "^Advice"; do
+for words in "^Measured" "entropy of softmax attention" "^Maps .*error of 0.3" "^Advice"; do
     grep -q "$words" out || complain "--advise lacks '$words': $(cat out)"
 done
 attend --advise --q Q.npy --k K.npy --v V.npy --most 64 --json
@@ -176,7 +176,7 @@ attend --q Q.npy --k K.npy --v V.npy --kind favor --map oprf --features 16 --sca
 zeros=$(numbers O.npy 5 | awk '$1 == 0 && $2 == 0 && $3 == 0 && $4 == 0 && $5 == 0' | wc -l)
 [ "$zeros" -gt 0 ] && [ "$(field out zero_outputs)" = "$zeros" ] ||
     complain "$zeros outputs are 0, counted $(field out zero_outputs)"
-grep -q "warning: $zeros of 74 queries give every key" err || complain "no warning of outputs that are 0: $(cat err)"
+grep -q "warning: the output of $zeros of 74 queries is 0" err || complain "no warning of outputs that are 0: $(cat err)"
 
 # ---- bad input ---------------------------------------------------------------------------------------------------------
 piece normal "2, 37, 4" 0 >narrow.npy
@@ -184,19 +184,19 @@ piece normal "3, 37, 5" 0 >three.npy
 piece normal "2, 36, 5" 0 >short.npy
 piece normal "185" 0 >flat.npy
 piece normal "2, 0, 5" 0 >none.npy
-refused "as wide|--q Q.npy has shape (2, 37, 5)|--k narrow.npy has shape (2, 37, 4)" --q Q.npy --k narrow.npy --v V.npy --kind softmax
-refused "divide|three.npy|(3, 37, 5)|K.npy|(2, 37, 5)" --q three.npy --k K.npy --v V.npy --kind softmax
-refused "divide|Q.npy|three.npy|(3, 37, 5)" --q Q.npy --k three.npy --v three.npy --kind softmax
-refused "as many values|K.npy|short.npy|(2, 36, 5)" --q Q.npy --k K.npy --v short.npy --kind softmax
+refused "same width|--q Q.npy has shape (2, 37, 5)|--k narrow.npy has shape (2, 37, 4)" --q Q.npy --k narrow.npy --v V.npy --kind softmax
+refused "multiple of the number of key heads|three.npy|(3, 37, 5)|K.npy|(2, 37, 5)" --q three.npy --k K.npy --v V.npy --kind softmax
+refused "multiple of the number of key heads|Q.npy|three.npy|(3, 37, 5)" --q Q.npy --k three.npy --v three.npy --kind softmax
+refused "same number of tokens|K.npy|short.npy|(2, 36, 5)" --q Q.npy --k K.npy --v short.npy --kind softmax
 refused "--causal|short.npy|(2, 36, 5)" --q Q.npy --k short.npy --v short.npy --kind softmax --causal
 refused "dimensions|table.npy|(37, 5)" --q Q.npy --k table.npy --v V.npy --kind softmax
-refused "flat.npy|expected an array|(185,)" --q flat.npy --k K.npy --v V.npy --kind softmax
-refused "none.npy|no numbers|(2, 0, 5)" --q none.npy --k K.npy --v V.npy --kind softmax
+refused "flat.npy|expected shape|(185,)" --q flat.npy --k K.npy --v V.npy --kind softmax
+refused "none.npy|empty array|(2, 0, 5)" --q none.npy --k K.npy --v V.npy --kind softmax
 refused "batch|batch.npy|(2, 2, 37, 5)" --q batch.npy --k Q.npy --v V.npy --kind softmax
 refused "--gate short.npy|(2, 37)|(2, 36, 5)" --q Q.npy --k K.npy --v V.npy --gate short.npy --kind linear --causal
 refused "--gate K.npy|(2, 37)" --q Q.npy --k K.npy --v V.npy --gate K.npy --kind linear --causal
 piece normal "2, 37" 0 >signed.npy
-refused "--gate signed.npy|above 0 and at most 1|at (" --q Q.npy --k K.npy --v V.npy --gate signed.npy --kind linear --causal
+refused "--gate signed.npy|gates in (0, 1]|at (" --q Q.npy --k K.npy --v V.npy --gate signed.npy --kind linear --causal
 refused "--log-gate G.npy|finite and at most 0" --q Q.npy --k K.npy --v V.npy --log-gate G.npy --kind linear --causal
 refused "--sigma V.npy|(2, 5)|(2, 37, 5)" --q Q.npy --k K.npy --v V.npy --sigma V.npy --kind rfa
 refused "--m S.npy|(key heads, rank, width)|(2, 5)" --q Q.npy --k K.npy --v V.npy --m S.npy --kind dark
@@ -207,41 +207,41 @@ refused "mix|-1" --q Q.npy --k K.npy --v V.npy --mix -1 --kind hybrid --causal
 refused "q|nan|head 1|token 36" --q nan.npy --k K.npy --v V.npy --kind softmax
 refused "k|nan" --q Q.npy --k nan.npy --v V.npy --kind favor
 piece normal "2, 0, 5" 0 >M0.npy
-refused "--m M0.npy|no numbers|(2, 0, 5)" --q Q.npy --k K.npy --v V.npy --kind dark --m M0.npy
+refused "--m M0.npy|empty array|(2, 0, 5)" --q Q.npy --k K.npy --v V.npy --kind dark --m M0.npy
 refused "rank|5" --q Q.npy --k K.npy --v V.npy --kind dark --rank 6
 ASAN_OPTIONS=allocator_may_return_null=1 # as the system would; the sanitizer ends the program otherwise
 export ASAN_OPTIONS
 refused "could not be allocated" --q Q.npy --k K.npy --v V.npy --kind favor --features 1000000000000
 refused "nowhere.npy|No such file" --q nowhere.npy --k K.npy --v V.npy --kind softmax
-refused "gates.txt|no .npy file" --q gates.txt --k K.npy --v V.npy --kind softmax
+refused "gates.txt|expected a NumPy .npy file" --q gates.txt --k K.npy --v V.npy --kind softmax
 head -c 600 K.npy >cut.npy
 refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind softmax
 wrong "--kind|rfa-gate" --q Q.npy --k K.npy --v V.npy
-wrong "no --v" --q Q.npy --k K.npy --kind softmax
+wrong "--v is missing" --q Q.npy --k K.npy --kind softmax
 wrong "expected one of|'faver'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind faver
 refused "--causal|short.npy" --q Q.npy --k short.npy --v short.npy --kind hybrid
 wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
 wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
 wrong "--window|18446744073709551615" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 18446744073709551615
-wrong "--window is for kind softmax, hybrid, power; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
-wrong "--features is for|found kind softmax" --q Q.npy --k K.npy --v V.npy --kind softmax --features 3
-wrong "a gate needs --causal" --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear
-wrong "rfa-gate needs --gate" --q Q.npy --k K.npy --v V.npy --kind rfa-gate --causal
-wrong "not both" --q Q.npy --k K.npy --v V.npy --kind rfa --gate G.npy --log-gate G.npy --causal
+wrong "--window applies to the kinds softmax, hybrid, power, found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
+wrong "--features applies to|found kind softmax" --q Q.npy --k K.npy --v V.npy --kind softmax --features 3
+wrong "gates require --causal" --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear
+wrong "rfa-gate requires --gate" --q Q.npy --k K.npy --v V.npy --kind rfa-gate --causal
+wrong "exclude each other" --q Q.npy --k K.npy --v V.npy --kind rfa --gate G.npy --log-gate G.npy --causal
 wrong "trig or relu|elu" --q Q.npy --k K.npy --v V.npy --kind rfa --map elu
-wrong "estimates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
-wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
+wrong "approximates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
+wrong "--m, --whiten and --propose" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
 wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind softmax --out O.csv
 wrong "would replace an input file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind softmax --out K.npy
-wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind softmax --target 0.1
-wrong "--normalizer none is for kind linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normalizer none
-wrong "softmax kernel need a normalizer" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normalizer none
-wrong "--clamp has no meaning" --q Q.npy --k K.npy --v V.npy --kind linear --normalizer none --clamp 3
-wrong "--draw has no meaning for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid
-wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --out plan.npy
-wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --compare
+wrong "--target is an option of --advise" --q Q.npy --k K.npy --v V.npy --kind softmax --target 0.1
+wrong "--normalizer none applies to the kinds linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normalizer none
+wrong "softmax kernel require a normalizer" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normalizer none
+wrong "--clamp has no effect" --q Q.npy --k K.npy --v V.npy --kind linear --normalizer none --clamp 3
+wrong "--draw has no effect for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid
+wrong "--plan computes no output|--out" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --out plan.npy
+wrong "--plan computes no output|--compare" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --compare
 wrong "--most: expected a whole number from 16" --q Q.npy --k K.npy --advise --most 7
-wrong "no meaning with --advise" --q Q.npy --k K.npy --advise --kind softmax
+wrong "cannot be used with --advise" --q Q.npy --k K.npy --advise --kind softmax
 wrong "standard input" --q - --k - --v V.npy --kind softmax
-wrong "named by --q" Q.npy K.npy V.npy
+wrong "expected options only" Q.npy K.npy V.npy
 finish

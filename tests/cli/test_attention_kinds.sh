@@ -122,13 +122,13 @@ done
     UNIT=0
     attend $grouped --kind ridge --out O.npy
     memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy ridge
-    grep -q "^Solves .*exactly" out || complain "no report of the solves: $(cat out)"
+    grep -q "^Solves .*solved directly" out || complain "no report of the solves: $(cat out)"
     RIDGE=0.25
     attend $grouped --kind ridge --lambda 0.25 --beta B.npy --out O.npy
     memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "ridge, lambda, beta"
     attend $grouped --kind gated-ridge --lambda 0.25 --gate G.npy --beta B.npy --out O.npy
     memory ridge Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 B.npy | agrees O.npy "gated-ridge, lambda, beta"
-    for words in "^Solves .*148 systems" "steps a system" "largest residual" "systems solved directly"; do
+    for words in "^Solves .*148 systems" "mean iterations per system" "largest residual" "systems solved directly"; do
         grep -q "$words" out || complain "the report of the solves lacks '$words': $(cat out)"
     done
     attend $grouped --kind gated-ridge --gate G.npy --iterations 40 --json
@@ -140,10 +140,10 @@ done
     grep -q "warning" err && complain "a warning though the systems are solved: $(cat err)"
     attend $grouped --kind gated-ridge --gate G.npy --lambda 1e-30 --json --quiet
     expect "residual with a vanishing ridge" "$(field out largest_residual)" '>' 1e-5
-    grep -q "warning: the largest residual is .* outputs may be wrong; a larger --lambda helps" err ||
+    grep -q "warning: the largest residual .* outputs may be wrong (use a larger --lambda)" err ||
         complain "no warning of residuals: $(cat err)"
     attend $grouped --kind delta --compare
-    grep -q "its own kernel *no closed form" out || complain "delta has a closed form: $(cat out)"
+    grep -q "against the exact kernel *no closed form" out || complain "delta has a closed form: $(cat out)"
 }
 
 # ---- decays and ridges that are used are told -----------------------------------------------------------------------------
@@ -203,8 +203,8 @@ piece normal "2, 90, 5" 3000 >CK.npy
     for how in "favor++" "favor#" "favor --proposal gaussian" "favor --sampling optimal" "dark --proposal oprf" \
         "hybrid --window 3 --proposal sderf" "favor++ --sampling optimal"; do
         attend $arrays --kind $how --features 64 --causal --out O.npy
-        grep -q "warning: the frequencies are drawn for all" err || complain "$how: no warning: $(cat err)"
-        grep -q "^Calibration with .* rows of these queries and keys themselves" out || complain "$how does not report: $(cat out)"
+        grep -q "warning: the frequencies are fitted to all" err || complain "$how: no warning: $(cat err)"
+        grep -q "^Calibration on .* rows of the queries and keys" out || complain "$how does not report: $(cat out)"
         compare "$(distance O.npy favor.npy)" '>' 1e-3 || complain "$how changes nothing"
     done
     attend $arrays --kind favor++ --features 64 --causal --calibrate-q CQ.npy --calibrate-k CK.npy --out O2.npy --json
@@ -246,9 +246,9 @@ END
 piece normal "2, 1, 5" 0 >single.npy
 { head -c 128 K.npy; head -c $((4 * 370)) /dev/zero; } >alike.npy
 attend --advise --q single.npy --k single.npy --causal --most 16
-tr -s ' \n' ' ' <out | grep -q "Nothing was measured: every query sees one key" || complain "advice of one key: $(cat out)"
+tr -s ' \n' ' ' <out | grep -q "The errors are not meaningful: every query sees one key" || complain "advice of one key: $(cat out)"
 attend --advise --q Q.npy --k alike.npy --most 16 --json
-case $(field out nothing_measured) in *"all keys, or all values, are alike"*) ;; *) complain "advice of keys alike: $(cat out)" ;; esac
+case $(field out nothing_measured) in *"all keys or all values are equal"*) ;; *) complain "advice of keys alike: $(cat out)" ;; esac
 attend --advise --q Q.npy --k K.npy --most 16 --json
 [ "$(field out nothing_measured)" = null ] || complain "nothing is measured: $(cat out)"
 
@@ -270,75 +270,75 @@ signed 161 361 >huge.npy
 piece normal "2, 5" 0 >lambda.npy
 # shellcheck disable=SC2086
 {
-    wrong "--degree|whole number p from 1 to 64|-1" $arrays --kind poly --degree -1
-    wrong "--degree|whole number p from 1 to 64|2.5|kind power" $arrays --kind poly --degree 2.5
-    wrong "--degree|above 0|-0.5" $arrays --kind power --degree -0.5
+    wrong "--degree|integer p from 1 to 64|-1" $arrays --kind poly --degree -1
+    wrong "--degree|integer p from 1 to 64|2.5|kind power" $arrays --kind poly --degree 2.5
+    wrong "--degree|p > 0|-0.5" $arrays --kind power --degree -0.5
     wrong "--degree|polynomial maps|kind linear" $arrays --kind linear --degree 2
     refused "degree 60|4194304" $arrays --kind poly --degree 60
     for decay in 0 1.5 -0.5 nan 0.5,1.5; do
         wrong "--decay: expected numbers above 0 and at most 1, found ${decay#*,}" $arrays --kind retention --decay $decay
     done
-    wrong "--decay|float32 can hold|1e-300" $arrays --kind retention --decay 0.5,1e-300
-    wrong "--lambda|float32 can hold|1e+40" $arrays --kind ridge --lambda 1e40
+    wrong "--decay|range of float32|1e-300" $arrays --kind retention --decay 0.5,1e-300
+    wrong "--lambda|range of float32|1e+40" $arrays --kind ridge --lambda 1e40
     for list in 0.9, ,0.9 0.9,,0.8 ,; do
         wrong "--decay|a list with an empty element, '$list'" $arrays --kind retention --decay $list
     done
     refused "decays,0.npy|cannot be opened" $arrays --kind retention --decay decays,0.npy
-    refused "--decay|one a key head, 2|found 3" $arrays --kind retention --decay 0.5,0.6,0.7
+    refused "--decay|one per key head (2)|found 3" $arrays --kind retention --decay 0.5,0.6,0.7
     refused "--decay three_decays.npy|(key heads,) = (2,)|(3,)" $arrays --kind retention --decay three_decays.npy
     refused "--decay lambda.npy|(2,)|(2, 5)" $arrays --kind retention --decay lambda.npy
-    wrong "--decay is for kind|found kind gla" $arrays --kind gla --gate G5.npy --decay 0.5
-    wrong "not both" $arrays --kind retention --decay 0.5 --gate G.npy
+    wrong "--decay applies to the kinds|found kind gla" $arrays --kind gla --gate G5.npy --decay 0.5
+    wrong "exclude each other" $arrays --kind retention --decay 0.5 --gate G.npy
     for gate in gate log-gate; do
-        wrong "retention has fixed decays|--kind linear --map identity --normalizer none --causal --$gate" $arrays --kind retention --$gate G.npy
+        wrong "retention has fixed gates|--kind linear --map identity --normalizer none --causal --$gate" $arrays --kind retention --$gate G.npy
     done
-    wrong "a gate needs --causal" $arrays --kind linear --decay 0.5
+    wrong "gates require --causal" $arrays --kind linear --decay 0.5
     for lambda in 0 -1; do
         wrong "--lambda: expected a number above 0, found $lambda" $arrays --kind ridge --lambda $lambda
     done
-    refused "--lambda lambda.npy|above 0|at (" $arrays --kind ridge --lambda lambda.npy
+    refused "--lambda lambda.npy|positive numbers|at (" $arrays --kind ridge --lambda lambda.npy
     refused "--lambda signed.npy|(key heads, width) = (2, 5)|(2, 37)" $arrays --kind ridge --lambda signed.npy
-    wrong "gla needs --gate|in the shape of the keys" $arrays --kind gla
+    wrong "gla requires --gate|with the shape of the keys" $arrays --kind gla
     for kind in gated-delta gated-ridge; do
-        wrong "$kind needs --gate|in the shape of the keys without their width" $arrays --kind $kind
+        wrong "$kind requires --gate|with the shape of the keys without the last dimension" $arrays --kind $kind
     done
     refused "--gate G.npy|the shape of the keys = (2, 37, 5)|(2, 37)" $arrays --kind gla --gate G.npy
-    refused "--gate G5.npy|without their width = (2, 37)|(2, 37, 5)" $arrays --kind gated-delta --gate G5.npy
-    refused "--gate V.npy|above 0 and at most 1|at (" $arrays --kind gla --gate V.npy
-    refused "--beta signed.npy|at least 0|at (" $arrays --kind delta --beta signed.npy
+    refused "--gate G5.npy|without the last dimension = (2, 37)|(2, 37, 5)" $arrays --kind gated-delta --gate G5.npy
+    refused "--gate V.npy|gates in (0, 1]|at (" $arrays --kind gla --gate V.npy
+    refused "--beta signed.npy|nonnegative|at (" $arrays --kind delta --beta signed.npy
     refused "--beta V.npy|(2, 37)" $arrays --kind delta --beta V.npy
-    wrong "--beta is for kind delta, gated-delta, ridge, gated-ridge; found kind gla" $arrays --kind gla --gate G5.npy --beta B.npy
+    wrong "--beta applies to the kinds delta, gated-delta, ridge, gated-ridge, found kind gla" $arrays --kind gla --gate G5.npy --beta B.npy
     refused "--w bias.npy|(key heads, rank, width)|(2, 3)" $arrays --kind t2r --w bias.npy
     refused "--w-k identity.npy|(2, 3, 5)|(2, 5, 5)" $arrays --kind t2r --w W.npy --w-k identity.npy
     refused "--bias lambda.npy|(key heads, rank) = (2, 3)|(2, 5)" $arrays --kind t2r --w W.npy --bias lambda.npy
-    wrong "--w is for|learned map" $arrays --kind hybrid --w W.npy
-    wrong "--w is for kind|found kind favor" $arrays --kind favor --w W.npy
-    wrong "--one-draw is for kind linear|found kind gla" $arrays --kind gla --gate G5.npy --one-draw
-    wrong "--one-draw has no meaning for the|map" $arrays --kind hedgehog --one-draw
+    wrong "--w applies to|learned map" $arrays --kind hybrid --w W.npy
+    wrong "--w applies to the kinds|found kind favor" $arrays --kind favor --w W.npy
+    wrong "--one-draw applies to the kinds linear|found kind gla" $arrays --kind gla --gate G5.npy --one-draw
+    wrong "--one-draw has no effect for the|map" $arrays --kind hedgehog --one-draw
     wrong "exponential, hedgehog or rectifier|elu" $arrays --kind hedgehog --map elu
-    wrong "--unit or --no-unit" $arrays --kind delta --unit --no-unit
-    wrong "--unit is for kind gla|found kind linear" $arrays --kind linear --unit
+    wrong "--unit and --no-unit" $arrays --kind delta --unit --no-unit
+    wrong "--unit applies to the kinds gla|found kind linear" $arrays --kind linear --unit
     wrong "--iterations|gated-ridge" $arrays --kind ridge --iterations 3
-    wrong "--scale is for kind|found kind ridge" $arrays --kind ridge --scale 2
+    wrong "--scale applies to the kinds|found kind ridge" $arrays --kind ridge --scale 2
     wrong "--proposal|did you mean oprf" $arrays --kind favor --proposal opfr
     wrong "--sampling|expected one of drawn, optimal|leverage" $arrays --kind favor --sampling leverage
-    wrong "--sampling optimal has no meaning for the elu map" $arrays --kind linear --sampling optimal
+    wrong "--sampling optimal has no effect for the elu map" $arrays --kind linear --sampling optimal
     refused "proposal oprf is for positive features" $arrays --kind favor --map trig --proposal oprf
-    wrong "go together|no --calibrate-k" $arrays --kind favor++ --calibrate-q CQ.npy
-    wrong "--calibrate-q has no meaning" $arrays --kind favor --calibrate-q CQ.npy --calibrate-k CK.npy
+    wrong "used together|--calibrate-k is missing" $arrays --kind favor++ --calibrate-q CQ.npy
+    wrong "--calibrate-q has no effect" $arrays --kind favor --calibrate-q CQ.npy --calibrate-k CK.npy
     wrong "--propose" $arrays --kind favor++ --propose
-    wrong "--kind favor# is --proposal sderf; found --proposal oprf" $arrays --kind favor# --proposal oprf
-    wrong "--kind favor++ is --proposal oprf; found --proposal gaussian" $arrays --kind favor++ --proposal gaussian
+    wrong "--kind favor# has --proposal sderf, found --proposal oprf" $arrays --kind favor# --proposal oprf
+    wrong "--kind favor++ has --proposal oprf, found --proposal gaussian" $arrays --kind favor++ --proposal gaussian
     refused "--calibrate-q nan.npy: expected finite numbers, found nan at (1, 36, 4)" $arrays --kind favor++ --calibrate-q nan.npy --calibrate-k CK.npy
     refused "--calibrate-k nan.npy: expected finite numbers" $arrays --kind favor++ --calibrate-q CQ.npy --calibrate-k nan.npy
     refused "calibration with --calibrate-q huge.npy and --calibrate-k huge.npy: " $arrays --kind favor# --calibrate-q huge.npy --calibrate-k huge.npy
     refused "beyond float32|--calibrate-q large.npy and --calibrate-k large.npy|too large" $arrays --kind favor# --calibrate-q large.npy --calibrate-k large.npy
     refused "--k nan.npy: expected finite numbers" --q Q.npy --k nan.npy --v V.npy --kind favor# --calibrate-q CQ.npy --calibrate-k CK.npy
-    refused "--calibrate-q none.npy|no numbers|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy
-    refused "calibration must have as many heads|three.npy|(3, 90, 5)|Q.npy" $arrays --kind favor++ --calibrate-q three.npy --calibrate-k three.npy
-    refused "calibration must be as wide|narrow.npy" $arrays --kind favor++ --calibrate-q narrow.npy --calibrate-k narrow.npy
-    wrong "--gamma is for kind hybrid|found kind favor" $arrays --kind favor --gamma 2
-    wrong "--gamma has no meaning" $arrays --kind hybrid --gamma 2
+    refused "--calibrate-q none.npy|empty array|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy
+    refused "calibration arrays must have the same number of heads|three.npy|(3, 90, 5)|Q.npy" $arrays --kind favor++ --calibrate-q three.npy --calibrate-k three.npy
+    refused "calibration arrays must have the same width|narrow.npy" $arrays --kind favor++ --calibrate-q narrow.npy --calibrate-k narrow.npy
+    wrong "--gamma applies to the kinds hybrid|found kind favor" $arrays --kind favor --gamma 2
+    wrong "--gamma has no effect" $arrays --kind hybrid --gamma 2
     wrong "did you mean retention" $arrays --kind retntion
 }
 finish

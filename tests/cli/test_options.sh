@@ -76,10 +76,10 @@ fails 2 "--width-multiplier is an option of networks" "$BOCHNER" train --data te
 fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data train.csv --weights float32
 fails 2 "--rates is an option of mup transfer" "$BOCHNER" mup check --rates 0.1
 fails 2 "--page and --markdown are options of lab report" "$BOCHNER" lab list --page page.html
-fails 2 "--draw is for kind" "$BOCHNER" attention --q Q.npy --k Q.npy --v Q.npy --kind softmax --draw iid
+fails 2 "--draw applies to the kinds" "$BOCHNER" attention --q Q.npy --k Q.npy --v Q.npy --kind softmax --draw iid
 # "default" and "auto" of a choice leave it open: they are welcome everywhere.
 succeeds "$BOCHNER" train --data text.txt --out open --attention softmax --draw default --layers 1 --width 16 --heads 1 --steps 1
-fails 2 "--degree is for kind" "$BOCHNER" train --data text.txt --out net2 --attention rfa --degree 2
+fails 2 "--degree applies to the kinds" "$BOCHNER" train --data text.txt --out net2 --attention rfa --degree 2
 fails 2 "--lr is an option of mup check" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
 fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto is as not given
 
@@ -109,9 +109,9 @@ fails 2 "--memory|found '0'" "$BOCHNER" fit train.csv --memory 0
 fails 2 "--target needs a value|the end of the command line" "$BOCHNER" fit train.csv --target
 fails 2 "--target needs a value|--out" "$BOCHNER" fit train.csv --target --out m
 fails 2 "--stream takes no value|yes" "$BOCHNER" fit train.csv --stream=yes
-fails 2 "no file to learn from" "$BOCHNER" fit --out m
+fails 2 "expected a file to learn from" "$BOCHNER" fit --out m
 fails 2 "--out MODEL" "$BOCHNER" fit train.csv
-fails 2 "not both" "$BOCHNER" fit train.csv --test test.csv --holdout 0.2
+fails 2 "--test and --holdout exclude each other" "$BOCHNER" fit train.csv --test test.csv --holdout 0.2
 fails 2 ".svg, .png or .pdf" "$BOCHNER" fit train.csv --test test.csv --plot picture.jpeg
 fails 2 "--test FILE or --holdout" "$BOCHNER" fit train.csv --out m --plot picture.svg
 fails 2 "MODEL and DATA" "$BOCHNER" predict only-one
