@@ -2,8 +2,11 @@
 #include "lab.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- list ------------------------------------------------------------------------------------ */
+
+enum { TITLE_COLUMN = 37 };
 
 /* Adds the verdicts of the stored result, if there is one that can be read. */
 static void result_json(cli_json *json, cli_lab_job *lab, const bo_lab_experiment *experiment)
@@ -40,13 +43,31 @@ static void list_json(cli_lab_job *lab)
     cli_json_end(&json);
 }
 
+/* Wraps the text on a terminal and prints one line for programs that read the list. The cursor is at TITLE_COLUMN. */
+static void print_title(const char *text)
+{
+    if (isatty(STDOUT_FILENO))
+        cli_print_wrapped(stdout, text, TITLE_COLUMN);
+    else
+        puts(text);
+}
+
+static void list_title(const bo_lab_experiment *experiment)
+{
+    char title[256];
+    snprintf(title, sizeof title, "%.200s%s", experiment->title, experiment->timed ? " (measures time)" : "");
+    print_title(title);
+}
+
 static void list_result(cli_lab_job *lab, const bo_lab_experiment *experiment)
 {
-    char why[CLI_LAB_WHY];
+    char why[CLI_LAB_WHY], text[256];
     bo_lab_result *result = cli_lab_result(lab, experiment, why);
     if (!result) return;
-    const bo_lab_about about = bo_lab_result_about(result);
-    printf("%37s%s%s\n", "", cli_lab_summary(result).s, about.quick ? " (quick run)" : "");
+    snprintf(text, sizeof text, "%s%s", cli_lab_summary(result).s,
+             bo_lab_result_about(result).quick ? " (quick run)" : "");
+    printf("%*s", TITLE_COLUMN, "");
+    print_title(text);
     bo_lab_result_destroy(result);
 }
 
@@ -58,8 +79,8 @@ int cli_lab_list(cli_lab_job *lab)
     for (size_t i = 0; i < bo_lab_count(); i++) {
         const bo_lab_experiment *e = bo_lab_at(i);
         if (strcmp(group, e->group) != 0) printf("%s%s\n", i ? "\n" : "", group = e->group);
-        printf("  %-24s%2zu claim%s  %s%s\n", e->name, e->claim_count, e->claim_count == 1 ? " " : "s", e->title,
-               e->timed ? " (measures time)" : "");
+        printf("  %-24s%2zu claim%s  ", e->name, e->claim_count, e->claim_count == 1 ? " " : "s");
+        list_title(e);
         list_result(lab, e);
         claims += e->claim_count;
     }
@@ -160,7 +181,7 @@ static const cli_option rows[] = {
 
 const cli_usage cli_lab_usage = {
     .command = "lab",
-    .synopsis = "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
+    .synopsis = "list [--out DIR]   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
     .about = "Runs experiments that test the claims of the theory. Each claim has a measured number and a bound "
              "that is fixed in the code, and gets a verdict (held, inconclusive or failed) over several seeds. "
              "A verdict applies to the tested setting and sizes. list shows the experiments and the results in "

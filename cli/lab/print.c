@@ -159,7 +159,11 @@ static size_t row_width(const bo_lab_grid *grid)
 static void print_table(const bo_lab_grid *grid)
 {
     const size_t first = row_width(grid);
-    printf("\n  %s (%s)\n    ", grid->table->title, grid->table->values);
+    char title[1024];
+    snprintf(title, sizeof title, "%.500s (%.500s)", grid->table->title, grid->table->values);
+    fputs("\n  ", stdout);
+    cli_print_wrapped(stdout, title, 2);
+    fputs("    ", stdout);
     print_right(grid->table->rows, first);
     for (size_t c = 0; c < grid->columns; c++) {
         fputs("   ", stdout);

@@ -140,7 +140,7 @@ fails 1 "no results in nothing|lab run all" "$BOCHNER" lab report --out nothing
 fails 1 "nowhere" "$BOCHNER" lab report --out nowhere
 fails 1 "text.txt|not a folder" "$BOCHNER" lab report --out text.txt
 fails 1 "no folder missing" "$BOCHNER" lab report --out t4 --page missing/page.html
-fails 2 "--page|--markdown|one file" "$BOCHNER" lab report --out t4 --page same --markdown same
+fails 2 "--page|--markdown|the same file" "$BOCHNER" lab report --out t4 --page same --markdown same
 
 # ---- wrong use -----------------------------------------------------------------------------------------------------
 fails 2 "list, run or report" "$BOCHNER" lab
