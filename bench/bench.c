@@ -1,4 +1,4 @@
-/* bochner bench: speed and quality as ratios to something measured in the same run. */
+/* bochner bench: speed and quality as ratios of measurements made in the same run. */
 #include "bench.h"
 #include "../cli/common/json.h"
 #include "../cli/common/plot.h"
@@ -84,7 +84,7 @@ static void report_json(const bench_run *bench)
 
 /* ---- peers --------------------------------------------------------------------------------------------- */
 
-/* The child's standard output, to its end. */
+/* Reads the standard output of the child until its end. */
 static char *read_all(int descriptor)
 {
     size_t length = 0, room = 1 << 16;
@@ -135,7 +135,7 @@ static bool has_module(const char *python, const char *module)
     return strchr(python, '\'') == NULL && system(command) == 0;
 }
 
-/* A Python that has the library; NULL: none. */
+/* Returns a Python interpreter that can import the library, or NULL. */
 static const char *find_python(const bench_run *bench, const bench_library *library)
 {
     const char *const candidates[] = {bench->python, "python3", "/usr/bin/python3"};

@@ -1,4 +1,4 @@
-/* bochner bench layers: forward and backward of each layer beside the same layer in PyTorch. */
+/* bochner bench layers: forward and backward passes of each layer, compared with the same layer in PyTorch. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,12 +6,13 @@
 #include <bochner/network.h>
 #include "bench.h"
 
-enum { NODES = 10000, DEGREE = 10 }; /* of the graph, as in the peer's script */
+enum { NODES = 10000, DEGREE = 10 }; /* size of the graph, as in the peer's script */
 
-/* A layer alone, on `examples` inputs of `numbers` numbers that become `outputs`. The name is the peer's. */
+/* A single layer on `examples` inputs of `numbers` numbers each, with `outputs` outputs. The name is the one in the
+ * peer's script. */
 typedef struct layer_case {
     const char *name, *what;
-    double goal; /* times faster; NAN: none */
+    double goal; /* goal: times faster; NAN: none */
     size_t examples, numbers, outputs;
     const char *input, *layers; /* JSON */
 } layer_case;
@@ -21,7 +22,7 @@ typedef struct layer_case {
 #define IMAGE(side, channels)                                                                                          \
     "{\"kind\": \"image\", \"height\": " #side ", \"width\": " #side ", \"channels\": " #channels "}"
 #define LAYER(type, options)  "{\"type\": \"" type "\"" options "}"
-#define PLACES(type, options) LAYER(type, options) ", {\"type\": \"flatten\"}" /* a loss takes one row an example */
+#define PLACES(type, options) LAYER(type, options) ", {\"type\": \"flatten\"}" /* a loss takes one row per example */
 
 static const layer_case cases[] = {
     {"linear", "4096 x 512 to 512", 1.3, 4096, 512, 512, ARRAY(512), LAYER("linear", ", \"width\": 512")},
@@ -76,16 +77,16 @@ typedef struct layers_bench {
     size_t repeats;
 } layers_bench;
 
-/* ---- examples of noise ------------------------------------------------------------------------------------------- */
+/* ---- random examples --------------------------------------------------------------------------------------------- */
 
-/* DEGREE neighbors by chance for every node. */
+/* Draws DEGREE random neighbors for each node. */
 static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbors)
 {
     for (size_t i = 0; i <= NODES; i++) first[i] = (int32_t)(i * DEGREE);
     for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(bo_hash(seed, e) % NODES);
 }
 
-/* What is written into the input does not matter: bo_network_time draws it. */
+/* The contents of the input do not matter: bo_network_time fills it with random numbers. */
 static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 {
     cli_session *session = bench->run->session;
@@ -114,7 +115,7 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 
 /* ---- the command --------------------------------------------------------------------------------------------------- */
 
-/* The peer's best median counts; ours is the mean of two medians, one before and one after it. */
+/* PyTorch counts with its best median, Bochner with the mean of two medians, one before and one after PyTorch. */
 static bool compare(layers_bench *bench, const layer_case *c)
 {
     double before, after;

@@ -1,4 +1,4 @@
-/* Images: speed against scikit-learn at given γ and λ, and accuracy with nothing given. */
+/* Images: speed compared with scikit-learn for given γ and λ, and accuracy with default settings. */
 #include "bench.h"
 #include <math.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool load_images(bench_run *bench, const char *folder, images *set)
            load_part(bench, folder, "t10k", set->train->schema, &set->test);
 }
 
-/* Fits and tests; seconds are those of bo_machine_fit, all of it. */
+/* Fits and tests. The time is that of the whole call of bo_machine_fit. */
 static bool fit_images(bench_run *bench, const images *set, const bo_machine_desc *desc, double *seconds,
                        double *accuracy, bo_fit_report *report)
 {
@@ -66,7 +66,7 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
             bo_machine_evaluate(context, machine, set->test->rows, set->test->x, set->test->dim, set->test->y, metrics);
     if (status == BO_OK) *accuracy = bo_metrics_accuracy(metrics);
     if (status == BO_OK) *report = *bo_machine_report(machine);
-    report->why_solver = NULL; /* dies with the machine */
+    report->why_solver = NULL; /* the string belongs to the machine, which is freed */
     bo_metrics_destroy(metrics);
     bo_machine_destroy(machine);
     if (status != BO_OK) cli_fail_status(bench->session, status);
@@ -80,8 +80,8 @@ typedef struct timed {
     bo_draw draw;
 } timed;
 
-/* γ and λ are given. The peer divides pixels by 255 and uses γ = 0.02: the same kernel as γ / 255² on the pixels as they
- * are. */
+/* γ and λ are given. scikit-learn divides pixels by 255 and uses γ = 0.02, the same kernel as γ / 255² on the original
+ * pixels. */
 static bool time_images(bench_run *bench, const images *set, bo_precision precision, timed *out)
 {
     size_t features = bench->options->features;
@@ -135,7 +135,8 @@ static void compare_with_peer(bench_run *bench, const timed *chosen, const timed
     free(json);
 }
 
-/* As it comes, and with float32 products where the library chose others: the yardstick and the peer have float32 ones. */
+/* Times the fit with the default precision, and with float32 products if the library chose another precision, because
+ * the yardstick and scikit-learn use float32. */
 bool bench_mnist(bench_run *bench)
 {
     if (!bench->options->mnist) return true;

@@ -1,5 +1,5 @@
-/* bochner bench recall: pairs written into the memory of every kind of attention and asked for again, by distance and by
- * size of the state. Nothing is learned: keys are as apart as chance makes them, and only the memory is on trial. */
+/* bochner bench recall: writes pairs into the state of every kind of attention and queries them again, by distance and
+ * by size of the state. Nothing is trained: keys are random, and only the capacity of the state is measured. */
 #include "../lab/tools/recall.h"
 #include "bench.h"
 #include "../cli/common/curves.h"
@@ -18,7 +18,7 @@ typedef struct recall_options {
 
 typedef struct recall_row {
     const bo_recall_kind *kind;
-    size_t size; /* 0: it has none */
+    size_t size; /* 0: the kind has no size */
     bo_recall_result result;
 } recall_row;
 
@@ -102,7 +102,7 @@ static void print_json(const recall_bench *bench)
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------- */
 
-/* Capacity by bytes of the state, where there is one. */
+/* Capacity by bytes of the state, for kinds with a state. */
 static int plot_capacity(const recall_bench *bench, cli_curves *curves)
 {
     cli_drawing d = {curves, "",   "bytes of the state", "pairs of which nine of ten come back", "outside right",
@@ -115,7 +115,7 @@ static int plot_capacity(const recall_bench *bench, cli_curves *curves)
     return cli_curves_plot(bench->run->session, bench->options->plot, &d);
 }
 
-/* Recall by distance, of every kind with its largest state. */
+/* Recall by distance for each kind with its largest state. */
 static int plot_distances(const recall_bench *bench, cli_curves *curves)
 {
     cli_drawing d = {curves, "", "tokens ago", "percent recalled", "outside right", 100, true};

@@ -1,4 +1,5 @@
-/* Ten million rows through `bochner fit --stream` in a process of its own: its resident memory and its rate. */
+/* Fits ten million rows with `bochner fit --stream` in a separate process and measures its resident memory and its
+ * rate. */
 #include "bench.h"
 #include "../cli/common/output.h"
 #include <math.h>
@@ -15,7 +16,7 @@ static float uniform(uint64_t bits)
     return (float)((double)(bits >> 40) * 0x1p-24);
 }
 
-/* Inputs in [0, 1); the target is a wave along a direction, and noise. */
+/* Inputs are in [0, 1); the target is a wave along one direction plus noise. */
 static bool write_rows(bench_run *bench, const char *path)
 {
     cli_output output;
@@ -44,7 +45,7 @@ static bool write_rows(bench_run *bench, const char *path)
     return false;
 }
 
-/* The program itself as a child, with its output thrown away; false when it fails. */
+/* Runs this program as a child process and discards its output. Returns false if it fails. */
 static bool run_child(char *const *arguments, double *seconds, double *resident)
 {
     double start = cli_now();
@@ -63,7 +64,7 @@ static bool run_child(char *const *arguments, double *seconds, double *resident)
     return true;
 }
 
-/* The precision of the Gram products, as the model tells it. */
+/* The precision of the Gram products, read from the model file. */
 static bool model_precision(bench_run *bench, const char *model, bo_precision *out)
 {
     bo_machine *machine = NULL;
@@ -74,7 +75,7 @@ static bool model_precision(bench_run *bench, const char *model, bo_precision *o
     return status == BO_OK;
 }
 
-/* One fit of the file, asked for a precision; *used is the one it had. */
+/* Fits the file once with the requested precision; *used is the precision that the model reports. */
 static bool time_stream(bench_run *bench, const char *data, const char *model, bo_precision asked, bo_precision *used)
 {
     char features[32], threads[32], name[96];

@@ -1,4 +1,5 @@
-/* Regression tables: RMSE against exact kernel ridge tuned by cross-validation, and what the 95% interval covers. */
+/* Regression tables: RMSE compared with exact kernel ridge regression tuned by cross-validation, and coverage of the
+ * 95% interval. */
 #include "bench.h"
 #include <dirent.h>
 #include <math.h>
@@ -108,7 +109,7 @@ static bool run_split(bench_run *bench, const char *set, const numbers *data, co
     return ok;
 }
 
-/* RMSE of the peer on a split of a set, from its lines of JSON; NAN if it has none. */
+/* RMSE of the peer on one split of a data set, read from its JSON lines; NAN if there is none. */
 static double peer_rmse(const char *lines, const char *set, int split)
 {
     char wanted[160];
@@ -136,7 +137,7 @@ static bool run_set(bench_run *bench, const char *set, const char *peer, double 
         bench_add(bench, title, rmse / exact, "", 1.05, true, "RMSE %.4g, exact %.4g, %.1f s a split", rmse, exact,
                   (cli_now() - start) / SPLITS);
         snprintf(title, sizeof title, "%.40s, inside the 95%% interval", set);
-        bool high = covered > 0.94; /* the nearer bound of 90 to 98% */
+        bool high = covered > 0.94; /* the nearer bound of the range from 90 to 98% */
         bench_add(bench, title, 100 * covered, "%", high ? 98 : 90, high, "mean over splits 0 to %d; 90 to 98%%",
                   SPLITS - 1);
         *interval_sum += 100 * covered;

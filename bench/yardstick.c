@@ -45,7 +45,7 @@ static bo_status time_gemm(bo_context *context, size_t n, int repeats, const flo
 {
     double theirs[MOST_REPEATS], ours[MOST_REPEATS], operations = 2e-9 * (double)n * (double)n * (double)n;
     int size = (int)n;
-    for (int r = -1; r < repeats; r++) { /* the first round warms up and is overwritten */
+    for (int r = -1; r < repeats; r++) { /* the first round is a warmup and is overwritten */
         int at = r < 0 ? 0 : r;
         double start = bo_seconds();
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size, size, size, 1.0f, a, size, b, size, 0.0f, c, size);
@@ -82,7 +82,7 @@ bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yards
 
 /* ---- memory bandwidth ---------------------------------------------------------------------------------- */
 
-enum { TRIAD_TASK = 1 << 16 }; /* floats: large against the cost of a task, small against the arrays */
+enum { TRIAD_TASK = 1 << 16 }; /* in floats: large compared with the cost of a task, small compared with the arrays */
 
 typedef struct triad_job {
     size_t count;
@@ -125,7 +125,7 @@ bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, dou
 
 enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_ROOM = 1 << 15 };
 
-/* room: SMALL_ROOM floats per task, for A, B, C in packed or plain form. */
+/* room: SMALL_ROOM floats per task for A, B and C, packed or plain. */
 typedef struct small_job {
     const bo_micro *micro;
 #ifdef BOCHNER_HAVE_XSMM

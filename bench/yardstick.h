@@ -1,29 +1,29 @@
-/* Yardsticks: what this machine can do, measured by known means in the same run as what is compared with it. A rate alone
- * says little on a shared machine; a ratio to one of these does. */
+/* Yardsticks: the speed of this host, measured with known operations in the same run as the results that are compared
+ * with it. On a shared host, ratios to a yardstick are more stable than rates. */
 #ifndef BO_BENCH_YARDSTICK_H
 #define BO_BENCH_YARDSTICK_H
 
 #include <bochner/base.h>
 
-/* Large float32 products n x n x n on all cores, 2 n³ operations each: medians over the repeats, taken in turns. OpenBLAS
- * runs with the thread count it has; ours with the context's. */
+/* Large float32 products n x n x n on all cores, 2 n³ operations each. Rates are medians over the repeats; OpenBLAS and
+ * our own GEMM alternate. OpenBLAS uses its own number of threads, our GEMM that of the context. */
 typedef struct bo_yardstick {
     double openblas_gflops, own_gflops, best_gflops;
-    const char *library; /* OpenBLAS and the core it was chosen for; a string that lives as long as the program */
-    const char *isa;     /* of our own kernels */
+    const char *library; /* OpenBLAS and the core type it was chosen for; a string that lives as long as the program */
+    const char *isa;     /* instruction set of our own kernels */
     int openblas_threads, own_threads;
     size_t n;
 } bo_yardstick;
 
-/* n = 0 means 2048, repeats = 0 means 5 (at most 99). */
+/* n = 0 means 2048; repeats = 0 means 5 (at most 99). */
 bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out);
 
-/* a[i] = b[i] + s c[i] on all threads over three arrays of `bytes` bytes together (0: 1 GiB); 3 numbers moved for each i.
- * Median over the repeats. */
+/* a[i] = b[i] + s c[i] on all threads, over three arrays of `bytes` bytes in total (0: 1 GiB); counts 3 numbers moved
+ * per i. Returns the median over the repeats. */
 bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, double *gigabytes_per_second);
 
-/* Small float32 products 64 x 64 x 128 on every thread at once, operands in cache: LIBXSMM where the library was built with
- * it, else our own micro-kernel; *implementation says which. */
+/* Small float32 products 64 x 64 x 128 on every thread at once, with operands in cache: LIBXSMM if the library was
+ * built with it, otherwise our own micro-kernel; *implementation names the one used. */
 bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflops, const char **implementation);
 
 #endif

@@ -1,5 +1,6 @@
-/* bochner bench attention: speed of attention as ratios to small matrix products, to memory's bandwidth and to
- * PyTorch; the length where linear overtakes exact; memory by counting; decoding; the family, gates and laws. */
+/* bochner bench attention: speed of attention relative to small matrix products, to memory bandwidth and to PyTorch;
+ * the length from which linear attention is faster than softmax attention; memory by counting allocations; decoding;
+ * every kind of attention; gates; proposals of the frequencies. */
 #include "attention.h"
 #include "../../cli/common/plot.h"
 #include "../yardstick.h"
@@ -34,7 +35,7 @@ static bool say_yardstick(attention_bench *bench)
     return true;
 }
 
-/* The picture of one part or another. */
+/* Checks the path of a picture, and that --only includes the part that it shows. */
 static int check_picture(bench_run *run, const char *option, const char *path, const char *part, const char *other)
 {
     if (!path) return CLI_DONE;

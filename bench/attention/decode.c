@@ -1,16 +1,17 @@
-/* Decoding one token at a time: the states' way to the memory and back, and a cache of keys and values beside it. */
+/* Decoding of one token at a time: the bandwidth of reading and writing the states, and a comparison with a KV
+ * cache. */
 #include "attention.h"
 #include "../yardstick.h"
 #include <math.h>
 
 enum {
     CURVE_LEAST = 64,
-    CURVE_MOST = 16384, /* tokens in the cache */
-    STEPS = 4,          /* in a sample: the cache grows meanwhile */
+    CURVE_MOST = 16384, /* maximum tokens in the cache */
+    STEPS = 4,          /* steps per sample; the cache grows during a sample */
     BATCHES = 3,        /* 1, 16 and --sequences */
-    FILLED = 64,        /* tokens that the linear states have absorbed */
+    FILLED = 64,        /* tokens that the linear states have absorbed before timing */
 };
-static const double MOST_STATE_BYTES = 4294967296.0; /* of all sequences together */
+static const double MOST_STATE_BYTES = 4294967296.0; /* limit for all sequences together */
 
 /* ---- bandwidth ----------------------------------------------------------------------------------------------- */
 
@@ -45,10 +46,10 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
     return ok;
 }
 
-/* ---- beside a cache of keys and values --------------------------------------------------------------------------- */
+/* ---- comparison with a KV cache ---------------------------------------------------------------------------------- */
 
-/* A state of features against a cache of `tokens` keys and values, the mean over the steps that are timed;
- * `sequences` of them at a time. */
+/* Times a state of features against a cache of `tokens` keys and values, averaged over the timed steps, for `sequences`
+ * sequences at a time. */
 static bool measure_point(attention_bench *bench, attention_decoder *linear, attention_decoder *cache, size_t tokens,
                           size_t sequences, attention_crossing *crossing)
 {
@@ -91,7 +92,7 @@ static void say_break_even(attention_bench *bench, size_t features, size_t seque
 {
     if (!crossing->last) return;
     char name[96];
-    /* a state is read and written, D (d_v + 1) numbers; a cache is read, d + d_v numbers per token */
+    /* A step reads and writes a state of D (d_v + 1) numbers; a cache is only read, d + d_v numbers per token. */
     double counted = 2.0 * (double)features * (ATTENTION_DIM + 1) / (2.0 * ATTENTION_DIM);
     snprintf(name, sizeof name, "decode, batch %zu, break-even length", sequences);
     bench_add(bench->run, name, crossing->at, "tokens", NAN, true,

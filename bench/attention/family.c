@@ -1,12 +1,12 @@
-/* Every kind of the family beside small-GEMM and as a step of decoding, and what gates cost. */
+/* Every kind of attention: rates relative to small-GEMM, decoding steps, and the cost of gates. */
 #include "attention.h"
 #include <math.h>
 
 enum {
-    TOKENS = 4096,  /* of a sequence, or the longest of --lengths */
+    TOKENS = 4096,  /* length of a sequence, or the longest of --lengths */
     PROMPT = 64,    /* tokens that a state has absorbed before steps are timed */
-    STEPS = 4,      /* of a kind whose state grows, in a sample */
-    SEQUENCES = 16, /* decoded at once, or --sequences */
+    STEPS = 4,      /* steps per sample for kinds whose state grows */
+    SEQUENCES = 16, /* sequences decoded at once, or --sequences */
 };
 
 static size_t family_tokens(const attention_bench *bench)
@@ -16,14 +16,14 @@ static size_t family_tokens(const attention_bench *bench)
     return longest < TOKENS ? longest : TOKENS;
 }
 
-/* ---- the family ---------------------------------------------------------------------------------------------- */
+/* ---- kinds of attention ------------------------------------------------------------------------------------------ */
 
 typedef struct member {
     const char *name, *preset;
-    double goal; /* of the forward pass; NAN: none */
+    double goal; /* goal for the forward pass; NAN: none */
     bo_gate gate;
-    bool drawn; /* has as many features as it is given */
-    size_t dim; /* of queries, keys and values; 0: the usual */
+    bool drawn; /* the number of features is an option */
+    size_t dim; /* dimension of queries, keys and values; 0: ATTENTION_DIM */
 } member;
 
 static const member family[] = {
@@ -54,7 +54,8 @@ static bo_attention_desc describe(const attention_bench *bench, const member *of
     return desc;
 }
 
-/* Forward, or forward and backward: the second counts as two of the first. */
+/* Measures the forward pass, or forward and backward together. The backward pass counts twice the operations of the
+ * forward pass. */
 static bool measure_pass(attention_bench *bench, const member *of, bool gradients)
 {
     const bo_attention_desc desc = describe(bench, of);
@@ -128,7 +129,7 @@ static const struct map {
     {"favor", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_NORMALIZER_SUM},
 };
 
-/* The same map without a gate, with one per head and with one per token, in turns. */
+/* Times the same map without a gate, with one gate per head and with one gate per token, in alternation. */
 static bool measure_gates(attention_bench *bench, const struct map *map, bool gradients)
 {
     const size_t tokens = family_tokens(bench);

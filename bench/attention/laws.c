@@ -1,20 +1,21 @@
-/* The error that each law of the frequencies leaves at as many features, beside the least there is. */
+/* Error of the output for each proposal of the frequencies at an equal number of features, with the smallest possible
+ * error. */
 #include "attention.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum {
-    ROWS = 4096,      /* of the data to calibrate with */
-    LAW_TOKENS = 512, /* of other data, on which errors are measured */
-    DRAWS = 4,        /* times --repeats: medians over so many */
-    PLOT_LEAST = 16,  /* features, … */
-    PLOT_TIMES = 4    /* … up to as many times those of the figures */
+    ROWS = 4096,      /* rows used to calibrate */
+    LAW_TOKENS = 512, /* rows of other data, on which errors are measured */
+    DRAWS = 4,        /* draws per repeat; medians are over all of them */
+    PLOT_LEAST = 16,  /* smallest number of features in the picture */
+    PLOT_TIMES = 4    /* the picture ends at this many times the features of the figures */
 };
 
 /* ---- data ---------------------------------------------------------------------------------------------------- */
 
-/* √s q and √s k are normal with eigenvalues `largest` · ratio^i in a random basis: below 1/6, so that FAVOR+ has a
- * variance at all. largest 0: all equal, with a mean square norm of 1.28. */
+/* √s q and √s k are normal. Their covariance has eigenvalues `largest` · ratio^i in a random basis; all are below 1/6,
+ * so that the variance of FAVOR+ is finite. `largest` 0 means equal eigenvalues and a mean square norm of 1.28. */
 typedef struct law_data {
     const char *name;
     double largest, ratio;
@@ -22,7 +23,7 @@ typedef struct law_data {
 
 static const law_data datas[] = {{"gaussian", 0, 1}, {"anisotropic", 0.15, 0.8}};
 
-/* x - 2 u (u·x) / |u|² of every row. */
+/* Replaces each row x by x - 2 u (u·x) / |u|². */
 static void reflect(float *x, size_t rows, size_t dim, const float *u)
 {
     double norm = 0;
@@ -34,7 +35,7 @@ static void reflect(float *x, size_t rows, size_t dim, const float *u)
     }
 }
 
-/* The reflections, and so the basis, are those of the data, not of the stream. */
+/* The reflections, which define the basis, depend on the data set only, not on the random stream. */
 static float *make_rows(attention_bench *bench, const law_data *data, uint64_t stream, size_t rows, size_t dim)
 {
     enum { REFLECTIONS = 3 };
@@ -52,9 +53,9 @@ static float *make_rows(attention_bench *bench, const law_data *data, uint64_t s
     return x;
 }
 
-/* ---- laws ---------------------------------------------------------------------------------------------------- */
+/* ---- proposals --------------------------------------------------------------------------------------------------- */
 
-/* The first is drawn without data. */
+/* The first one is drawn without data. */
 static const struct law {
     const char *name;
     bo_proposal proposal;
@@ -68,7 +69,7 @@ static const struct law {
     {"dark, optimal sampling", BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL},
 };
 
-/* Data of one kind and width: to calibrate with, and other rows to attend. */
+/* One data set of one width: rows for calibration and other rows for attention. */
 typedef struct trial {
     const law_data *data;
     size_t dim;
@@ -93,13 +94,14 @@ static void close_trial(trial *t)
     for (size_t i = 0; i < CLI_COUNT_OF(arrays); i++) free(arrays[i]);
 }
 
-/* Relative errors: medians over draws of the output's and the kernel's; what the calibration promises for the second,
- * as drawn and as drawn from N(0, I), and the least that any law could leave: NAN without a calibration. */
+/* Relative errors: medians over draws for the output and for the kernel; the kernel error that the calibration predicts
+ * for this proposal and for N(0, I); and the smallest kernel error that any proposal can reach. The last three are NAN
+ * without a calibration. */
 typedef struct errors {
     double output, kernel, predicted, isotropic, least;
 } errors;
 
-/* Draws frequencies, from the data unless `seen` is NULL. */
+/* Draws new frequencies, calibrated on `seen` unless it is NULL. */
 static bo_status draw_anew(bo_context *context, const bo_calibration *seen, bo_attention *attention, uint64_t draw,
                            bo_calibration_report *report)
 {
@@ -160,7 +162,7 @@ static bool measure_law(attention_bench *bench, const trial *t, const struct law
     return status == BO_OK && !cli_interrupted();
 }
 
-/* favor, which the first of the others' calibrations tells about, and then they. */
+/* Measures favor first, then the calibrated proposals. The predictions for favor come from the first calibration. */
 static bool measure_trial(attention_bench *bench, const trial *t, size_t features)
 {
     errors all[CLI_COUNT_OF(laws)];

@@ -1,17 +1,18 @@
-/* What length does to time: where linear attention overtakes exact, and time per token. */
+/* Time as a function of length: the length from which linear attention is faster than softmax attention, and time per
+ * token. */
 #include "attention.h"
 #include <math.h>
 
 enum {
-    SHORTEST = 64,          /* where looking for a crossover begins */
-    CROSSOVER_MOST = 16384, /* and ends */
+    SHORTEST = 64,          /* shortest length of the search for a crossover */
+    CROSSOVER_MOST = 16384, /* longest length of that search */
     CROSSOVER_FEATURES = 128,
     CROSSOVER_GOAL = 1024,
     FLAT_LEAST = 4096,
-    FLAT_HEADS = 2, /* four arrays of a million rows of 64 floats: 1 GiB a head */
+    FLAT_HEADS = 2, /* four arrays of a million rows of 64 floats: 1 GiB per head */
 };
 
-/* ---- the crossover ------------------------------------------------------------------------------------------- */
+/* ---- crossover --------------------------------------------------------------------------------------------------- */
 
 static const struct map {
     const char *name;
@@ -19,7 +20,7 @@ static const struct map {
     bo_kernel kernel;
     bo_function function;
     bo_gate gate;
-    bool fixed; /* the map has as many features as it has */
+    bool fixed; /* the map determines its number of features */
 } maps[] = {
     {"favor, positive", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_GATE_NONE, false},
     {"favor, sincos", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_SINCOS, BO_GATE_NONE, false},
@@ -45,12 +46,12 @@ static bo_attention_desc describe(const attention_bench *bench, const struct map
     desc.features.kernel = map->kernel;
     desc.features.function = map->function;
     desc.gate = map->gate;
-    /* |√s (q + k)|² of unit-variance q and k is 2 d / √d on average. */
+    /* For q and k of unit variance, |√s (q + k)|² is 2 d / √d on average. */
     if (map->function == BO_FUNCTION_OPRF) desc.features.pair_norm = 2 * sqrt(ATTENTION_DIM);
     return desc;
 }
 
-/* Seconds of a forward pass of a map and of exact attention, in turns. */
+/* Seconds of a forward pass with a map and with softmax attention, in alternation. */
 static bool time_beside_exact(attention_bench *bench, const bo_attention_desc *desc, size_t tokens, double seconds[2])
 {
     attention_case linear, exact = {0};
@@ -65,7 +66,7 @@ static bool time_beside_exact(attention_bench *bench, const bo_attention_desc *d
     return ok;
 }
 
-/* The number of features of a map; 0 after a note that there is no such attention. */
+/* The number of features of a map; 0 after a warning if this attention is not supported. */
 static size_t count_features(attention_bench *bench, const char *name, const bo_attention_desc *desc)
 {
     bo_attention *attention;
@@ -113,7 +114,7 @@ bool attention_crossover_part(attention_bench *bench)
 
 /* ---- time per token ------------------------------------------------------------------------------------------ */
 
-/* Lengths from 4k by factors of four, the last one as given. */
+/* Lengths from 4k by factors of four; the last one is the length given. */
 static size_t flat_lengths(size_t longest, size_t *lengths)
 {
     size_t count = 0, tokens = longest < FLAT_LEAST ? longest : FLAT_LEAST;
@@ -122,7 +123,7 @@ static size_t flat_lengths(size_t longest, size_t *lengths)
     return count;
 }
 
-/* Shorter sequences are the beginning of the longest one's arrays. */
+/* Shorter sequences use the first rows of the arrays of the longest one. */
 static bool measure_flat(attention_bench *bench, attention_case *longest, size_t features)
 {
     size_t lengths[BENCH_LIST], count = flat_lengths(longest->shape.tokens, lengths);

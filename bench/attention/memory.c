@@ -1,4 +1,4 @@
-/* Memory beyond inputs and outputs, by counting what the library asks its allocator for. */
+/* Memory beyond inputs and outputs, measured by counting the allocations of the library. */
 #include "attention.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@ typedef struct counter {
     atomic_size_t now, peak;
 } counter;
 
-/* A block's size stands in the 64 bytes before it. */
+/* The size of a block is stored in the 64 bytes before it. */
 static void *counting_allocate(void *user, size_t bytes)
 {
     counter *count = user;
@@ -33,7 +33,7 @@ static void counting_release(void *user, void *pointer)
     free(block);
 }
 
-/* The most a call held at once beyond what was there before it. */
+/* The peak memory of a call beyond the memory that was held before it. */
 static bool count_call(attention_bench *bench, counter *count, attention_case *what, bo_status (*call)(void *),
                        double *bytes)
 {
@@ -70,8 +70,8 @@ static bool count_length(attention_bench *bench, bo_context *context, counter *c
     return ok;
 }
 
-/* The bound is √N states: what keeping every √N-th state and recomputing the rest takes. Beside them a backward pass
- * has scratch that does not grow, so that the longest length is the one to look at. */
+/* The bound is √N states: the memory of keeping every √N-th state and recomputing the others. The backward pass also
+ * has scratch memory of constant size, so the bound is checked at the longest length. */
 static void say_counts(attention_bench *bench, size_t features, const counted counts[LENGTHS])
 {
     const counted *first = &counts[0], *last = &counts[LENGTHS - 1];
@@ -81,7 +81,7 @@ static void say_counts(attention_bench *bench, size_t features, const counted co
     char name[96];
     snprintf(name, sizeof name, "forward, %zu features, bytes at 16 N / bytes at N", features);
     double growth =
-        last->forward > first->forward ? last->forward / first->forward : 1; /* nothing at all does not grow */
+        last->forward > first->forward ? last->forward / first->forward : 1; /* no memory at all counts as no growth */
     bench_add(bench->run, name, growth, "", 1, true, "N = %zu: %s, %zu: %s, %zu: %s; a state of %d heads is %s",
               first->tokens, cli_bytes(first->forward).s, counts[1].tokens, cli_bytes(counts[1].forward).s,
               last->tokens, cli_bytes(last->forward).s, ATTENTION_HEADS, cli_bytes(first->state).s);

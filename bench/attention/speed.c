@@ -1,16 +1,16 @@
-/* Rates of forward and backward passes beside small-GEMM, and times beside PyTorch. */
+/* Rates of forward and backward passes relative to small-GEMM, and times compared with PyTorch. */
 #include "attention.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    EXACT_MOST = 16384,     /* tokens: quadratic time, some seconds a pass */
-    PEER_MOST = 16384,      /* the peer keeps every chunk's state */
-    PEER_EXACT_MOST = 4096, /* and for exact attention the whole N x N matrix of each head */
+    EXACT_MOST = 16384,     /* tokens; time is quadratic, several seconds per pass */
+    PEER_MOST = 16384,      /* PyTorch keeps the state of every chunk */
+    PEER_EXACT_MOST = 4096, /* for softmax attention PyTorch keeps the whole N x N matrix of each head */
 };
 
-/* ---- beside small-GEMM --------------------------------------------------------------------------------------- */
+/* ---- relative to small-GEMM -------------------------------------------------------------------------------------- */
 
 typedef struct pass {
     const char *name;
@@ -18,10 +18,10 @@ typedef struct pass {
     size_t tokens;
     bool gradients;
     double goal;
-    const char *curve; /* of the picture; NULL: none */
+    const char *curve; /* name of the curve in the picture; NULL: none */
 } pass;
 
-/* The plan, which counts the operations, and what was chosen in words. */
+/* The plan, which counts the operations, and a description of it. */
 static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_cost *plan,
                      char *words, size_t room)
 {
@@ -76,7 +76,7 @@ bool attention_forward_part(attention_bench *bench)
     return linear_passes(bench, "forward", false, 0.75);
 }
 
-/* A backward pass counts as two forward ones. */
+/* The backward pass counts twice the operations of the forward pass. */
 bool attention_backward_part(attention_bench *bench)
 {
     return linear_passes(bench, "forward + backward", true, 0.55);
@@ -95,9 +95,9 @@ bool attention_exact_part(attention_bench *bench)
     return true;
 }
 
-/* ---- beside PyTorch ------------------------------------------------------------------------------------------ */
+/* ---- compared with PyTorch --------------------------------------------------------------------------------------- */
 
-/* Our times of one shape: forward, and forward + backward. features 0: exact attention, forward only. */
+/* Times of Bochner for one shape: forward, and forward + backward. features 0 means softmax attention, forward only. */
 typedef struct ours {
     size_t features, tokens;
     double forward, both;
@@ -117,7 +117,7 @@ static size_t list_shapes(const attention_options *options, ours *out)
     return count;
 }
 
-/* Adds half of each time: once before the peer runs, once after. */
+/* Adds half of each time; called once before and once after PyTorch runs. */
 static bool add_half(attention_bench *bench, ours *shapes, size_t count)
 {
     bool ok = true;
@@ -144,7 +144,7 @@ static void compare(attention_bench *bench, const char *json, const ours *shape,
     snprintf(wanted, sizeof wanted, "\"form\": \"%s\", \"features\": %zu, \"tokens\": %zu,", form, shape->features,
              shape->tokens);
     const char *record = strstr(json, wanted);
-    if (!record) return; /* a length that its chunks do not divide */
+    if (!record) return; /* a length that is not a multiple of any chunk size */
     double theirs = bench_json_number(record, "seconds"), block = bench_json_number(record, "block");
     if (shape->features) snprintf(map, sizeof map, "%zu features", shape->features);
     if (block > 0) snprintf(setting, sizeof setting, "blocks of %.0f", block);
@@ -162,7 +162,7 @@ static void write_list(const bench_list *list, size_t most, char *text, size_t r
         length += (size_t)snprintf(text + length, room - length, "%s%zu", i ? "," : "", list->items[i]);
 }
 
-/* The peer is at its best setting and its best time counts, ours is a median. */
+/* PyTorch counts with the best time of its best setting, Bochner with a median. */
 bool attention_peer_part(attention_bench *bench)
 {
     ours shapes[SHAPES];

@@ -1,4 +1,4 @@
-/* Sequences that are decoded one token at a time, from copies of one state. */
+/* Sequences that are decoded one token at a time, started as copies of one state. */
 #include "attention.h"
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ bool attention_decoder_open(attention_bench *bench, const bo_attention_desc *des
     return status == BO_OK;
 }
 
-/* A state is plain bytes: a copy is a fork. */
+/* A state has no pointers, so copying its bytes forks it. */
 void attention_decoder_fork(attention_bench *bench, attention_decoder *d, size_t count)
 {
     attention_decoder_drop(d);

@@ -1,4 +1,4 @@
-/* Shapes with their arrays, and how they are timed. */
+/* Shapes with their arrays, and timing. */
 #include "attention.h"
 #include "../yardstick.h"
 #include <math.h>
@@ -19,7 +19,7 @@ float *attention_floats(size_t count)
     exit(CLI_FAILED);
 }
 
-/* Box and Muller. */
+/* Normal noise by the Box-Muller transform. */
 static float *make_noise(uint64_t seed)
 {
     float *noise = attention_floats(NOISE + 1);
@@ -32,7 +32,7 @@ static float *make_noise(uint64_t seed)
     return noise;
 }
 
-/* The noise over and over: its length is odd and no multiple of a row, so that rows repeat only after a million. */
+/* Repeats the noise. Its length is odd and not a multiple of a row, so rows repeat only after a million. */
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count)
 {
     if (!bench->noise) bench->noise = make_noise(bench->run->session->common.seed);
@@ -68,7 +68,7 @@ bo_attention_desc attention_exact(void)
         .kind = BO_ATTENTION_SOFTMAX, .heads = ATTENTION_HEADS, .dim = ATTENTION_DIM, .causal = true};
 }
 
-/* Floats of each for so many rows of each head; 0: the kind does not take it. */
+/* Number of floats of each input for a given number of rows per head; 0 if the kind does not have the input. */
 typedef struct extra_sizes {
     size_t log_gate, beta, w;
 } extra_sizes;
@@ -197,9 +197,9 @@ bo_status attention_case_both(void *what)
     return status == BO_OK ? attention_case_backward(what) : status;
 }
 
-/* ---- times ------------------------------------------------------------------------------------------------- */
+/* ---- timing ------------------------------------------------------------------------------------------------------ */
 
-/* Mean seconds of so many calls in a row. */
+/* Mean seconds of a given number of consecutive calls. */
 static bool sample(attention_bench *bench, const attention_work *work, size_t calls, double *seconds)
 {
     bo_status status = BO_OK;
@@ -213,7 +213,7 @@ static bool sample(attention_bench *bench, const attention_work *work, size_t ca
     return status == BO_OK && !cli_interrupted();
 }
 
-/* One call to warm up, and how many a sample has. */
+/* Makes one warmup call and chooses the number of calls per sample. */
 static bool warm_up(attention_bench *bench, attention_work *work)
 {
     double seconds;
@@ -233,7 +233,7 @@ bool attention_time(attention_bench *bench, attention_work *works, size_t count,
     for (size_t r = 0; ok && r < repeats; r++)
         for (size_t i = 0; ok && i < count; i++)
             ok = sample(bench, &works[i], works[i].calls, &samples[i * repeats + r]);
-    for (size_t i = 0; ok && ratios && i < count; i++) { /* before samples are put in order */
+    for (size_t i = 0; ok && ratios && i < count; i++) { /* before bench_median sorts the samples */
         for (size_t r = 0; r < repeats; r++) shares[r] = samples[i * repeats + r] / samples[r];
         ratios[i] = bench_median(shares, repeats);
     }

@@ -1,6 +1,7 @@
-/* Rates of the kernels of blocks in cache on one thread: products as ratios to the yardstick of small products
- * (LIBXSMM, 64 x 64 x 128), passes over memory as ratios to the triad. Everything is measured in turns within one run,
- * and the best of the rounds counts: what disturbs is other work on the machine. Usage: bench_kernels [rounds] */
+/* Rates of compute kernels on blocks in cache, on one thread: products relative to the yardstick of small products
+ * (LIBXSMM, 64 x 64 x 128), memory passes relative to the triad. All measurements alternate within one run, and the
+ * best round counts, because other load on the host only slows them down.
+ * Usage: bench_kernels [rounds] */
 #include <stdio.h>
 #include <stdlib.h>
 #include "../yardstick.h"
@@ -19,7 +20,7 @@ enum { ROOM = 1 << 16 };
 
 typedef struct shape {
     size_t m, n, k;
-    bool transposed, add; /* A lies as k rows of m; the product is added to C */
+    bool transposed, add; /* A is stored as k rows of m; the product is added to C */
     double gflops;
 } shape;
 
@@ -88,7 +89,7 @@ static bo_status bench_products(bo_context *context, int rounds, float *room)
 
 enum { STATES = 2048, FEATURES = 128, VALUES = 64, MOST_QUERIES = 8 };
 
-/* Gigabytes a second, S read and written once, over states that no cache holds. */
+/* Gigabytes per second when S is read and written once, over states that do not fit in any cache. */
 static double state_rate(const bo_kernels *kernels, size_t queries, float *states, const float *vectors, float *out)
 {
     size_t size = (size_t)FEATURES * VALUES;
@@ -130,7 +131,7 @@ static bo_status bench_states(bo_context *context, int rounds, const float *vect
 
 enum { SIDE = 64 };
 
-/* Numbers a nanosecond of each kernel on 64 x 64 numbers. */
+/* Numbers per nanosecond of each kernel on 64 x 64 numbers. */
 static void vector_rates(const bo_kernels *kernels, float *room, double best[6])
 {
     enum { CALLS = 100, COUNT = SIDE * SIDE };

@@ -1,5 +1,6 @@
-/* Rates of our GEMM, Gram and Cholesky as ratios to OpenBLAS's sgemm, measured in turns within one run so that a busy
- * machine troubles both alike. Usage: bench_linalg [n] [repeats] */
+/* Rates of GEMM, Gram and Cholesky relative to sgemm of OpenBLAS. The measurements alternate within one run, so that
+ * other load on the host affects all of them.
+ * Usage: bench_linalg [n] [repeats] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
         {.name = "bo_cholesky", .flops = size * size * size / 3},
         {.name = "bo_solve_lower", .flops = size * size * size},
     };
-    for (int r = -1; r < repeats; r++) { /* the first round warms up and is overwritten */
+    for (int r = -1; r < repeats; r++) { /* the first round is a warmup and is overwritten */
         int at = r < 0 ? 0 : r, s = 0, m = (int)n;
         double clock = bo_seconds();
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, m, m, 1.0f, a, m, b, m, 0.0f, c, m);

@@ -1,4 +1,4 @@
-/* Steps of decoding: a cache of keys and values beside a state of fixed size, by tokens read and sequences together. */
+/* Decoding steps: a KV cache compared with a state of fixed size, by number of tokens read and number of sequences. */
 #include <bochner/tasks.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,22 +6,22 @@
 #include "../attention/attention.h"
 #include "tasks.h"
 
-enum { KINDS = 2, TIMED = 8, MOST_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps of a sample */
+enum { KINDS = 2, TIMED = 8, MOST_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps per sample */
 static const char *const kinds[KINDS] = {"softmax", "rfa"};
-static const double GOAL = 4; /* times faster than exact */
+static const double GOAL = 4; /* times faster than softmax attention */
 
 typedef struct decoder {
     bo_model *model;
     bo_lanes *lanes;
 } decoder;
 
-/* What sequences that are decoded together need. */
+/* Buffers of the sequences that are decoded together. */
 typedef struct table {
     tasks_bench *bench;
     size_t batch, vocab;
     int32_t *ids;  /* batch */
     float *logits; /* batch x vocab */
-    size_t *from;  /* batch + 1: the lane that others become copies of */
+    size_t *from;  /* batch + 1: for each lane the lane that it becomes a copy of */
 } table;
 
 static bool open_decoder(tasks_bench *bench, const char *kind, size_t lanes, size_t capacity, decoder *out)
@@ -41,14 +41,14 @@ static void close_decoder(decoder *d)
 
 /* ---- one batch ------------------------------------------------------------------------------------------------------- */
 
-/* All lanes become copies of one. */
+/* Makes all lanes copies of one lane. */
 static bool copy_lane(table *t, decoder *d, size_t lane)
 {
     for (size_t i = 0; i <= t->batch; i++) t->from[i] = lane;
     return tasks_ok(t->bench, bo_lanes_choose(t->bench->context, d->lanes, t->batch + 1, t->from));
 }
 
-/* Lane 0 reads `tokens`, one by one; the last one keeps what it has become. */
+/* Lane 0 reads `tokens` one by one; the last lane keeps a copy of the result. */
 static bool read_to(table *t, decoder *d, size_t tokens)
 {
     for (size_t i = 0; i < tokens; i++) {
@@ -59,7 +59,7 @@ static bool read_to(table *t, decoder *d, size_t tokens)
     return copy_lane(t, d, 0);
 }
 
-/* The most likely token of each lane follows. */
+/* Chooses the most likely token of each lane as its next token. */
 static void choose_next(table *t)
 {
     for (size_t i = 0; i < t->batch; i++) {
@@ -71,7 +71,8 @@ static void choose_next(table *t)
     }
 }
 
-/* Seconds of a step: a token for every lane, logits, the next one chosen. Lanes begin where the last one has stayed. */
+/* Seconds per step: one token for each lane, logits, choice of the next token. Lanes start as copies of the last
+ * lane. */
 static bool time_steps(table *t, decoder *d, double *seconds)
 {
     if (!copy_lane(t, d, t->batch)) return false;
@@ -84,7 +85,7 @@ static bool time_steps(table *t, decoder *d, double *seconds)
     return true;
 }
 
-/* Medians of each, in turns, after one to warm up. */
+/* Medians of each, in alternation, after one warmup call. */
 static bool time_in_turns(table *t, decoder of[KINDS], double seconds[KINDS])
 {
     double samples[KINDS][MOST_REPEATS + 1];
@@ -96,7 +97,7 @@ static bool time_in_turns(table *t, decoder of[KINDS], double seconds[KINDS])
     return true;
 }
 
-/* With caches that have room for what they hold and no more: keys that lie close together are read faster. */
+/* The caches have exactly the capacity that they need: densely stored keys are read faster. */
 static bool time_at(table *t, size_t tokens, double seconds[KINDS])
 {
     decoder of[KINDS] = {{0}};
@@ -166,7 +167,7 @@ static bool measure_batch(tasks_bench *bench, size_t batch)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a sequence with room for the longest length, over those with room for the shortest. */
+/* Bytes of a sequence with capacity for the longest length, divided by those with capacity for the shortest. */
 static bool measure_memory(tasks_bench *bench)
 {
     const bench_list *lengths = &bench->options->lengths;

@@ -1,5 +1,5 @@
-/* bochner bench tasks: linear attention beside our own softmax where its claims are made: training on long documents, which it
- * reads in both directions, and decoding from a state of fixed size. */
+/* bochner bench tasks: linear attention compared with softmax attention in training on long documents that are read in
+ * both directions, and in decoding from a state of fixed size. */
 #include "tasks.h"
 #include <stdio.h>
 
@@ -40,7 +40,7 @@ static int plot(tasks_bench *bench)
     return o->plot ? cli_curves_plot(bench->run->session, o->plot, &drawing) : CLI_DONE;
 }
 
-/* What shows that it works, in no time. */
+/* Sizes for a quick functional test. */
 static void shrink(tasks_options *o)
 {
     o->layers = 1, o->width = 32, o->heads = 2, o->features = 16;

@@ -1,13 +1,14 @@
-/* Steps of training a classifier of long documents: linear attention in both directions beside softmax. */
+/* Training steps of a classifier of long documents: linear attention in both directions compared with softmax
+ * attention. */
 #include <bochner/train.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "tasks.h"
 
-enum { KINDS = 3, MOST_REPEATS = 99, TEXTS = 8 }; /* TEXTS: documents of each class, of noise */
+enum { KINDS = 3, MOST_REPEATS = 99, TEXTS = 8 }; /* TEXTS: random documents per class */
 static const char *const kinds[KINDS] = {"softmax", "rfa", "favor"};
-static const double GOAL = 4; /* times faster than exact */
+static const double GOAL = 4; /* times faster than softmax attention */
 
 typedef struct trained {
     bo_model *model;
@@ -16,7 +17,7 @@ typedef struct trained {
     double samples[MOST_REPEATS];
 } trained;
 
-/* A label, a tab and letters by chance, a line each. */
+/* Writes one line per document: a label, a tab and random letters. */
 static bool open_texts(tasks_bench *bench, bo_texts **out)
 {
     size_t bytes = bench->options->bytes, line = bytes + 3, lines = 2 * TEXTS;
@@ -51,7 +52,7 @@ static bool open_trainer(tasks_bench *bench, const char *kind, const bo_texts *t
            tasks_ok(bench, bo_trainer_create(bench->context, &desc, &out->trainer));
 }
 
-/* Each once to warm up, then each in turn: what else the machine does meanwhile meets them all. */
+/* One warmup call each, then the kinds alternate, so that other load on the host affects all of them. */
 static bool time_steps(tasks_bench *bench, trained what[KINDS])
 {
     for (size_t turn = 0; turn <= bench->options->repeats; turn++)

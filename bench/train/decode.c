@@ -1,4 +1,4 @@
-/* Decoding with a model: time per token by how much was read, and beside memory's bandwidth. */
+/* Decoding with a model: time per token by number of tokens read, and bandwidth relative to memory bandwidth. */
 #include "train.h"
 #include "../yardstick.h"
 #include <math.h>
@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 enum {
-    TIMED = 64,       /* tokens whose times give a median */
-    PIECE = 1 << 14,  /* tokens fed at a time, between looks for Ctrl-C */
-    READ_BEFORE = 64, /* tokens, where the length does not matter */
-    HEAD_DIM = 64,    /* of the large model */
+    TIMED = 64,       /* tokens per median */
+    PIECE = 1 << 14,  /* tokens fed between checks for Ctrl-C */
+    READ_BEFORE = 64, /* tokens read before timing in the parts where the length does not matter */
+    HEAD_DIM = 64,    /* dimension of a head of the large model */
 };
 
 typedef struct decoder {
@@ -17,7 +17,7 @@ typedef struct decoder {
     bo_session *session;
     size_t vocab, state_bytes;
     bo_sampler *sampler;
-    int32_t *ids;  /* PIECE of them */
+    int32_t *ids;  /* array of PIECE ids */
     float *logits; /* vocab */
 } decoder;
 
@@ -44,7 +44,7 @@ static void close_decoder(decoder *d)
     free(d->logits);
 }
 
-/* Reads on until the session has seen `tokens`. */
+/* Feeds tokens until the session has read `tokens`. */
 static bool read_to(train_bench *bench, decoder *d, size_t tokens)
 {
     for (size_t seen; (seen = (size_t)bo_session_tokens(d->session)) < tokens;) {
@@ -55,7 +55,7 @@ static bool read_to(train_bench *bench, decoder *d, size_t tokens)
     return true;
 }
 
-/* Seconds of a token: fed, its logits computed, the next one chosen. */
+/* Seconds per token: feed it, compute its logits, choose the next one. */
 static bool time_tokens(train_bench *bench, decoder *d, double *median)
 {
     double samples[TIMED];
@@ -98,9 +98,9 @@ static bool measure_lengths(train_bench *bench)
     return ok;
 }
 
-/* ---- beside memory ------------------------------------------------------------------------------------------------------ */
+/* ---- relative to memory bandwidth -------------------------------------------------------------------------------- */
 
-/* Too large for the cache. */
+/* A model that is too large for the cache. */
 static bo_model_desc large_model(const train_bench *bench)
 {
     const train_options *o = bench->options;
@@ -133,7 +133,7 @@ static bool measure_bandwidth(train_bench *bench)
 
 /* ---- weights in fewer bits ---------------------------------------------------------------------------------------------- */
 
-/* Each once, then each again: what else the machine does meanwhile meets them all. */
+/* The kinds of weights alternate, so that other load on the host affects all of them. */
 static bool measure_weights(train_bench *bench)
 {
     static const bo_storage kinds[] = {BO_STORAGE_FLOAT32, BO_STORAGE_BFLOAT16, BO_STORAGE_INT8};

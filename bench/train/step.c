@@ -1,22 +1,23 @@
-/* Steps of training: the rate beside large matrix products, the time beside PyTorch, linear attention beside exact. */
+/* Training steps: the rate relative to large matrix products, the time compared with PyTorch, and linear attention
+ * compared with softmax attention. */
 #include "train.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MOST_REPEATS = 99 };
-static const double LONG_SECONDS = 60; /* no further repeats after so many */
+static const double LONG_SECONDS = 60; /* no further repeats after this many seconds */
 
-/* What is trained, and how. */
+/* A model to train and its options. */
 typedef struct trained {
     bo_model_desc model;
     size_t batch;
     bool checkpointing;
-    double seconds; /* of a step: the median */
+    double seconds; /* median time of a step */
     bo_training_cost plan;
 } trained;
 
-/* The model of the peer's script: a GPT of its year. */
+/* The model of the peer's script: a classic GPT. */
 static bo_model_desc classic(const train_bench *bench, const char *attention)
 {
     bo_model_desc desc = train_model(bench, attention);
@@ -31,7 +32,7 @@ static bool time_steps(train_bench *bench, bo_trainer *trainer, double *median)
 {
     double samples[MOST_REPEATS], loss, begin = cli_now();
     size_t count = 0;
-    if (!train_ok(bench, bo_trainer_step(bench->context, trainer, &loss))) return false; /* warms up */
+    if (!train_ok(bench, bo_trainer_step(bench->context, trainer, &loss))) return false; /* warmup */
     while (count < bench->options->repeats && (count == 0 || cli_now() - begin < LONG_SECONDS)) {
         double start = cli_now();
         if (!train_ok(bench, bo_trainer_step(bench->context, trainer, &loss))) return false;
@@ -42,7 +43,7 @@ static bool time_steps(train_bench *bench, bo_trainer *trainer, double *median)
     return true;
 }
 
-/* Fills in seconds and plan; without `steps` the plan alone. */
+/* Fills in seconds and plan; without `steps` only the plan. */
 static bool train(train_bench *bench, trained *what, bool steps)
 {
     bo_model *model = NULL;
@@ -51,7 +52,8 @@ static bool train(train_bench *bench, trained *what, bool steps)
     bo_trainer_desc desc = {.model = model, .train = bench->corpus, .steps = 1000, .batch = what->batch};
     desc.micro_batch = what->batch;
     desc.checkpointing = what->checkpointing;
-    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1}; /* as the peer */
+    /* as in the peer's script */
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1};
     bool ok = train_ok(bench, bo_trainer_estimate(bench->context, &desc, &what->plan));
     if (steps) {
         ok = ok && train_ok(bench, bo_trainer_create(bench->context, &desc, &trainer));
@@ -62,10 +64,10 @@ static bool train(train_bench *bench, trained *what, bool steps)
     return ok;
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------- */
+/* ---- training step ----------------------------------------------------------------------------------------------- */
 
-/* Useful operations of a step, by a fixed count: six for each weight and token, four L d T of causal scores and values a
- * token forward (half of them seen), twice that backward. */
+/* Useful operations of a step by a fixed count: six per weight and token; forward 4 L d T per token for causal scores
+ * and values, halved because of the mask; twice that backward. */
 static double step_operations(const train_options *o)
 {
     double d = (double)o->width, layers = (double)o->layers, context = (double)o->context;
@@ -73,7 +75,7 @@ static double step_operations(const train_options *o)
     return 6 * (12 * layers * d * d + (double)o->vocab * d) * tokens + 12 * layers * d * context * tokens / 2;
 }
 
-/* The peer's best time counts, ours is the mean of two medians, one before and one after it. */
+/* PyTorch counts with its best time, Bochner with the mean of two medians, one before and one after PyTorch. */
 static bool compare(train_bench *bench, trained *what)
 {
     const train_options *o = bench->options;
@@ -110,7 +112,7 @@ bool train_step_part(train_bench *bench)
     return compare(bench, &what);
 }
 
-/* ---- a long context ---------------------------------------------------------------------------------------------------- */
+/* ---- long context ------------------------------------------------------------------------------------------------ */
 
 static trained longer(const train_bench *bench, const char *attention, size_t tokens, bool checkpointing)
 {

@@ -1,5 +1,5 @@
-/* bochner bench train: speed of training as ratios to large matrix products and to PyTorch; linear attention beside exact
- * at a long context; time per token of decoding by length, and against memory's bandwidth. */
+/* bochner bench train: speed of training relative to large matrix products and to PyTorch; linear attention compared
+ * with softmax attention at a long context; time per token of decoding by length, and relative to memory bandwidth. */
 #include "train.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@ bo_model_desc train_model(const train_bench *bench, const char *attention)
     return desc;
 }
 
-/* ---- a corpus of noise ------------------------------------------------------------------------------------------ */
+/* ---- random corpus ----------------------------------------------------------------------------------------------- */
 
-/* Letters by chance, twice as many as the longest batch needs; the file is gone as soon as it is open. */
+/* Random letters, twice as many as the longest batch needs. The file is removed as soon as it is open. */
 static bool open_corpus(train_bench *bench)
 {
     const train_options *o = bench->options;

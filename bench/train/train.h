@@ -1,4 +1,4 @@
-/* What the parts of `bochner bench train` share: a corpus of noise, the model that is measured, times of steps. */
+/* Shared by the parts of `bochner bench train`: a random corpus, the model that is measured, and times of steps. */
 #ifndef BO_BENCH_TRAIN_H
 #define BO_BENCH_TRAIN_H
 
@@ -7,9 +7,9 @@
 typedef struct train_options {
     cli_given was_given;
     bench_run run;
-    size_t layers, width, heads, context, vocab, batch; /* of the training step */
-    size_t tokens;                                      /* the long context */
-    size_t decode_layers, decode_width;                 /* of the model that is too large for the cache */
+    size_t layers, width, heads, context, vocab, batch; /* shape of the training step */
+    size_t tokens;                                      /* tokens of the long context */
+    size_t decode_layers, decode_width;                 /* shape of the model that is too large for the cache */
     const char *lengths_text;
     bench_list lengths; /* tokens read before decoding is timed */
     size_t repeats;
@@ -23,15 +23,15 @@ typedef struct train_bench {
     bo_corpus *corpus;
 } train_bench;
 
-/* Each returns false after saying why it could not go on. */
+/* Each function returns false after a message if it could not finish. */
 bool train_step_part(train_bench *bench);
 bool train_length_part(train_bench *bench);
 bool train_decode_part(train_bench *bench);
 
-/* False, after saying so: the call failed. */
+/* Returns false after a message if the call failed. */
 bool train_ok(train_bench *bench, bo_status status);
 
-/* A transformer with an attention by its preset's name, of the shape that the options ask for. */
+/* A transformer with the attention of the given preset and the shape of the options. */
 bo_model_desc train_model(const train_bench *bench, const char *attention);
 
 #endif
