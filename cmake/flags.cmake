@@ -1,4 +1,4 @@
-# How every file is compiled.
+# Flags for every file.
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -6,21 +6,21 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# Assertions stay in: they guard invariants and cost nothing that can be measured.
+# Assertions stay enabled in release builds: they check invariants and have no measurable cost.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 
-# The library itself, the program and the tests use every tier of the public headers (docs/reference/api.md).
+# The library, the program and the tests use every tier of the public headers (docs/reference/api.md).
 add_compile_definitions(_GNU_SOURCE BO_EXPERIMENTAL)
 add_compile_options(-Wall -Wextra -pedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
                     -fvisibility=hidden -fno-math-errno)
 if(BOCHNER_WERROR)
   add_compile_options(-Werror)
 endif()
-# No fused multiply-add behind our back: the same source gives the same bits with every compiler. The kernels' folders
-# turn it on for themselves, where the operation order is written out.
+# No implicit fused multiply-add: the same source gives the same bits with every compiler. The folders of compute
+# kernels enable it, because their order of operations is explicit.
 add_compile_options(-ffp-contract=off)
 
-# gcc 12 for ARM fails (an internal error of its vectorizer) on loops that take the largest by fmax.
+# gcc 12 for ARM has an internal error in its vectorizer for loops that compute a maximum with fmax.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13 AND
    CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   add_compile_options(-fno-builtin-fmax -fno-builtin-fmaxf -fno-builtin-fmin -fno-builtin-fminf)
@@ -32,11 +32,11 @@ if(BOCHNER_SANITIZE)
   add_compile_options(-fsanitize=${BOCHNER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BOCHNER_SANITIZE})
 endif()
-if(BOCHNER_TINY) # to be tested, not to be fast
+if(BOCHNER_TINY) # for tests of block boundaries, not for speed
   set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
   add_compile_definitions(BOCHNER_TINY)
 endif()
-if(BOCHNER_COVER) # threads count together; gcc's guess about initialization is wrong in counted code
+if(BOCHNER_COVER) # counters are atomic; gcc's warning about initialization is wrong in instrumented code
   set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
   add_compile_options(--coverage -fprofile-update=prefer-atomic -Wno-maybe-uninitialized)
   add_link_options(--coverage)

@@ -2,13 +2,13 @@
 #   runtime      the shared library
 #   development  headers, static library, the link that -lbochner finds, pkg-config file, CMake package; needs runtime
 #   program      bochner, its man page and the completion scripts of shells; needs no other component
-#   mpi          the plugin that bochner loads under mpirun, where MPI was found
+#   mpi          the plugin that bochner loads under mpirun, if MPI was found
 include(CMakePackageConfigHelpers)
 set(BOCHNER_COMPONENTS runtime development program mpi)
 set(BOCHNER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/bochner)
 
-# First: strip from here on, and look which folders an install is about to make. Last: note what it added, for
-# scripts/uninstall. A project that has Bochner as a part has its own way.
+# At the start: enable stripping and record which folders do not exist yet. At the end: record the added files for
+# scripts/uninstall. A project that includes Bochner installs in its own way.
 configure_file(cmake/installed.cmake.in installed.cmake @ONLY)
 foreach(component ${BOCHNER_COMPONENTS})
   if(BOCHNER_STRIP)
@@ -21,7 +21,7 @@ endforeach()
 
 install(TARGETS bochner_shared EXPORT bochnerTargets LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
 install(TARGETS bochner_static EXPORT bochnerStaticTargets ARCHIVE COMPONENT development)
-if(BOCHNER_STRIP AND CMAKE_STRIP) # install() leaves archives as they are; their symbols are what the linker needs
+if(BOCHNER_STRIP AND CMAKE_STRIP) # install() does not strip archives; the linker needs their symbols
   install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\
 ${CMAKE_INSTALL_LIBDIR}/libbochner.a\")" COMPONENT development)
 endif()
@@ -40,7 +40,7 @@ write_basic_package_version_file(bochnerConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/bochnerConfig.cmake ${PROJECT_BINARY_DIR}/bochnerConfigVersion.cmake
         DESTINATION ${BOCHNER_CMAKE_DIR} COMPONENT development)
 
-# The prefix in bochner.pc is relative to the file itself, so that the tree may be moved and DESTDIR works.
+# The prefix in bochner.pc is relative to the file, so that the tree can be moved and DESTDIR works.
 file(RELATIVE_PATH BOCHNER_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" BOCHNER_PC_PREFIX "${BOCHNER_PC_PREFIX}")
 list(TRANSFORM BOCHNER_PART_NAMES PREPEND "-l" OUTPUT_VARIABLE BOCHNER_PC_PRIVATE)
@@ -48,7 +48,7 @@ string(REPLACE ";" " " BOCHNER_PC_PRIVATE "${BOCHNER_PC_PRIVATE}")
 configure_file(cmake/bochner.pc.in bochner.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The program writes its manual page and the completion scripts of shells, from its tables of options.
+# The program generates its manual page and the completion scripts of shells from its option tables.
 add_custom_command(OUTPUT bochner.1
                    COMMAND sh -c "\"$@\" help --man <\"$0\" >bochner.1" ${PROJECT_SOURCE_DIR}/cmake/bochner.1.in
                            ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:bochner>

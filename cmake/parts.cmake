@@ -1,4 +1,4 @@
-# The parts we take instead of writing. Names of Debian packages: cmake/packages.txt.
+# External libraries. The names of their Debian packages are in cmake/packages.txt.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -25,6 +25,7 @@ if(BOCHNER_MPI)
   set(BOCHNER_HAVE_MPI ${MPI_C_FOUND})
 endif()
 
-# The same as plain names, for those who link the installed static library: they need the packages, not our way of
-# finding them. (Not `Requires.private: openblas`: its static flags name a Fortran library that few have in the path.)
+# The same libraries as plain names, for programs that link the installed static library: they need the packages, but
+# not these CMake targets. (Not `Requires.private: openblas`: its static flags name a Fortran library that is often not
+# in the search path.)
 set(BOCHNER_PART_NAMES openblas cjson pcre2-8 utf8proc z pthread m)

@@ -1,4 +1,4 @@
-# What was found, in words.
+# Prints what was found.
 function(say label found text_yes text_no)
   if(found)
     message(STATUS "  ${label} ${text_yes}")

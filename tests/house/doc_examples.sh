@@ -94,7 +94,7 @@ broken() { # broken STATUS LINE: the examples end at a command that fails, unles
     exit 1
 }
 END
-        # Commands keep their line numbers, so that those which the shell reports are the page's.
+        # Commands keep their line numbers, so that the shell reports the line numbers of the page.
         sed "1s|^|set -Eo pipefail; trap 'broken \$? \$LINENO' ERR;|; s|/usr/share/datasets/[a-z-]*|.|g; s/i < [0-9]*000\b/i < 300/g" "$work/commands" >"$work/run"
         BASH_ENV=$work/broken bash "$work/run" >"$work/log" 2>&1 </dev/null || {
             echo "$1: an example fails:" >&2

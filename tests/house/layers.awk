@@ -1,9 +1,10 @@
-# Reads every #include of the files named (paths from the root of the tree: src/…, cli/…, include/bochner/…) and prints
-# a line for each arrow that points the wrong way. Usage: awk -f layers.awk layers.txt FILE... ; exit 1 if there was one.
+# Reads every #include of the named files (paths from the root of the source tree: src/…, cli/…, include/bochner/…) and
+# prints one line per include that violates the layers. Usage: awk -f layers.awk layers.txt FILE...; exit status 1 if
+# there is a violation.
 
 function wrong(text) { print FILENAME ":" FNR ": " text; failures++ }
 
-# Does `from` reach `to` by arrows? Depth-first; the graph has no cycles, or `seen` stops it.
+# Returns whether `from` depends on `to`, directly or indirectly. Depth-first search; `seen` stops it on cycles.
 function reaches(from, to, seen,    part, count, i) {
     if (from == to) return 1
     if (seen[from]++) return 0
@@ -28,8 +29,9 @@ function resolve(file, name,    part, count, out, depth, i) {
     return name
 }
 
-# The room of a path: src/math/gemm.c is math's, lab/run.c is lab's; a public header belongs to the room that implements it.
-function room_of(path,    part) {
+# The module of a path: math for src/math/gemm.c, lab for lab/run.c; a public header belongs to the module that
+# implements it.
+function module_of(path,    part) {
     split(path, part, "/")
     if (part[1] == "src") return part[2]
     if (part[1] == "cli" && part[2] == "common") return "common"
@@ -37,7 +39,7 @@ function room_of(path,    part) {
     return part[1]
 }
 
-# What the program may use of its own two libraries.
+# The headers of lab and bench that the program may use.
 BEGIN { program = "^(lab/(lab|generators)|bench/[a-z]+)[.]h$" }
 
 NR == FNR { # layers.txt
@@ -49,36 +51,36 @@ NR == FNR { # layers.txt
 
 FNR == 1 {
     files++
-    room = room_of(FILENAME)
-    if (FILENAME ~ /^src\// && !(room in known)) wrong("the room " room " is not in tests/house/layers.txt")
-    if (FILENAME ~ /^include\// && room == "") wrong("this public header is not in tests/house/layers.txt")
+    module = module_of(FILENAME)
+    if (FILENAME ~ /^src\// && !(module in known)) wrong("the module " module " is not in tests/house/layers.txt")
+    if (FILENAME ~ /^include\// && module == "") wrong("this public header is not in tests/house/layers.txt")
 }
 
 /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
     match($0, /[<"][^>"]*/)
     quote = substr($0, RSTART, 1)
     name = substr($0, RSTART + 1, RLENGTH - 1)
-    if (quote == "<" && name ~ /(^|\/)[a-z0-9]*mmintrin\.h$/ && room != "kernels")
+    if (quote == "<" && name ~ /(^|\/)[a-z0-9]*mmintrin\.h$/ && module != "kernels")
         wrong("only src/kernels names an instruction set, here <" name ">")
-    if (quote == "<" && name !~ /^bochner\//) next # the system's or another project's
+    if (quote == "<" && name !~ /^bochner\//) next # a header of the system or of another project
     path = quote == "<" ? "include/" name : resolve(FILENAME, name)
-    if (quote == "\"" && path !~ /^(src|cli|lab|bench|include)\//) { wrong("\"" name "\" leads out of the tree"); next }
-    target = room_of(path)
-    if (target != room && path ~ /(^|\/)internal\.h$/) {
-        wrong("from " room " to the inside of " target ": \"" name "\"")
-    } else if (room == "cli" || room == "common") {
-        if (target != room && path !~ /^include\/bochner\// && !(room == "cli" && (target == "common" || path ~ program)))
-            wrong("from " room " to " target ": the program uses the public API only, not \"" name "\"")
-    } else if (room == "everything") {
-        next # <bochner/bochner.h> includes them all
+    if (quote == "\"" && path !~ /^(src|cli|lab|bench|include)\//) { wrong("\"" name "\" is outside of the source tree"); next }
+    target = module_of(path)
+    if (target != module && path ~ /(^|\/)internal\.h$/) {
+        wrong("from " module " to a private header of " target ": \"" name "\"")
+    } else if (module == "cli" || module == "common") {
+        if (target != module && path !~ /^include\/bochner\// && !(module == "cli" && (target == "common" || path ~ program)))
+            wrong("from " module " to " target ": the program uses the public API only, not \"" name "\"")
+    } else if (module == "everything") {
+        next # <bochner/bochner.h> includes all public headers
     } else if (target == "everything") {
-        wrong("from " room " to all of them: include the one header that is meant, not <" name ">")
-    } else if (!may(room, target)) {
-        wrong("from " room " to " target ": " (quote == "<" ? "<" name ">" : "\"" name "\""))
+        wrong("from " module " to all modules: include the one header that is needed, not <" name ">")
+    } else if (!may(module, target)) {
+        wrong("from " module " to " target ": " (quote == "<" ? "<" name ">" : "\"" name "\""))
     }
 }
 
 END {
-    if (failures) { print failures " wrong arrows in " files " files"; exit 1 }
-    print files " files, every arrow points the right way"
+    if (failures) { print failures " wrong dependencies in " files " files"; exit 1 }
+    print files " files, every dependency is allowed"
 }

@@ -1,4 +1,4 @@
-# The public headers keep their promises (docs/reference/api.md):
+# Checks the promises of the public headers (docs/reference/api.md):
 #   - libbochner.so exports exactly the functions that the headers declare, each with the symbol version of its tier;
 #   - the table of docs/reference/api.md lists them;
 #   - public structs of the stable tiers have the sizes and offsets of layout.txt, so that a change of the ABI shows in a diff;
@@ -42,7 +42,7 @@ if [ "$(getconf LONG_BIT)" = 64 ] && [ -z "${BOCHNER_EMULATOR:-}" ]; then
         complain "the layout of public structs changed (above): a field belongs where reserved words were; then run \`make api\`"
 fi
 
-if [ -z "${SANITIZE:-}" ]; then # sanitizers export names of their own
+if [ -z "${SANITIZE:-}" ]; then # sanitizers export additional names
     minor=$(awk '/define BO_VERSION_MAJOR/ { major = $3 } /define BO_VERSION_MINOR/ { print major "." $3 }' \
         "$BOCHNER_SOURCE/include/bochner/base.h")
     awk -f "$api" -v mode=names "$@" | awk -v minor="$minor" '

@@ -1,26 +1,27 @@
-# docs/reference/dependencies.md tells the truth about the built library, program and plugin: what they link stands in its first table, what the
-# table says is linked is, every linked license is permissive, and every package of cmake/packages.txt is named. First shows
-# that it would notice, on tables with planted faults.
+# Checks docs/reference/dependencies.md against the built library, program and plugin: the first table lists exactly the
+# linked libraries, every linked license is permissive, and every package of cmake/packages.txt is named. First checks
+# that faults are detected, on tables with planted faults.
 set -eu
 [ -z "${SANITIZE:-}" ] || { echo "sanitizers link libraries of their own"; exit 77; }
 page=$BOCHNER_SOURCE/docs/reference/dependencies.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The names of linked libraries without their versions, "where name" on each line. An archive leaves no name, but its symbols.
+# The names of linked libraries without their versions, "where name" on each line. A linked archive is recognized by its
+# symbols.
 linked() { # where file
     objdump -p "$2" | awk -v where="$1" '$1 == "NEEDED" { sub(/\.so.*/, ".so", $2); print where, $2 }'
     if nm "$2" | grep -q ' libxsmm_'; then echo "$1 libxsmm.a"; fi
 }
 { linked library "$BOCHNER_BUILD/libbochner.so"; linked program "$BOCHNER"; } >"$work/linked"
 [ -z "$MPIEXEC" ] || linked plugin "$BOCHNER_BUILD/bochner-mpi.so" >>"$work/linked"
-# The optional parts that this build has: their names in BOCHNER_HAVE_<name>.
+# The optional parts of this build: their names in BOCHNER_HAVE_<name>.
 grep -o 'BOCHNER_HAVE_[A-Z]*' "$BOCHNER_BUILD/compile_commands.json" | sed 's/BOCHNER_HAVE_//' | sort -u >"$work/have"
 
 check() { # page
     awk -F ' *[|] *' -v linked="$work/linked" -v have="$work/have" '
         function complain(text) { print text; failed = 1 }
-        # Whether a name of a library fits a name of the table, in which a * stands for anything.
+        # Whether the name of a library matches a name of the table, in which * matches any text.
         function fits(name, pattern) { gsub(/\./, "[.]", pattern); gsub(/\*/, ".*", pattern); return name ~ "^" pattern "$" }
         function permissive(row, i, n, terms) {
             n = split(license[row], terms, " AND ")
@@ -72,7 +73,7 @@ check() { # page
         }' "$1"
 }
 
-notices() { # words, sed script: a page changed so must be refused, in these words
+notices() { # words, sed script: a page changed by the script must be rejected with these words
     sed "$2" "$page" >"$work/page"
     cmp -s "$page" "$work/page" && { echo "a planted fault changes nothing: $2" >&2; exit 1; }
     check "$work/page" >"$work/out" && { echo "not noticed: $2" >&2; exit 1; }

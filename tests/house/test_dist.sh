@@ -1,5 +1,5 @@
-# The source archive has the same bytes every time, whatever the umask, and unpacked it makes itself again. It holds what a build
-# needs, and nothing that was built.
+# The source archive has the same bytes every time, with any umask, and an unpacked archive reproduces itself. It
+# contains the files that a build needs, and no build products.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,10 +18,10 @@ for file in Makefile CMakeLists.txt LICENSE scripts/setup tests/CMakeLists.txt i
     [ -e "$tree/$file" ] || fail "the archive lacks $file"
 done
 [ -x "$tree/scripts/setup" ] || fail "scripts of the archive cannot be run"
-mkdir "$tree/build" "$tree/build-tsan" # of someone who works in it
+mkdir "$tree/build" "$tree/build-tsan" # build folders of a developer
 touch "$tree/build/bochner" "$tree/build-tsan/bochner"
 (cd "$tree" && scripts/dist "$work/three" >/dev/null)
 cmp "$archive" "$work"/three/*.tar.gz || fail "an unpacked archive does not make itself again"
-touch -d '2001-01-01' "$tree/LICENSE" # an older file changes nothing
+touch -d '2001-01-01' "$tree/LICENSE" # an older file does not change the archive
 (cd "$tree" && SOURCE_DATE_EPOCH=1 scripts/dist "$work/four" >/dev/null)
 [ "$(tar --utc -tvzf "$work"/four/*.tar.gz | awk '{ print $4, $5 }' | sort -u)" = "1970-01-01 00:00" ] || fail "SOURCE_DATE_EPOCH is not used"

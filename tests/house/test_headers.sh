@@ -1,11 +1,12 @@
-# Each public header compiles alone, with and without its experimental part, as C11 and as C++, with every compiler that is here and every warning on.
+# Each public header compiles alone, with and without its experimental part, as C11 and as C++, with every installed
+# compiler and all warnings.
 set -eu
 failed=0
 count=0
 check() { # compiler language-flags header
     command -v "$1" >/dev/null 2>&1 || return 0
     count=$((count + 1))
-    # The wildcard in $2 is meant to split into flags.
+    # $2 is unquoted so that it splits into flags.
     # shellcheck disable=SC2086
     printf '#include <bochner/%s>\n' "$3" |
         "$1" $2 -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only -I"$BOCHNER_SOURCE/include" - ||

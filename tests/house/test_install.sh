@@ -3,13 +3,13 @@
 # names, the man page, the symbols, the plugin, the components, and what uninstalling leaves.
 set -eu
 stage=$(mktemp -d)
-notes=$BOCHNER_BUILD/installed.txt # of a person's own installs: as they were, afterwards
+notes=$BOCHNER_BUILD/installed.txt # the records of the developer's own installs, restored at the end
 if [ -e "$notes" ]; then cp "$notes" "$stage/notes"; else : >"$stage/notes"; fi
 trap 'cp "$stage/notes" "$notes"; rm -rf "$stage"' EXIT
 fail() { echo "$*" >&2; exit 1; }
 flags=${SANITIZE:+-fsanitize=$SANITIZE}
 
-# put FOLDER OPTION...: below /opt/bochner in this folder
+# put FOLDER OPTION...: installs into /opt/bochner below FOLDER
 put() {
     folder=$1
     shift
@@ -29,7 +29,7 @@ example=$BOCHNER_SOURCE/examples/quickstart
 # shellcheck disable=SC2046,SC2086
 {
     "$CC" -std=c11 -Wall -Wextra -Werror $flags "$example/main.c" $(pkg-config --cflags --libs bochner) -o "$stage/shared"
-    # -lbochner would take the shared library, which lies beside: name the archive.
+    # -lbochner would link the shared library in the same folder, so the archive is named.
     "$CC" -std=c11 -Wall -Wextra -Werror $flags "$example/main.c" $(pkg-config --cflags bochner) \
         $(pkg-config --static --libs bochner | sed "s|-lbochner|-l:libbochner.a|") -o "$stage/static"
 }
@@ -42,7 +42,7 @@ cmake -S "$example" -B "$stage/build" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_COMP
     fail "no model for examples/generate"
 for program in "$BOCHNER_SOURCE"/examples/*/main.c; do
     name=$(basename "$(dirname "$program")")
-    [ "$name" != quickstart ] || continue # above
+    [ "$name" != quickstart ] || continue # tested above
     cmake -S "$BOCHNER_SOURCE/examples/$name" -B "$stage/$name" -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS="$flags" >"$stage/cmake.log" &&
         cmake --build "$stage/$name" >>"$stage/cmake.log" || { cat "$stage/cmake.log"; exit 1; }
     (cd "$stage" && "./$name/$name" >"$name.out") || { cat "$stage/$name.out"; fail "examples/$name failed"; }
@@ -51,7 +51,7 @@ rm -r "$stage/model"
 echo "find_package, shared: $("$stage/build/quickstart")"
 echo "find_package, static: $(LD_LIBRARY_PATH='' "$stage/build/quickstart_static")"
 
-# A consumer of the shared library needs none of its parts: nothing but -lbochner.
+# A program that uses the shared library links only -lbochner.
 [ "$(pkg-config --libs-only-l bochner | tr -d ' ')" = -lbochner ] || fail "bochner.pc: $(pkg-config --libs bochner)"
 version=$(pkg-config --modversion bochner)
 objdump -p "$library/libbochner.so" | grep -q "SONAME *libbochner.so.${version%.*}$" || fail "the SONAME is not libbochner.so.${version%.*}"
@@ -67,14 +67,15 @@ if command -v man >/dev/null 2>&1; then
     [ -z "$complaints" ] || fail "man: $complaints"
 fi
 
-# Stripped where the build tree is not, and only of what nobody needs: the static library was linked above.
+# Installed files are stripped, those of the build tree are not. The static library keeps its symbols; it was linked
+# above.
 for file in bin/bochner "${library#"$tree"/}/libbochner.so"; do
     readelf -SW "$tree/$file" | grep -q ' \.symtab\| \.debug_' && fail "$file was installed with symbols"
     readelf -SW "$BOCHNER_BUILD/${file##*/}" | grep -q ' \.debug_info' || fail "${file##*/} has no debug symbols in the build folder"
 done
 readelf -SW "$library/libbochner.a" | grep -q ' \.debug_' && fail "libbochner.a was installed with debug symbols"
 
-# The plugin is found from the moved program.
+# The moved program finds the plugin.
 if [ -n "$MPIEXEC" ]; then
     [ -e "$library/bochner/bochner-mpi.so" ] || fail "the plugin was not installed"
     . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
@@ -84,7 +85,8 @@ if [ -n "$MPIEXEC" ]; then
     grep -q '"ranks": *2' "$stage/fit" || { cat "$stage/fit"; fail "the installed program is not two ranks"; }
 fi
 
-# Components: together everything, each file in one of them; the program needs no other; development completes runtime.
+# Components: each file is in exactly one, together they contain all files, the program needs no other component, and
+# development with runtime is complete.
 for component in runtime development program mpi; do
     put "$stage/$component" --component $component
     if [ -e "$stage/$component/opt/bochner" ]; then contents "$stage/$component/opt/bochner" >"$stage/$component.list"; else : >"$stage/$component.list"; fi
@@ -107,13 +109,14 @@ pc=$(find "$stage/both" -name bochner.pc)
 PKG_CONFIG_PATH=${pc%/*} sh -c '"$0" $1 "$2/main.c" $(pkg-config --cflags --libs bochner) -o "$3"' "$CC" "$flags" "$example" "$stage/parts"
 LD_LIBRARY_PATH=$(dirname "${pc%/*}") "$stage/parts" >/dev/null || fail "runtime and development are not enough to build with"
 
-# Uninstalling removes what was installed and folders that were not there, nothing else; once more does no harm.
+# Uninstalling removes the installed files and the folders that were new, and nothing else. Uninstalling again does no
+# harm.
 remove() { sh "$BOCHNER_SOURCE/scripts/uninstall" "$BOCHNER_BUILD" "$1/opt/bochner" >"$stage/remove.log" || fail "uninstall: $(cat "$stage/remove.log")"; }
-mkdir -p "$stage/other/opt/bochner/bin" "$stage/other/opt/bochner/share/man" # there before, one of them with a file
+mkdir -p "$stage/other/opt/bochner/bin" "$stage/other/opt/bochner/share/man" # existing folders, one of them with a file
 echo mine >"$stage/other/opt/bochner/bin/mine"
 (cd "$stage/other" && find . | LC_ALL=C sort) >"$stage/before"
 put "$stage/other"
-put "$stage/other" # folders are there now, and are still ours
+put "$stage/other" # the folders exist now and still count as created by the install
 remove "$stage/other"
 (cd "$stage/other" && find . | LC_ALL=C sort) | diff "$stage/before" - || fail "uninstall does not leave what was there before"
 remove "$stage/other"

@@ -1,5 +1,5 @@
-# Folders are layers and arrows point one way: reads the #includes and fails where one does not (layers.txt). First
-# shows that it would notice, on a small tree with planted faults.
+# Checks that dependencies between folders follow layers.txt, by reading the #includes. First checks that violations are
+# detected, on a small tree with planted faults.
 set -eu
 here=$BOCHNER_SOURCE/tests/house
 

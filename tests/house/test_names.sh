@@ -1,6 +1,6 @@
-# One name, one thing: a struct, enum or union with a bo_, cli_ or lab_ name is defined in one place, functions named
-# bo_plan_* belong to src/plan, files that comments mention exist, and words are spelled
-# as American English spells them. Names in files of earlier versions keep their spelling, on lines listed in `allowed`.
+# Names are unique and consistent: a struct, enum or union with a bo_, cli_ or lab_ name is defined in one place,
+# functions named bo_plan_* belong to src/plan, files that comments mention exist, and spelling is American. Names in
+# files of earlier versions keep their spelling, on lines listed in `allowed`.
 set -eu
 cd "$BOCHNER_SOURCE"
 failed=0
@@ -18,7 +18,7 @@ find src lab bench cli -name '*.[ch]' ! -path 'src/plan/*' | LC_ALL=C sort |
     xargs grep -nE '^[a-z].*[ *]bo_plan_[a-z0-9_]+\(' >"$BOCHNER_BUILD/names.out" &&
     { echo "functions named bo_plan_* outside src/plan:" >&2; cat "$BOCHNER_BUILD/names.out" >&2; failed=1; }
 
-# What stands in comments and has the name of a file of C: two letters at least, so that members (w.c) do not count.
+# Names in comments that look like C files: at least two letters, so that struct members (w.c) do not count.
 find . -path ./build -prune -o -path ./.git -prune -o -name '*.[ch]' -print | sed 's,.*/,,' | LC_ALL=C sort -u >"$BOCHNER_BUILD/files.out"
 find src lab bench cli -name '*.[ch]' | LC_ALL=C sort | xargs awk -v files="$BOCHNER_BUILD/files.out" '
     BEGIN { while ((getline name < files) > 0) known[name] = 1 }
@@ -45,7 +45,7 @@ find src lab bench cli -name '*.[ch]' | LC_ALL=C sort | xargs awk -v files="$BOC
     END { exit stale }' >"$BOCHNER_BUILD/names.out" ||
     { echo "comments that name files which do not exist:" >&2; cat "$BOCHNER_BUILD/names.out" >&2; failed=1; }
 
-# The first is a weight name, the second a stream of random numbers, the others are read by compatibility code.
+# The first is the name of a weight, the second a stream of random numbers; the others are read by compatibility code.
 allowed='--normaliser|"\.neighbours"|rf-equivalence\.neighbours|rope-neighbours"|"normaliser"|machine\.centre'
 stems='normal|optim|parametr|initial|recogn|organ|minim|maxim|regular|summar|vector|token|linear|factor|quant|serial'
 stems="$stems|standard|orthogonal|penal|general|symmetr|final|special|random|synchron"

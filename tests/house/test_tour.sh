@@ -1,5 +1,5 @@
-# docs/explanation/tour.md names a file and a function in each row of its tables: the function must be defined in that file. First shows
-# that it would notice.
+# docs/explanation/tour.md names a file and a function in each row of its tables: the function must be defined in that
+# file. First checks that faults are detected.
 set -eu
 cd "$BOCHNER_SOURCE"
 
