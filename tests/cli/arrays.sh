@@ -1,5 +1,6 @@
-# Arrays for the scripts of attention: made, read, held against an oracle in awk; what attention must do and refuse.
-# Two pools of numbers: about normal, and in (0, 1]. The features of degree 1 are 1 and the numbers themselves.
+# Arrays for the scripts that test attention: creates and reads them, compares them with a reference in awk, and runs
+# commands that must succeed or fail. There are two pools of numbers: approximately normal, and in (0, 1]. The features
+# of degree 1 are 1 and the numbers themselves.
 awk 'BEGIN { srand(3); for (i = 0; i < 400; i++) { for (j = 0; j < 16; j++) { x = -6; for (n = 0; n < 12; n++) x += rand();
     printf "%.5f ", 0.9 * x } print "" } }' >normal.txt
 awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { for (j = 0; j < 4; j++) printf "%.5f ", 0.5 + rand() / 2; print "" } }' >gates.txt
@@ -7,16 +8,16 @@ for pool in normal gates; do
     succeeds "$BOCHNER" features $pool.txt --kernel polynomial --degree 1 --gamma 1 --out $pool.npy
 done
 
-count_of() { # count_of SHAPE: "2, 3, 4" has 24 numbers
+count_of() { # count_of SHAPE: number of elements, for example 24 for "2, 3, 4"
     echo "$1" | awk -F, '{ n = 1; for (i = 1; i <= NF; i++) if ($i != "") n *= $i; print n }'
 }
-# piece POOL SHAPE FIRST: an array of this shape from the pool's numbers, the first one given.
+# piece POOL SHAPE FIRST: an array of this shape with numbers of the pool, starting at number FIRST.
 piece() {
     head -c 10 "$1.npy"
     printf '%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
     tail -c +$((129 + 4 * $3)) "$1.npy" | head -c $((4 * $(count_of "$2")))
 }
-# numbers FILE COLUMNS: a row a line. Headers of the arrays here are 128 bytes long.
+# numbers FILE COLUMNS: one row per line. The arrays here have headers of 128 bytes.
 numbers() {
     od -A n -v -t f4 -w$((4 * $2)) -j 128 "$1"
 }
@@ -27,9 +28,9 @@ distance() {
     paste a.txt b.txt | awk 'NF != 2 { bad = 1 } { d += ($1 - $2) ^ 2; n += $2 ^ 2 } END { print bad || NR == 0 ? 9 : sqrt(d / n) }'
 }
 
-# oracle WEIGHT Q K V HEADS KEY_HEADS N KEYS D [GATES HOW]: attention with a weight for each pair, in double precision, one
-# sequence; causal when CAUSAL is 1, with a window of WINDOW keys when that is not 0. Width of values: D. A first token whose
-# gate is 1 is its own answer.
+# oracle WEIGHT Q K V HEADS KEY_HEADS N KEYS D [GATES HOW]: reference attention in double precision with one weight per
+# pair, for one sequence; causal if CAUSAL is 1, with a window of WINDOW keys if that is not 0. Values have D
+# dimensions. The output of a first token with gate 1 is its own value.
 CAUSAL=0
 WINDOW=0
 DEGREE=2
@@ -58,8 +59,8 @@ oracle() {
                         z += a; for (j = 1; j <= D; j++) o[j] += a * x[values + kh * M + c, j] }
                     for (j = 1; j <= D; j++) printf "%.9g\n", z == 0 ? 0 : o[j] / z } } }'
 }
-# agrees FILE WHAT: the output in FILE is the one on standard input. Sums of at most 100 terms in float32, each rounded to
-# 6e-8 and none larger than the sum of the weights: 2e-5 is beyond any of them.
+# agrees FILE WHAT: the output in FILE equals the one on standard input. Sums have at most 100 terms in float32, each
+# rounded to 6e-8 and none larger than the sum of the weights, so errors stay below 2e-5.
 agrees() {
     cat >wanted.txt
     numbers "$1" 1 >got.txt
@@ -71,7 +72,8 @@ attend() {
     succeeds "$BOCHNER" attention "$@"
 }
 
-# refused WORDS OPTIONS...: fails with these words and writes nothing. wrong: the same, as wrong use.
+# refused WORDS OPTIONS...: the command fails with these words and writes nothing. wrong: the same, with the exit status
+# of wrong use.
 refused() {
     words=$1
     shift

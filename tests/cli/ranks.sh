@@ -1,4 +1,4 @@
-# For tests with mpirun, after common.sh: ranks NUMBER COMMAND... Without one that works the test is left out.
+# For tests with mpirun, after common.sh: ranks NUMBER COMMAND... The test is skipped if mpirun does not work.
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_base_warn_component_unused=0
 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl_base_warn_component_unused

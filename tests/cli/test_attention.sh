@@ -1,4 +1,5 @@
-# Attention of arrays: against an oracle in awk, kinds against each other, errors against what compare says, bad input.
+# Attention of arrays: comparison with a reference in awk, kinds compared with each other, errors compared with the
+# output of compare, bad input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 . "$BOCHNER_SOURCE/tests/cli/arrays.sh"
@@ -8,7 +9,7 @@ piece normal "2, 37, 5" 400 >K.npy
 piece normal "2, 37, 5" 800 >V.npy
 piece gates "2, 37" 3 >G.npy
 
-# ---- exact -----------------------------------------------------------------------------------------------------------
+# ---- softmax ---------------------------------------------------------------------------------------------------------
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --out O.npy
 oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "softmax, both ways"
 grep -q "tokens per second" out || complain "no time: $(cat out)"
@@ -22,7 +23,7 @@ attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --window 7 --out O.
 WINDOW=7
 oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "softmax, window"
 WINDOW=0
-# Grouped heads, a batch, one head as a table, keys of another number.
+# Grouped heads, a batch, one head as a table, and a different number of keys.
 piece normal "4, 37, 5" 1200 >Q4.npy
 attend --q Q4.npy --k K.npy --v V.npy --kind softmax --causal --out O.npy --json --quiet
 oracle softmax Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "grouped heads"
@@ -45,7 +46,7 @@ gzip -k -f K11.npy
 attend --q Q.npy --k K11.npy.gz --v - --kind linear --out O2.npy <V11.npy
 cmp -s O.npy O2.npy || complain "gzip and standard input change the output"
 
-# ---- features that are exact: linear attention has an oracle too --------------------------------------------------------
+# ---- exact features: linear attention has a reference too ------------------------------------------------------------
 for causal in 0 1; do
     CAUSAL=$causal
     flag=$([ $causal = 1 ] && echo --causal)
@@ -74,7 +75,7 @@ attend --q Q.npy --k K.npy --v V.npy --kind hybrid --window 4 --causal --feature
 expect "hybrid, window of 4" "$(distance O.npy exact.npy)" '<' 1
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --causal --out O.npy --json
 [ "$(field out kernel)" = rbf ] && [ "$(field out features)" = 32 ] || complain "rfa has kernel $(field out kernel), $(field out features) features"
-piece gates "2, 37" 0 >ones.npy # then with ones everywhere: log gate 0
+piece gates "2, 37" 0 >ones.npy # used with ones everywhere: log gate 0
 { head -c 128 ones.npy; head -c 296 /dev/zero; } >zeros.npy
 attend --q Q.npy --k K.npy --v V.npy --log-gate zeros.npy --gate-input decay --kind rfa-gate --causal --out O2.npy
 expect "rfa-gate with gates of 1" "$(distance O2.npy O.npy)" '<' 1e-5
@@ -84,7 +85,7 @@ compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "the gate does nothing"
 attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --out favor.npy
 attend --q Q.npy --k K.npy --v V.npy --kind dark --causal --features 64 --out dark.npy
 expect "dark with M = 1 is favor" "$(distance dark.npy favor.npy)" '<' 1e-4
-# M as a file: two identities, of 0x3f800000 and 0.
+# M as a file: two identity matrices of the floats 1 (0x3f800000) and 0.
 {
     piece normal "2, 5, 5" 0 | head -c 128
     # shellcheck disable=SC2059
@@ -107,7 +108,7 @@ piece normal "2, 5" 50 >S.npy
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --out O.npy
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --sigma S.npy --out O2.npy
 compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--sigma changes nothing"
-# Arc-cosine features are homogeneous: a temperature cancels, but not in the features of the RBF kernel.
+# Arc-cosine features are homogeneous, so a temperature cancels; in the features of the RBF kernel it does not.
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --temperature 0.5 --out O2.npy
 expect "temperature of arc-cosine features" "$(distance O2.npy O.npy)" '<' 1e-5
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --out O.npy
@@ -126,20 +127,20 @@ cmp -s O.npy favor.npy && complain "the seed does not change the output"
 attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --one-draw --out O.npy --json
 [ "$(field out one_draw)" = true ] || complain "--one-draw in JSON: $(field out one_draw)"
 
-# ---- compare: what it says is what the outputs show ---------------------------------------------------------------------
+# ---- compare: its report agrees with the outputs ---------------------------------------------------------------------
 attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --compare --json
 measured=$(distance favor.npy exact.npy)
 for against in against_softmax against_kernel; do
     awk -v a="$(field out $against)" -v b="$measured" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
         complain "$against is $(field out $against), the outputs differ by $measured"
 done
-# One draw of 64 positive features: the error of the kernel spreads widely about the predicted one.
+# One draw of 64 positive features: the kernel error varies widely around the predicted one.
 expect "kernel's error / predicted" "$(awk -v a="$(field out kernel_error)" -v b="$(field out kernel_predicted)" 'BEGIN { print a / b }')" '<' 4
 attend --q Q.npy --k K.npy --v V.npy --kind linear --map elu --compare --json
 expect "elu against its own kernel" "$(field out against_kernel)" '<' 2e-5
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --compare --json
 expect "softmax against itself" "$(field out against_softmax)" '<' 2e-5
-# One pass is timed, not two.
+# Softmax compared with itself is timed once.
 [ "$(field out seconds)" = "$(field out kind_seconds)" ] || complain "two times: $(grep seconds out)"
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --causal --compare
 for words in "against softmax attention" "against the exact kernel" "kernel error, predicted" "forward pass" "memory"; do
@@ -157,7 +158,8 @@ for words in "^Measured" "entropy of softmax attention" "^Maps .*error of 0.3" "
 done
 attend --advise --q Q.npy --k K.npy --v V.npy --most 64 --json
 [ "$(field out target)" = 0.1 ] && [ -n "$(field out reason)" ] || complain "advice as JSON: $(cat out)"
-# The options can be followed as they stand: what was given is in them, and the error is within the scatter of a draw.
+# The suggested options can be used as printed: they include the given ones, and the error is within the variation of a
+# draw.
 attend --advise --q Q.npy --k K.npy --v V.npy --causal --scale 0.05 --seed 3
 options=$(sed -n 's/^Options *//p' out)
 attend --advise --q Q.npy --k K.npy --v V.npy --causal --scale 0.05 --seed 3 --json
@@ -171,7 +173,7 @@ attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --scale 0.05 --out 
 expect "the advice, followed" "$(distance O.npy O2.npy)" '<' 0.15
 attend --advise --q Q.npy --k K.npy --target 1e-9 --most 16 --json
 [ "$(field out options)" = null ] || complain "options where nothing is advised: $(field out options)"
-# Norms so large that every weight is lost for many queries, and that is said and counted.
+# Norms so large that all weights vanish for many queries: this is reported and counted.
 attend --q Q.npy --k K.npy --v V.npy --kind favor --map oprf --features 16 --scale 3000 --out O.npy --json
 zeros=$(numbers O.npy 5 | awk '$1 == 0 && $2 == 0 && $3 == 0 && $4 == 0 && $5 == 0' | wc -l)
 [ "$zeros" -gt 0 ] && [ "$(field out zero_outputs)" = "$zeros" ] ||
@@ -209,7 +211,7 @@ refused "k|nan" --q Q.npy --k nan.npy --v V.npy --kind favor
 piece normal "2, 0, 5" 0 >M0.npy
 refused "--m M0.npy|empty array|(2, 0, 5)" --q Q.npy --k K.npy --v V.npy --kind dark --m M0.npy
 refused "rank|5" --q Q.npy --k K.npy --v V.npy --kind dark --rank 6
-ASAN_OPTIONS=allocator_may_return_null=1 # as the system would; the sanitizer ends the program otherwise
+ASAN_OPTIONS=allocator_may_return_null=1 # the system would return NULL too; by default the sanitizer aborts
 export ASAN_OPTIONS
 refused "could not be allocated" --q Q.npy --k K.npy --v V.npy --kind favor --features 1000000000000
 refused "nowhere.npy|No such file" --q nowhere.npy --k K.npy --v V.npy --kind softmax

@@ -1,11 +1,11 @@
-# The family of attention from the command line: every kind runs, polynomials, powers and memories against oracles in awk,
-# learned maps, frequencies drawn for data, what is reported, bad input.
+# Kinds of attention on the command line: every kind runs; polynomials, powers and memories agree with references in
+# awk; learned maps; frequencies drawn for data; the reports; bad input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/arrays.sh"
 
-# memory KIND Q K V HEADS KEY_HEADS N D GATES COLUMNS BETAS: o = s S'q of gla and delta, o = G'(H + L)^-1 q of ridge, with a
-# gate for each key (COLUMNS 1) or column of it (COLUMNS D), in double precision. GATES may be a list of decays, one a key
-# head; BETAS "-": 1. UNIT=1: x / (|x| + 1e-3). RIDGE: the ridge.
+# memory KIND Q K V HEADS KEY_HEADS N D GATES COLUMNS BETAS: reference in double precision for o = s S'q of gla and
+# delta and o = G'(H + L)^-1 q of ridge, with one gate per key (COLUMNS 1) or per column of the key (COLUMNS D). GATES
+# may be a list of decays, one per key head; BETAS "-" means 1. UNIT=1: x / (|x| + 1e-3). RIDGE: the ridge.
 UNIT=0
 RIDGE=1
 memory() {
@@ -47,7 +47,7 @@ piece gates "2" 7 >decays.npy
 arrays="--q Q.npy --k K.npy --v V.npy"
 grouped="--q Q4.npy --k K.npy --v V.npy"
 
-# ---- every kind of the help runs, plans and compares --------------------------------------------------------------------
+# ---- every kind of the help runs, plans and compares -----------------------------------------------------------------
 succeeds "$BOCHNER" attention --help-all
 kinds=$(tr -s ' \n' '  ' <out | sed 's/.*--kind KIND kind of attention: //; s/ --causal .*//; s/,//g')
 [ "$(echo "$kinds" | wc -w)" -ge 20 ] || complain "kinds of the help: $kinds"
@@ -146,7 +146,7 @@ done
     grep -q "against the exact kernel *no closed form" out || complain "delta has a closed form: $(cat out)"
 }
 
-# ---- decays and ridges that are used are told -----------------------------------------------------------------------------
+# ---- decays and ridges in use are reported ---------------------------------------------------------------------------
 piece gates "2, 5" 11 >ridges.npy
 # shellcheck disable=SC2086
 {
@@ -164,7 +164,7 @@ piece gates "2, 5" 11 >ridges.npy
     expect "the smallest lambda" "$(awk -v a="$(field out smallest)" -v b="$least" 'BEGIN { print a / b - 1 }')" '<' 1e-5
     expect "the largest lambda" "$(awk -v a="$(field out largest)" -v b="$most" 'BEGIN { print 1 - a / b }')" '<' 1e-5
     grep -q "^Attention .*, lambda 0.* to " err || complain "lambdas of a file: $(cat err)"
-    # More decays than a line has room for.
+    # More decays than fit on a line.
     piece normal "9, 8, 2" 0 >nine.npy
     attend --q nine.npy --k nine.npy --v nine.npy --kind retention
     grep -q "^Attention .*decays 0.96875 to 0.999756," err || complain "nine decays: $(cat err)"
@@ -215,13 +215,14 @@ piece normal "2, 90, 5" 3000 >CK.npy
     cmp -s O.npy O2.npy || complain "--proposal oprf is not favor++"
     attend $arrays --kind favor++ --proposal none --features 64 --causal --out O.npy
     cmp -s O.npy favor.npy || complain "favor++ without its proposal is not favor"
-    # Not causal: the keys may all be looked at, and nothing is said.
+    # Without a causal mask all keys may be used, and there is no warning.
     attend $arrays --kind favor++ --features 64
     grep -q "warning" err && complain "a warning without --causal: $(cat err)"
 }
 
 # ---- advice over all kinds -------------------------------------------------------------------------------------------------
-# Every row can be followed as it stands. The error it tells is a mean over draws, or of another draw: twice it is far off.
+# Every row can be used as printed. Its error is a mean over draws or that of another draw, so twice this error is a
+# generous bound.
 # shellcheck disable=SC2086
 {
     attend $arrays --kind softmax --causal --scale 0.3 --out exact.npy
@@ -242,7 +243,7 @@ $(paste told rows)
 END
 }
 
-# Nothing to estimate, and that is said: one key, keys that are all alike.
+# Nothing can be estimated, and this is reported: one key, or identical keys.
 piece normal "2, 1, 5" 0 >single.npy
 { head -c 128 K.npy; head -c $((4 * 370)) /dev/zero; } >alike.npy
 attend --advise --q single.npy --k single.npy --causal --most 16
@@ -258,7 +259,7 @@ piece normal "2, 37, 4" 0 >narrow.npy
 piece normal "2, 0, 5" 0 >none.npy
 piece normal "3, 90, 5" 0 >three.npy
 piece normal "3" 0 >three_decays.npy
-# A last number that is a NaN, and numbers that are all ±2^20, ±2^100: 0x7fc00000, 0x49800000, 0x71800000.
+# Arrays whose last number is NaN, and arrays of ±2^20 and ±2^100: 0x7fc00000, 0x49800000, 0x71800000.
 { head -c $((128 + 4 * 369)) Q.npy; printf '\000\000\300\177'; } >nan.npy
 signed() {
     head -c 128 Q.npy

@@ -1,4 +1,4 @@
-# Bad input: a message that names the place, exit status 1, and no model.
+# Bad input: a message with the location, exit status 1, and no model.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 200 1 >train.csv
 
@@ -56,7 +56,7 @@ refused "town" train.csv --categorical town
 refused "train.csv: column 'price'|logistic|--task classification" train.csv --loss logistic
 refused "softmax|sincos|cosbias" train.csv --kernel softmax --function cosbias
 
-# Test files are read before the fit.
+# Test files are read before the fit starts.
 refused "ragged.csv|line 7" train.csv --test ragged.csv
 refused "nan.csv|line 5" train.csv --test nan.csv
 refused "nan.csv|line 5" train.csv --test nan.csv --stream
@@ -65,7 +65,7 @@ refused "no_target.csv|price" train.csv --test no_target.csv
 cut -d, -f2-4 train.csv >no_rooms.csv
 refused "no_rooms.csv|rooms" train.csv --test no_rooms.csv
 
-# Columns at predict are those of the fit.
+# The columns for predict must be those of the fit.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
 fails 1 "no_rooms.csv|rooms" "$BOCHNER" predict good.model no_rooms.csv
 fails 1 "nan.csv|line 5" "$BOCHNER" predict good.model nan.csv --out predicted.csv
@@ -74,7 +74,7 @@ tail -n +2 train.csv | cut -d, -f1,2 >narrow.csv
 fails 1 "narrow.csv|expected 4 columns|found 2" "$BOCHNER" predict good.model narrow.csv
 succeeds "$BOCHNER" predict good.model no_target.csv
 awk -F, -v OFS=, 'NR == 2 { $2 = "wide" } { print }' no_target.csv >bad_first.csv
-fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv # and no header on standard output
+fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv # no header on standard output either
 fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv --json
 fails 1 "--proba|numbers" "$BOCHNER" predict good.model no_target.csv --proba
 
@@ -92,7 +92,7 @@ refused "data.parquet.gz|found a Parquet file" data.parquet.gz
 printf '%%PDF-1.7\n' >paper.pdf
 fails 1 "paper.pdf: expected text|found a PDF document" "$BOCHNER" tokenizer train paper.pdf --out bad.json
 
-# Files that are not what they say.
+# Files whose contents do not match their format.
 succeeds "$BOCHNER" features train.csv --kernel polynomial --degree 1 --gamma 1 --out table.npy
 head -c 700 table.npy >cut.npy
 refused "cut.npy" cut.npy
@@ -121,7 +121,7 @@ sed 's/"format_version":"2"/"format_version":"9"/' good.model >newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" info newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" predict newer.model train.csv
 
-# Places that cannot be written are found before the work.
+# Unwritable locations are detected before the work starts.
 fails 1 "no folder" "$BOCHNER" fit train.csv --features 64 --out nowhere/price.model
 fails 1 "it is a folder" "$BOCHNER" fit train.csv --features 64 --out "$work"
 fails 1 "no folder" "$BOCHNER" predict good.model train.csv --out nowhere/p.csv

@@ -1,8 +1,9 @@
-# The bench: a rate over the float32 yardstick says in which arithmetic the fit ran, and stands beside that of a float32 fit.
+# bench machines: a rate relative to the float32 yardstick names the arithmetic of the fit, and comes with the rate of a
+# float32 fit.
 [ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is a large matrix product
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# pictures PART ROWS: 2 x 4 pixels of two classes, as MNIST's files are named.
+# pictures PART ROWS: images of 2 x 4 pixels of two classes, in files named like those of MNIST.
 pictures() {
     awk -v n="$2" 'BEGIN { srand(n); printf "\\0000\\0000\\0010\\0003\\0000\\0000\\0000\\0%03o", n;
         printf "\\0000\\0000\\0000\\0002\\0000\\0000\\0000\\0004";
@@ -14,7 +15,7 @@ pictures() {
 pictures train 200
 pictures t10k 60
 
-# beside WHAT: its rate as chosen tells the precision, and unless that was float32 there is a second one.
+# beside WHAT: the rate of the default fit names its precision; if that is not float32, there is a second rate.
 beside() {
     grep -q "^$1, fit rate / GEMM rate .*float32 fit; its Gram products ran in [a-z]*[0-9]" out ||
         complain "the rate of $1 does not tell its precision: $(cat out)"

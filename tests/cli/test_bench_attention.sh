@@ -1,18 +1,19 @@
-# The bench of attention: every part at sizes that take no time, the fixed counts of operations, what is skipped or refused.
+# bench attention: every part with tiny sizes, the fixed counts of operations, parts that are skipped or refused.
 [ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices and a GiB
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# measures OPTIONS...: with small numbers, as JSON.
+# measures OPTIONS...: runs with small sizes and prints JSON.
 measures() { succeeds "$BOCHNER" bench attention --json --repeats 1 --features 16 --peers nowhere "$@"; }
-# figure NAME WHAT: value, detail or met of a figure.
+# figure NAME FIELD: value, detail or met of a figure.
 figure() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
         v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'
 }
-# near WHAT A B: equal but for the four digits that are printed.
+# near WHAT A B: equal up to the four printed digits.
 near() { compare "$(awk -v a="$2" -v b="$3" 'BEGIN { d = a / b - 1; print d < 0 ? -d : d }')" '<' 2e-3 || complain "$1: $2 is not $3"; }
 
-# counts NAME OPERATIONS: time, rate and ratio of a pass fit the operations. The detail: 0.12 ms, 30.1 of 120.5 GFLOP/s, ...
+# counts NAME OPERATIONS: time, rate and ratio of a pass agree with the operations. The detail: 0.12 ms, 30.1 of 120.5
+# GFLOP/s, ...
 counts() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1' | sed 's/.*"detail": "//; s/ms, //; s/of //' >detail
     read -r ms rate yardstick rest <detail || complain "no figure '$1': $(cat out)"
@@ -55,7 +56,7 @@ for kind in "linear (elu)" retention favor "favor, decay gate" "poly, degree 2" 
         expect "$kind, $pass" "$(figure "$kind, $pass" value)" '>' 0
     done
 done
-# Linear attention with the identity as its map: the products with the sums, and the same count as favor's without features.
+# Linear attention with the identity map: products with the sums, and the same count as favor without features.
 detail=$(tr '{' '\n' <out | grep -F '"retention, forward / small-GEMM"' | sed 's/.*"detail": "N = 64: //; s/ms, //; s/of //')
 near "operations of retention a token" "$(echo "$detail" | awk '{ print $1 * $2 / 64 }')" "$(echo "$detail" | awk '{ print $5 }')"
 for map in "identity, not normalized" elu favor; do
@@ -65,8 +66,9 @@ for map in "identity, not normalized" elu favor; do
     done
 done
 
-# The laws are no timing: with a seed they are what they are. The proposal for these data does better than none, and no
-# law is predicted below the least there is, but for the few rows and candidates that both are estimated from.
+# The proposals are not timed, so their errors depend on the seed only. The proposal for this data beats sampling
+# without a proposal, and no predicted error is below the minimum, up to the estimation error from few rows and
+# candidates.
 measures --only laws --plot-laws laws.svg --features 64
 for data in gaussian anisotropic; do
     for width in 16 64; do
@@ -88,7 +90,7 @@ fi
 fails 2 "--plot-laws|leaves out" "$BOCHNER" bench attention --only softmax --plot-laws laws.svg
 fails 2 "--plot-laws|.svg|laws.txt" "$BOCHNER" bench attention --plot-laws laws.txt
 
-# A peer that needs three seconds for everything; none at all.
+# A peer that takes three seconds for everything; then no peer.
 mkdir peers && touch peers/attention_torch.py
 cat >python <<'END'
 #!/bin/sh

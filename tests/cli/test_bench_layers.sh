@@ -1,4 +1,4 @@
-# The bench of layers: every layer runs; what is refused.
+# bench layers: every layer runs; bad options are refused.
 [ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 

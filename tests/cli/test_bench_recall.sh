@@ -1,7 +1,8 @@
-# The bench of recall: what each kind of memory must hold by its mathematics; same bits for any threads; what is refused.
+# bench recall: each kind of memory has the capacity that theory predicts; the bits do not depend on the number of
+# threads; bad options are refused.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# number KIND FIELD [INDEX]: of the row of a kind, or a number of its list.
+# number KIND FIELD [INDEX]: a field in the row of a kind, or one number of a list.
 number() {
     tr -d '\n' <out | sed 's/{/\n{/g' | grep "\"kind\": \"$1\"" |
         sed "s/.*\"$2\": *//; s/^\[//; s/[]}].*//" | cut -d, -f"${3:-1}"
@@ -21,15 +22,15 @@ expect "a window of a hybrid" "$(number hybrid by_distance 3)" ">" 0.5
 for kind in identity favor trig rfa delta ridge gla hybrid; do
     expect "$kind: one pair alone" "$(number $kind by_length 1)" == 1
 done
-# 32 dimensions or features do not hold 256 pairs apart.
+# 32 dimensions or features cannot separate 256 pairs.
 for kind in identity favor rfa delta ridge; do expect "$kind: capacity" "$(number $kind capacity)" "<" 200; done
-# A gate keeps what is new and gives up what is old; without one all distances are alike.
+# A gate keeps recent pairs and forgets old ones; without a gate all distances are equal.
 expect "a gate, the newest" "$(number retention by_distance 2)" ">" "$(number identity by_distance 2)"
 expect "a gate, the oldest" "$(number retention by_distance 9)" "<" 0.2
-# Sines and cosines need keys of one length.
+# Sines and cosines need keys of equal norm.
 expect "unit norms" "$(number rfa capacity)" ">" "$(number trig-norms capacity)"
 [ "$(number rfa-norms by_length 3)" = "$(number rfa by_length 3)" ] || complain "RFA makes keys unit itself, other results"
-# More state, more pairs.
+# A larger state holds more pairs.
 mv out small
 succeeds "$BOCHNER" bench recall --json --tokens 256 --sizes 32 --lanes 4 --values 64 --horizon 16 --window 8 --threads 1
 cmp -s out small || complain "another number of threads gives other figures"

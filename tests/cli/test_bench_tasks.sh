@@ -1,7 +1,7 @@
-# The bench of tasks: every part at sizes that take no time, states that grow or do not, a picture, what is refused.
+# bench tasks: every part with tiny sizes, states that grow or keep their size, a picture, bad options.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# figure NAME WHAT: value, detail or met of a figure.
+# figure NAME FIELD: value, detail or met of a figure.
 figure() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
         v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'

@@ -1,11 +1,11 @@
-# The bench of training: every part at sizes that take no time, the fixed count of operations, what is refused.
+# bench train: every part with tiny sizes, the fixed count of operations, bad options.
 [ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices and a GiB
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 measures() {
     succeeds "$BOCHNER" bench train --json --gemm 256 --repeats 1 --layers 2 --width 32 --heads 2 --context 32 --vocab 256 --peers nowhere "$@"
 }
-# figure NAME WHAT: value, detail or met of a figure.
+# figure NAME FIELD: value, detail or met of a figure.
 figure() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
         v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'
@@ -13,7 +13,7 @@ figure() {
 
 measures --tokens 128 --lengths 32,96 --decode-layers 1 --decode-width 64
 expect "tokens per second" "$(figure "step, tokens per second" value)" '>' 0
-# 6 (12 L d² + V d) operations a token, and 12 L d T / 2 for causal attention: the detail has seconds and rate.
+# 6 (12 L d² + V d) operations per token, and 12 L d T / 2 for causal attention; the detail has seconds and rate.
 detail=$(tr '{' '\n' <out | grep -F '"step, useful rate / GEMM rate"' | sed 's/.*"detail": "//; s/ s, / /; s/ of .*//')
 count=$((64 * (6 * (12 * 2 * 32 * 32 + 256 * 32) + 12 * 2 * 32 * 32 / 2)))
 expect "operations of a step" "$(echo "$detail" | awk -v n=$count '{ d = $1 * $2 * 1e9 / n - 1; print d < 0 ? -d : d }')" '<' 2e-3

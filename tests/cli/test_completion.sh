@@ -1,4 +1,4 @@
-# Completion scripts for bash, zsh and fish: commands, options, values of options, and names of files elsewhere.
+# Completion scripts for bash, zsh and fish: commands, options, values of options, and file names elsewhere.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 for shell in bash zsh fish; do
     succeeds "$BOCHNER" completion $shell
@@ -54,7 +54,7 @@ if command -v bash >/dev/null; then
     all_lines bash
     suggests bash 'bochner fit --kernel = r' rbf '!cauchy' # as readline splits --kernel=r
     suggests bash 'bochner fit --kernel =' rbf cauchy
-    suggests bash 'bochner fit tr' ''   # no words: readline completes names of files
+    suggests bash 'bochner fit tr' ''   # no words: readline completes file names
     suggests bash 'bochner fit --out ' ''
     bash -c 'source ./script.bash; complete -p bochner' | grep -q -e '-o default' || complain "bash does not fall back to names of files"
     # every option of every command
@@ -76,7 +76,7 @@ if command -v fish >/dev/null; then
 fi
 
 # ---- zsh -------------------------------------------------------------------------------------------------------------------
-# Completion in zsh needs its line editor: a shell on a pseudo-terminal completes a line, and prints what it was offered.
+# Completion in zsh needs its line editor: a shell on a pseudo-terminal completes a line and prints the suggestions.
 if command -v zsh >/dev/null; then
     zsh -n script.zsh || complain "zsh does not parse its script"
     head -n 1 script.zsh | grep -qx '#compdef bochner' || complain "the first line for zsh is $(head -n 1 script.zsh)"

@@ -1,7 +1,7 @@
-# Made-up lines: worked out again by awk, the same for any threads, written whole, what it says to wrong use.
+# Generated data: recomputed by awk, independent of the number of threads, written completely; wrong use.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# ListOps in words, worked out with a stack.
+# ListOps as words, evaluated with a stack.
 succeeds "$BOCHNER" data listops --count 300 --least 20 --most 200 --format words --out words.tsv --seed 3
 grep -q "Lines    300, " out && grep -q "File     words.tsv" out || complain "the report: $(cat out)"
 awk -F'\t' 'function close_list(   v, i, j, t, n) { n = 0; while (stack[top] !~ /^\[/) v[++n] = stack[top--]
@@ -18,7 +18,7 @@ succeeds "$BOCHNER" data listops --count 300 --least 20 --most 200 --seed 3
 sed 's/\[MIN/m/g; s/\[MAX/M/g; s/\[MED/d/g; s/\[SM/s/g; s/ //g' words.tsv | cmp -s - out || complain "bytes and words are different trees"
 [ "$(sort -u out | wc -l)" -eq 300 ] || complain "a tree comes twice"
 
-# Any number of threads, any kind; two seeds differ; --json counts.
+# The result does not depend on the number of threads; different seeds give different data; --json reports counts.
 for kind in "listops --least 10 --most 90" match "recall --pairs 40 --distance 100-200"; do
     "$BOCHNER" data $kind --count 150 --threads 1 >one.tsv && "$BOCHNER" data $kind --count 150 --threads 3 >three.tsv
     cmp -s one.tsv three.tsv || complain "threads change $kind"
@@ -30,17 +30,17 @@ for kind in "listops --least 10 --most 90" match "recall --pairs 40 --distance 1
         complain "the largest class: $(cat out)"
 done
 
-# Recall: the value asked for is behind its key, as far from the end as it was asked to be.
+# Recall: the queried value follows its key, at the requested distance from the end.
 "$BOCHNER" data recall --count 200 --length 300 --pairs 20 --distance 250 | awk -F'\t' '{ key = substr($2, 300)
     if (length($2) != 300 || substr($2, 299, 1) != "?" || substr($2, 49, 1) != key || substr($2, 50, 1) != $1) { print; exit 1 } }' >bad ||
     complain "recall: $(cat bad)"
-# Match: half of the pairs; every document has the same bytes.
+# Match: half of the pairs match; all documents have the same length.
 "$BOCHNER" data match --count 400 --length 500 | awk -F'\t' '{ ones += $1; for (i = 2; i <= 3; i++) { split($i, c, ""); s = ""; for (k in n) delete n[k]
     for (k = 1; k <= length($i); k++) n[c[k]]++
     s = n["a"] " " n["b"] " " n["f"] " " n[" "]; if (first == "") first = s; if (s != first) { print "line " NR ": " s " and " first; exit 1 } } }
     END { if (ones < 150 || ones > 250) { print ones " ones"; exit 1 } }' >bad || complain "match: $(cat bad)"
 
-# Wrong use, and nothing half written.
+# Wrong use leaves no partial output.
 fails 2 "listops, match or recall" "$BOCHNER" data
 fails 2 "did you mean recall" "$BOCHNER" data recal
 fails 2 "cannot make 'nothing'" "$BOCHNER" data nothing

@@ -1,15 +1,16 @@
-# The defaults that `bochner train --help-all` names are those of the library: what a run without these options writes down.
+# The defaults in `bochner train --help-all` are those of the library, which a run without these options records.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "the cat eats the dog." }' >text.txt
 "$BOCHNER" train --help-all >help
 
-# default OPTION [NAME]: of the option, or of NAME in a default such as "muon: 0.02, adamw: 0.003": its first number.
+# default OPTION [NAME]: the first number of the default of the option, or of NAME in a default such as "muon: 0.02,
+# adamw: 0.003".
 default() {
     awk -v option="--$1" '/^  --/ { on = $1 == option } /^$/ { on = 0 } on { print }' help | tr -s '\n ' ' ' |
         sed -n 's/.*(default: \(.*\)) *$/\1/p' | sed "${2:+s/.*$2: //; }s/^[^0-9]*//; s/[^0-9.e-].*//"
 }
 
-# run FOLDER OPTION...: a step of training; what was written down is in settings.
+# run FOLDER OPTION...: one training step; the recorded settings are in the file settings.
 run() {
     folder=$1
     shift

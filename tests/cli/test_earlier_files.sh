@@ -1,6 +1,6 @@
-# Files that version 0.1 wrote before names were changed still load, and give what they gave then: a model ("normaliser",
-# "rope-neighbours" in config.json), a session's state, a machine ("machine.centre"),
-# a run to resume (--normaliser and "rope-neighbours" in train.json and training.json).
+# Files that version 0.1 wrote before names were changed still load and give the same results: a model ("normaliser",
+# "rope-neighbours" in config.json), the state of a session, a kernel machine ("machine.centre"), a run to resume
+# (--normaliser and "rope-neighbours" in train.json and training.json).
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 files=$BOCHNER_SOURCE/tests/data/version-0.1
 

@@ -1,4 +1,4 @@
-# Features, their statement of accuracy, the map in a file, and what info says of each kind of file.
+# Features, their accuracy report, the map in a file, and info for each kind of file.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 500 51 | awk -F, -v OFS=, 'NR > 1 { $2 /= 100; $3 /= 50; $4 /= 100 } { print }' >table.csv
 
@@ -10,8 +10,8 @@ cmp -s Z.npy again.npy || complain "the number of threads changes the features"
 succeeds "$BOCHNER" features table.csv --kernel rbf --features 256 --gamma 0.5 --seed 1 --out other.npy
 cmp -s Z.npy other.npy && complain "the seed does not change the features"
 
-# The statement: for every kernel of differences the measured error is what the variance says, up to the draw. One draw of m
-# frequencies has an error whose own spread is large; a factor of 4 either way is ten times more than seeds show.
+# The accuracy report: for every shift-invariant kernel the measured error agrees with the variance up to the draw. The
+# error of one draw of m frequencies varies widely; a factor of 4 either way is ten times the variation between seeds.
 for kernel in rbf laplacian cauchy matern12 matern32 matern52 rational-quadratic; do
     succeeds "$BOCHNER" features --error table.csv --kernel $kernel --features 512 --draw iid --json --quiet
     ratio=$(field out ratio)
@@ -21,18 +21,18 @@ done
 succeeds "$BOCHNER" features --error table.csv --features 512
 grep -q "Summary: over 2,000 pairs" out || complain "no sentence: $(cat out)"
 grep -q "median distance" err || complain "it does not say where gamma comes from"
-# Four times the features, half the error.
+# Four times the features halve the error.
 succeeds "$BOCHNER" features --error table.csv --draw iid --features 256 --gamma 1 --json --pairs 500
 predicted=$(field out predicted_rms)
 succeeds "$BOCHNER" features --error table.csv --draw iid --features 1024 --gamma 1 --json --pairs 500
 awk -v a="$predicted" -v b="$(field out predicted_rms)" 'BEGIN { r = a / b; exit !(r > 1.98 && r < 2.02) }' ||
     complain "predicted errors $predicted and $(field out predicted_rms) are not 2 : 1"
-# Exact maps are exact, and fix their own length.
+# Exact maps have no error and a fixed length.
 succeeds "$BOCHNER" features --error table.csv --kernel polynomial --degree 3 --json
 [ "$(field out features)" = 35 ] || complain "monomials up to degree 3 of 4 columns: $(field out features)"
 expect "error of an exact map" "$(field out error_rms)" '<' 1e-4
 
-# Wrong combinations are refused with the reason; length scales; a target left out.
+# Invalid combinations are refused with the reason; length scales; a target is left out.
 fails 1 "cosbias" "$BOCHNER" features table.csv --kernel softmax --function cosbias --out Z2.npy
 fails 2 ".npy" "$BOCHNER" features table.csv --out Z.csv
 fails 2 "--error" "$BOCHNER" features table.csv
@@ -43,7 +43,7 @@ fails 1 "scales.txt|table.csv (4), found 3" "$BOCHNER" features table.csv --leng
 echo "1 2 -4 8" >scales.txt
 fails 1 "scales.txt|positive|-4|number 3" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
 fails 2 "--pairs|1000000" "$BOCHNER" features --error table.csv --pairs 999999999999
-# Length scales of a fit: a column divided by much has no say, in memory and in a stream.
+# Length scales of a fit: a column that is divided by a large number has no influence, in memory and in a stream.
 awk 'BEGIN { srand(5); print "a,b,y"; for (i = 0; i < 400; i++) { a = rand(); print a "," rand() "," sin(9 * a) } }' >one.csv
 echo "1 1e6" >scales.txt
 for way in "" --stream; do
@@ -59,7 +59,7 @@ fails 1 "scales.txt|one.csv (2), found 3" "$BOCHNER" fit one.csv --features 64 -
 succeeds "$BOCHNER" features table.csv --target price --features 64 --out Z4.npy --json
 [ "$(field out dim)" = 3 ] || complain "without its target the table has $(field out dim) columns"
 
-# A saved map, a model, and what info says.
+# A saved map, a model, and their info.
 succeeds "$BOCHNER" features table.csv --features 64 --kernel matern32 --save map.features
 succeeds "$BOCHNER" info map.features
 grep -q "feature map" out && grep -q matern32 out || complain "info of a map: $(cat out)"

@@ -1,10 +1,11 @@
-# Every format, plain and compressed: fit, predict, the same numbers; labels as they stood in the file.
+# Every format, plain and compressed: fit and predict give the same numbers; labels are those of the file.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 400 3 >train.csv
 house 100 4 >test.csv
 options="--features 128 --gamma 0.3 --lambda 0.05 --quiet"
 
-# round TRAIN TEST EXPECTED OPTIONS...: predictions of TEST by a model of TRAIN are those in the file EXPECTED, or become it.
+# round TRAIN TEST EXPECTED OPTIONS...: a model of TRAIN predicts for TEST the contents of the file EXPECTED, or creates
+# that file.
 round() {
     train=$1 test=$2 expected=$3
     shift 3
@@ -13,7 +14,7 @@ round() {
     succeeds "$BOCHNER" fit "$train" $options "$@" --out round.model || return
     succeeds "$BOCHNER" predict round.model "$test" --out predicted.csv --quiet || return
     if [ -e "$expected" ]; then
-        # Columns of float32 files are rounded: a relative difference of 1e-4 is far more than they can make.
+        # Columns of float32 files are rounded; their relative error is far below 1e-4.
         paste -d, predicted.csv "$expected" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; m = $2 < 0 ? -$2 : $2
             if (d > 1e-4 * (1 + m)) bad++ } END { exit bad > 0 || NR < 2 }' || complain "$train predicts other numbers"
     else
@@ -45,7 +46,7 @@ round table.libsvm.gz table_test.libsvm regression.csv --scaling columns
 cut -d, -f4 train.csv >labels.csv
 cut -d, -f1-3 train.csv >inputs.csv
 round inputs.csv test.csv regression.csv --labels labels.csv
-awk -F, -v OFS=, '{ print $4, "x" NR, $2, $3, $1 }' test.csv >moved.csv # columns are matched by name, others are not read
+awk -F, -v OFS=, '{ print $4, "x" NR, $2, $3, $1 }' test.csv >moved.csv # columns are matched by name, and other columns are ignored
 round train.csv moved.csv regression.csv --target price
 awk -F, 'NR == 1 { print; next } { printf "\"%s\",%s,\" %s\",\"%s\"\r\n", $1, $2, $3, $4 }' train.csv >quoted.csv
 round quoted.csv test.csv regression.csv
@@ -53,7 +54,7 @@ head -201 train.csv >first.csv
 { head -1 train.csv; tail -200 train.csv; } >second.csv
 round first.csv test.csv regression.csv second.csv # two files are read as one
 
-# .npy: the exact map of degree 1 writes a table of ones and the inputs, which we read back.
+# .npy: the exact map of degree 1 writes a table of ones and the inputs, which is read back.
 "$BOCHNER" features inputs.csv --kernel polynomial --degree 1 --gamma 1 --out inputs.npy >/dev/null || complain "features failed"
 cut -d, -f1-3 test.csv >test_inputs.csv
 "$BOCHNER" features test_inputs.csv --kernel polynomial --degree 1 --gamma 1 --out test_inputs.npy >/dev/null
@@ -71,7 +72,7 @@ succeeds "$BOCHNER" predict round.model test_inputs.npy --out first.npy --quiet
 "$BOCHNER" predict stdin.model - --quiet <test.csv >stdin.csv || complain "predict from standard input"
 cmp -s stdin.csv regression.csv || complain "standard input predicts other numbers"
 
-# .npy out: a header of 128 bytes, then a float64 a row.
+# Output as .npy: a header of 128 bytes, then one float64 per row.
 [ "$(wc -c <first.npy)" -eq $((128 + 100 * 8)) ] || complain "first.npy has $(wc -c <first.npy) bytes"
 succeeds "$BOCHNER" predict round.model test_inputs.npy --std --out std.npy --quiet
 [ "$(wc -c <std.npy)" -eq $((128 + 100 * 8 * 4)) ] || complain "std.npy has $(wc -c <std.npy) bytes"
@@ -90,7 +91,7 @@ succeeds "$BOCHNER" predict two.model test.csv --std --quiet
 [ "$(head -1 out)" = price,price_std,price_low95,price_high95,age,age_std,age_low95,age_high95 ] ||
     complain "the header of two targets is $(head -1 out)"
 
-# Classes in words, with a blank and quotes where a comma is.
+# Classes as words, with a blank and with quotes around a comma.
 shapes 300 5 | sed 's/middle/"mid,dle"/' >classes.csv
 shapes 90 6 | sed 's/middle/"mid,dle"/' >classes_test.csv
 for loss in ridge logistic; do
@@ -110,7 +111,7 @@ succeeds "$BOCHNER" predict classes.model classes_test.csv --proba --out proba.n
 [ "$(wc -c <proba.npy)" -eq $((128 + 90 * 8 * 4)) ] || complain "proba.npy has $(wc -c <proba.npy) bytes"
 fails 1 "--std|classes" "$BOCHNER" predict classes.model classes_test.csv --std
 
-# IDX: eight pixels a picture, bright on the left or on the right; the labels are a file of their own.
+# IDX: images of eight pixels that are bright on the left or on the right; the labels are in a separate file.
 awk -v n=80 'BEGIN { srand(7); printf "\\0000\\0000\\0010\\0003\\0000\\0000\\0000\\0120\\0000\\0000\\0000\\0002\\0000\\0000\\0000\\0004"
     for (i = 0; i < n; i++) for (j = 0; j < 8; j++) printf "\\0%03o", (j % 4 < 2) == (i % 2) ? 150 + 100 * rand() : 60 * rand() }' >idx.text
 printf '%b' "$(cat idx.text)" >pictures.idx
@@ -129,7 +130,7 @@ succeeds "$BOCHNER" predict idx.model pictures.idx --quiet
 succeeds "$BOCHNER" predict idx.model pictures.idx --labels names.idx --json
 expect "accuracy of predict" "$(field out accuracy)" '==' 1
 
-# A test RMSE much larger than the validation RMSE is reported, another one is not.
+# A test RMSE much larger than the validation RMSE is reported; a similar one is not.
 awk 'BEGIN { srand(4); for (i = 0; i < 300; i++) { a = rand(); print a "," sin(6 * a) + 0.1 * rand() } }' >near.csv
 awk 'BEGIN { srand(5); for (i = 0; i < 100; i++) { a = 3 + rand(); print a "," sin(6 * a) } }' >far.csv
 succeeds "$BOCHNER" fit near.csv --test far.csv --features 64 --quiet
@@ -137,7 +138,7 @@ grep -q 'warning.*larger than the validation RMSE' err || complain "no word abou
 succeeds "$BOCHNER" fit near.csv --test near.csv --features 64 --quiet
 [ -s err ] && complain "a good test is remarked upon: $(cat err)"
 
-# Labels that do not fit into the table of classes are cut where a letter ends, and break no line.
+# Labels that are too long for the table of classes are cut at the end of a character, and contain no line break.
 awk 'BEGIN { srand(8); for (i = 0; i < 200; i++) { k = i % 2; printf "%.3f,%.3f,\"%s\"\n", rand() + 3 * k, rand(),
     k ? "two\nlines" : "\303\251t\303\251 \303\240 la mer" } }' >labels.csv
 succeeds "$BOCHNER" fit labels.csv --holdout 0.3 --features 64 --gamma 0.5 --lambda 0.1 --quiet

@@ -19,7 +19,7 @@ for model in gate exact; do
     expect "$model: rate" "$(field out tokens_per_second)" ">" 0
     [ "$(field out finish_reason)" = length ] || complain "$model: ended for $(field out finish_reason)"
 
-    # In two parts, with the state put away in between: the same text, also where it is drawn at random.
+    # Generation in two parts with a saved state in between gives the same text, with random sampling too.
     for how in --greedy "--temperature 0.9 --top-k 20 --top-p 0.95 --seed 5"; do
         succeeds "$BOCHNER" generate $model --prompt "the cow" --tokens 50 $how --quiet
         head -c 50 out >whole
@@ -31,13 +31,14 @@ for model in gate exact; do
     done
 done
 
-# A state knows its model, and the weights it had.
+# A state belongs to one model and its weights.
 fails 1 "here.state" "$BOCHNER" generate gate --load-state here.state --tokens 3 --quiet
 succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 3 --quiet --save-state gate.state
 succeeds "$BOCHNER" train --data text.txt --out more $small --init gate --steps 2
 fails 1 "gate.state|other weights" "$BOCHNER" generate more --load-state gate.state --tokens 3 --quiet
 
-# It replaces a state or nothing: not the model, not by another name, and no other file.
+# --save-state replaces an existing state or creates a file; it does not replace the model under any name, or any other
+# file.
 ln -s gate/tokenizer.json link.json
 echo "a text of mine" >mine.txt
 : >empty.state
@@ -53,7 +54,7 @@ succeeds "$BOCHNER" generate gate --load-state gate.state --tokens 3 --quiet --s
 succeeds "$BOCHNER" generate gate --prompt x --tokens 3 --quiet --save-state empty.state
 succeeds "$BOCHNER" generate gate --load-state empty.state --tokens 3 --quiet
 
-# Stop words end the text, and are not in it, also where they come in pieces.
+# Stop words end the text and are not printed, even if they arrive in pieces.
 succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 200 --greedy --quiet --stop ".
 " --stop "dog"
 grep -q "dog" out && complain "a stop word was printed"
@@ -75,7 +76,7 @@ cp out bare
 succeeds "$BOCHNER" generate gate --prompt "" --tokens 10 --quiet
 cmp -s out bare || complain "an empty prompt is not as none"
 
-# A tokenizer of a few letters: nothing to begin with, and characters without a token are named.
+# A tokenizer of a few letters: an empty prompt, and characters without a token, which the message names.
 echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
 awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++) printf rand() < 0.5 ? "a" : "b" }' >letters.txt
 succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --out letters $small --steps 2
@@ -87,7 +88,7 @@ succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --init gat
     --steps 2 --valid-fraction 0
 grep -q "another" err && grep -q "begin anew" err || complain "no word of another tokenizer: $(cat err)"
 
-# Long prompts and long texts: the state does not grow with features, and exact attention has room.
+# Long prompts and long texts: the state does not grow with features, and softmax attention has enough memory.
 awk 'BEGIN { for (i = 0; i < 500; i++) print "the cow sleeps." }' >long.txt
 "$BOCHNER" generate gate --prompt - --tokens 5 --json <long.txt >long.json 2>err || complain "a long prompt: $(cat err)"
 succeeds "$BOCHNER" generate gate --prompt the --tokens 5 --json
@@ -100,7 +101,7 @@ fails 2 "greedy|top-k" "$BOCHNER" generate gate --greedy --top-k 5
 fails 1 "nowhere" "$BOCHNER" generate nowhere --prompt x
 fails 1 "no.state" "$BOCHNER" generate gate --load-state no.state
 
-# A model without a tokenizer has ids and no text.
+# A model without a tokenizer generates ids instead of text.
 cp -r gate mute
 rm mute/tokenizer.json mute/config.json
 sed 's/"tokenizer_fingerprint": *"[0-9a-f]*"/"tokenizer_fingerprint": null/' gate/config.json >mute/config.json

@@ -1,4 +1,4 @@
-# bochner info of the folder of a model, and of a machine.
+# bochner info of a model folder and of a kernel machine.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --checkpoint-every 10 --quiet"
@@ -22,7 +22,7 @@ expect "step" "$(field out step)" == 20
 expect "loss" "$(field out valid_loss)" ">" 0
 succeeds "$BOCHNER" info gate/checkpoints/step-10 --json
 expect "step of a checkpoint" "$(field out step)" == 10
-succeeds "$BOCHNER" info gate/best --json # knows no step
+succeeds "$BOCHNER" info gate/best --json # this folder has no step
 [ "$(field out step)" = null ] || complain "the best model claims a step"
 
 awk 'BEGIN { print "x,y"; for (i = 0; i < 60; i++) print i / 60 "," sin(i / 9) }' >table.csv
@@ -31,7 +31,7 @@ succeeds "$BOCHNER" info table.model
 grep -q '^Fitted on   60 rows' out || complain "rows of a machine: $(cat out)"
 ! grep -qv -e '^table.model: ' -e '^.\{11\} [^ ]' -e '^ ' out || complain "info has words in the column of names: $(cat out)"
 
-# A profile: the table, the picture, JSON, and what is refused.
+# A profile: the table, the picture, JSON, and wrong use.
 succeeds "$BOCHNER" info gate --graph step.dot --tokens 16 --batch 2 --repeats 2
 for words in "a training step of 2 x 16 tokens" "medians of 2 runs" "operation .*forward ms .*backward ms" "^  attention  *2 " "^  linear "; do
     grep -q "$words" out || complain "info --graph lacks '$words': $(cat out)"

@@ -1,9 +1,9 @@
-# Ctrl-C, a full disk, a closed pipe: said, and nothing half-written stays.
+# Ctrl-C, a full disk, a closed pipe: each is reported, and no partial file remains.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 300 31 >train.csv
 awk 'BEGIN { srand(1); for (i = 0; i < 80000; i++) { for (j = 0; j < 20; j++) printf "%.4f,", rand(); print rand() } }' >long.csv
 
-# interrupt NAME OPTIONS...: a fit is stopped while it works.
+# interrupt NAME OPTIONS...: a fit is stopped while it runs.
 interrupt() {
     name=$1
     shift
@@ -18,19 +18,20 @@ interrupt() {
     asked=$(date +%s)
     wait $job
     status=$?
-    # Whole, each of these takes minutes of one core with the search, and a stop is looked for at every block of rows.
+    # Uninterrupted, each of these takes minutes on one core with the search. The program checks for a stop at every
+    # block of rows.
     [ "$name" = searching ] && [ $(($(date +%s) - asked)) -gt 8 ] && complain "$name: took $(($(date +%s) - asked)) s to stop"
     [ $status -eq 130 ] || complain "$name: exit status $status after Ctrl-C: $(tail -c 300 err)"
     grep -q "stopped on request; nothing was written" err || complain "$name: no word about it: $(tail -c 300 err)"
     [ -s out ] && complain "$name: printed results though it was stopped"
     ls | grep -q stopped && complain "$name: left $(ls | grep stopped)"
 }
-# A shell without job control starts background jobs with SIGINT ignored; the program takes it all the same.
+# A shell without job control starts background jobs with SIGINT ignored; the program handles SIGINT nevertheless.
 interrupt "in memory" --gamma 0.1 --lambda 1
 interrupt "searching"
 interrupt "streaming" --stream --gamma 0.1 --lambda 1
 
-# A request to end is answered the same way, with its own exit status.
+# SIGTERM is handled in the same way, with its own exit status.
 "$BOCHNER" fit long.csv --features 6000 --threads 1 --task regression --out stopped.model >out 2>err &
 job=$!
 sleep 1
@@ -40,7 +41,7 @@ status=$?
 [ $status -eq 143 ] || complain "exit status $status after SIGTERM: $(tail -c 300 err)"
 [ -e stopped.model ] && complain "SIGTERM leaves a model"
 
-# Attention is stopped too, and writes nothing.
+# Attention stops too and writes nothing.
 head -20000 long.csv >tokens.csv
 succeeds "$BOCHNER" features tokens.csv --kernel polynomial --degree 1 --gamma 1 --out tokens.npy --quiet
 "$BOCHNER" attention --q tokens.npy --k tokens.npy --v tokens.npy --kind softmax --threads 1 --out stopped.npy >out 2>err &
@@ -56,7 +57,7 @@ status=$?
 grep -q "stopped on request; nothing was written" err || complain "attention: no word about it: $(tail -c 300 err)"
 [ -e stopped.npy ] && complain "attention wrote its output though it was stopped"
 
-# A limit on the size of files is a failed write.
+# A limit on the size of files makes a write fail.
 (
     ulimit -f 200
     "$BOCHNER" features tokens.csv --features 64 --out limit.npy --quiet >out 2>err
@@ -65,7 +66,7 @@ grep -q "stopped on request; nothing was written" err || complain "attention: no
 [ "$(cat status)" = 1 ] && grep -q "limit.npy" err || complain "a file beyond its limit: exit status $(cat status), $(cat err)"
 ls | grep -q limit.npy && complain "a file beyond its limit leaves $(ls | grep limit.npy)"
 
-# A full disk. /dev/full takes nothing; a small file system is full when it is full.
+# A full disk: /dev/full accepts no data, and a small file system runs out of space.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
 if [ -w /dev/full ]; then
     "$BOCHNER" predict good.model train.csv >/dev/full 2>err
@@ -94,14 +95,14 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none small 2>/dev/null; th
     umount small
 fi
 
-# An old model survives a fit that fails.
+# An existing model survives a fit that fails.
 cp good.model old.model
 head -100 train.csv >bad.csv
 echo "1,2" >>bad.csv
 fails 1 "bad.csv" "$BOCHNER" fit bad.csv --out old.model
 cmp -s good.model old.model || complain "a failed fit touched the old model"
 
-# A reader that has seen enough.
+# A reader that closes the pipe early.
 seq 1 200000 | awk 'BEGIN { print "rooms,area,age" } { print 1 + $1 % 6 "," 50 + $1 % 100 "," 3 }' >many.csv
 "$BOCHNER" predict good.model many.csv --quiet 2>err | head -2 >out
 [ "$(wc -l <out)" -eq 2 ] || complain "two lines of a pipe are $(wc -l <out)"

@@ -1,4 +1,4 @@
-# bochner train --lora, and lora merge and unmerge: a small adapter, its model, and the base again.
+# bochner train --lora, lora merge and unmerge: a small adapter, its model, and the base model again.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 words() {
     awk -v list="$1" 'BEGIN { srand(3); n = split(list, a, ",");
@@ -34,7 +34,7 @@ for init in zero random weight gradient; do
 done
 succeeds "$BOCHNER" info zero
 
-# As PEFT has it: names, and twice the rank of what did not begin at zero.
+# The names of PEFT, and twice the rank for an adapter that did not start at zero.
 head -c 4000 zero/adapter_model.safetensors >names
 grep -aq '"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight":{"dtype":"F32","shape":\[2,16\]' names ||
     complain "names: $(head -c 300 names)"
@@ -42,7 +42,7 @@ grep -q '"r": 2,' zero/adapter_config.json || complain "the rank: $(cat zero/ada
 grep -q '"r": 4,' weight/adapter_config.json || complain "twice the rank: $(cat weight/adapter_config.json)"
 grep -q "\"base_model_name_or_path\": \"$(realpath base)\"" zero/adapter_config.json || complain "the base is not named"
 
-# Stopped and resumed, also from elsewhere: the same adapter.
+# A run that is stopped and resumed, also from another folder, gives the same adapter.
 succeeds "$BOCHNER" train --data other.txt --init base --lora 2 --lora-init weight --out again --steps 60 --lr 0.02 \
     --other-lr 0.02 $run --checkpoint-every 20 --keep 9
 cmp -s again/adapter_model.safetensors weight/adapter_model.safetensors || complain "the same run, other bits"
@@ -54,7 +54,7 @@ fails 1 "cannot be resumed with a different lora_rank" "$BOCHNER" train --resume
 fails 1 "cannot be resumed with a different lora_alpha" "$BOCHNER" train --resume --out again --lora-alpha 3 --quiet
 fails 1 "cannot be resumed with a different model" "$BOCHNER" train --resume --out again --lora-targets q_proj --quiet
 
-# What cannot be.
+# Invalid combinations.
 t="$BOCHNER train --data other.txt --out never --steps 5 --quiet"
 fails 2 "--lora needs" $t --lora 2
 fails 2 "--lora-alpha" $t --lora-alpha 3
@@ -64,7 +64,7 @@ fails 1 "17|expected at most 16" $t --init base --lora 17
 fails 1 "9|expected at most 8" $t --init base --lora 9 --lora-init gradient
 fails 1 "'x_proj'" $t --init base --lora 2 --lora-targets q_proj,x_proj
 fails 1 "merged first" $t --init zero --lora 2
-# What says labels is trained along, and is the run's when it goes on; a language model is none that says them.
+# The classification head is trained too and belongs to the run when it resumes; a language model has no such head.
 printf 'good\tax\nbad\tby\ngood\tbbx\nbad\taay\n' >labels.tsv
 l="--task classify --data labels.tsv --valid-fraction 0 --quiet"
 fails 1 "task of base is language|--task classify --init base --freeze model" "$BOCHNER" train $l --init base --lora 2 --out never

@@ -1,4 +1,4 @@
-# bochner train --mixer: every kind trains, is told by info, reads and writes with a state; what does not go together.
+# bochner train --mixer: every kind trains, is shown by info, and generates with a state; combinations that are refused.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 600; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
@@ -12,7 +12,7 @@ for mixer in mlp ssm conv rnn gru lstm degree-2 degree-3 degree-4 degree-e; do
     [ "$(field out mixer)" = "$mixer" ] || complain "info --json tells the mixer $(field out mixer), not $mixer"
     succeeds "$BOCHNER" eval $mixer --data text.txt --tokens 500 --json
     expect "$mixer: loss" "$(field out loss)" "<" 6
-    # In two parts, with the state put away in between.
+    # In two parts, with the saved state in between.
     succeeds "$BOCHNER" generate $mixer --prompt "the cow" --tokens 20 --greedy --quiet
     head -c 20 out >whole
     succeeds "$BOCHNER" generate $mixer --prompt "the cow" --tokens 8 --greedy --quiet --save-state here.state
@@ -40,14 +40,14 @@ fails 2 "lowrank|did you mean low-rank" "$BOCHNER" train --out x --mixer ssm --s
 fails 1 "state_rank must be at most state_size" "$BOCHNER" train --out x --mixer ssm --ssm closed --state-size 2 \
     --state-rank 3 $small
 
-# Matrices along tokens are for as many as the context has.
+# Matrices along the sequence accept at most as many tokens as the context.
 fails 1 "64 positions" "$BOCHNER" generate mlp --prompt "$(head -c 100 text.txt)" --tokens 1 --quiet
 succeeds "$BOCHNER" generate mlp --prompt "the cow" --tokens 100 --quiet --json
 [ "$(field out finish_reason) $(field out tokens)" = "context 58" ] || complain "a full context: $(cat out)"
 grep -q "can read 64 tokens" err || complain "the end of the context is not said: $(cat err)"
 fails 1 "64 positions" "$BOCHNER" eval mlp --data text.txt --context 65 --tokens 500
 
-# Weights of a model with another mixer: what fits is taken, and --attention names one too.
+# Weights of a model with another mixer: matching ones are loaded; --attention also selects a mixer.
 succeeds "$BOCHNER" train --out begun --init lstm --mixer gru $small
 succeeds "$BOCHNER" train --out attends --init lstm --attention softmax $small
 succeeds "$BOCHNER" info attends --json

@@ -1,4 +1,5 @@
-# bochner train --mlp: every kind trains and is told by info; what is frozen is counted apart; what does not go together.
+# bochner train --mlp: every kind trains and is shown by info; frozen weights are counted separately; combinations that
+# are refused.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 600; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
@@ -12,7 +13,7 @@ for mlp in random-features degree-2 degree-3 degree-4 degree-e quadratic; do
     expect "$mlp: loss" "$(field out loss)" "<" 6
 done
 
-# Two layers of 32 frequencies of 16 numbers; a readout of 64 x 16 and a scale each are trained, and a norm.
+# Two layers of 32 frequencies of 16 numbers; each layer trains a readout of 64 x 16, a scale and a norm.
 succeeds "$BOCHNER" info random-features
 grep -q "and 1,024 frozen frequencies" out || complain "info does not count what is frozen: $(cat out)"
 grep -q "MLP random-features of 64 (sincos of kernel rbf" out || complain "info does not tell the map: $(cat out)"

@@ -1,13 +1,14 @@
-# The program links no MPI and loads a plugin under a launcher. Where the plugin cannot be used, it says what is missing and
-# writes nothing: several processes never take themselves for one each, unless they are asked to.
+# The program does not link MPI; it loads a plugin under a launcher. If the plugin cannot be used, the program reports
+# what is missing and writes nothing. Several processes never run as independent single processes, unless that is
+# requested.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 readelf -d "$BOCHNER" | grep NEEDED | grep -qi 'mpi\|open-rte\|pmix' && complain "bochner links MPI: $(readelf -d "$BOCHNER" | grep NEEDED)"
 
 house 200 5 >train.csv
-cp "$BOCHNER" bochner # no plugin beside it
+cp "$BOCHNER" bochner # no plugin in the same folder
 fit="./bochner fit train.csv --features 16 --gamma 1 --lambda 1 --threads 1 --quiet --out model"
-# In an environment without a launcher, whoever runs the tests: variables of launchers, then the command.
+# An environment without a launcher, even if the tests run under one: variables of launchers, then the command.
 unset OMPI_COMM_WORLD_SIZE MV2_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS PMIX_RANK BOCHNER_MPI
 
 # shellcheck disable=SC2086
@@ -23,7 +24,7 @@ alone() { # variables
     rm -f model
 }
 
-# Which variables mean several ranks.
+# Variables that indicate several ranks.
 for variables in "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0" "MV2_COMM_WORLD_SIZE=2" "PMI_SIZE=3 PMI_RANK=2" \
     "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0" "SLURM_STEP_NUM_TASKS=2 PMIX_RANK=0" "PMIX_RANK=0" "PMIX_RANK=1" \
     "SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_SIZE=2"; do
@@ -33,11 +34,12 @@ for variables in "SLURM_NTASKS=4 SLURM_PROCID=0" "OMPI_COMM_WORLD_SIZE=1 SLURM_S
     "SLURM_STEP_NUM_TASKS=1 PMIX_RANK=0" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=off"; do
     alone "$variables"
 done
-refused "rank 1: started" "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1" # which one, for the machine that lacks it
+refused "rank 1: started" "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1" # the rank shows which host lacks the plugin
 fails 2 "--test FILE" env PMI_SIZE=2 "$BOCHNER" fit train.csv --holdout 0.2 --out model
-succeeds env OMPI_COMM_WORLD_SIZE=2 ./bochner version # which is about one process
+succeeds env OMPI_COMM_WORLD_SIZE=2 ./bochner version # version concerns one process only
 
-# A plugin whose MPI is not there; of another version; whose MPI knows no other rank; that is no plugin; that cannot start.
+# A plugin whose MPI is missing; of another version; whose MPI finds no other rank; that is not a plugin; that cannot
+# start.
 echo 'int absent(void); int absent(void) { return 0; }' >absent.c
 "$CC" -shared -fPIC absent.c -o libabsent.so
 plugin() { # file, version, start
@@ -65,7 +67,8 @@ refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI
 refused "does not load|bochner_ranks_plugin" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=libabsent.so" # a file, not a name to search for
 refused "/nowhere/x.so does not exist" "OMPI_COMM_WORLD_SIZE=2 BOCHNER_MPI=/nowhere/x.so"
 
-# The same with a real launcher; the real plugin beside the program, and where an install puts it (cli.parallel has more).
+# The same with a real launcher; the real plugin in the folder of the program, and where an install puts it
+# (cli.parallel tests more).
 if [ -n "${MPIEXEC:-}" ]; then
     . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
     # shellcheck disable=SC2086

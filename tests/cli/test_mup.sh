@@ -1,4 +1,4 @@
-# bochner mup: flat and not flat, the best rate; train --mup and what it refuses.
+# bochner mup: growth with and without μP, the best learning rate; train --mup and wrong use.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(5); for (i = 0; i < 6000; i++) printf "%s ", substr("abcdefgh", 1 + int(8 * rand() * rand()), 3) }' >text.txt
 small="--width 16 --heads 2 --layers 1 --attention softmax"
@@ -8,7 +8,7 @@ succeeds "$BOCHNER" mup check --widths 16,32,64,128 $small --json --plot check.s
 grep -q '"standard"' out && grep -q '"mup"' out || complain "a side is missing"
 [ -s check.svg ] || grep -q gnuplot err || complain "no picture"
 succeeds "$BOCHNER" mup check --widths 16,32,64,128 $small --steps 4
-# The mlp grows on the standard side, which comes first, and is flat on the other.
+# With standard parametrization, which comes first, the mlp grows with the width; with μP it does not.
 awk '/layer 0 mlp/ { n++; word[n] = $NF } END { exit !(n == 2 && word[1] == "grows" && word[2] == "flat") }' out ||
     complain "what follows the width: $(grep 'layer 0 mlp' out)"
 succeeds "$BOCHNER" mup check --widths 16,32 --width 16 --heads 2 --layers 1 --unit-mup --mixer lstm
@@ -18,10 +18,10 @@ succeeds "$BOCHNER" mup transfer --data text.txt --widths 16,32 $small --context
     --rates 0.001,0.004,0.016 --json --plot transfer.svg --quiet
 [ "$(field out steps)" = 12 ] || complain "transfer --json: $(head -c 300 out)"
 [ "$(grep -c '"octaves"' out)" = 2 ] || complain "octaves of both sides: $(cat out)"
-# At the base width both sides are one run.
+# At the base width both parametrizations are the same run.
 awk '/"losses"/ { getline; line[++n] = $0 } END { exit !(n == 2 && line[1] == line[2]) }' out || complain "the base width: $(cat out)"
 
-# Trained, kept, resumed.
+# Training, saving and resuming.
 succeeds "$BOCHNER" train --data text.txt --out run $small --context 16 --batch 4 --steps 6 --checkpoint-every 3 --mup --base-width 8
 grep -q '"parametrization": "mup"' run/config.json && grep -q '"base_width": 8' run/config.json || complain "config.json"
 succeeds "$BOCHNER" train --resume --out run

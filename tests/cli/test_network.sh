@@ -1,6 +1,6 @@
 # bochner train --model: a network on a table, images and a graph; eval, predict and info of its folder.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
-# Three classes around three corners, and their target as a number.
+# Three classes around three corners, and a numeric target.
 awk 'BEGIN { srand(2); print "a,b,kind"; split("red,green,blue", names, ",");
     for (i = 0; i < 240; i++) { k = i % 3; printf "%.4f,%.4f,%s\n", cos(2 * k) + 0.2 * rand(), sin(2 * k) + 0.2 * rand(), names[k + 1] } }' >table.csv
 cat >mlp.json <<END
@@ -31,7 +31,7 @@ succeeds "$BOCHNER" info net --graph net.dot --repeats 1
 grep -q 'a training step of 32 examples' out || complain "no profile of a network: $(cat out)"
 grep -q '<B>linear</B>' net.dot || complain "net.dot has no linear layer"
 
-# A run that was stopped goes on, from any folder, to the same weights.
+# A stopped run resumes from any folder and ends with the same weights.
 run="--model mlp.json --data table.csv --batch 24 --quiet --seed 5"
 succeeds "$BOCHNER" train $run --out whole --steps 30
 succeeds "$BOCHNER" train $run --out cut --steps 30 --checkpoint-every 10
@@ -49,7 +49,7 @@ if command -v gnuplot >/dev/null; then
     grep -q "cross-entropy" loss.svg || complain "the picture does not say its loss"
 fi
 
-# A graph: a ring of two halves, whose nodes have hardly a feature of their own.
+# A graph: a ring of two halves whose nodes have weak features.
 awk 'BEGIN { srand(4); for (i = 0; i < 120; i++) printf "%.4f,%.4f\n", (i % 2) + 2 * rand(), rand() }' >nodes.csv
 awk 'BEGIN { for (i = 0; i < 120; i++) print i % 2 ? "odd" : "even" }' >labels.csv
 awk 'BEGIN { for (i = 0; i < 120; i++) for (k = 2; k <= 8; k += 2) print i "," (i + k) % 120 }' >edges.csv
@@ -69,7 +69,7 @@ expect "error of points" "$(field out valid_rmse)" "<" 0.3
 succeeds "$BOCHNER" predict auto points.csv
 [ "$(head -1 out)" = "a,b" ] || complain "columns of an autoencoder are $(head -1 out)"
 
-# What is wrong is said before anything is done.
+# Errors are reported before the work starts.
 fails 1 "mlp.json takes array|leave out --graph" "$BOCHNER" train --model mlp.json --data table.csv --graph edges.csv --out no
 fails 1 "line 3|from 0 to 119, found 120" "$BOCHNER" train --model "$BOCHNER_SOURCE/examples/networks/graph.json" --data nodes.csv \
     --labels labels.csv --graph bad.csv --out no <<END
@@ -86,7 +86,7 @@ fails 1 "linear: has no field \"widht\"|is \"width\" meant?" "$BOCHNER" train --
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": 4, "width": 5}], "loss": "mse"}' >bad.json
 fails 1 "has the field \"width\" twice" "$BOCHNER" train --model bad.json --data table.csv --out no
 
-# Targets that are none of the loss's.
+# Targets that do not fit the loss.
 fails 1 "'b' has|values in 240 rows|not classes? Then take the loss mse" "$BOCHNER" train --model mlp.json --data points.csv --out no
 sed 's/classes/targets/; s/cross-entropy/bce/' mlp.json >bce.json
 fails 1 "loss bce: targets should be from 0 to 1|(b) has" "$BOCHNER" train --model bce.json --data points.csv --out no
@@ -97,7 +97,7 @@ fails 1 "two classes or more, found 1" "$BOCHNER" train --model mlp.json --data 
 (echo kind && cat labels.csv labels.csv | sed 1d) >short.csv
 fails 1 "short.csv: expected 240 labels|found 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
 
-# Options that need another, or are for another kind of model.
+# Options that need another option, or that belong to another kind of model.
 fails 2 "--part needs --split" "$BOCHNER" eval net --data table.csv --part test
 fails 2 "--part needs --split" "$BOCHNER" predict net table.csv --part test
 fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data table.csv --weights int8

@@ -1,4 +1,4 @@
-# Options: help and its examples, mistakes and what is suggested, exit statuses.
+# Options: help and its examples, mistakes and suggestions, exit statuses.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 300 1 >train.csv
 house 60 2 >test.csv
@@ -14,7 +14,7 @@ cut -f1 pairs.tsv | head -20 >lines.txt
 trained classify reviews reviews.tsv --layers 1 --width 8 --steps 2
 trained translate german pairs.tsv --layers 1 --width 8 --steps 2
 
-# Every command has help on standard output, and every example in it works as it stands (what is long is cut short).
+# Every command has help on standard output, and every example in it works as printed (long runs are shortened).
 succeeds "$BOCHNER" --help
 awk '/^Example/ { exit } /^  [a-z]/ { print $1 }' out >commands
 [ "$(wc -l <commands)" -ge 7 ] || complain "bochner --help lists too few commands"
@@ -36,7 +36,7 @@ for command in $(grep -vx bench commands) 'bench machines' 'bench attention' 'be
 done
 succeeds "$BOCHNER" bench --help
 
-# Rows of options: each has a help, says its default in one way, and is in the list of its command.
+# Option tables: every option has a help text, states its default in one way, and is in the list of its command.
 awk 'BEGIN { print "<!-- options: common -->"; print "<!-- end -->" }' >lists
 for command in $(grep -vx -e bench -e help -e version -e info -e completion commands) 'bench machines' 'bench attention' 'bench train' \
     'bench layers' 'bench recall' 'bench tasks'; do
@@ -63,7 +63,7 @@ done <lists
 grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not say the default of --seed"
 "$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer; [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
 
-# Given is given, also where the value is the default: an option that has no place is refused.
+# An option that does not apply is refused even if its value is the default.
 fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
 fails 2 "--shuffle is an option of match" "$BOCHNER" data listops --shuffle 3
 fails 2 "--lambda is an option of --readout ridge" "$BOCHNER" train --model net.json --data train.csv --out net2 --lambda 1
@@ -77,11 +77,11 @@ fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data train.cs
 fails 2 "--rates is an option of mup transfer" "$BOCHNER" mup check --rates 0.1
 fails 2 "--page and --markdown are options of lab report" "$BOCHNER" lab list --page page.html
 fails 2 "--draw applies to the kinds" "$BOCHNER" attention --q Q.npy --k Q.npy --v Q.npy --kind softmax --draw iid
-# "default" and "auto" of a choice leave it open: they are welcome everywhere.
+# "default" and "auto" of a choice are accepted everywhere and mean that the option is not set.
 succeeds "$BOCHNER" train --data text.txt --out open --attention softmax --draw default --layers 1 --width 16 --heads 1 --steps 1
 fails 2 "--degree applies to the kinds" "$BOCHNER" train --data text.txt --out net2 --attention rfa --degree 2
 fails 2 "--lr is an option of mup check" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
-fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto is as not given
+fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto means not set
 
 [ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no picture"; }
 [ -s Z.npy ] || complain "the example of features wrote no features"
@@ -89,7 +89,7 @@ succeeds "$BOCHNER" version
 grep -q '^bochner [0-9]' out || complain "no version: $(cat out)"
 succeeds "$BOCHNER" --version
 
-# Wrong use: exit status 2 and the nearest right word.
+# Wrong use: exit status 2 and the nearest valid word.
 fails 2 "unknown command 'fitt'|did you mean fit?" "$BOCHNER" fitt
 fails 2 "unknown command 'pre'|predict" "$BOCHNER" pre
 fails 2 "unknown command 'zzzzzz'|bochner help" "$BOCHNER" zzzzzz
@@ -121,7 +121,7 @@ fails 2 "machines" "$BOCHNER" bench everything
 "$BOCHNER" >out 2>err
 [ $? -eq 2 ] || complain "no command at all is wrong use"
 
-# The ways to write an option: a value after = or a blank, negative numbers, -- before files, the last one counts.
+# Ways to write an option: a value after = or a blank, negative numbers, -- before files; the last one counts.
 succeeds "$BOCHNER" fit train.csv --target=-1 --features=64 --gamma=0.5 --lambda 1e-2 --out a.model --quiet --json
 cp out a.json
 [ -s err ] && complain "--quiet says: $(cat err)"

@@ -1,4 +1,4 @@
-# What is read is not written: an output that is an input too, or another output, is wrong use and changes nothing.
+# Inputs are not overwritten: an output that is also an input, or another output, is wrong use and changes nothing.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 120 61 >train.csv
 cp train.csv kept.csv
@@ -8,7 +8,7 @@ cut -d, -f4 train.csv >labels.csv
 mkdir folder
 options="--features 16 --gamma 0.3 --lambda 0.1 --quiet"
 
-# untouched: the table is as it was.
+# untouched: the table has not changed.
 untouched() {
     cmp -s train.csv kept.csv || { complain "$1 replaced the table"; cp kept.csv train.csv; }
 }
@@ -25,8 +25,8 @@ untouched() {
     fails 2 "--out and --plot name the same file" "$BOCHNER" fit train.csv $options --holdout 0.2 --out both.svg --plot folder/../both.svg
     [ -e both.svg ] && complain "one of two outputs of a name was written"
     succeeds "$BOCHNER" fit train.csv $options --out good.model
-    succeeds "$BOCHNER" fit train.csv $options --out good.model # an old output may be replaced
-    succeeds "$BOCHNER" fit train.csv $options --out folder/train.csv # only the name is the same
+    succeeds "$BOCHNER" fit train.csv $options --out good.model # an existing output may be replaced
+    succeeds "$BOCHNER" fit train.csv $options --out folder/train.csv # another file with the same name
 }
 cp good.model model.csv
 fails 2 "--out train.csv would replace" "$BOCHNER" predict good.model train.csv --out train.csv

@@ -1,4 +1,5 @@
-# Ranks of mpirun: the model of one process to rounding; a rank that ends takes the others with it and leaves no model.
+# Ranks of mpirun: the model equals that of one process up to rounding; if a rank ends, the others end too and leave no
+# model.
 [ -n "${MPIEXEC:-}" ] || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
@@ -12,8 +13,8 @@ cut -d, -f4 train.csv >labels.csv
 cut -d, -f1-3 test.csv >test_inputs.csv
 "$BOCHNER" features test_inputs.csv --kernel polynomial --degree 1 --gamma 1 --out test_inputs.npy --quiet >/dev/null
 
-# close A B: predictions that differ by rounding, as the sums are taken in another order: at most 6e-8 (float32) times the
-# condition of the system (4000 rows / lambda 3) times the deviation of the prices (70).
+# close A B: predictions differ by rounding, because sums have another order: at most 6e-8 (float32) times the condition
+# number of the system (4000 rows / lambda 3) times the standard deviation of the prices (70).
 close() {
     paste -d, "$1" "$2" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (d > 5.6e-3) bad++ } END { exit bad > 0 || NR < 100 }'
 }
@@ -32,7 +33,7 @@ close() {
         [ "$(grep -c '"task"' out)" = 1 ] || complain "$number ranks printed $(grep -c '"task"' out) objects"
         "$BOCHNER" predict ranks.model test.csv --quiet >ranks.csv
         close one.csv ranks.csv || complain "$number ranks predict other numbers than one process"
-        # binary, which seeks; and whole files for ranks
+        # a binary file, which allows seeking; and whole files for ranks
         succeeds ranks $number "$BOCHNER" fit inputs.npy --labels labels.csv $options --out ranks.model
         "$BOCHNER" predict ranks.model test_inputs.npy --quiet >ranks.csv
         close one_npy.csv ranks.csv || complain "$number ranks on .npy predict other numbers than one process"
@@ -46,7 +47,7 @@ close() {
     close one.csv ranks.csv || complain "four files on two ranks predict other numbers than one process"
 }
 
-# An error of any rank is said and leaves no model.
+# An error on any rank is reported and leaves no model.
 awk -F, -v OFS=, 'NR == 3990 { $2 = "wide" } { print }' train.csv >bad.csv
 rm -f ranks.model
 ranks 2 "$BOCHNER" fit bad.csv --features 64 --out ranks.model >out 2>err && complain "bad input on two ranks succeeds"
@@ -56,7 +57,7 @@ ranks 2 "$BOCHNER" fit train.csv --holdout 0.2 --out ranks.model >out 2>err && c
 grep -q -e "--test FILE" err || complain "--holdout on two ranks is not explained"
 [ "$(grep -c -e '--holdout is not' err)" = 1 ] || complain "two ranks explain --holdout $(grep -c -e '--holdout is not' err) times"
 
-# A rank is killed in the middle of a long fit: many rows through a pipe of its own speed.
+# A rank is killed in the middle of a long fit: many rows arrive slowly through a pipe.
 awk 'BEGIN { srand(1); for (i = 0; i < 400000; i++) printf "%.4f,%.4f,%.4f\n", rand(), rand(), rand() }' >long.csv
 ranks 2 "$BOCHNER" fit long.csv --features 2048 --gamma 1 --lambda 1 --threads 1 --out killed.model >out 2>err &
 job=$!

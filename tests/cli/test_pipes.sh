@@ -1,11 +1,11 @@
-# Texts that come once, from standard input or a pipe, where they are read more than once.
+# Texts from standard input or a pipe, which can be read only once, for commands that read them more than once.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
 gzip -c text.txt >text.gz
 small="--layers 1 --width 16 --heads 2 --context 32 --batch 4 --steps 3 --features 16 --quiet"
 mkfifo pipe
 
-# The last tenth is held out, and a tokenizer learned: as from a file.
+# The last tenth is held out, and a tokenizer is trained, as with a file.
 for more in "" "--vocab 280"; do
     rm -rf file piped named packed
     succeeds "$BOCHNER" train --data text.txt --out file $small $more

@@ -1,4 +1,4 @@
-# bochner plan: a calibration is measured once and read again, plans keep their budgets, the command it prints works as it is.
+# bochner plan: a calibration is measured once and then read, plans keep their budgets, and the printed command works.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
 
@@ -8,7 +8,7 @@ grep -q '^\*' out || complain "nothing is chosen: $(cat out)"
 [ -s err ] && complain "--quiet is not: $(cat err)"
 [ -s machine.json ] || complain "no calibration was written"
 
-# What was measured is not measured again: the same file, the same plan.
+# The measurement is not repeated: the same file, the same plan.
 cp machine.json before.json
 succeeds "$BOCHNER" plan --threads 1 --params 1e5 --calibration machine.json --json
 cp out first.json
@@ -26,7 +26,7 @@ PATH=$(dirname "$BOCHNER"):$PATH
 sh command >trained 2>&1 || complain "the command fails: $(cat command): $(cat trained)"
 [ -s 'a model/model.safetensors' ] || complain "the command left no model"
 
-# A shell takes the names as they are; a billion parameters are planned as fast as a hundred thousand.
+# File names are quoted for the shell; a billion parameters are planned as fast as a hundred thousand.
 succeeds "$BOCHNER" plan --threads 1 --minutes 1 --calibration machine.json --data "it's \$HOME; a;b" --out '~'
 eval "set -- $(tail -1 out)"
 [ "$4" = "it's \$HOME; a;b" ] && [ "$6" = '~' ] || complain "a shell reads $4 and $6 in $(tail -1 out)"

@@ -1,4 +1,4 @@
-# Pictures: made where gnuplot is; without it the numbers are there all the same.
+# Pictures: drawn if gnuplot is installed; without it the numbers are still printed.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 300 41 >train.csv
 shapes 240 42 >classes.csv
@@ -33,7 +33,7 @@ grep -q 'price, predicted' scatter.svg || complain "the axis has no name"
 grep -q 'inside the 95% band' scatter.svg || complain "the title has no interval"
 for name in inner middle 'outer ring'; do grep -q "$name" confusion.svg || complain "the class $name is not in the picture"; done
 
-# A title is set in letters that fit: two classes leave 320 pixels for it, 0.54 of the font's size a letter.
+# The font size of a title makes it fit: two classes leave 320 pixels, and a letter is 0.54 of the font size wide.
 awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print rand() "," rand() "," (rand() < 0.5 ? "yes" : "no") }' >two.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit two.csv $options --gamma 1 --lambda 1 --plot two.svg
@@ -42,7 +42,7 @@ awk '/rows correct/ { at = match($0, />[^<]*rows correct[^<]*</); title = substr
     /font-size/ { size = $0 } END { exit !(shown && found > 0 && 0.54 * found * length(title) <= 320) }' two.svg ||
     complain "the title of two classes is wider than its picture: $(grep 'rows correct' two.svg)"
 
-# Labels come from files: nothing in them is a command for gnuplot or the shell.
+# Labels come from files: nothing in them is executed by gnuplot or the shell.
 awk -v q="'" 'BEGIN { srand(1); for (i = 0; i < 200; i++) { k = i % 2; printf "%.3f,%.3f,%s\n", rand() + k, rand(),
     k ? "a" q "; system(\"touch hacked\") #" : "`touch hacked`" } }' | sed 's/,a.*/,"a'"'"'; system(""touch hacked"") #"/' >odd.csv
 # shellcheck disable=SC2086
@@ -50,7 +50,7 @@ succeeds "$BOCHNER" fit odd.csv $options --plot odd.svg
 [ -e hacked ] && complain "a label was run as a command"
 [ -s odd.svg ] || complain "odd labels have no picture"
 
-# Twenty-six classes, and predict's own picture.
+# Twenty-six classes, and the picture of predict.
 awk 'BEGIN { srand(2); for (i = 0; i < 1300; i++) { k = i % 26; printf "%.3f,%.3f,%c\n", k % 5 + 0.6 * rand(), int(k / 5) + 0.6 * rand(), 65 + k } }' >letters.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit letters.csv $options --plot letters.svg --out letters.model

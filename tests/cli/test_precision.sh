@@ -1,10 +1,10 @@
-# bfloat16 activations in training, bfloat16 and int8 weights in reading.
+# bfloat16 activations in training; bfloat16 and int8 weights in inference.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 900; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
 small="--layers 2 --width 64 --heads 2 --context 32 --batch 8 --steps 40 --lr 0.05 --other-lr 0.02 --features 16"
 
-# The plan says it, a resumed run keeps it, and another is refused.
+# The plan reports the precision, a resumed run keeps it, and another one is refused.
 succeeds "$BOCHNER" train --data text.txt --out half $small --activations bfloat16 --eval-every 40
 grep -q "activations .* (kept as bfloat16)" err || complain "the plan does not say bfloat16: $(cat err)"
 half=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)
@@ -14,7 +14,7 @@ expect "memory of activations" "$half" "<" "$full"
 succeeds "$BOCHNER" train --resume --out half
 fails 2 "float32, bfloat16" "$BOCHNER" train --data text.txt --out no $small --activations int8
 
-# The same text is predicted nearly as well in half and in a quarter of the bytes.
+# The loss on the same text is nearly the same with half and with a quarter of the bytes.
 succeeds "$BOCHNER" eval half --data text.txt --json
 loss=$(field out loss) bytes=$(field out weight_bytes)
 [ "$(field out weights)" = float32 ] || complain "weights are $(field out weights)"

@@ -1,4 +1,4 @@
-# scripts/recall: data, a run, its table, nothing done twice, jobs as commands; what is refused.
+# scripts/recall: data, one run, its table, finished jobs are not repeated, jobs as commands; wrong use.
 command -v python3 >/dev/null || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 recall() {

@@ -1,11 +1,11 @@
-# A stream gives the model that the whole table gives; a share held out is the same rows in both.
+# A stream gives the same model as the whole table; the held-out rows are the same in both.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 3000 11 >train.csv
 house 200 12 >test.csv
 options="--features 200 --gamma 0.2 --lambda 3 --quiet"
 
-# close A B: predictions that differ by rounding, as the sums are taken in another order: at most 6e-8 (float32) times the
-# condition of the system (3000 rows / lambda 3) times the deviation of the prices (70).
+# close A B: predictions differ by rounding, because sums have another order: at most 6e-8 (float32) times the condition
+# number of the system (3000 rows / lambda 3) times the standard deviation of the prices (70).
 close() {
     paste -d, "$1" "$2" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (d > 4.2e-3) bad++ } END { exit bad > 0 || NR < 100 }'
 }
@@ -21,9 +21,9 @@ close() {
 [ "$(field stream.json rows)" = 3000 ] || complain "a stream of $(field stream.json rows) rows"
 for model in memory stream; do "$BOCHNER" predict $model.model test.csv --quiet >$model.csv || complain "predict $model.model"; done
 close memory.csv stream.csv || complain "a stream predicts other numbers than the table in memory"
-expect "rmse of the stream" "$(field stream.json rmse)" '<' 7 # a tenth of the deviation
+expect "rmse of the stream" "$(field stream.json rmse)" '<' 7 # a tenth of the standard deviation
 
-# The same held out rows: same figures.
+# The same held-out rows give the same figures.
 # shellcheck disable=SC2086
 {
     succeeds "$BOCHNER" fit train.csv $options --holdout 0.25 --seed 5 --scaling none --gamma 1e-3 --json
@@ -33,7 +33,7 @@ expect "rmse of the stream" "$(field stream.json rmse)" '<' 7 # a tenth of the d
 }
 rows() { awk '/"test"/ { on = 1 } on && /"rows"/ { gsub(/[^0-9]/, ""); print; exit }' "$1"; }
 [ "$(rows memory.json)" = "$(rows stream.json)" ] || complain "held out: $(rows memory.json) and $(rows stream.json) rows"
-# 3000 draws of probability 1/4: mean 750, deviation 23.7; five deviations
+# 3000 draws of probability 1/4: mean 750, standard deviation 23.7; the bound is five standard deviations
 expect "rows held out" "$(rows memory.json)" '>' 631
 expect "rows held out" "$(rows memory.json)" '<' 869
 [ $(($(field memory.json rows) + $(rows memory.json))) -eq 3000 ] || complain "rows are lost"
@@ -41,7 +41,7 @@ a=$(field memory.json rmse) b=$(field stream.json rmse)
 awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 4.2e-3 && d > -4.2e-3) }' || complain "rmse of held out rows: $a and $b"
 fails 1 "leaves no rows for testing" "$BOCHNER" fit test.csv --holdout 0.000001 --out m
 
-# Searched in a stream, with a sample smaller than the file; several files; classes.
+# A search in a stream, with a sample smaller than the file; several files; classes.
 succeeds "$BOCHNER" fit train.csv --stream --sample 500 --features 200 --test test.csv --out searched.model --json --quiet
 expect "r2 of a searched stream" "$(field out r2)" '>' 0.98
 head -1501 train.csv >first.csv

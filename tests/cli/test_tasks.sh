@@ -66,7 +66,7 @@ cut -f2,3 twins.tsv >twins.txt
 succeeds "$BOCHNER" predict twins twins.txt
 expect "lines of pairs" "$(wc -l <out)" == 401
 
-# Lines of standard input are answered as they come.
+# Lines of standard input are answered as they arrive.
 : >answers
 {
     echo "it is bad and poor"

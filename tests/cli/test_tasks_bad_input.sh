@@ -1,4 +1,5 @@
-# Models of labels and translations: what is wrong is said with its line, the right command is named, nothing is half written.
+# Models for classification and translation: errors are reported with the line, the right command is named, and no
+# partial file remains.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/tasks.sh"
 moods 60 1 >moods.tsv
@@ -12,7 +13,7 @@ trained translate deen numbers.tsv $tiny
 succeeds "$BOCHNER" train --data text.txt --out words --layers 1 --width 8 --heads 2 --context 16 --steps 1 --quiet
 
 # ---- lines
-with() { # with FILE LINE WORDS: FILE's 40 lines, one of them replaced
+with() { # with FILE LINE WORDS: the 40 lines of FILE, one of them replaced
     head -40 "$1" | awk -v at="$2" -v words="$3" 'NR == at { printf "%s\n", words; next } { print }'
 }
 with moods.tsv 7 "pos it is good" >tab.tsv
@@ -55,7 +56,7 @@ fails 1 "line 2|UTF-8" "$BOCHNER" generate deen <odd.txt
 sed 's/$/ and so on and on, until there is no room left for any of it in the context/' long.tsv numbers.tsv >longer.tsv
 fails 1 "longer.tsv, line 1|62 texts are too long" "$BOCHNER" eval deen --data longer.tsv --examples 20
 
-# At a terminal what to do is said, and a line that is wrong does not end it.
+# On a terminal the expected input is explained, and a wrong line does not end the command.
 if script -qec true /dev/null >out 2>err </dev/null; then
     printf 'it is\nx\ty\nit is good\n' | script -qec "$BOCHNER predict moods -" /dev/null >out
     grep -q "Type  *a text, and Enter; Ctrl-D ends" out || complain "nothing says how to type: $(cat out)"
@@ -63,7 +64,7 @@ if script -qec true /dev/null >out 2>err </dev/null; then
     [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
 fi
 
-# stopped COMMAND...: an answer went out when it is asked to stop.
+# stopped COMMAND...: the command is stopped after its first answer.
 mkfifo lines
 stopped() {
     : >out
@@ -85,13 +86,14 @@ stopped() {
 stopped predict moods -
 stopped generate deen
 
-# A text that is longer than in training is cut to be labeled, and that is said; or read whole.
+# A text that is longer than in training is truncated for classification, and this is reported; or it is read
+# completely.
 succeeds "$BOCHNER" predict moods long.txt
 grep -q "Cut .*1 text after 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
 succeeds "$BOCHNER" predict moods long.txt --context 1000
 grep -q Cut err && complain "a text was cut: $(cat err)"
 
-# ---- commands and options for other models
+# ---- commands and options for other kinds of models
 fails 1 "moods holds a model that classifies texts|predict" "$BOCHNER" generate moods --prompt x
 fails 1 "twins holds a model that matches texts|predict" "$BOCHNER" generate twins
 fails 1 "deen holds a model that translates|generate" "$BOCHNER" predict deen moods.txt

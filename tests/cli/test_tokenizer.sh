@@ -1,4 +1,4 @@
-# A tokenizer from text to ids and back, the numbers it prints, JSON lines and gzip, and what it says to wrong use.
+# A tokenizer from text to ids and back, the numbers that it prints, JSON lines and gzip, and wrong use.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("the quick brown fox jumps over a lazy dog and naïve cafés — 東京 don'"'"'t", w, " ");
     for (i = 0; i < 20000; i++) printf "%s%s", w[1 + int(13 * rand() * rand())], i % 17 ? " " : ".\n" }' >text.txt
@@ -11,7 +11,7 @@ cmp -s tokenizer.json again.json || complain "the number of threads changes the 
 [ "$(field out vocab)" = 300 ] || complain "--json: $(cat out)"
 expect "bytes a token" "$(awk "BEGIN { print $(field out bytes) / $(field out tokens) }")" '>' 3
 
-# Text comes back byte for byte, whatever the bytes; a list of JSON is ids, too.
+# Text is restored byte for byte, for any bytes; a JSON list of ids is accepted too.
 "$BOCHNER" tokenizer encode tokenizer.json <text.txt >ids && "$BOCHNER" tokenizer decode tokenizer.json <ids | cmp - text.txt ||
     complain "text did not come back"
 head -c 5000 "$BOCHNER" >binary
@@ -28,11 +28,11 @@ mkdir model && cp tokenizer.json model
 echo 'over a dog' | "$BOCHNER" tokenizer encode model | "$BOCHNER" tokenizer decode model --json >out
 [ "$(field out text)" = 'over a dog\n' ] || complain "decode --json: $(cat out)"
 
-# The reference's tokenizer and its first case.
+# The reference tokenizer and its first case.
 printf ' leading and trailing ' | "$BOCHNER" tokenizer encode "$BOCHNER_SOURCE/tests/data/gpt2-tiny" >out
 [ "$(cat out)" = "980 341 299 297 257 359 418 299 221" ] || complain "the reference's ids: $(cat out)"
 
-# JSON lines and gzip teach the same as text.
+# JSON lines and gzip train the same tokenizer as text.
 awk '{ gsub(/"/, "\\\""); printf "%s%s", (NR > 1) ? "\\n" : "{\"text\": \"", $0 } END { print "\"}" }' text.txt >text.jsonl
 gzip -k text.txt
 for file in text.jsonl text.txt.gz; do

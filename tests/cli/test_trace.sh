@@ -1,7 +1,8 @@
-# BOCHNER_TRACE: a file of valid JSON with the phases of each command, also after Ctrl-C; and what is said where it cannot be.
+# BOCHNER_TRACE: a valid JSON file with the phases of each command, also after Ctrl-C; and the message if it cannot be
+# written.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# has FILE NAME...: spans of these names, in a file that begins and ends as JSON does.
+# has FILE NAME...: the file contains spans of these names, and starts and ends as JSON does.
 has() {
     file=$1
     shift
@@ -27,7 +28,7 @@ succeeds env BOCHNER_TRACE=fit.json "$BOCHNER" fit house.csv --target price --fe
 has fit.json "load table" fit search Gram Cholesky solve
 succeeds env BOCHNER_TRACE=predict.json "$BOCHNER" predict house.model house.csv --out predictions.csv
 has predict.json "load machine" predict
-succeeds "$BOCHNER" info model # without the variable there is no word of it, and no file
+succeeds "$BOCHNER" info model # without the variable there is no message and no file
 ! grep -q Trace err || complain "a trace that nobody asked for"
 
 succeeds "$BOCHNER" help
@@ -38,7 +39,7 @@ fails 1 "cannot write the trace|no/such/trace.json|BOCHNER_TRACE|No such file" \
 mkdir folder
 fails 1 "cannot write the trace folder|directory" env BOCHNER_TRACE=folder "$BOCHNER" info model
 
-# Ctrl-C: the file is whole, and holds the steps until then.
+# After Ctrl-C the file is complete and contains the steps up to that point.
 BOCHNER_TRACE=stopped.json "$BOCHNER" train --data text.txt --out stopped $small --steps 1000000 --quiet >out 2>err &
 run=$!
 for _ in $(seq 200); do

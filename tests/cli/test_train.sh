@@ -1,10 +1,10 @@
-# bochner train, the first use and what people get wrong; bochner eval of what came out.
+# bochner train: the first use and common mistakes; bochner eval of the result.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --features 16 --threads 2"
 
-# The plan comes first, the model is whole, the numbers are the same everywhere.
+# The plan is printed first, the model is complete, and the numbers agree everywhere.
 succeeds "$BOCHNER" train --data text.txt --out run $small --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --plot loss.svg --json
 for words in "tokens to learn from" "parameters" "roughly" "state of a sequence" "Step     60/60"; do
     grep -q -- "$words" err || complain "the notes lack '$words': $(cat err)"
@@ -28,13 +28,13 @@ state=$(field out state_bytes)
 succeeds "$BOCHNER" eval run --data text.txt --tokens 900 --json
 expect "the state's size whatever the context" "$(field out state_bytes)" == "$state"
 
-# One seed, one model, for any number of threads; another seed, another.
+# The same seed gives the same model for any number of threads; another seed gives another model.
 succeeds "$BOCHNER" train --data text.txt --out again $small --threads 1 --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --quiet
 cmp -s run/model.safetensors again/model.safetensors || complain "another number of threads gives another model"
 succeeds "$BOCHNER" train --data text.txt --out other $small --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --seed 1 --quiet
 cmp -s run/model.safetensors other/model.safetensors && complain "another seed gives the same model"
 
-# Options from a file; the line wins.
+# Options from a file; the command line has precedence.
 echo '{"data": ["text.txt"], "layers": 1, "width": 16, "heads": 2, "context": 16, "steps": 3, "untied": true, "bias": false}' >options.json
 succeeds "$BOCHNER" train --config options.json --out configured --layers 2
 grep -q "2 layers, width 16" err || complain "--config and --layers: $(cat err)"
@@ -43,7 +43,7 @@ fails 2 "layres|wrong.json" "$BOCHNER" train --config wrong.json --data text.txt
 echo '[1]' >wrong.json
 fails 2 "wrong.json|object" "$BOCHNER" train --config wrong.json --data text.txt --out no
 
-# Another attention in a trained model: what fits is kept, what is new is named.
+# A trained model with another attention: matching weights are kept, new ones are reported.
 succeeds "$BOCHNER" train --data text.txt --out swapped --init run --attention delta --steps 2
 grep -q "of .* tensors are those of run" err || complain "--init says nothing: $(cat err)"
 grep -qi "self_attn" err || complain "what is new is not named: $(cat err)"
@@ -51,7 +51,7 @@ succeeds "$BOCHNER" train --data text.txt --out frozen --init run --freeze model
 fails 1 "freeze|no.such" "$BOCHNER" train --data text.txt --out no1 --init run --freeze no.such --steps 2 --quiet
 fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --features 8 --steps 2
 
-# Resuming needs nothing but the folder; another run is refused by name.
+# Resuming needs only the folder; a run with different options is refused with their names.
 succeeds "$BOCHNER" train --resume --out run --quiet
 fails 1 "run|already holds a run|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
 fails 1 "layers|expected 2|found 3" "$BOCHNER" train --resume --out run --layers 3 --quiet
@@ -61,20 +61,20 @@ fails 1 "different seed" "$BOCHNER" train --resume --out run --seed 4 --quiet
 head -c 20000 text.txt >other.txt
 fails 1 "corpus" "$BOCHNER" train --resume --out run --data other.txt --quiet
 
-# A run goes on from any folder, and its own may lie in folders that are not there yet.
+# A run resumes from any folder, and its own folder may have parents that do not exist yet.
 succeeds "$BOCHNER" train --data text.txt --out new/folders/run $small --steps 3 --quiet
 mkdir elsewhere
 (cd elsewhere && "$BOCHNER" train --resume --out ../new/folders/run --quiet >out 2>err) ||
     complain "a run cannot be resumed from another folder: $(head -c 300 elsewhere/err)"
 
-# A folder with a model of others is left alone.
+# A folder that contains another model is not changed.
 mkdir foreign
 echo '{}' >foreign/config.json
 fails 1 "foreign/config.json|another folder" "$BOCHNER" train --data text.txt --out foreign $small --steps 2
 fails 2 "no folder nowhere" "$BOCHNER" train --resume --out nowhere
 fails 2 "clip" "$BOCHNER" train --data text.txt --out no $small --steps 2 --clip 0
 
-# Bad input, said before any work.
+# Bad input is reported before the work starts.
 : >empty.txt
 echo "too short" >short.txt
 fails 1 "empty.txt" "$BOCHNER" train --data empty.txt --out no --steps 2
@@ -98,7 +98,7 @@ fails 1 "lies" "$BOCHNER" eval lies --data text.txt
 fails 1 "nowhere" "$BOCHNER" eval nowhere --data text.txt
 fails 1 "step|not finite" "$BOCHNER" train --data text.txt --out nan $small --optim sgd --lr 1e38 --clip -1 --steps 50 --quiet
 
-# Stopped with Ctrl-C: the step is kept, and how to go on is said.
+# Stopped with Ctrl-C: the current step is saved, and the command to resume is printed.
 "$BOCHNER" train --data text.txt --out stopped $small --steps 100000 >out 2>err &
 job=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

@@ -1,4 +1,5 @@
-# A disk that is full while a checkpoint is written: said, and the checkpoint before it stays and can be resumed.
+# The disk is full while a checkpoint is written: this is reported, and the previous checkpoint remains and can be
+# resumed.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 mkdir small
 [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=1400k none small 2>/dev/null || exit 77
@@ -9,7 +10,7 @@ options="--data text.txt --layers 2 --width 32 --heads 2 --context 32 --batch 4 
     --eval-tokens 400 --threads 1 --quiet"
 succeeds "$BOCHNER" train $options --out whole
 
-# Room for the first checkpoint and a part of the second.
+# Space for the first checkpoint and a part of the second.
 "$BOCHNER" train $options --keep 9 --out small/run >out 2>err
 status=$?
 [ $status -eq 1 ] || complain "exit status $status on a full disk: $(cat err)"
@@ -18,7 +19,7 @@ grep -q "last good checkpoint is small/run/checkpoints/step-" err || complain "t
 ls small/run/checkpoints | grep -q part && complain "a part of a checkpoint stays: $(ls small/run/checkpoints)"
 ls small/run/checkpoints | grep -q "^step-" || complain "no checkpoint stays"
 
-# With more room it goes on to the same model.
+# With more space the run resumes and gives the same model.
 mount -o remount,size=64m small
 succeeds "$BOCHNER" train --resume --out small/run --quiet
 cmp -s whole/model.safetensors small/run/model.safetensors || complain "another model after a full disk"

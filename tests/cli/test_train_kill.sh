@@ -1,11 +1,11 @@
-# kill -9 at any moment: what is left can be resumed, to the bits of a run that nobody killed.
+# kill -9 at any moment: the run can be resumed and gives the bits of a run that was not killed.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
 options="--data text.txt --layers 2 --width 16 --heads 2 --context 32 --batch 4 --features 16 --dropout 0.1 --average 0.9
     --eval-every 7 --eval-tokens 400 --checkpoint-every 3 --threads 1 --quiet"
 
-# same WHOLE PARTED: the models and the numbers on the way, but for times.
+# same WHOLE PARTED: the models and the metrics are equal, except for times.
 same() {
     cmp -s "$1/model.safetensors" "$2/model.safetensors" || complain "$2: another model than $1"
     cmp -s "$1/best/model.safetensors" "$2/best/model.safetensors" || complain "$2: another best model than $1"
@@ -29,14 +29,14 @@ for seed in 1 2 3 4 5 6 7 8 9 10 11 12; do
     [ $? -eq 137 ] && kills=$((kills + 1))
     [ -f killed/checkpoints/step-$steps/training.json ] || continue
     [ $kills -ge 4 ] && break
-    rm -rf killed # this machine has become faster meanwhile
+    rm -rf killed # the run was too fast and ended before the kill
     took=$((took / 2))
 done
 [ $kills -ge 4 ] || complain "only $kills runs were killed"
 succeeds "$BOCHNER" train $options --out killed --steps $steps --resume
 same whole killed
 
-# Minutes are turned into steps once; from there on the same holds.
+# Minutes are converted to steps once; then the same holds.
 "$BOCHNER" train $options --out minutes --minutes 0.03 >out 2>err &
 job=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do

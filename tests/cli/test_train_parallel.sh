@@ -1,10 +1,10 @@
-# Training on ranks of mpirun: the curve and the weights of one process to rounding, the same bits every time, and a rank
-# that is killed ends the run, which its checkpoint continues to the same bits.
+# Training on ranks of mpirun: the curve and the weights equal those of one process up to rounding, and are the same
+# bits every time. If a rank is killed the run ends, and resuming from its checkpoint gives the same bits.
 [ -n "${MPIEXEC:-}" ] || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
 
-# Words with some order among their letters.
+# Words whose letters have some structure.
 awk 'BEGIN { srand(7); split("the of and to in a that it was he for on are with as his they at be this", w, " ")
     for (i = 0; i < 9000; i++) printf "%s%s", w[1 + int(rand() * rand() * 20)], i % 11 == 10 ? ".\n" : " " }' >text.txt
 model="--data text.txt --layers 2 --width 32 --heads 2 --context 32 --batch 8 --seed 3 --threads 1 --quiet"
@@ -17,15 +17,15 @@ numbers() {
     header=$(od -An -tu8 -N8 "$1/model.safetensors")
     od -An -v -tf4 -w4 -j$((8 + header)) "$1/model.safetensors"
 }
-# close A B MOST: lines of numbers that differ by at most MOST
+# close A B MAXIMUM: lines of numbers that differ by at most MAXIMUM
 close() {
     [ -s "$1" ] && [ "$(wc -l <"$1")" = "$(wc -l <"$2")" ] && paste "$1" "$2" | awk -v most="$3" '
         { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d < 0) d = -d; if (!(d <= most)) bad++ } }
         END { exit bad > 0 }'
 }
 
-# One batch, however many take it. A sum in another order differs by some 1e-7, which SGD at its rate of 0.1 makes up to a
-# thousand times larger in 20 steps.
+# The batch does not depend on the number of ranks. Sums in another order differ by about 1e-7, which SGD with a
+# learning rate of 0.1 amplifies up to a thousand times in 20 steps.
 # shellcheck disable=SC2086
 check() {
     optim=$1
@@ -49,12 +49,12 @@ check() {
 check sgd 2 4
 check muon 2
 
-# A batch that cannot be split is refused, once.
+# A batch that cannot be split is refused with one message.
 # shellcheck disable=SC2086
 ranks 3 "$BOCHNER" train $model --steps 5 --out odd >out 2>err && complain "8 sequences on 3 ranks succeed"
 grep -q "3 ranks" err || complain "a batch for 3 ranks is not explained: $(head -c 300 err)"
 
-# mpirun is asked to stop: a checkpoint at the step where all are, which goes on to the same bits.
+# mpirun is asked to stop: all ranks save a checkpoint at the same step, from which the run resumes to the same bits.
 # shellcheck disable=SC2086
 for signal in INT USR1; do
     rm -rf stopped

@@ -1,5 +1,5 @@
-# bochner train --task: labels, pairs and translations are learned from lines; runs go on; what is wrong with the lines is said
-# with file and line, and nothing is left behind.
+# bochner train --task: classification, pairs and translation are trained from lines; runs resume; errors in the lines
+# are reported with file and line, and no files remain.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); for (i = 0; i < 200; i++) { good = rand() < 0.5; n = 2 + int(6 * rand()); s = ""
     for (k = 0; k < n; k++) s = s substr("abcdef", 1 + int(6 * rand()), 1)
@@ -11,7 +11,7 @@ awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = 1 + int(3 * rand()); s = 
     print s "\t" t } }' >translate.tsv
 small="--layers 1 --width 16 --heads 2 --features 16 --batch 2 --pack 64 --optim adamw --lr 0.02 --threads 2"
 
-# The first use: what is there is said, it learns, and the folder is a model.
+# The first use: the data is described, the model learns, and the folder contains a model.
 succeeds "$BOCHNER" train --task classify --data labels.tsv --out labels $small --steps 60 --eval-every 30 --json
 for words in "180 examples to learn from, 20 to test with" "Classes     bad" "the longest" "packs of 64 tokens" "% full" "Step     60/60"; do
     grep -q -- "$words" err || complain "the notes lack '$words': $(cat err)"
@@ -31,7 +31,7 @@ grep -q "perplexity" out || complain "the end says no perplexity: $(cat out)"
 grep -q "bochner generate translate/best" out || complain "what to do next is not said: $(cat out)"
 succeeds "$BOCHNER" train --task translate --data translate.tsv --out summary --layers 1 --width 16 --heads 2 --batch 2 --mixer gru --cross summary --steps 3 --vocab 300 --quiet
 
-# The same bits for one thread and two; a run that is asked to stop goes on to them.
+# One thread and two threads give the same bits; a run that is stopped resumes to the same bits.
 succeeds "$BOCHNER" train --task classify --data labels.tsv --out again $small --steps 60 --eval-every 30 --threads 1 --quiet
 cmp -s labels/model.safetensors again/model.safetensors || complain "another number of threads gives another model"
 succeeds "$BOCHNER" train --resume --out labels --quiet
@@ -43,25 +43,25 @@ fails 1 "different pooling|max" "$BOCHNER" train --resume --out labels --pooling
 sed 's/^good/fine/' labels.tsv >renamed.tsv
 fails 1 "different texts" "$BOCHNER" train --resume --out labels --data renamed.tsv --quiet
 
-# Standard input and gzip; a file to test with; longer texts are cut and counted.
+# Standard input and gzip; a test file; longer texts are truncated and counted.
 succeeds "$BOCHNER" train --task classify --data - --out piped $small --steps 3 --quiet <labels.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --valid other.tsv --out valid $small --steps 3 --context 4
 grep -q "200 examples to learn from, 100 to test with" err || complain "--valid: $(cat err)"
 grep -q "were longer and are cut" err || complain "nothing is said of texts that are cut: $(cat err)"
 
-# What is cut can be read with --context, but where positions are learned.
+# Truncated texts can be read completely with a larger --context, except with learned positions.
 succeeds "$BOCHNER" eval valid --data other.tsv
 grep -q "texts after 4 tokens (--context N reads more)" err || complain "eval of texts that are cut: $(cat err)"
 succeeds "$BOCHNER" train --task classify --data labels.tsv --out learned $small --steps 3 --context 4 --positions learned --quiet
 succeeds "$BOCHNER" eval learned --data other.tsv
 grep -q "texts after 4 tokens (the model has no positions for more)" err || complain "learned positions: $(cat err)"
 
-# A model that reads forwards has a state, and says of what size.
+# A model with a causal mask has a state and reports its size.
 succeeds "$BOCHNER" train --task classify --data labels.tsv --out forward $small --steps 3 --forward --json
 expect "state_bytes of --forward" "$(field out state_bytes)" '>' 0
 grep -q "state of a sequence" err || complain "the plan does not speak of the state: $(cat err)"
 
-# Other weights to begin with: a language model's, and those of the same task with their classes.
+# Initial weights from another model: a language model, or the same task with its classes.
 cut -f2 labels.tsv >text.txt
 succeeds "$BOCHNER" train --data text.txt --out language --layers 1 --width 16 --heads 2 --features 16 --context 16 --attention rfa --batch 2 --steps 3 --quiet
 succeeds "$BOCHNER" train --task classify --data labels.tsv --init language --out begun --batch 2 --pack 64 --steps 3
@@ -70,7 +70,7 @@ succeeds "$BOCHNER" train --task classify --data labels.tsv --init labels --out 
 fails 1 "labels holds a model that classifies texts|give --task classify" "$BOCHNER" train --data text.txt --init labels --out no --steps 3
 fails 1 "labels holds a model that classifies texts|give --task classify" "$BOCHNER" train --data text.txt --init labels --lora 2 --out no --steps 3
 
-# A class of which all examples are held out.
+# A class whose examples are all held out.
 printf 'good\ta\nbad\tb\n' >two.tsv
 succeeds "$BOCHNER" train --task classify --data two.tsv --out two $small --steps 3 --valid-fraction 0.5 --quiet
 grep -q "no example to learn from has the class 'bad'\|no example to learn from has the class 'good'" err ||
@@ -79,7 +79,7 @@ awk '{ print NR "\t" $2 }' labels.tsv >lines.tsv
 succeeds "$BOCHNER" train --task classify --data lines.tsv --out lines $small --steps 1 --quiet
 grep -q "180 classes in 180 examples: are they labels" err || complain "nothing is said of as many classes as lines: $(cat err)"
 
-# What contradicts itself.
+# Contradictory options.
 fails 2 "--pooling|classify and match" "$BOCHNER" train --task translate --data translate.tsv --out no --pooling max
 fails 2 "--pack|--task" "$BOCHNER" train --data text.txt --out no --pack 64
 fails 2 "--cross|translate" "$BOCHNER" train --task classify --data labels.tsv --out no --cross summary
@@ -87,7 +87,7 @@ fails 2 "--documents|--task classify" "$BOCHNER" train --task classify --data la
 fails 2 "--task|did you mean classify" "$BOCHNER" train --task clasify --data labels.tsv --out no
 fails 2 "summary" "$BOCHNER" train --task translate --data translate.tsv --out no --cross summary --cross-attention softmax
 
-# wrong WORDS TASK OPTIONS...: bad.tsv is refused, and nothing is left of the run.
+# wrong WORDS TASK OPTIONS...: bad.tsv is refused, and no files of the run remain.
 wrong() {
     words=$1
     task=$2

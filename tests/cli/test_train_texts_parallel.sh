@@ -1,4 +1,5 @@
-# Training on texts with two ranks of mpirun: the curve of one process to rounding, and the same bits every time.
+# Training on texts with two ranks of mpirun: the curve equals that of one process up to rounding, and is the same bits
+# every time.
 [ -n "${MPIEXEC:-}" ] || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
@@ -7,11 +8,11 @@ awk 'BEGIN { srand(3); for (i = 0; i < 200; i++) { good = rand() < 0.5; n = 2 + 
     print (good ? "good" : "bad") "\t" s (good ? "x" : "y") } }' >labels.tsv
 cut -f2 labels.tsv | awk '{ print $0 "\t" toupper($0) }' >translate.tsv
 
-# losses DIR: of training and of tests, a line a report
+# losses DIR: training and test losses, one line per report
 losses() {
     sed -n 's/.*"loss": *\([-0-9.e+]*\).*"valid_loss": *\([-0-9.e+]*\).*/\1 \2/p' "$1/metrics.jsonl"
 }
-# A sum in another order differs by some 1e-7 of losses up to 6, which SGD makes up to a hundred times larger in 10 steps.
+# Sums in another order differ by about 1e-7 of losses up to 6, which SGD amplifies up to a hundred times in 10 steps.
 for task in classify translate; do
     data=labels.tsv
     [ $task = translate ] && data=translate.tsv
