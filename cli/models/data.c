@@ -1,4 +1,4 @@
-/* bochner data: lines whose labels are known, made up from a seed. */
+/* bochner data: generates labeled lines of synthetic sequence tasks from a seed. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../common/output.h"
@@ -13,7 +13,7 @@ typedef struct data_options {
     const char *out, *distance;
     unsigned format; /* 0: bytes, 1: words */
     bo_listops_desc listops;
-    size_t length; /* of match and recall */
+    size_t length; /* for match and recall */
     bo_match_desc match;
     bo_recall_desc recall;
 } data_options;
@@ -77,11 +77,11 @@ static const data_kind *find_kind(const cli_arguments *arguments)
         if (strcmp(kinds[i].name, word) == 0) return &kinds[i];
     const char *near = word ? cli_nearest(word, CLI_COUNT_OF(kinds), kind_name, kinds) : NULL;
     if (!word)
-        cli_wrong_use("data", "say what to make: listops, match or recall");
+        cli_wrong_use("data", "expected the kind of data: listops, match or recall");
     else if (near)
-        cli_wrong_use("data", "it cannot make '%s'; did you mean %s?", word, near);
+        cli_wrong_use("data", "unknown kind of data '%s'; did you mean %s?", word, near);
     else
-        cli_wrong_use("data", "it cannot make '%s', but listops, match and recall", word);
+        cli_wrong_use("data", "unknown kind of data '%s'; expected listops, match or recall", word);
     return NULL;
 }
 
@@ -93,52 +93,55 @@ static const char *format_name(unsigned index)
     return index < CLI_COUNT_OF(names) ? names[index] : NULL;
 }
 
-/* Sections name the kinds that their options are for. */
+/* The name of a section lists the kinds that have its options. */
 static const cli_option rows[] = {
     SECTION("Output"),
     COUNT("count", "N", data_options, count, "number of lines", .low = 1, .high = 1e12, .initial = "1000"),
-    TEXT("out", "FILE", data_options, out, "file to write, whole or not at all", .otherwise = "standard output"),
+    TEXT("out", "FILE", data_options, out, "output file", .otherwise = "standard output"),
     SECTION("listops"),
-    COUNT("least", "N", data_options, listops.least, "a line has more tokens than this", .low = 1, .high = 1e12,
-          .initial = "500"),
-    COUNT("most", "N", data_options, listops.most, "a line has fewer tokens than this", .low = 2, .high = 1e12,
-          .initial = "2000"),
-    COUNT("depth", "N", data_options, listops.depth, "greatest depth of a value", .low = 2, .high = 64,
+    COUNT("least", "N", data_options, listops.least, "lower limit of the tokens per line, exclusive", .low = 1,
+          .high = 1e12, .initial = "500"),
+    COUNT("most", "N", data_options, listops.most, "upper limit of the tokens per line, exclusive", .low = 2,
+          .high = 1e12, .initial = "2000"),
+    COUNT("depth", "N", data_options, listops.depth, "maximum nesting depth", .low = 2, .high = 64, .otherwise = "10"),
+    COUNT("arguments", "N", data_options, listops.arguments, "maximum arguments per operation", .low = 2, .high = 64,
           .otherwise = "10"),
-    COUNT("arguments", "N", data_options, listops.arguments, "greatest number of arguments of an operation", .low = 2,
-          .high = 64, .otherwise = "10"),
     SECTION("listops, recall"),
     CHOICE("format", "NAME", data_options, format, format_name,
-           "bytes: tokens are bytes, m4M23]1] and k3.?k; words: [MIN 4 [MAX 2 3 ] 1 ] and kD . k", .initial = "bytes"),
+           "bytes: one byte per token, such as m4M23]1]; words: separated by spaces, such as [MIN 4 [MAX 2 3 ] 1 ]",
+           .initial = "bytes"),
     SECTION("match, recall"),
-    COUNT("length", "N", data_options, length, "bytes of a document; of recall tokens of a line", .low = 1,
-          .high = 1 << 30, .otherwise = "1000; of recall 256"),
+    COUNT("length", "N", data_options, length, "for match: bytes per document; for recall: tokens per line", .low = 1,
+          .high = 1 << 30, .otherwise = "1000; for recall 256"),
     SECTION("match"),
-    COUNT("words", "N", data_options, match.words, "words of the vocabulary", .low = 2, .high = 5040,
+    COUNT("words", "N", data_options, match.words, "words in the vocabulary", .low = 2, .high = 5040,
           .otherwise = "500"),
-    COUNT("topic", "N", data_options, match.topic, "words that a source is made of", .low = 2, .high = 1024,
+    COUNT("topic", "N", data_options, match.topic, "different words in a source", .low = 2, .high = 1024,
           .otherwise = "30"),
     FLAG("same-words", data_options, match.same_words,
-         "harder: of two sources one has the words of the other, in any order"),
-    REAL("drop", "P", data_options, match.drop, "part of the words left out", .high = 0.9, .initial = "0.1"),
-    REAL("replace", "P", data_options, match.replace, "part of the words replaced", .high = 0.9, .initial = "0.1"),
-    COUNT("shuffle", "N", data_options, match.shuffle, "words are exchanged within spans of N; 1: they are not",
+         "harder negatives: the second source has the words of the first in another order"),
+    REAL("drop", "P", data_options, match.drop, "fraction of the words that are left out", .high = 0.9,
+         .initial = "0.1"),
+    REAL("replace", "P", data_options, match.replace, "fraction of the words that are replaced", .high = 0.9,
+         .initial = "0.1"),
+    COUNT("shuffle", "N", data_options, match.shuffle, "shuffle words within spans of N words; 1: no shuffling",
           .low = 1, .high = 1 << 20, .initial = "3"),
     REAL("shift", "X", data_options, match.shift,
-         "documents begin at any place of a source longer by this part of a document", .high = 4, .initial = "0.25"),
+         "a source is longer than a document by this fraction, and documents start at random places in it", .high = 4,
+         .initial = "0.25"),
     SECTION("recall"),
-    COUNT("pairs", "N", data_options, recall.pairs, "number of keys with values in a line", .low = 1, .high = 17576,
+    COUNT("pairs", "N", data_options, recall.pairs, "pairs of key and value per line", .low = 1, .high = 17576,
           .otherwise = "8"),
     COUNT("keys", "N", data_options, recall.keys, "number of different keys", .low = 1, .high = 17576,
-          .otherwise = "26, or as many as pairs"),
+          .otherwise = "26, or the number of pairs if larger"),
     COUNT("values", "N", data_options, recall.values, "number of different values", .low = 2,
           .high = BO_GENERATED_CLASSES, .otherwise = "10"),
     TEXT("distance", "K|A-B", data_options, distance,
-         "the value asked for stands K tokens before the last one, or A to B", .otherwise = "any pair"),
+         "distance in tokens from the requested value to the last token: K, or a range", .otherwise = "a random pair"),
     END_OF_OPTIONS,
 };
 
-/* An option of another kind than the one that is made. */
+/* Refuses options of other kinds. */
 static int check_strangers(const data_options *o, const char *kind)
 {
     const char *section = "";
@@ -146,7 +149,7 @@ static int check_strangers(const data_options *o, const char *kind)
         if (row->type == CLI_SECTION)
             section = row->name;
         else if (strcmp(section, "Output") != 0 && !strstr(section, kind) && cli_given_at(&o->was_given, row->at))
-            return cli_wrong_use("data", "--%s is an option of %s, and this is %s", row->name, section, kind);
+            return cli_wrong_use("data", "--%s is an option of %s; leave it out with %s", row->name, section, kind);
     }
     return CLI_DONE;
 }
@@ -167,9 +170,10 @@ static int read_distance(const char *text, bo_recall_desc *recall)
 static int check(data_options *o, const cli_common *common, const cli_arguments *arguments, const char *kind)
 {
     if (arguments->count > 1)
-        return cli_wrong_use("data", "%s is one argument too many; --out says where the lines go", arguments->items[1]);
+        return cli_wrong_use("data", "unexpected argument '%s' (--out sets the output file)", arguments->items[1]);
     if (common->json && !o->out)
-        return cli_wrong_use("data", "--json reports on standard output, where the lines go: give --out, too");
+        return cli_wrong_use("data",
+                             "--json needs --out FILE: both the report and the lines would go to standard output");
     int status = check_strangers(o, kind);
     if (status == CLI_DONE && o->distance) status = read_distance(o->distance, &o->recall);
     return status;
@@ -213,7 +217,8 @@ static void report(const data_job *job, const char *kind, double seconds)
     }
     printf("Lines    %s, %s\n", cli_count((size_t)made->lines).s, cli_bytes((double)made->bytes).s);
     printf("Tokens   %s per line\n", cli_count((size_t)((double)made->tokens / lines + 0.5)).s);
-    printf("Classes  %zu; the most frequent one is %s%%\n", classes_of(made), cli_significant(100 * share, 3).s);
+    printf("Classes  %zu; the most frequent class has %s%% of the lines\n", classes_of(made),
+           cli_significant(100 * share, 3).s);
     printf("File     %s\n", job->options->out);
 }
 
@@ -224,7 +229,7 @@ static int generate(data_job *job, const data_kind *kind)
     if (!cli_output_text(job->session, &job->output, out)) return CLI_FAILED;
     const double start = cli_now();
     bo_status status = kind->generate(job);
-    if (status == BO_IO) return CLI_FAILED; /* writing has said why */
+    if (status == BO_IO) return CLI_FAILED; /* the writer has printed the error */
     if (status != BO_OK) return cli_fail_status(job->session, status);
     if (!cli_output_commit(job->session, &job->output)) return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
@@ -252,11 +257,12 @@ static int data(void *options, const cli_common *common, const cli_arguments *ar
 const cli_usage cli_data_usage = {
     .command = "data",
     .synopsis = "listops|match|recall [--count N] [--seed S] [--out FILE]",
-    .about = "Makes up lines for bochner train --task classify and match: label, tab, text (tab, text). "
-             "listops: operations on digits, nested, by the rules of the Long Range Arena; the label is the "
-             "value. match: two documents; 1 where both are noisy copies of one source, else 0. recall: keys "
-             "with values among bytes that mean nothing, and a key at the end; the label is its value. The "
-             "same seed gives the same lines; train and test want two.",
+    .about =
+        "Generates synthetic data for bochner train --task classify and match: tab-separated lines with a label and "
+        "one or two texts. listops: nested operations on digits, by the rules of the Long Range Arena; the label "
+        "is the value. match: two documents; the label is 1 if both are noisy copies of one source, otherwise 0. "
+        "recall: pairs of key and value among filler tokens, then a key; the label is the value of that key. "
+        "The same seed gives the same lines; use different seeds for training and test data.",
     .groups = {{rows, 0}},
     .examples = "  bochner data listops --count 200 --least 100 --most 500 --out train.tsv\n"
                 "  bochner data listops --count 3 --least 10 --most 40 --format words\n"

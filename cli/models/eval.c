@@ -1,4 +1,4 @@
-/* bochner eval: how well a model predicts a text, labels texts or translates them, and how well a network does. */
+/* bochner eval: measures a model on text, labeled texts or translations, or a network on examples. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../common/metrics.h"
@@ -16,10 +16,10 @@ typedef struct eval_options {
     double last;
     bo_storage weights;
     size_t examples;
-    unsigned tokenize; /* of tokenizations */
+    unsigned tokenize; /* index of tokenizations */
     cli_translate_options translate;
     const char *plot;
-    cli_network_data network; /* of a network's examples */
+    cli_network_data network;
 } eval_options;
 
 typedef struct eval_job {
@@ -28,9 +28,9 @@ typedef struct eval_job {
     const char *folder;
     bo_model *model;
     const bo_model_desc *desc;
-    bo_corpus *corpus;    /* of a language model … */
-    bo_evaluation result; /* … and what was found */
-    bo_texts *texts;      /* of a model that labels or translates them */
+    bo_corpus *corpus;    /* of a language model */
+    bo_evaluation result; /* of a language model */
+    bo_texts *texts;      /* of a model with another task */
 } eval_job;
 
 static const char *const tokenizations[] = {"13a", "none"};
@@ -40,13 +40,13 @@ static const char *tokenization_name(unsigned index)
     return index < CLI_COUNT_OF(tokenizations) ? tokenizations[index] : NULL;
 }
 
-/* The first option given that is about running text alone; NULL: none. */
+/* The first given option that applies to language models only; NULL if there is none. */
 static const char *language_option(const eval_options *o)
 {
     return o->field ? "field" : o->separator ? "separator" : CLI_GIVEN(o, tokens) ? "tokens" : NULL;
 }
 
-/* … about labels alone, or about translations alone. */
+/* The same for options of classify and match only, and of translate only. */
 static const char *label_option(const eval_options *o)
 {
     return o->plot ? "plot" : CLI_GIVEN(o, context) ? "context" : NULL;
@@ -57,13 +57,13 @@ static const char *translation_option(const eval_options *o)
     return CLI_GIVEN(o, tokenize) ? "tokenize" : cli_translate_given(&o->translate);
 }
 
-/* … about texts that have labels or translations alone. */
+/* The same for options of classify, match and translate. */
 static const char *task_option(const eval_options *o)
 {
     return CLI_GIVEN(o, examples) ? "examples" : o->plot ? "plot" : translation_option(o);
 }
 
-/* … about models of text of any kind. */
+/* The same for options of all text models. */
 static const char *text_option(const eval_options *o)
 {
     const char *language = language_option(o);
@@ -81,9 +81,9 @@ static void print_language(const eval_job *job)
     const bo_evaluation *r = &job->result;
     printf("Loss        %.4f nats per token, %.4f bits per byte, perplexity %s\n", r->loss, r->bits_per_byte,
            cli_significant(r->perplexity, 4).s);
-    printf("Tokens      %s in %s, %s tokens/s\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
+    printf("Tokens      %s in %s, %s tokens per second\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
            cli_count((size_t)r->tokens_per_second).s);
-    printf("State       %s\n", cli_bytes((double)r->state_bytes).s);
+    printf("State       %s per sequence\n", cli_bytes((double)r->state_bytes).s);
     if (job->options->weights)
         printf("Weights     %s, %s\n", bo_storage_name(bo_model_storage(job->model)),
                cli_bytes((double)bo_model_bytes(job->model)).s);
@@ -120,7 +120,7 @@ static bo_status evaluate_language(eval_job *job)
                                  .skip = o->last > 0 ? 1 - o->last : 0};
     const bo_status status = bo_corpus_open(context, &desc, &job->corpus);
     if (status != BO_OK) return status;
-    cli_say(job->session, "Text        %s tokens, read in windows of %s", cli_count(bo_corpus_tokens(job->corpus)).s,
+    cli_say(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
             cli_count(o->context ? o->context : bo_model_describe(job->model)->context).s);
     return bo_model_evaluate(context, job->model, job->corpus, o->context, o->tokens, &job->result);
 }
@@ -136,14 +136,14 @@ static int eval_language(eval_job *job)
     return CLI_DONE;
 }
 
-/* ---- what labels and translations share -------------------------------------------------------------------------- */
+/* ---- classify, match and translate -------------------------------------------------------------------------- */
 
 static void print_rate(const eval_job *job, uint64_t examples, uint64_t tokens, double seconds)
 {
     const double rate = seconds > 0 ? (double)tokens / seconds : 0;
     const char *what = job->desc->task == BO_MODEL_TASK_CLASSIFY ? "text" : "pair";
-    printf("Texts       %s %s%s, %s tokens in %s, %s tokens/s\n", cli_count(examples).s, what, examples == 1 ? "" : "s",
-           cli_count(tokens).s, cli_seconds(seconds).s, cli_count((size_t)rate).s);
+    printf("Texts       %s %s%s, %s tokens in %s, %s tokens per second\n", cli_count(examples).s, what,
+           examples == 1 ? "" : "s", cli_count(tokens).s, cli_seconds(seconds).s, cli_count((size_t)rate).s);
 }
 
 static void json_rate(cli_json *json, uint64_t examples, uint64_t tokens, double seconds)
@@ -161,12 +161,12 @@ static void json_begin(const eval_job *job, cli_json *json)
     cli_json_add_text(json, "task", bo_model_task_name(job->desc->task));
 }
 
-/* ---- labels --------------------------------------------------------------------------------------------------------------- */
+/* ---- classify and match --------------------------------------------------------------------------------------------------------------- */
 
 static void print_labels(const eval_job *job, const bo_classification *found, const bo_metrics *metrics)
 {
     printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
-    printf("Loss        %.4f nats\n", found->loss);
+    printf("Loss        %.4f nats per %s\n", found->loss, job->desc->task == BO_MODEL_TASK_CLASSIFY ? "text" : "pair");
     print_rate(job, found->examples, found->tokens, found->seconds);
     cli_metrics_print_confusion(metrics, NULL, stdout);
 }
@@ -197,7 +197,7 @@ static int evaluate_labels(const eval_job *job)
     return ended;
 }
 
-/* ---- translations ----------------------------------------------------------------------------------------------------------- */
+/* ---- translate ----------------------------------------------------------------------------------------------------------- */
 
 static size_t beam_of(const eval_job *job)
 {
@@ -211,10 +211,10 @@ static void print_translation(const eval_job *job, const bo_translation *found)
            b->score, tokenizations[job->options->tokenize], beam_of(job), b->precisions[0], b->precisions[1],
            b->precisions[2], b->precisions[3], b->brevity_penalty, cli_count(b->length).s,
            cli_count(b->reference_length).s);
-    printf("Loss        %.4f nats per token of the targets, perplexity %s\n", found->loss,
+    printf("Loss        %.4f nats per target token, perplexity %s\n", found->loss,
            cli_significant(found->perplexity, 4).s);
     print_rate(job, found->examples, found->tokens, found->seconds);
-    printf("State       %s of a hypothesis\n", cli_bytes((double)found->state_bytes).s);
+    printf("State       %s per hypothesis\n", cli_bytes((double)found->state_bytes).s);
 }
 
 static void json_translation(const eval_job *job, const bo_translation *found)
@@ -251,7 +251,7 @@ static int evaluate_translation(const eval_job *job)
     return CLI_DONE;
 }
 
-/* ---- labels and translations ------------------------------------------------------------------------------------- */
+/* ---- all tasks but language ------------------------------------------------------------------------------------- */
 
 static int eval_texts(eval_job *job)
 {
@@ -265,7 +265,7 @@ static int eval_texts(eval_job *job)
     desc.paths = o->data.items;
     desc.path_count = o->data.count;
     desc.skip = o->last > 0 ? 1 - o->last : 0;
-    desc.take = o->examples && desc.skip == 0 ? 1 : 0; /* some of all: drawn, files being often sorted by class */
+    desc.take = o->examples && desc.skip == 0 ? 1 : 0; /* a random part, because files are often sorted by class */
     desc.seed = session->common.seed;
     const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
     if (status != BO_OK) return cli_fail_status(session, status);
@@ -294,7 +294,7 @@ static void print_network(const bo_network *network, const bo_network_evaluation
     if (!isnan(found->accuracy))
         printf("Accuracy    %.2f%%\n", 100 * found->accuracy);
     else
-        printf("Error       %.5g, root mean square\n", found->rmse);
+        printf("RMSE        %.5g\n", found->rmse);
     printf("Examples    %s in %s\n", cli_count((size_t)found->examples).s, cli_seconds(found->seconds).s);
 }
 
@@ -348,8 +348,8 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
 {
     const eval_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("eval", "expected one folder of a model, found %zu arguments", arguments->count);
-    if (o->data.count == 0) return cli_wrong_use("eval", "no text to evaluate with; give --data FILE");
+        return cli_wrong_use("eval", "expected one model folder, found %zu arguments", arguments->count);
+    if (o->data.count == 0) return cli_wrong_use("eval", "no data; give --data FILE");
     const cli_network_use use = {.data = o->network, .folder = arguments->items[0], .path = o->data.items[0]};
     int checked = cli_network_use_check("eval", &use, text_option(o));
     if (checked == CLI_DONE) checked = check_plot(o);
@@ -371,32 +371,31 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
 }
 
 static const cli_option rows[] = {
-    SECTION("Text"),
+    SECTION("Data"),
     LIST("data", "FILE", eval_options, data,
-         "text, or JSON lines (.jsonl); for labels and translations tab-separated lines, as in training; "
-         "also gzipped; may be given several times"),
+         "text or JSON lines (.jsonl); for classify, match and translate tab-separated lines as in training; may be "
+         "gzipped, and given several times"),
     REAL("last", "F", eval_options, last,
-         "only the last part of the text, of this size; bochner train keeps 0.1 to test with. Lines of "
-         "labels and translations are drawn, by --seed",
+         "evaluate on the last fraction F of the text; bochner train uses the last 0.1 for validation. For classify, "
+         "match and translate, a random fraction of the lines, chosen by --seed",
          .high = 1, .otherwise = "all"),
-    TEXT("field", "NAME", eval_options, field, "of JSON lines: name of the text", .otherwise = "text"),
-    TEXT("separator", "WORD", eval_options, separator, "of text files: ends a document",
-         .otherwise = "a file is a document"),
-    SECTION("Reading"),
+    TEXT("field", "NAME", eval_options, field, "for JSON lines: name of the field with the text", .otherwise = "text"),
+    TEXT("separator", "WORD", eval_options, separator, "for text files: text that ends a document",
+         .otherwise = "one document per file"),
+    SECTION("Evaluation"),
     COUNT("context", "N", eval_options, context,
-          "tokens of a window, each read from nothing; for labels tokens that are read of a text. Memory "
-          "does not grow with it where the attention has features",
+          "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
+          "longer texts are truncated",
           .low = 1, .otherwise = "as in training"),
-    COUNT("tokens", "N", eval_options, tokens, "greatest number of tokens", .low = 1, .otherwise = "all"),
-    CHOICE("weights", "HOW", eval_options, weights, bo_storage_name,
-           "of a language model: how weights are kept in memory", .without = 1u << BO_STORAGE_FLOAT8,
-           .initial = "float32"),
-    SECTION("Labels and translations"),
-    COUNT("examples", "N", eval_options, examples, "greatest number of lines, drawn with --seed", .low = 1,
+    COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),
+    CHOICE("weights", "HOW", eval_options, weights, bo_storage_name, "storage of the weights in memory",
+           .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
+    SECTION("Classify, match and translate"),
+    COUNT("examples", "N", eval_options, examples, "maximum number of lines, chosen by --seed", .low = 1,
           .otherwise = "all"),
-    TEXT("plot", "FILE", eval_options, plot, "picture of the confusion matrix: .svg, .png, .pdf"),
+    TEXT("plot", "FILE", eval_options, plot, "draw the confusion matrix: .svg, .png or .pdf"),
     CHOICE("tokenize", "HOW", eval_options, tokenize, tokenization_name,
-           "words of BLEU: by the 13a rules, as in sacreBLEU, or as they stand between spaces", .initial = "13a"),
+           "tokenization for BLEU: 13a as in sacreBLEU, or none: words are separated by spaces", .initial = "13a"),
     END_OF_OPTIONS,
 };
 
@@ -404,12 +403,11 @@ const cli_usage cli_eval_usage = {
     .command = "eval",
     .synopsis = "DIR --data FILE [options]",
     .about =
-        "Measures a language model on text: mean loss, bits per byte, perplexity. DIR is the folder of a "
-        "model as bochner train or Hugging Face store it, or a model in one .safetensors file. Every token but the first is predicted once, "
-        "from those before it in its window. Of a model that classifies or matches texts it measures "
-        "accuracy, loss and the confusion of classes, of one that translates BLEU, loss and perplexity. "
-        "Where DIR holds a network, FILE is a table of examples, and loss and accuracy or error are "
-        "measured.",
+        "Measures a model on data. DIR is a folder written by bochner train or Hugging Face, or a model in one "
+        ".safetensors file. For a language model, it reports loss, bits per byte and perplexity; each token except "
+        "the first is predicted once, from the tokens before it in its window. For a model that classifies or "
+        "matches texts, it reports accuracy, loss and the confusion matrix; for a model that translates, BLEU, loss "
+        "and perplexity. For a network, FILE is a table of examples, and it reports loss and accuracy or RMSE.",
     .examples = "  bochner eval model --data text.txt --last 0.1\n"
                 "  bochner eval model --data text.txt --context 16384 --json\n"
                 "  bochner eval reviews --data reviews.tsv --last 0.1\n"

@@ -1,4 +1,4 @@
-/* bochner generate: text from a model, its own or a translation. */
+/* bochner generate: continues or translates text with a model. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "network.h"
@@ -27,17 +27,17 @@ typedef struct generate_job {
     const generate_options *options;
     bo_model *model;
     const bo_tokenizer *tokenizer;
-    char *input;      /* the prompt from standard input; NULL: not */
-    const char *echo; /* what was given, where it is to be printed */
+    char *input;      /* the prompt, if it was read from standard input; otherwise NULL */
+    const char *echo; /* the prompt, if it is printed */
     size_t echo_length;
     bo_ids prompt;
     bo_session *reader;
     bo_sampler *sampler;
     float *logits;
     cli_text_stream stream;
-    size_t tokens, made, state_bytes; /* tokens: most of them */
+    size_t tokens, made, state_bytes; /* tokens: the maximum */
     double prompt_seconds, seconds;
-    const char *reason; /* why it ended: "length", "stop", "end", or that of a full context */
+    const char *reason; /* for the end: "length", "stop", "end" or "context" */
 } generate_job;
 
 static const char FULL[] = "context";
@@ -66,7 +66,7 @@ static char *read_all(FILE *file, size_t *length)
     }
 }
 
-/* Without a prompt and a state a text begins: after the token that ends one, or at the start of a line. */
+/* Without a prompt and a state, the prompt is the token that ends a text, or a line end. */
 static bool begin_text(generate_job *job)
 {
     const int32_t end = bo_tokenizer_end(job->tokenizer);
@@ -77,9 +77,10 @@ static bool begin_text(generate_job *job)
         bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->prompt);
     if (status != BO_FORMAT && !ok(job, status)) return false;
     if (job->prompt.count > 0) return true;
-    cli_fail(job->session,
-             "there is no prompt, and the tokenizer has no token that a text could begin with (neither one "
-             "that ends a text nor a line's end): give --prompt TEXT");
+    cli_fail(
+        job->session,
+        "no prompt, and the tokenizer has no token to start a text with (neither an end-of-text token nor a line end); "
+        "give --prompt TEXT");
     return false;
 }
 
@@ -97,9 +98,9 @@ static bool read_prompt(generate_job *job)
     return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->prompt));
 }
 
-/* ---- reading and making ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading and sampling ----------------------------------------------------------------------------------------------------------- */
 
-/* Attention with a cache of keys needs room for all that was and will be read. */
+/* A KV cache needs room for all tokens that were and will be read. */
 static bool open_reader(generate_job *job)
 {
     const generate_options *o = job->options;
@@ -113,7 +114,7 @@ static bool open_reader(generate_job *job)
     return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
 }
 
-/* In pieces, so that a long prompt can be stopped and is seen to go on. */
+/* In pieces, so that a long prompt can be interrupted and shows progress. */
 static bool feed_prompt(generate_job *job)
 {
     enum { PIECE = 4096 };
@@ -132,8 +133,8 @@ static bool feed_prompt(generate_job *job)
     return true;
 }
 
-/* Random numbers are counted by tokens read, so that a saved state goes on as if it had not been put away. The last token is
- * read too where the state is kept. */
+/* Random numbers are indexed by the tokens read, so that a loaded state continues as if it had not been saved. If the state
+ * is saved, the last token is read too. */
 static bool make(generate_job *job)
 {
     const generate_options *o = job->options;
@@ -175,7 +176,7 @@ static double rate(size_t tokens, double seconds)
     return seconds > 0 ? (double)tokens / seconds : NAN;
 }
 
-/* A model of bytes may make what is no UTF-8, and JSON has nothing else. */
+/* A byte-level model may generate invalid UTF-8, which JSON does not allow. */
 static char *printable(const char *text, size_t length)
 {
     char *out = cli_allocate(3 * length + 1, 1, "text"), *to = out;
@@ -216,17 +217,17 @@ static bool finish(generate_job *job)
         print_json(job);
     else
         putchar('\n');
-    fflush(stdout); /* before the notes below, which are written elsewhere */
+    fflush(stdout); /* before the messages below, which go to standard error */
     if (job->reason == FULL)
-        cli_warn(job->session, "the text ends with the context: this model can read %s tokens and no more",
+        cli_warn(job->session, "the text ends because the context is full: this model reads at most %s tokens",
                  cli_count(bo_session_tokens(job->reader)).s);
     if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
-    cli_say(job->session, "%s tokens, %s tokens/s; state %s", cli_count(job->made).s,
+    cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
             cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
     return true;
 }
 
-/* A state may replace a state, a file that is empty, or nothing. */
+/* A state may replace a state or an empty file. */
 static bool can_keep(generate_job *job)
 {
     const char *path = job->options->save;
@@ -235,7 +236,7 @@ static bool can_keep(generate_job *job)
     if (!path) return true;
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
         bo_session_peek(job->session->context, path, &tokens) != BO_OK) {
-        cli_fail(job->session, "--save-state %s would replace a file that is no saved state: give another name", path);
+        cli_fail(job->session, "--save-state %s: the file exists and is not a saved state; give another name", path);
         return false;
     }
     return cli_can_write(job->session, path);
@@ -260,11 +261,12 @@ static bool open_model(generate_job *job, const char *folder)
     if (!make_sampler(job)) return false;
     if (!ok(job, cli_model_load(context, folder, job->options->weights, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
-    if (!job->tokenizer) cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
+    if (!job->tokenizer)
+        cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", folder);
     return job->tokenizer != NULL;
 }
 
-/* The first option given that a model that translates does not have; NULL: none. */
+/* The first given option that does not apply to translation; NULL if there is none. */
 static const char *language_option(const generate_options *o)
 {
     return o->echo                     ? "echo"
@@ -308,7 +310,7 @@ static int run(generate_job *job, const char *folder)
 
 /* ---- the command -------------------------------------------------------------------------------------------------------------------- */
 
-/* The files of the model are read, whatever they are; a model may be one file. */
+/* --save-state must not name a file of the model. */
 static int check_outputs(const generate_options *o, const char *folder)
 {
     static const char *const names[] = {"", "/config.json", "/model.safetensors", "/tokenizer.json",
@@ -327,9 +329,9 @@ static int generate(void *options, const cli_common *common, const cli_arguments
 {
     const generate_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("generate", "expected one folder of a model, found %zu arguments", arguments->count);
+        return cli_wrong_use("generate", "expected one model folder, found %zu arguments", arguments->count);
     if (o->greedy && (o->temperature > 0 || o->top_k || o->top_p > 0))
-        return cli_wrong_use("generate", "--greedy takes the likeliest token: --%s has no meaning beside it",
+        return cli_wrong_use("generate", "--greedy chooses the most likely token; leave out --%s",
                              o->temperature > 0 ? "temperature"
                              : o->top_k         ? "top-k"
                                                 : "top-p");
@@ -356,31 +358,32 @@ static int generate(void *options, const cli_common *common, const cli_arguments
 
 static const cli_option text_rows[] = {
     SECTION("Text"),
-    TEXT("prompt", "TEXT|-", generate_options, prompt, "text to continue; - reads it from standard input",
+    TEXT("prompt", "TEXT|-", generate_options, prompt, "text to continue; -: read from standard input",
          .may_be_empty = true),
-    FLAG("echo", generate_options, echo, "print the prompt too"),
-    COUNT("tokens", "N", generate_options, tokens, "greatest number of tokens to make", .high = 1 << 30,
-          .otherwise = "256; of a translation twice the source's and 50"),
-    LIST("stop", "WORDS", generate_options, stops, "end the text before these words; may be given several times"),
-    SECTION("Choosing"),
-    REAL_OR_AUTO("temperature", generate_options, temperature, "divisor of the logits", .otherwise = "1"),
-    COUNT("top-k", "K", generate_options, top_k, "choose among the K likeliest tokens", .low = 1, .otherwise = "all"),
-    REAL("top-p", "P", generate_options, top_p, "choose among the likeliest tokens that together have probability P",
-         .low = 0.0001, .high = 1, .otherwise = "all"),
-    REAL("repetition-penalty", "X", generate_options, repetition_penalty, "penalty of tokens among the latest 64",
-         .low = 0.01, .high = 100, .otherwise = "1, none"),
-    FLAG("greedy", generate_options, greedy, "always choose the likeliest token"),
+    FLAG("echo", generate_options, echo, "also print the prompt"),
+    COUNT("tokens", "N", generate_options, tokens, "maximum number of tokens to generate", .high = 1 << 30,
+          .otherwise = "256; for translation, twice the source tokens plus 50"),
+    LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
+    SECTION("Sampling"),
+    REAL_OR_AUTO("temperature", generate_options, temperature, "sampling temperature", .otherwise = "1"),
+    COUNT("top-k", "K", generate_options, top_k, "sample from the K most likely tokens", .low = 1, .otherwise = "all"),
+    REAL("top-p", "P", generate_options, top_p,
+         "sample from the smallest set of most likely tokens with total probability P", .low = 0.0001, .high = 1,
+         .otherwise = "all"),
+    REAL("repetition-penalty", "X", generate_options, repetition_penalty,
+         "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100, .otherwise = "1: no penalty"),
+    FLAG("greedy", generate_options, greedy, "always choose the most likely token"),
     END_OF_OPTIONS,
 };
 
 static const cli_option model_rows[] = {
     SECTION("Model"),
     CHOICE("weights", "HOW", generate_options, weights, bo_storage_name,
-           "how weights are kept in memory: fewer bytes are read for each token", .without = 1u << BO_STORAGE_FLOAT8,
+           "storage of the weights in memory; fewer bytes make generation faster", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     SECTION("State"),
-    TEXT("save-state", "FILE", generate_options, save, "save what the model remembers at the end"),
-    TEXT("load-state", "FILE", generate_options, load, "go on from a saved state; no prompt is needed then"),
+    TEXT("save-state", "FILE", generate_options, save, "save the state at the end of the text"),
+    TEXT("load-state", "FILE", generate_options, load, "continue from a saved state; --prompt is optional"),
     END_OF_OPTIONS,
 };
 
@@ -388,10 +391,10 @@ const cli_usage cli_generate_usage = {
     .command = "generate",
     .synopsis = "DIR [--prompt TEXT] [options]",
     .about =
-        "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face "
-        "store it, or a model in one .safetensors file. Only the continuation is printed. What a model with features remembers has one size, "
-        "however long the text. A model that translates gives a line for each line of standard input, or "
-        "for --prompt; with --json one object per line.",
+        "Continues a text with a language model and prints the continuation as it is generated. DIR is a folder written "
+        "by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, the state has "
+        "a fixed size for texts of any length. A model that translates prints one line per line of standard input, or "
+        "for --prompt; with --json, one object per line.",
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"

@@ -1,4 +1,4 @@
-/* bochner generate of a model that translates: a line out for a line in, as lines come. */
+/* bochner generate for models that translate: one output line per input line, as lines arrive. */
 #include "text_tasks.h"
 #include "../common/json.h"
 #include "../common/output.h"
@@ -10,11 +10,11 @@ typedef struct translate_job {
     const bo_model *model;
     bo_translate_desc desc;
     cli_output output;
-    size_t lines, tokens; /* translated, and made for them */
+    size_t lines, tokens; /* translated, and generated */
     double seconds;
 } translate_job;
 
-/* What was made of one text. */
+/* The translation of one text. */
 typedef struct made {
     const char *source;
     size_t source_bytes;
@@ -22,7 +22,7 @@ typedef struct made {
     double score;
 } made;
 
-/* A line stays a line, whatever a model of bytes makes. */
+/* Replaces line ends, which a byte-level model may generate: one text stays one line. */
 static void flatten(char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -44,7 +44,7 @@ static void print_json(const translate_job *job, const made *one, const char *te
     free(source);
 }
 
-/* Nothing is made of an empty line. */
+/* The translation of an empty line is empty. */
 static bo_status print(translate_job *job, const made *one)
 {
     char *text = NULL;
@@ -105,14 +105,15 @@ int cli_generate_translate(cli_session *session, const bo_model *model, const cl
     const bool lines = !use->prompt || strcmp(use->prompt, "-") == 0;
     const cli_texts_source source = {.path = "-",
                                      .words = lines ? NULL : use->prompt,
-                                     .tabs = "bochner eval takes source, tab, target",
+                                     .tabs =
+                                         "generate expects the source only; bochner eval expects source, tab, target",
                                      .model = model,
                                      .desc = &desc,
                                      .take = take,
                                      .user = &job};
     if (!cli_output_text(session, &job.output, NULL)) return CLI_FAILED;
     if (!cli_texts_each(session, &source)) return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
-    cli_say(session, "%s line%s, %s tokens, %s tokens/s", cli_count(job.lines).s, job.lines == 1 ? "" : "s",
+    cli_say(session, "%s line%s, %s tokens, %s tokens per second", cli_count(job.lines).s, job.lines == 1 ? "" : "s",
             cli_count(job.tokens).s, cli_count(job.seconds > 0 ? (size_t)((double)job.tokens / job.seconds) : 0).s);
     return CLI_DONE;
 }

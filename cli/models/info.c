@@ -1,5 +1,6 @@
-/* bochner info: what a file or a folder holds. */
+/* bochner info: describes a file or a folder. */
 #include "../common/json.h"
+#include "mixer_words.h"
 #include "network.h"
 #include "profile.h"
 #include "text_tasks.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- a network: its layers, what they give and how much they hold ------------------------------------------------ */
+/* ---- a network ------------------------------------------------ */
 
 /* `profile` may be NULL. */
 static void network_json(const char *folder, const bo_network *network, const bo_profile *profile)
@@ -49,17 +50,18 @@ static void network_json(const char *folder, const bo_network *network, const bo
 static void network_print(const char *folder, const bo_network *network, const bo_profile *profile)
 {
     const bo_network_facts *info = bo_network_report(network);
-    printf("%s: a network of %zu layers, %s parameters\n", folder, bo_network_layers(network),
+    printf("%s: a network with %zu layers and %s parameters\n", folder, bo_network_layers(network),
            cli_count((size_t)info->parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_network_input_name(info->input), cli_count(info->dim).s,
-           info->input == BO_NETWORK_INPUT_GRAPH ? " a node" : " an example");
+           info->input == BO_NETWORK_INPUT_GRAPH ? " per node" : " per example");
     if (info->classes)
         printf("%-12s%zu classes, loss %s\n", "Output", info->classes, info->loss);
     else
         printf("%-12s%s numbers, loss %s%s\n", "Output", cli_count(info->outputs).s, info->loss,
-               info->reconstructs ? " from the input itself" : "");
-    if (info->width_multiplier != 1) printf("%-12s%g times the description's\n", "Widths", info->width_multiplier);
-    printf("\n  %-24s %-16s %-20s %12s\n", "layer", "type", "gives", "numbers");
+               info->reconstructs ? "; the target is the input" : "");
+    if (info->width_multiplier != 1)
+        printf("%-12s%g times the widths of the description\n", "Widths", info->width_multiplier);
+    printf("\n  %-24s %-16s %-20s %12s\n", "layer", "type", "output", "parameters");
     for (size_t i = 0; i < bo_network_layers(network); i++) {
         const bo_layer_info *layer = bo_network_layer(network, i);
         printf("  %-24s %-16s %-20s %12s\n", layer->name, layer->type, layer->shape,
@@ -83,7 +85,7 @@ static int describe_network(cli_session *session, const char *folder, const cli_
     return result;
 }
 
-/* ---- a model of text, and how far its training has come ---------------------------------------------------------- */
+/* ---- a text model and its training ---------------------------------------------------------- */
 
 /* NAN: not known. */
 typedef struct progress_of_run {
@@ -91,7 +93,7 @@ typedef struct progress_of_run {
 } progress_of_run;
 
 typedef struct adapter {
-    double rank; /* NAN: there is none */
+    double rank; /* NAN: no adapter */
     char base[4096];
 } adapter;
 
@@ -100,13 +102,13 @@ typedef struct model_report {
     const bo_model_desc *desc;
     const bo_model *model;
     const bo_tokenizer *tokenizer; /* NULL: none */
-    size_t state_bytes;            /* of one sequence or hypothesis; 0: it reads without one */
+    size_t state_bytes;            /* per sequence or hypothesis; 0: the model has no state */
     progress_of_run run;
-    adapter adapter;     /* merged into it as it was read */
+    adapter adapter;     /* merged into the model when it was loaded */
     bo_profile *profile; /* NULL: none */
 } model_report;
 
-/* ---- the run it comes from ------------------------------------------------------------------------------- */
+/* ---- its training run ------------------------------------------------------------------------------- */
 
 static double number(const cJSON *json, const char *name)
 {
@@ -114,7 +116,7 @@ static double number(const cJSON *json, const char *name)
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-/* NULL: there is none. */
+/* NULL: no such file, or not JSON. */
 static cJSON *read_json(const char *path)
 {
     enum { MOST = 1 << 16 };
@@ -154,7 +156,7 @@ static progress_of_run find_run(const char *folder)
     return latest;
 }
 
-/* What bo_model_load found in an adapter's folder and has merged. */
+/* The adapter in the folder, which bo_model_load has merged. */
 static adapter find_adapter(const char *folder)
 {
     char path[4096];
@@ -167,36 +169,26 @@ static adapter find_adapter(const char *folder)
     return found;
 }
 
-/* ---- in words, and as JSON -------------------------------------------------------------------------------- */
+/* ---- text and JSON -------------------------------------------------------------------------------- */
 
 static void print_mixer(const bo_model_desc *d)
 {
-    const bo_attention_desc *a = &d->attention;
-    if (d->mixer != BO_MIXER_ATTENTION) {
-        printf("%-12s%s", "Mixer", bo_mixer_name(d->mixer));
-        if (d->mixer == BO_MIXER_SSM) printf(" %s, state %s", bo_ssm_name(d->ssm), cli_count(d->state_size).s);
-        if (d->state_rank) printf(", rank %s", cli_count(d->state_rank).s);
-        if (d->kernel) printf(", kernel %s", cli_count(d->kernel).s);
-        return;
-    }
-    printf("%-12s%s", "Attention", bo_attention_kind_name(a->kind));
-    if (a->gate != BO_GATE_NONE) printf(", %s gate", bo_gate_name(a->gate));
-    if (a->features.features) printf(", %s features", cli_count(a->features.features).s);
-    if (a->window) printf(", window %s", cli_count(a->window).s);
+    char words[CLI_MIXER_WORDS];
+    printf("%-12s%s", d->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_words(d, words));
 }
 
 static void print_mlp(const bo_model_desc *d)
 {
     const bo_features_desc *f = &d->mlp_features;
     printf("; MLP %s", bo_mlp_name(d->mlp));
-    if (d->mlp != BO_MLP_NONE) printf(" of %s", cli_count(d->hidden).s);
-    if (d->degree_heads > 1) printf(" in %s heads", cli_count(d->degree_heads).s);
+    if (d->mlp != BO_MLP_NONE) printf(", hidden width %s", cli_count(d->hidden).s);
+    if (d->degree_heads > 1) printf(", %s heads", cli_count(d->degree_heads).s);
     if (d->mlp == BO_MLP_RANDOM_FEATURES)
-        printf(" (%s of kernel %s, draw %s)", bo_function_name(f->function), bo_kernel_name(f->kernel),
+        printf(" (kernel %s, function %s, draw %s)", bo_kernel_name(f->kernel), bo_function_name(f->function),
                bo_draw_name(f->draw));
 }
 
-/* "neg, pos", as far as there is room. */
+/* "neg, pos": the first labels. */
 static void print_labels(const bo_model_desc *d)
 {
     enum { SHOWN = 12 };
@@ -204,33 +196,32 @@ static void print_labels(const bo_model_desc *d)
     if (d->classes > SHOWN) printf(", … %s", d->labels[d->classes - 1]);
 }
 
-/* What a language model has not. */
+/* Nothing for a language model. */
 static void print_task(const bo_model_desc *d)
 {
     const bool reads_back = d->task == BO_MODEL_TASK_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
+    char words[CLI_MIXER_WORDS];
     if (d->task == BO_MODEL_TASK_LANGUAGE) return;
     printf("%-12s%s", "Task", bo_model_task_name(d->task));
     if (d->task == BO_MODEL_TASK_TRANSLATE) {
-        printf(": layers of the encoder %zu, of the decoder %zu; %s", d->encoder_layers, d->layers,
-               d->cross == BO_CROSS_SUMMARY ? "a summary of the source" : "cross attention");
-        if (d->cross == BO_CROSS_ATTENTION) printf(" %s", bo_attention_kind_name(d->cross_attention.kind));
-        if (d->cross == BO_CROSS_ATTENTION && d->cross_attention.features.features)
-            printf(", %s features", cli_count(d->cross_attention.features.features).s);
+        printf(": %zu encoder layers, %zu decoder layers; %s", d->encoder_layers, d->layers,
+               d->cross == BO_CROSS_SUMMARY ? "summary of the source" : "cross-attention ");
+        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_words(&d->cross_attention, words));
     } else {
         printf(": %s classes (", cli_count(d->classes).s);
         print_labels(d);
         printf("), pooling %s", bo_pooling_name(d->pooling));
     }
-    puts(reads_back ? "; reads in both directions" : "; reads forwards");
+    puts(reads_back ? "; bidirectional" : "; forward only");
 }
 
 static void print_context(const model_report *r)
 {
     printf("\n%-12s%s tokens", "Context", cli_count(r->desc->context).s);
     if (r->state_bytes)
-        printf("; state of a %s %s",
+        printf("; state per %s %s",
                r->desc->task == BO_MODEL_TASK_TRANSLATE  ? "hypothesis"
-               : r->desc->task == BO_MODEL_TASK_LANGUAGE ? "sequence of that length"
+               : r->desc->task == BO_MODEL_TASK_LANGUAGE ? "sequence of this length"
                                                          : "text",
                cli_bytes((double)r->state_bytes).s);
     putchar('\n');
@@ -248,29 +239,30 @@ static void model_print(const model_report *r)
     printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
            cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
     if (bo_model_frozen_parameters(r->model))
-        printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen_parameters(r->model)).s);
+        printf(" and %s fixed frequencies", cli_count((size_t)bo_model_frozen_parameters(r->model)).s);
     putchar('\n');
-    if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, on %s\n", "Adapter", r->adapter.rank, r->adapter.base);
+    if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, base %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
-    printf("%-12s%zu layer%s, width %zu, %zu heads of %zu", "Shape", d->layers, d->layers == 1 ? "" : "s", d->width,
-           d->heads, d->head_dim);
-    if (d->key_heads != d->heads) printf(", %zu of keys and values", d->key_heads);
+    printf("%-12s%zu layer%s, width %zu, %zu heads of dimension %zu", "Shape", d->layers, d->layers == 1 ? "" : "s",
+           d->width, d->heads, d->head_dim);
+    if (d->key_heads != d->heads) printf(", %zu key heads", d->key_heads);
     print_mlp(d);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
-           d->untied ? "; output of its own" : "");
+           d->untied ? "; untied output projection" : "");
     print_mixer(d);
     print_context(r);
     if (!r->tokenizer)
-        printf("%-12snone; ids below %s\n", "Tokenizer", cli_count(d->vocab).s);
+        printf("%-12snone; %s token ids\n", "Tokenizer", cli_count(d->vocab).s);
     else if (bo_tokenizer_is_raw(r->tokenizer))
-        printf("%-12sbytes\n", "Tokenizer");
+        printf("%-12sone token per byte\n", "Tokenizer");
     else
-        printf("%-12s%s tokens\n", "Tokenizer", cli_count(bo_tokenizer_vocab(r->tokenizer)).s);
+        printf("%-12sbyte pairs, %s tokens\n", "Tokenizer", cli_count(bo_tokenizer_vocab(r->tokenizer)).s);
     if (isnan(run->step)) return;
     printf("%-12sstep %s", "Training", cli_count((size_t)run->step).s);
     if (run->steps > 0) printf(" of %s", cli_count((size_t)run->steps).s);
     if (run->tokens > 0) printf(", %s tokens", cli_count((size_t)run->tokens).s);
-    if (isfinite(run->loss)) printf("; test %.4f nats a %s, best %.4f", run->loss, loss_unit(d), run->best);
+    if (isfinite(run->loss))
+        printf("; validation loss %.4f nats per %s, best %.4f", run->loss, loss_unit(d), run->best);
     putchar('\n');
 }
 
@@ -279,7 +271,7 @@ static void json_mixer(cli_json *json, const bo_model_desc *d)
     const bo_attention_desc *a = &d->attention;
     const bool attends = d->mixer == BO_MIXER_ATTENTION, ssm = d->mixer == BO_MIXER_SSM;
     cli_json_add_text(json, "mixer", bo_mixer_name(d->mixer));
-    cli_json_add_text(json, "attention", attends ? bo_attention_kind_name(a->kind) : NULL);
+    cli_json_add_text(json, "attention", attends ? bo_attention_name(a) : NULL);
     cli_json_add_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
     cli_json_add_count(json, "features", a->features.features);
     cli_json_add_count(json, "window", a->window);
@@ -313,12 +305,12 @@ static void json_task(cli_json *json, const bo_model_desc *d)
         const bool attends = d->cross == BO_CROSS_ATTENTION;
         cli_json_add_count(json, "encoder_layers", d->encoder_layers);
         cli_json_add_text(json, "cross", bo_cross_name(d->cross));
-        cli_json_add_text(json, "cross_attention", attends ? bo_attention_kind_name(d->cross_attention.kind) : NULL);
+        cli_json_add_text(json, "cross_attention", attends ? bo_attention_name(&d->cross_attention) : NULL);
         cli_json_add_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
     }
 }
 
-/* Of one sequence (of a text only where all layers read forwards), or of one hypothesis and its share of the source. */
+/* State bytes per sequence (of texts only if all layers read forward), or per hypothesis with its share of the source. */
 static bo_status find_state(bo_context *context, const bo_model *model, size_t *bytes)
 {
     const bo_model_desc *d = bo_model_describe(model);
@@ -406,9 +398,9 @@ static double file_size(const char *path)
     return stat(path, &info) == 0 ? (double)info.st_size : NAN;
 }
 
-/* ---- a machine ----------------------------------------------------------------------------------------- */
+/* ---- a kernel machine ----------------------------------------------------------------------------------------- */
 
-/* The dual solver's standard deviations are distances to the rows learned from. */
+/* The dual solver computes standard deviations from the training rows. */
 static bool keeps_rows(const bo_fit_report *report)
 {
     return report->solver == BO_SOLVER_DUAL && report->has_std;
@@ -482,21 +474,22 @@ static void machine_print(const char *path, const bo_fit_report *report, const b
             print_names("Targets", bo_schema_targets(schema), schema, bo_schema_target);
     }
     printf("%-12s%s rows%s\n", "Fitted on", cli_count(report->rows).s,
-           keeps_rows(report) ? ", whose inputs are kept in the file for the standard deviations" : "");
+           keeps_rows(report) ? "; their inputs are stored in the file for the standard deviations" : "");
     printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
            bo_draw_name(report->draw));
-    printf("%-12s%s, lambda %s, solver %s, inputs scaled: %s\n", "Fit", bo_loss_name(report->loss),
+    printf("%-12sloss %s, lambda %s, solver %s, scaling %s\n", "Fit", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling));
     cli_validation_print(stdout, report);
     if (!report->classes)
         printf("%-12s%s%s\n", "Noise", cli_quantity(report->noise_std, 4).s,
-               report->has_std ? "; predicts standard deviations" : "; no standard deviations");
+               report->has_std ? " (standard deviation); predicts standard deviations"
+                               : " (standard deviation); does not predict standard deviations");
     printf("%-12s", "Features");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
 }
 
-/* ---- a map --------------------------------------------------------------------------------------------- */
+/* ---- a feature map --------------------------------------------------------------------------------------------- */
 
 static void features_json(const char *path, const bo_features_desc *desc, size_t frequencies)
 {
@@ -521,9 +514,9 @@ static void features_print(const char *path, const bo_features_desc *desc, size_
 {
     printf("%s: a feature map (%s)\n", path, cli_bytes(file_size(path)).s);
     printf("%-12s%s, gamma %s\n", "Kernel", bo_kernel_name(desc->kernel), cli_significant(desc->gamma, 4).s);
-    printf("%-12s%s of %s columns, from %s frequencies\n", "Features", cli_count(desc->features).s,
+    printf("%-12s%s features of %s columns, from %s frequencies\n", "Features", cli_count(desc->features).s,
            cli_count(desc->dim).s, cli_count(frequencies).s);
-    printf("%-12sfunction %s, draw %s, sampling %s\n", "Made by", bo_function_name(desc->function),
+    printf("%-12sfunction %s, draw %s, sampling %s\n", "Map", bo_function_name(desc->function),
            bo_draw_name(desc->draw), bo_sampling_name(desc->sampling));
 }
 
@@ -540,7 +533,8 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
     if (cli_is_network(path)) return describe_network(session, path, options);
     if (is_folder(path) || bo_model_exists(session->context, path)) return describe_model(session, path, options);
     if (options->graph)
-        return cli_fail(session, "%s: expected a model of text or the folder of a network: others have no graph", path);
+        return cli_fail(session,
+                        "--graph: %s is not a text model or a network; other files have no graph of operations", path);
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     bo_features *map = NULL;
@@ -548,14 +542,14 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
     if (status == BO_OK) {
         (session->common.json ? machine_json : machine_print)(path, bo_machine_report(machine), schema);
     } else {
-        char *words = strdup(bo_context_error(session->context)); /* what to say if it is no map either */
+        char *words = strdup(bo_context_error(session->context)); /* the error message if it is not a map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;
         bo_status of_map = maybe ? bo_features_load(session->context, path, &map) : BO_FORMAT;
         if (of_map == BO_OK) {
             (session->common.json ? features_json : features_print)(path, bo_features_describe(map),
                                                                     bo_features_frequencies(map));
             status = BO_OK;
-        } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map, but a newer one, or larger than memory */
+        } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map of a newer version, or larger than memory */
             cli_fail_status(session, of_map);
         } else {
             cli_fail(session, "%s", words ? words : bo_status_string(status));
@@ -582,8 +576,9 @@ static int info(void *options, const cli_common *common, const cli_arguments *ar
 const cli_usage cli_info_usage = {
     .command = "info",
     .synopsis = "FILE|DIR [--graph PICTURE]",
-    .about = "Describes a kernel machine or a feature map written by bochner, or the folder of a model of text "
-             "or a network. With --graph it also times one training step, operation by operation, and draws it.",
+    .about =
+        "Describes a kernel machine, a feature map, a text model or a network: a file or folder written by bochner. "
+        "With --graph, it also times one training step by operation and draws the graph of operations.",
     .examples = "  bochner info price.model\n"
                 "  bochner info model\n"
                 "  bochner info model --graph step.svg --tokens 128\n",

@@ -1,4 +1,4 @@
-/* bochner lora: adapters into a model, and out of it. */
+/* bochner lora: merges an adapter into a model, and removes it again. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "network.h"
@@ -45,7 +45,7 @@ static void report(const lora_job *job, const char *word)
         return;
     }
     printf("Model       %s: %s parameters, %s %s\n", job->out, cli_count(parameters).s,
-           strcmp(word, "merge") == 0 ? "with the adapter of" : "as they were before", job->from);
+           strcmp(word, "merge") == 0 ? "with the adapter" : "without the adapter of", job->from);
 }
 
 typedef struct verb {
@@ -63,23 +63,24 @@ static const char *verb_name(const void *words, size_t index)
 static int unknown_verb(const char *word)
 {
     const char *near = word ? cli_nearest(word, CLI_COUNT_OF(verbs), verb_name, verbs) : NULL;
-    if (!word) return cli_wrong_use("lora", "say what to do: merge or unmerge");
-    if (near) return cli_wrong_use("lora", "it cannot '%s'; did you mean %s?", word, near);
-    return cli_wrong_use("lora", "it cannot '%s', but merge and unmerge", word);
+    if (!word) return cli_wrong_use("lora", "expected merge or unmerge");
+    if (near) return cli_wrong_use("lora", "unknown action '%s'; did you mean %s?", word, near);
+    return cli_wrong_use("lora", "unknown action '%s'; expected merge or unmerge", word);
 }
 
-/* A model is not replaced. */
+/* An existing model is not replaced. */
 static int check(const char *word, const cli_arguments *arguments, const char *out)
 {
     char path[4096];
     if (arguments->count != 2)
         return cli_wrong_use("lora", "%s: expected one folder, found %zu", word, arguments->count - 1);
-    if (!out) return cli_wrong_use("lora", "%s: give --out DIR, the folder to write", word);
+    if (!out) return cli_wrong_use("lora", "%s: no output folder; give --out DIR", word);
     snprintf(path, sizeof path, "%s/config.json", out);
-    if (access(path, F_OK) == 0) return cli_wrong_use("lora", "--out %s: holds a model already", out);
+    if (access(path, F_OK) == 0)
+        return cli_wrong_use("lora", "--out %s: the folder already holds a model; give another name", out);
     struct stat about;
     if (stat(out, &about) == 0 && S_ISREG(about.st_mode))
-        return cli_wrong_use("lora", "--out %s: the file exists already", out);
+        return cli_wrong_use("lora", "--out %s: the file already exists; give another name", out);
     return CLI_DONE;
 }
 
@@ -112,18 +113,18 @@ static int lora(void *options, const cli_common *common, const cli_arguments *ar
 
 static const cli_option rows[] = {
     TEXT("out", "DIR", lora_options, out,
-         "the folder to write; a name that ends with .safetensors: one file, without the adapter"),
+         "output folder; if the name ends in .safetensors, one file without a copy of the adapter"),
     END_OF_OPTIONS,
 };
 
 const cli_usage cli_lora_usage = {
     .command = "lora",
     .synopsis = "merge ADAPTER --out MODEL   or   unmerge MODEL --out BASE",
-    .about = "Adapters of `bochner train --lora`: merge adds one to the weights of its base, in double and "
-             "rounded once, and writes a model like any other, as fast as the base, that keeps beside it, in "
-             "adapter/, the adapter and the weights as they were; unmerge writes the base again, bit for bit. "
-             "bochner eval and generate take the folder of an adapter as it is.",
-    .examples = "  bochner train --data bible.txt --init model --lora 8 --out adapter --minutes 2\n"
+    .about = "Merges adapters of `bochner train --lora`. merge adds an adapter to the weights of its base, in double "
+             "precision with one rounding, and writes an ordinary model that is as fast as the base. The folder "
+             "adapter/ inside it keeps the adapter and the original weights. unmerge writes the base again, bit for "
+             "bit. bochner eval and bochner generate also read the folder of an adapter directly.",
+    .examples = "  bochner train --data text.txt --init model --lora 8 --out adapter --minutes 2\n"
                 "  bochner lora merge adapter --out merged\n"
                 "  bochner lora unmerge merged --out model-again\n",
     .groups = {{rows, 0}},

@@ -1,31 +1,32 @@
-/* The data of networks, as options and as examples. */
+/* The data of networks: options, and loading of examples. */
 #include "network.h"
 #include <string.h>
 #include <unistd.h>
 
 const cli_option cli_network_column_rows[] = {
-    TEXT("target", "NAME|N", cli_network_data, target, "of a network: the column to predict", .otherwise = "the last"),
-    TEXT("labels", "FILE", cli_network_data, labels, "of a network: targets in a file of their own, in the same order"),
+    TEXT("target", "NAME|N", cli_network_data, target, "for networks: column to predict",
+         .otherwise = "the last column"),
+    TEXT("labels", "FILE", cli_network_data, labels, "for networks: separate file with the targets, in the same order"),
     TEXT("categorical", "NAMES", cli_network_data, categorical,
-         "of a network: columns of words to encode as one-hot; auto: all of them"),
-    CHOICE("impute", "KIND", cli_network_data, impute, bo_impute_name, "of a network: what replaces missing numbers",
+         "for networks: text columns to encode as one-hot vectors; auto: all text columns"),
+    CHOICE("impute", "KIND", cli_network_data, impute, bo_impute_name, "for networks: replacement of missing numbers",
            .initial = "none"),
     END_OF_OPTIONS,
 };
 
 const cli_option cli_network_graph_rows[] = {
     TEXT("graph", "FILE", cli_network_data, graph,
-         "of a network: edges of a graph whose nodes are the rows, two columns: from, to"),
-    FLAG("undirected", cli_network_data, undirected, "of --graph: edges go both ways"),
-    FLAG("self-loops", cli_network_data, self_loops, "of --graph: every node sees itself"),
+         "for networks: edges of a graph whose nodes are the rows; two columns: from, to"),
+    FLAG("undirected", cli_network_data, undirected, "for --graph: edges have no direction"),
+    FLAG("self-loops", cli_network_data, self_loops, "for --graph: add an edge from each node to itself"),
     TEXT("split", "FILE", cli_network_data, split,
-         "of a network: the part of each row, one word per line: train, valid, test or none"),
+         "for networks: file with the part of each row, one word per line: train, valid, test or none"),
     END_OF_OPTIONS,
 };
 
 const cli_option cli_network_part_rows[] = {
     SECTION("Networks"),
-    CHOICE("part", "PART", cli_network_data, part, bo_split_name, "of a network: only these rows of --split",
+    CHOICE("part", "PART", cli_network_data, part, bo_split_name, "for networks: use only these rows of --split",
            .otherwise = "all rows"),
     END_OF_OPTIONS,
 };
@@ -38,7 +39,7 @@ int cli_network_data_check(const char *command, const cli_network_data *o)
     return CLI_DONE;
 }
 
-/* The first option of networks that was given; NULL: none. */
+/* The first given option of networks; NULL if there is none. */
 static const char *given(const cli_network_data *o)
 {
     const cli_option *row = cli_next_given(cli_network_column_rows, o, NULL);
@@ -51,12 +52,12 @@ int cli_network_use_check(const char *command, const cli_network_use *use, const
 {
     const bool network = cli_is_network(use->folder);
     if (network && other)
-        return cli_wrong_use(command, "--%s is no option of networks, and %s holds one", other, use->folder);
+        return cli_wrong_use(command, "--%s does not apply to networks; %s holds a network", other, use->folder);
     if (!network && given(&use->data))
-        return cli_wrong_use(command, "--%s is an option of networks, and %s holds none", given(&use->data),
+        return cli_wrong_use(command, "--%s applies to networks only; %s does not hold a network", given(&use->data),
                              use->folder);
     if (CLI_GIVEN(&use->data, part) && !use->data.split)
-        return cli_wrong_use(command, "--part needs --split FILE, which says what part each row is in");
+        return cli_wrong_use(command, "--part needs --split FILE, which assigns a part to each row");
     return cli_network_data_check(command, &use->data);
 }
 
@@ -65,7 +66,7 @@ bo_split cli_network_part(const cli_network_data *o)
     return CLI_GIVEN(o, part) ? o->part : BO_SPLIT_ALL;
 }
 
-/* A network made by a program may know no columns: then all of them are inputs, but for one that is named. */
+/* A network saved by a program may have no schema: then all columns are inputs, except the target if it is named. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out)
 {
     const cli_network_data *o = source->data;
@@ -107,6 +108,6 @@ bool cli_is_network(const char *folder)
 bool cli_is_no_network(cli_session *session, const char *folder)
 {
     if (!cli_is_network(folder)) return true;
-    cli_fail(session, "%s holds a network (bochner eval, predict and info take it), not a language model", folder);
+    cli_fail(session, "%s holds a network, expected a text model; use bochner eval, predict or info", folder);
     return false;
 }

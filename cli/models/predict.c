@@ -1,4 +1,4 @@
-/* bochner predict: a model applied to a table, block by block, in constant memory. */
+/* bochner predict: applies a model to a table, block by block, in constant memory. */
 #include "../common/cli.h"
 #include "../common/metrics.h"
 #include "network.h"
@@ -20,7 +20,7 @@ typedef struct predict_options {
     bool std, proba, labeled;
     size_t context;
     bo_storage weights;
-    cli_network_data network; /* of a network's examples */
+    cli_network_data network;
 } predict_options;
 
 typedef struct predict_job {
@@ -56,7 +56,7 @@ static const char *class_name(const void *user, size_t index, char room[CLI_NAME
     return room;
 }
 
-/* Of regression: mean, and with --std what follows it, for each target. */
+/* For regression: per target the mean and, with --std, the standard deviation and the interval. */
 static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
 {
     static const char *const alone[] = {"mean", "std", "low95", "high95"};
@@ -154,16 +154,17 @@ static bool predict_all(predict_job *job)
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
-/* Says what the file is instead of a model, where that is known; false. */
+/* Reports that the file is not a model, and what it is if that is known. Returns false. */
 static bool no_model(predict_job *job)
 {
     char words[1024];
     snprintf(words, sizeof words, "%s", bo_context_error(job->session->context));
     bo_features *map = NULL;
     if (bo_features_load(job->session->context, job->model_path, &map) == BO_OK)
-        cli_fail(job->session, "%s is a feature map, not a model (bochner fit --out makes one)", job->model_path);
+        cli_fail(job->session, "%s is a feature map, expected a model; bochner fit --out MODEL writes one",
+                 job->model_path);
     else
-        cli_fail(job->session, "%s (the model comes first, then the table)", words);
+        cli_fail(job->session, "%s (expected: bochner predict MODEL DATA)", words);
     bo_features_destroy(map);
     return false;
 }
@@ -173,7 +174,7 @@ static bool open_model(predict_job *job)
     bo_context *context = job->session->context;
     struct stat about;
     if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        cli_fail(job->session, "%s holds no model: it has no config.json and no network.json", job->model_path);
+        cli_fail(job->session, "%s: not a model folder: it has neither config.json nor network.json", job->model_path);
         return false;
     }
     bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);
@@ -181,19 +182,20 @@ static bool open_model(predict_job *job)
     if (failed(job, status)) return false;
     job->report = bo_machine_report(job->machine);
     if (job->options->std && !job->report->has_std) {
-        cli_fail(job->session, "--std: %s has no standard deviations: %s", job->model_path,
-                 job->report->classes ? "it predicts classes (--proba gives probabilities)"
-                                      : "it was fitted without a factor of the Gram matrix (solver cg or sgd)");
+        cli_fail(job->session, "--std: %s does not predict standard deviations: %s", job->model_path,
+                 job->report->classes ? "it predicts classes (use --proba for probabilities)"
+                                      : "it was fitted with solver cg or sgd, which do not factor the Gram matrix");
         return false;
     }
     if (job->options->proba && !job->report->classes) {
-        cli_fail(job->session, "--proba: %s predicts numbers, not classes (--std gives deviations)", job->model_path);
+        cli_fail(job->session, "--proba: %s predicts numbers, not classes (use --std for standard deviations)",
+                 job->model_path);
         return false;
     }
     return true;
 }
 
-/* Whether the file also has what is predicted: asking for no rows of it is refused where it has not. */
+/* Whether the file also has the target: reading zero rows with targets fails if it does not. */
 static bool find_target(predict_job *job)
 {
     float x;
@@ -203,7 +205,7 @@ static bool find_target(predict_job *job)
            bo_stream_next(job->session->context, job->stream, 0, &x, &y, &rows) == BO_OK;
 }
 
-/* A model made through the API may come without a schema: then every column of the file is an input. */
+/* A model saved through the API may have no schema: then all columns of the file are inputs. */
 static bool open_data(predict_job *job)
 {
     bo_context *context = job->session->context;
@@ -214,8 +216,8 @@ static bool open_data(predict_job *job)
     bool own = job->schema == NULL;
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
     if (bo_schema_inputs(job->schema) != job->report->dim) {
-        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path,
-                 bo_schema_inputs(job->schema), job->model_path, job->report->dim);
+        cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->data_path,
+                 job->report->dim, job->model_path, bo_schema_inputs(job->schema));
         return false;
     }
     if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
@@ -259,7 +261,8 @@ static int run(predict_job *job)
     if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
     if (!open_model(job) || !open_data(job)) return CLI_FAILED;
     if (options->plot && !job->has_target)
-        return cli_fail(job->session, "--plot: %s has no column to compare predictions with", job->data_path);
+        return cli_fail(job->session, "--plot: %s does not have the target column, which the plot needs",
+                        job->data_path);
     if (!allocate(job) || !open_output(job)) return CLI_FAILED;
     bool ok = predict_all(job) && (!job->has_target || job->metrics->rows > 0 ||
                                    cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
@@ -271,19 +274,19 @@ static int run(predict_job *job)
     return options->plot ? cli_plot(job->session, job->metrics, job->schema, options->plot) : CLI_DONE;
 }
 
-/* The first option given that is about tables; NULL: none. */
+/* The first given option that applies to tables only; NULL if there is none. */
 static const char *table_option(const predict_options *o)
 {
     return o->std ? "std" : o->labels ? "labels" : CLI_GIVEN(o, format) ? "format" : NULL;
 }
 
-/* … and about texts. */
+/* The same for options of texts. */
 static const char *text_option(const predict_options *o)
 {
     return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
 }
 
-/* A network, or a model of texts. */
+/* Predicts with a network or a text model. */
 static int predict_folder(cli_session *session, const predict_options *o, const cli_network_use *use)
 {
     const cli_texts_use texts = {.folder = use->folder,
@@ -325,10 +328,11 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
     const bool model = bo_model_exists(session.context, use.folder);
     if (model || cli_is_network(use.folder) || of_text) {
-        const int done = !model && of_text
-                             ? cli_wrong_use("predict", "--%s is an option of models of texts, and %s holds none",
-                                             of_text, use.folder)
-                             : predict_folder(&session, options, &use);
+        const int done =
+            !model && of_text
+                ? cli_wrong_use("predict", "--%s applies to text models only; %s does not hold a text model", of_text,
+                                use.folder)
+                : predict_folder(&session, options, &use);
         cli_session_close(&session);
         return done;
     }
@@ -353,21 +357,19 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
 
 static const cli_option rows[] = {
     SECTION("Predictions"),
-    FLAG("std", predict_options, std, "regression: print mean, standard deviation and the 95% interval"),
-    FLAG("proba", predict_options, proba, "classification: print the probability of every class"),
-    TEXT("out", "FILE", predict_options, out, "file to write: .csv, .tsv or .npy",
-         .otherwise = "CSV on standard output"),
+    FLAG("std", predict_options, std, "for regression: print mean, standard deviation and 95% interval"),
+    FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
+    TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy", .otherwise = "CSV on standard output"),
     TEXT("plot", "FILE", predict_options, plot,
-         "picture of predicted against true values, or of the confusion matrix: .svg, .png, .pdf"),
+         "draw predicted against true values, or the confusion matrix: .svg, .png or .pdf"),
     SECTION("Data"),
-    TEXT("labels", "FILE", predict_options, labels, "true values in a file of their own"),
+    TEXT("labels", "FILE", predict_options, labels, "separate file with the true values"),
     CHOICE("format", "FORMAT", predict_options, format, bo_format_name, "format of DATA", .initial = "auto"),
     SECTION("Texts"),
-    FLAG("labeled", predict_options, labeled,
-         "DATA has labels too, as in training: predictions are compared with them"),
-    COUNT("context", "N", predict_options, context, "tokens that are read of a text", .low = 1,
+    FLAG("labeled", predict_options, labeled, "DATA also has labels, as in training; reports the accuracy"),
+    COUNT("context", "N", predict_options, context, "maximum tokens per text; longer texts are truncated", .low = 1,
           .otherwise = "as in training"),
-    CHOICE("weights", "HOW", predict_options, weights, bo_storage_name, "how weights are kept in memory",
+    CHOICE("weights", "HOW", predict_options, weights, bo_storage_name, "storage of the weights in memory",
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
     END_OF_OPTIONS,
 };
@@ -375,13 +377,13 @@ static const cli_option rows[] = {
 const cli_usage cli_predict_usage = {
     .command = "predict",
     .synopsis = "MODEL DATA [options]",
-    .about = "Applies a model to every row of DATA. Columns are matched by name where both files have names, "
-             "by position otherwise. If DATA also has the column that is predicted, the predictions are "
-             "compared with it and the figures printed on standard error. MODEL may also be the folder of a "
-             "network, or of a model that labels texts (bochner train --task classify or match): then DATA has "
-             "one text per line, or two with a tab between them, and - reads them as they come.",
-    .examples = "  bochner predict price.model test.csv\n"
-                "  bochner predict price.model test.csv --std --out predicted.csv\n"
+    .about = "Applies a model to each row of DATA. Columns are matched by name if both files have names, otherwise by "
+             "position. If DATA also has the target column, the predictions are compared with it, and the metrics are "
+             "printed on standard error. MODEL may also be the folder of a network, or of a model of bochner train "
+             "--task classify or match. For the latter, DATA has one text per line, or two texts separated by a tab; "
+             "- reads standard input line by line.",
+    .examples = "  bochner predict price.model new.csv\n"
+                "  bochner predict price.model new.csv --std --out predicted.csv\n"
                 "  bochner predict reviews lines.txt --proba\n",
     .groups = {{rows, 0},
                {cli_network_part_rows, offsetof(predict_options, network)},

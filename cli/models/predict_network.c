@@ -1,4 +1,4 @@
-/* bochner predict of a network: a row of answers for each row of a table. */
+/* bochner predict for networks: one row of predictions per row of a table. */
 #include "../common/metrics.h"
 #include "network.h"
 #include "../common/predictions.h"
@@ -50,7 +50,7 @@ static size_t best_of(const predict_job *job, size_t row)
 
 static bool write_rows(const predict_job *job, cli_answers *answers)
 {
-    double *row = cli_allocate(job->info->outputs, sizeof *row, "a row of answers");
+    double *row = cli_allocate(job->info->outputs, sizeof *row, "a row of predictions");
     bool written = cli_answers_open(answers);
     for (size_t i = 0; i < job->rows && written; i++) {
         for (size_t c = 0; c < job->info->outputs; c++) row[c] = (double)job->answers[i * job->info->outputs + c];
@@ -60,7 +60,7 @@ static bool write_rows(const predict_job *job, cli_answers *answers)
     return written && cli_answers_end(answers);
 }
 
-/* Classes, with probabilities where they are wanted, or everything that comes out. */
+/* Writes classes, with --proba also probabilities, or all outputs. */
 static bool write_all(const predict_job *job)
 {
     const size_t classes = job->info->classes;
@@ -102,7 +102,7 @@ int cli_predict_network(cli_session *session, const cli_network_use *use)
     if (status != BO_OK) return cli_fail_status(session, status);
     predict_job job = {.session = session, .use = use, .network = network, .info = bo_network_report(network)};
     bool done = !use->proba || job.info->classes > 0;
-    if (!done) cli_fail(session, "--proba: %s gives numbers, not classes", use->folder);
+    if (!done) cli_fail(session, "--proba: %s predicts numbers, not classes", use->folder);
     done = done && (!use->out || cli_can_write(session, use->out)) && predict(&job);
     free(job.answers);
     bo_examples_destroy(job.examples);

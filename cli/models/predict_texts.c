@@ -1,11 +1,11 @@
-/* bochner predict of a model that labels texts: a label and probabilities for each. */
+/* bochner predict for models that classify or match texts: one label with probabilities per text. */
 #include "../common/metrics.h"
 #include "../common/plot.h"
 #include "../common/predictions.h"
 #include "text_tasks.h"
 #include <stdlib.h>
 
-enum { BLOCK = 256 }; /* texts labeled before they are written */
+enum { BLOCK = 256 }; /* texts per block */
 
 typedef struct predict_job {
     cli_session *session;
@@ -27,7 +27,7 @@ static const char *class_name(const void *user, size_t index, char room[CLI_NAME
     return job->desc->labels[index];
 }
 
-/* Without --proba there is one number: how sure it is. */
+/* Without --proba, the only number is the probability of the predicted class. */
 static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
 {
     const predict_job *job = user;
@@ -72,7 +72,7 @@ static bool take(void *user, const bo_texts *texts)
         if (cli_interrupted()) return cli_fail_status(job->session, BO_CANCELED), false;
         if (!take_block(job, texts, first, count)) return false;
         job->rows += count;
-        cli_progress_report(&job->session->progress, "labeling", (double)job->rows, 0);
+        cli_progress_report(&job->session->progress, "predicting", (double)job->rows, 0);
     }
     return true;
 }
@@ -100,7 +100,7 @@ static int run(predict_job *job)
     const size_t classes = job->desc->classes;
     const bo_texts_desc desc = cli_texts_desc(job->model, !use->labeled, use->context);
     const cli_texts_source source = {.path = use->path,
-                                     .tabs = use->labeled ? NULL : "give --labeled where lines begin with a label",
+                                     .tabs = use->labeled ? NULL : "if lines start with a label, give --labeled",
                                      .model = job->model,
                                      .desc = &desc,
                                      .take = take,
@@ -123,11 +123,11 @@ static int run(predict_job *job)
     const bool taken = cli_answers_open(&job->answers) && cli_texts_each(job->session, &source);
     cli_progress_clear(&job->session->progress);
     if (!taken) return CLI_FAILED;
-    if (job->rows == 0) return cli_fail(job->session, "standard input has no texts");
+    if (job->rows == 0) return cli_fail(job->session, "standard input: no text found");
     return cli_answers_end(&job->answers) ? report(job) : CLI_FAILED;
 }
 
-/* What was asked for, of what the folder holds. */
+/* Checks the options against the task of the model. */
 static int check(const predict_job *job)
 {
     const cli_texts_use *use = job->use;
@@ -136,8 +136,7 @@ static int check(const predict_job *job)
         return cli_wrong_task(job->session, use->folder, task);
     if (use->other) return cli_wrong_task_option(job->session, use->other, use->folder, task);
     if (use->plot && !use->labeled)
-        return cli_wrong_use("predict", "--plot compares predictions with labels: give --labeled, where %s has them",
-                             use->path);
+        return cli_wrong_use("predict", "--plot needs labels: give --labeled if %s has them", use->path);
     return CLI_DONE;
 }
 

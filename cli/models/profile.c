@@ -6,19 +6,17 @@
 
 const cli_option cli_profile_rows[] = {
     SECTION("Profile"),
-    TEXT(
-        "graph", "FILE", cli_profile_options, graph,
-        "time one training step of a model of text or a network on drawn data, draw its operations into FILE: .dot, or .svg "
-        "(needs Graphviz), and print where the time goes"),
-    COUNT("batch", "N", cli_profile_options, batch, "sequences, texts or rows of the step", .low = 1, .high = 1 << 20,
-          .otherwise = "1; of networks 32"),
-    COUNT("tokens", "N", cli_profile_options, tokens, "tokens of each", .low = 1, .high = 1 << 24,
+    TEXT("graph", "FILE", cli_profile_options, graph,
+         "time one training step of a text model or a network on random data, print the time per operation, and draw "
+         "the graph of operations into FILE: .dot, or .svg (needs Graphviz)"),
+    COUNT("batch", "N", cli_profile_options, batch, "sequences, texts or rows per step", .low = 1, .high = 1 << 20,
+          .otherwise = "1; for networks 32"),
+    COUNT("tokens", "N", cli_profile_options, tokens, "tokens per sequence or text", .low = 1, .high = 1 << 24,
           .otherwise = "the model's context, at most 256"),
-    COUNT("repeats", "N", cli_profile_options, repeats, "runs whose median is taken", .low = 1, .high = 1000,
-          .initial = "5"),
-    FLAG("forward", cli_profile_options, forward, "forward only, without gradients"),
-    FLAG("checkpointing", cli_profile_options, checkpointing,
-         "compute layers again for backward, as bochner train does with it"),
+    COUNT("repeats", "N", cli_profile_options, repeats, "number of runs; the median time is reported", .low = 1,
+          .high = 1000, .initial = "5"),
+    FLAG("forward", cli_profile_options, forward, "time the forward pass only"),
+    FLAG("checkpointing", cli_profile_options, checkpointing, "use activation checkpointing, as in bochner train"),
     END_OF_OPTIONS,
 };
 
@@ -32,15 +30,16 @@ bool cli_profile_check(cli_session *session, const cli_profile_options *options,
     *status = CLI_WRONG_USE;
     if (!options->graph) {
         const cli_option *other = cli_next_given(cli_profile_rows, options, NULL);
-        if (other) cli_wrong_use("info", "--%s is for a profile: expected --graph FILE with it", other->name);
+        if (other) cli_wrong_use("info", "--%s needs --graph FILE", other->name);
         return !other;
     }
     if (!is_dot(options->graph) && !cli_ends_with(options->graph, ".svg")) {
-        cli_wrong_use("info", "--graph: expected a file that ends in .dot or .svg, found '%s'", options->graph);
+        cli_wrong_use("info", "--graph: expected a name ending in .dot or .svg, found '%s'", options->graph);
         return false;
     }
     if (options->forward && options->checkpointing) {
-        cli_wrong_use("info", "--checkpointing is about backward, which --forward leaves out");
+        cli_wrong_use("info",
+                      "--checkpointing changes the backward pass, which --forward leaves out; give one of them");
         return false;
     }
     *status = CLI_FAILED;
@@ -57,7 +56,7 @@ bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_c
                              .seed = common->seed};
 }
 
-/* ---- the picture --------------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------------- */
 
 typedef struct drawing {
     bo_context *context;
@@ -68,7 +67,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
 {
     const drawing *d = what;
     (void)path;
-    bo_profile_draw(d->context, d->profile, pipe); /* a pipe that broke shows in what came out of it */
+    bo_profile_draw(d->context, d->profile, pipe); /* a broken pipe is detected by the output */
 }
 
 static int draw_svg(cli_session *session, const char *path, const drawing *what)
@@ -77,13 +76,12 @@ static int draw_svg(cli_session *session, const char *path, const drawing *what)
     case CLI_NO_TOOL:
         return cli_fail(
             session,
-            "cannot draw %s: Graphviz is not installed (Debian: apt install graphviz); a file that ends in .dot "
-            "is written without it",
+            "cannot draw %s: Graphviz is not installed (Debian: apt install graphviz); a .dot file does not need it",
             path);
     case CLI_NOT_DRAWN:
-        return cli_fail(session, "cannot draw %s: dot of Graphviz failed", path);
+        return cli_fail(session, "cannot draw %s: the program dot of Graphviz failed", path);
     case CLI_NOT_WRITTEN:
-        return cli_fail(session, "cannot draw %s: it could not be written (is the disk full?)", path);
+        return cli_fail(session, "cannot draw %s: the file could not be written; check the free disk space", path);
     case CLI_DRAWN:
         break;
     }
@@ -106,7 +104,7 @@ int cli_profile_draw(cli_session *session, const cli_profile_options *options, c
     } else {
         status = draw_svg(session, options->graph, &what);
     }
-    if (status == CLI_DONE) cli_say(session, "Picture     %s", options->graph);
+    if (status == CLI_DONE) cli_say(session, "Graph       %s", options->graph);
     return status;
 }
 
@@ -152,7 +150,7 @@ static void print_times(const bo_profile_totals *t, double forward, double again
     for (size_t i = 0; i < 3; i++) {
         if (all[i] > 0 && times[i] > 0)
             printf(" %12.3f", 1e3 * times[i]);
-        else if (all[i] > 0) /* others have one */
+        else if (all[i] > 0) /* other rows have a time */
             printf(" %12s", "");
     }
 }
@@ -163,12 +161,12 @@ void cli_profile_print(const bo_profile *profile)
     const bo_profile_totals *t = bo_profile_report(profile);
     kind *kinds = kinds_of(profile, &count);
     const double all = t->forward + t->backward + t->again + t->rounding;
-    printf("\n%-12s%s: %.3g ms in operations (medians of %zu run%s, %d thread%s)\n", "Profile", t->subject, 1e3 * all,
+    printf("\n%-12s%s: %.3g ms in operations (median of %zu run%s, %d thread%s)\n", "Profile", t->subject, 1e3 * all,
            t->repeats, t->repeats == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s");
-    printf("%-12s%s of activations and gradients, %s of weights\n\n", "Memory", cli_bytes((double)t->bytes).s,
+    printf("%-12sactivations and gradients %s, weights %s\n\n", "Memory", cli_bytes((double)t->bytes).s,
            cli_bytes((double)t->weight_bytes).s);
     printf("  %-16s %6s%s%s%s %8s %10s\n", "operation", "count", t->forward > 0 ? "   forward ms" : "",
-           t->again > 0 ? "     again ms" : "", t->backward > 0 ? "  backward ms" : "", "share", "holds");
+           t->again > 0 ? " recompute ms" : "", t->backward > 0 ? "  backward ms" : "", "share", "bytes");
     for (size_t i = 0; i < count; i++) {
         const kind *k = &kinds[i];
         printf("  %-16s %6zu", k->name, k->count);

@@ -1,4 +1,4 @@
-/* A profile in bochner info: a picture, a table, JSON. */
+/* The profile in bochner info: graph, table and JSON. */
 #ifndef CLI_MODELS_PROFILE_H
 #define CLI_MODELS_PROFILE_H
 
@@ -13,13 +13,13 @@ typedef struct cli_profile_options {
 } cli_profile_options;
 extern const cli_option cli_profile_rows[];
 
-/* Do the options make sense, and can the picture be written? False: said why, and *status is the command's. */
+/* Checks the options, and that the file can be written. False after an error message; *status is then the exit status. */
 bool cli_profile_check(cli_session *session, const cli_profile_options *options, int *status);
 bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_common *common);
-/* The picture: options->graph. */
+/* Writes options->graph. */
 int cli_profile_draw(cli_session *session, const cli_profile_options *options, const bo_profile *profile);
-/* Time and bytes by kind of operation, most time first. */
+/* Prints time and bytes per kind of operation, sorted by time. */
 void cli_profile_print(const bo_profile *profile);
-void cli_profile_json(cli_json *json, const bo_profile *profile); /* the members "profile" of an object */
+void cli_profile_json(cli_json *json, const bo_profile *profile); /* adds the member "profile" to an object */
 
 #endif

@@ -28,19 +28,19 @@ static void show(cli_text_stream *stream, size_t end)
     stream->shown = end;
 }
 
-/* Bytes at the end that may be the beginning of a letter. */
+/* Bytes at the end that may be an incomplete character. */
 static size_t unfinished(const char *text, size_t length)
 {
     for (size_t back = 1; back <= 3 && back <= length; back++) {
         const unsigned char byte = (unsigned char)text[length - back];
-        if ((byte & 0xc0) == 0x80) continue; /* within a letter */
+        if ((byte & 0xc0) == 0x80) continue; /* within a character */
         const size_t letter = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
         return letter > back ? back : 0;
     }
     return 0;
 }
 
-/* Bytes at the end that may be the beginning of a stop word. */
+/* Bytes at the end that may be the start of a stop word. */
 static size_t beginning(const cli_text_stream *stream, const char *word)
 {
     const size_t held = stream->length - stream->shown, whole = strlen(word);
@@ -49,7 +49,7 @@ static size_t beginning(const cli_text_stream *stream, const char *word)
     return 0;
 }
 
-/* Where the first of the stop words begins. */
+/* Finds the first stop word. */
 static bool stopped(const cli_text_stream *stream, size_t *at)
 {
     bool found = false;

@@ -1,21 +1,21 @@
-/* Text as it is made, piece by piece: whole letters (UTF-8) go out, stop words never do. */
+/* Prints text while it is generated. Only complete UTF-8 characters are printed, and no stop words. */
 #ifndef CLI_MODELS_TEXT_STREAM_H
 #define CLI_MODELS_TEXT_STREAM_H
 
 #include "../common/options.h"
 #include <stdio.h>
 
-/* Invariant: what is held is shorter than the longest stop word, or an unfinished letter. */
+/* Invariant: the bytes held back are shorter than the longest stop word, or an incomplete character. */
 typedef struct cli_text_stream {
-    FILE *out; /* NULL: only kept */
+    FILE *out; /* NULL: not printed */
     const cli_list *stops;
-    char *text; /* all of it, freed by the caller */
+    char *text; /* the whole text, freed by the caller */
     size_t length, capacity;
-    size_t shown; /* bytes of it that went out */
+    size_t shown; /* bytes printed */
 } cli_text_stream;
 
-/* False: a stop word has come; it and what follows it are not part of the text. */
+/* Returns false at a stop word, which is not part of the text. */
 bool cli_text_stream_add(cli_text_stream *stream, const char *bytes, size_t count);
-void cli_text_stream_end(cli_text_stream *stream); /* what was held goes out */
+void cli_text_stream_end(cli_text_stream *stream); /* prints the bytes held back */
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- kinds of models ------------------------------------------------------------------------------------------------------ */
+/* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
 const char *cli_task_words(bo_model_task task)
 {
@@ -17,14 +17,13 @@ const char *cli_task_words(bo_model_task task)
 int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task)
 {
     const bool labels = task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
-    return cli_fail(session, "%s holds %s: bochner %s, eval and info take it, not %s", folder, cli_task_words(task),
+    return cli_fail(session, "%s holds %s; use bochner %s, eval or info, not %s", folder, cli_task_words(task),
                     labels ? "predict" : "generate", session->command);
 }
 
 int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task)
 {
-    return cli_wrong_use(session->command, "--%s has no meaning here: %s holds %s", option, folder,
-                         cli_task_words(task));
+    return cli_wrong_use(session->command, "--%s does not apply: %s holds %s", option, folder, cli_task_words(task));
 }
 
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
@@ -43,8 +42,9 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
     const bo_model_desc *d = bo_model_describe(model);
     const bool all = d->positions == BO_POSITIONS_LEARNED && desc->longest >= d->context;
     if (cut == 0) return;
-    cli_say(session, "Cut         %s text%s after %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
-            cli_count(desc->longest).s, all ? "the model has no positions for more" : "--context N reads more");
+    cli_say(session, "Truncated   %s text%s to %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
+            cli_count(desc->longest).s,
+            all ? "the limit of the model's learned positions" : "--context N changes the limit");
 }
 
 bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out)
@@ -53,24 +53,24 @@ bo_status cli_model_load(bo_context *context, const char *folder, bo_storage wei
     return status == BO_OK ? bo_model_set_storage(context, *out, weights) : status;
 }
 
-/* ---- lines as they come ----------------------------------------------------------------------------------------------------- */
+/* ---- lines of standard input ----------------------------------------------------------------------------------------------------- */
 
 typedef struct line_buffer {
     char *text;
     size_t length, capacity;
-    size_t lines; /* taken from it so far … */
-    size_t cut;   /* … and texts that were cut */
-    bool typed;   /* at a terminal */
-    bool another; /* a line ends in what was read last */
+    size_t lines; /* taken so far */
+    size_t cut;   /* texts that were truncated */
+    bool typed;   /* standard input is a terminal */
+    bool another; /* the bytes read last contain a line end */
     bool ended;
 } line_buffer;
 
-/* What there is, once there is something. */
+/* Waits for input and reads the bytes that are available. */
 static bool read_more(cli_session *session, line_buffer *buffer)
 {
     enum { PIECE = 1 << 16, MOST = 1 << 28 };
     if (buffer->length > MOST) {
-        cli_fail(session, "standard input, line %zu: more than %s, and it does not end", buffer->lines + 1,
+        cli_fail(session, "standard input, line %zu: longer than the maximum of %s", buffer->lines + 1,
                  cli_bytes(MOST).s);
         return false;
     }
@@ -92,7 +92,7 @@ static bool read_more(cli_session *session, line_buffer *buffer)
     return true;
 }
 
-/* Where the line begins that ends before `end`. */
+/* The start of the line that ends before `end`. */
 static size_t line_start(const char *text, size_t end)
 {
     size_t at = end;
@@ -101,8 +101,8 @@ static size_t line_start(const char *text, size_t end)
     return at;
 }
 
-/* Bytes of the whole lines: also of the last one, which need not end. Empty ones behind the others wait, where they are no
- * texts: whether they stand at the end, and are nothing, will be seen. */
+/* Bytes of complete lines; at the end of the input this includes a last line without a line end. If empty lines are not
+ * texts, trailing ones wait: empty lines at the end of the input are ignored. */
 static size_t whole_lines(const line_buffer *buffer, bool empty)
 {
     const char *text = buffer->text;
@@ -142,7 +142,7 @@ static bool take_texts(cli_session *session, const cli_texts_source *source, con
 
 static bool take_lines(cli_session *session, const cli_texts_source *source, line_buffer *buffer)
 {
-    if (!buffer->another && !buffer->ended) return true; /* a long line is not looked through for every piece of it */
+    if (!buffer->another && !buffer->ended) return true; /* avoids scanning a long line once per piece */
     const size_t bytes = whole_lines(buffer, source->desc->empty);
     if (bytes == 0) return true;
     bo_texts_desc desc = *source->desc;
@@ -159,10 +159,10 @@ static bool take_lines(cli_session *session, const cli_texts_source *source, lin
 static bool each_line(cli_session *session, const cli_texts_source *source)
 {
     static const char *const kinds[] = {"label, tab, text", "label, tab, text, tab, text", "source, tab, target",
-                                        "a text", "text, tab, text"};
+                                        "one text per line", "text, tab, text"};
     line_buffer buffer = {.typed = isatty(STDIN_FILENO)};
     bool ok = true;
-    if (buffer.typed) cli_say(session, "Type        %s, and Enter; Ctrl-D ends", kinds[source->desc->kind]);
+    if (buffer.typed) cli_say(session, "Input       %s; end with Ctrl-D", kinds[source->desc->kind]);
     while (ok && !buffer.ended) ok = read_more(session, &buffer) && take_lines(session, source, &buffer);
     free(buffer.text);
     cli_texts_say_cut(session, buffer.cut, source->model, source->desc);
@@ -183,13 +183,14 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
     return taken;
 }
 
-/* ---- how to translate ------------------------------------------------------------------------------------------------------- */
+/* ---- options of translation ------------------------------------------------------------------------------------------------------- */
 
 const cli_option cli_translate_rows[] = {
-    COUNT("beam", "N", cli_translate_options, beam, "translating: hypotheses kept; 1 is greedy", .low = 1, .high = 1024,
-          .otherwise = "1"),
+    COUNT("beam", "N", cli_translate_options, beam, "for translation: beam size; 1: greedy decoding", .low = 1,
+          .high = 1024, .otherwise = "1"),
     REAL("penalty", "X", cli_translate_options, penalty,
-         "of --beam: a hypothesis is judged by log p / ((5 + length) / 6)^X; 0 is none", .high = 100, .otherwise = "1"),
+         "for --beam: length penalty; the score of a hypothesis is log p / ((5 + length) / 6)^X; 0: none", .high = 100,
+         .otherwise = "1"),
     END_OF_OPTIONS,
 };
 

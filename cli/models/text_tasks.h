@@ -1,67 +1,67 @@
-/* Models that label or translate texts (their task: model.h) on the command line: which command takes which model, and its
- * texts, from a file or as the lines of standard input come. */
+/* Models that classify, match or translate texts on the command line: the commands for each task, and reading of the texts
+ * from a file or line by line from standard input. */
 #ifndef CLI_MODELS_TEXT_TASKS_H
 #define CLI_MODELS_TEXT_TASKS_H
 
 #include "../common/cli.h"
 
 const char *cli_task_words(bo_model_task task); /* "a model that classifies texts" */
-/* The folder holds a model of another kind than the command is for: says what takes it. CLI_FAILED. */
+/* Reports that the command does not accept models of this task, and the commands that do. Returns CLI_FAILED. */
 int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task);
-/* --option is no option of such a model. CLI_WRONG_USE. */
+/* Reports that --option does not apply to models of this task. Returns CLI_WRONG_USE. */
 int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task);
 
-/* How texts are to be opened for a model: longer ones are cut where it labels them (`context` tokens are read, 0: as in
- * training, or all where they stream), refused where it translates. */
+/* How to open texts for a model. Texts longer than `context` are truncated (0: as in training, or no limit if the model can
+ * stream); if the model translates, they are refused. */
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
-/* How many were, and whether it can be helped; 0: nothing is said. */
+/* Reports the number of truncated texts, if there are any, and whether --context can avoid it. */
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
-/* Loads a model whose weights are kept in memory like this. *out is there even after an error, to be destroyed. */
+/* Loads a model and converts its weights to this storage. *out must be destroyed even after an error. */
 bo_status cli_model_load(bo_context *context, const char *folder, bo_storage weights, bo_model **out);
 
-/* Some of the texts at a time: all of a file, or as many lines of standard input as have come. False after an error that was
- * said: no more follow. */
+/* Receives all texts of a file, or the lines of standard input that are available. Returns false after an error message, to
+ * stop. */
 typedef bool (*cli_texts_fn)(void *user, const bo_texts *texts);
 typedef struct cli_texts_source {
     const char *path;  /* "-": standard input */
-    const char *words; /* or this text, as if it came from there; NULL: none */
-    const char *tabs;  /* what to do where a line has other tabs than it should; NULL: nothing is said */
+    const char *words; /* a text in place of standard input; NULL: none */
+    const char *tabs;  /* hint for lines with a wrong number of tabs; NULL: none */
     const bo_model *model;
     const bo_texts_desc *desc;
     cli_texts_fn take;
     void *user;
 } cli_texts_source;
-/* False after saying what is wrong: of lines that are typed at a terminal, that is said and others are asked for. */
+/* False after an error message. At a terminal, a wrong line is reported and reading continues. */
 bool cli_texts_each(cli_session *session, const cli_texts_source *source);
 
-/* ---- what commands do with such models ------------------------------------------------------------------------------------ */
+/* ---- commands for such models ------------------------------------------------------------------------------------ */
 
 typedef struct cli_texts_use {
     const char *folder, *path;
-    const char *out, *plot; /* NULL: standard output; none */
+    const char *out, *plot; /* NULL: standard output, and no plot */
     size_t context;         /* 0: as in training */
     bo_storage weights;
     bool proba;
-    bool labeled;      /* the file has labels too */
-    const char *other; /* an option given that such models do not have; NULL: none */
+    bool labeled;      /* the file also has labels */
+    const char *other; /* a given option that does not apply to such models; NULL: none */
 } cli_texts_use;
 int cli_predict_texts(cli_session *session, const cli_texts_use *use);
 
-/* How a model translates, as options. */
+/* Options of translation. */
 typedef struct cli_translate_options {
     cli_given was_given;
     size_t beam;
     double penalty;
 } cli_translate_options;
 extern const cli_option cli_translate_rows[];
-const char *cli_translate_given(const cli_translate_options *options); /* the first that is; NULL: none */
+const char *cli_translate_given(const cli_translate_options *options); /* the first given option; NULL: none */
 bo_translate_desc cli_translate_desc(const cli_translate_options *options);
 
 typedef struct cli_generate_use {
     const char *folder;
     const char *prompt; /* NULL or "-": the lines of standard input */
-    size_t tokens;      /* most of a translation; 0: the library's choice */
+    size_t tokens;      /* maximum tokens per translation; 0: the library's default */
     cli_translate_options translate;
 } cli_generate_use;
 int cli_generate_translate(cli_session *session, const bo_model *model, const cli_generate_use *use);

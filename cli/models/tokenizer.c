@@ -1,4 +1,4 @@
-/* bochner tokenizer: learn one from text, text to ids, ids to text. */
+/* bochner tokenizer: trains a tokenizer, and converts text to token ids and back. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../common/paths.h"
@@ -19,10 +19,10 @@ typedef struct tokenizer_options {
 typedef struct tokenizer_job {
     cli_session *session;
     const tokenizer_options *options;
-    const cli_arguments *arguments; /* the verb first */
+    const cli_arguments *arguments; /* the first is the verb */
     bo_tokenizer *tokenizer;
     bo_corpus *corpus;
-    char *input; /* what was read from standard input */
+    char *input; /* standard input */
     size_t input_bytes;
     bo_ids ids;
     char *text;
@@ -44,10 +44,10 @@ static void report_text(const tokenizer_job *job, size_t files, double seconds)
 {
     const size_t vocab = bo_tokenizer_vocab(job->tokenizer), special = special_count(job->options);
     const double bytes = (double)bo_corpus_bytes(job->corpus), tokens = (double)bo_corpus_tokens(job->corpus);
-    printf("Text        %s of %s file%s\n", cli_bytes(bytes).s, cli_count(files).s, files == 1 ? "" : "s");
-    printf("Vocabulary  %s: 256 bytes, %s merges, %s special\n", cli_count(vocab).s, cli_count(vocab - 256 - special).s,
-           cli_count(special).s);
-    printf("Tokens      %s, %s bytes each\n", cli_count((size_t)tokens).s, cli_significant(bytes / tokens, 3).s);
+    printf("Text        %s in %s file%s\n", cli_bytes(bytes).s, cli_count(files).s, files == 1 ? "" : "s");
+    printf("Vocabulary  %s tokens: 256 bytes, %s merges, %s special\n", cli_count(vocab).s,
+           cli_count(vocab - 256 - special).s, cli_count(special).s);
+    printf("Tokens      %s, %s bytes per token\n", cli_count((size_t)tokens).s, cli_significant(bytes / tokens, 3).s);
     printf("Time        %s\n", cli_seconds(seconds).s);
     printf("Tokenizer   %s\n", job->options->out);
 }
@@ -71,10 +71,10 @@ static int check_train(const tokenizer_job *job)
 {
     const tokenizer_options *o = job->options;
     const size_t files = job->arguments->count - 1;
-    if (files == 0) return cli_wrong_use("tokenizer", "train needs files of text");
-    if (!o->out) return cli_wrong_use("tokenizer", "train needs --out: where the tokenizer.json goes");
+    if (files == 0) return cli_wrong_use("tokenizer", "train: no text; give one or more files");
+    if (!o->out) return cli_wrong_use("tokenizer", "train: no output file; give --out tokenizer.json");
     if (o->no_special && o->special.count)
-        return cli_wrong_use("tokenizer", "--no-special and --special contradict each other");
+        return cli_wrong_use("tokenizer", "give --no-special or --special, not both");
     const cli_path output = {"out", o->out};
     for (size_t i = 1; i <= files; i++) {
         const cli_path input = {NULL, job->arguments->items[i]};
@@ -84,7 +84,7 @@ static int check_train(const tokenizer_job *job)
     return CLI_DONE;
 }
 
-static int learn(tokenizer_job *job)
+static int train_on_files(tokenizer_job *job)
 {
     static const char *const none[1];
     const tokenizer_options *o = job->options;
@@ -107,9 +107,11 @@ static int learn(tokenizer_job *job)
     if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
     cli_progress_clear(&job->session->progress);
     if (bo_tokenizer_vocab(job->tokenizer) < o->vocab)
-        cli_warn(job->session,
-                 "no more pairs occur %zu times: the vocabulary has %zu tokens and not %zu; more text would fill it",
-                 o->least ? o->least : 2, bo_tokenizer_vocab(job->tokenizer), o->vocab);
+        cli_warn(
+            job->session,
+            "the vocabulary has %zu tokens instead of %zu: no further pair occurs %zu times; train on more text, or lower "
+            "--least",
+            bo_tokenizer_vocab(job->tokenizer), o->vocab, o->least ? o->least : 2);
     if (job->session->common.json)
         report_json(job, seconds);
     else
@@ -117,14 +119,14 @@ static int learn(tokenizer_job *job)
     return CLI_DONE;
 }
 
-/* The text is read once to learn from it and once to see how well it did. */
+/* The text is read twice: to train, and to count its tokens. */
 static int train(tokenizer_job *job)
 {
     cli_spools spools = {.count = 0};
     int status = CLI_FAILED;
     if (cli_can_write(job->session, job->options->out) &&
         cli_spool_all(job->session, &spools, job->arguments->items + 1, job->arguments->count - 1))
-        status = learn(job);
+        status = train_on_files(job);
     cli_spools_close(&spools);
     return status;
 }
@@ -135,9 +137,9 @@ static int check_coding(const tokenizer_job *job)
 {
     const char *verb = job->arguments->items[0];
     if (job->arguments->count == 1)
-        return cli_wrong_use("tokenizer", "%s needs a tokenizer.json, or a folder that holds one", verb);
+        return cli_wrong_use("tokenizer", "%s: no tokenizer; give a tokenizer.json or a model folder", verb);
     if (job->arguments->count > 2)
-        return cli_wrong_use("tokenizer", "%s reads standard input: %s is one argument too many", verb,
+        return cli_wrong_use("tokenizer", "%s reads standard input; unexpected argument '%s'", verb,
                              job->arguments->items[2]);
     return CLI_DONE;
 }
@@ -187,7 +189,7 @@ static int encode(tokenizer_job *job)
     return CLI_DONE;
 }
 
-/* Whole numbers between blanks; the commas and brackets of a JSON list are blanks too. */
+/* Integers separated by blanks; commas and brackets count as blanks, so that JSON lists are accepted. */
 static int read_ids(tokenizer_job *job, int32_t *ids, size_t *count)
 {
     const char *at = job->input, *end = at + job->input_bytes;
@@ -206,8 +208,8 @@ static int read_ids(tokenizer_job *job, int32_t *ids, size_t *count)
             at++;
         }
         if (id >= vocab)
-            return cli_fail(job->session, "standard input: word %zu, '%.*s', is not an id from 0 to %zu", *count + 1,
-                            (int)(at - word < 40 ? at - word : 40), word, vocab - 1);
+            return cli_fail(job->session, "standard input, word %zu: expected a token id from 0 to %zu, found '%.*s'",
+                            *count + 1, vocab - 1, (int)(at - word < 40 ? at - word : 40), word);
         ids[(*count)++] = (int32_t)id;
     }
     return CLI_DONE;
@@ -216,10 +218,11 @@ static int read_ids(tokenizer_job *job, int32_t *ids, size_t *count)
 static int write_text(tokenizer_job *job, size_t bytes)
 {
     if (!job->session->common.json) {
-        fwrite(job->text, 1, bytes, stdout); /* what goes wrong is said at the end of the program */
+        fwrite(job->text, 1, bytes, stdout); /* main reports errors of standard output */
         return CLI_DONE;
     }
-    if (memchr(job->text, 0, bytes)) return cli_fail(job->session, "the text has a NUL byte, which --json cannot show");
+    if (memchr(job->text, 0, bytes))
+        return cli_fail(job->session, "the text contains a NUL byte, which --json cannot represent; leave out --json");
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "text", job->text);
@@ -261,9 +264,9 @@ static const char *verb_name(const void *words, size_t index)
 static int unknown_verb(const char *word)
 {
     const char *near = word ? cli_nearest(word, CLI_COUNT_OF(verbs), verb_name, verbs) : NULL;
-    if (!word) return cli_wrong_use("tokenizer", "say what to do: train, encode or decode");
-    if (near) return cli_wrong_use("tokenizer", "it cannot '%s'; did you mean %s?", word, near);
-    return cli_wrong_use("tokenizer", "it cannot '%s', but train, encode and decode", word);
+    if (!word) return cli_wrong_use("tokenizer", "expected train, encode or decode");
+    if (near) return cli_wrong_use("tokenizer", "unknown action '%s'; did you mean %s?", word, near);
+    return cli_wrong_use("tokenizer", "unknown action '%s'; expected train, encode or decode", word);
 }
 
 static int tokenizer(void *options, const cli_common *common, const cli_arguments *arguments)
@@ -292,19 +295,20 @@ static int tokenizer(void *options, const cli_common *common, const cli_argument
 
 static const cli_option rows[] = {
     SECTION("train"),
-    COUNT("vocab", "N", tokenizer_options, vocab, "tokens in all: 256 bytes, special ones, and the rest learned",
+    COUNT("vocab", "N", tokenizer_options, vocab, "vocabulary size: 256 bytes, the special tokens and the merges",
           .low = 256, .high = 1 << 24, .initial = "8192"),
-    TEXT("out", "FILE", tokenizer_options, out, "the tokenizer.json to write"),
+    TEXT("out", "FILE", tokenizer_options, out, "output file: tokenizer.json"),
     LIST("special", "TEXT", tokenizer_options, special,
-         "a text that is one token wherever it stands; may be given several times", .otherwise = "<|endoftext|>"),
-    FLAG("no-special", tokenizer_options, no_special, "no special token at all"),
-    TEXT("pattern", "REGEX", tokenizer_options, pattern, "what is a word: merges stay inside its matches",
-         .otherwise = "GPT-2's"),
-    COUNT("least", "N", tokenizer_options, least, "pairs that occur less often are not merged", .low = 1, .high = 1e9,
+         "special token: a text that is always one token; may be given several times", .otherwise = "<|endoftext|>"),
+    FLAG("no-special", tokenizer_options, no_special, "use no special tokens"),
+    TEXT("pattern", "REGEX", tokenizer_options, pattern,
+         "regular expression that splits the text into words; merges do not cross words",
+         .otherwise = "the pattern of GPT-2"),
+    COUNT("least", "N", tokenizer_options, least, "minimum count of a pair to be merged", .low = 1, .high = 1e9,
           .otherwise = "2"),
     SECTION("encode"),
-    FLAG("plain", tokenizer_options, plain, "treat texts of special tokens as any other text"),
-    FLAG("template", tokenizer_options, frame, "add the special tokens that the tokenizer's template asks for"),
+    FLAG("plain", tokenizer_options, plain, "encode special tokens in the text as ordinary text"),
+    FLAG("template", tokenizer_options, frame, "add the special tokens of the tokenizer's template"),
     END_OF_OPTIONS,
 };
 
@@ -312,13 +316,13 @@ const cli_usage cli_tokenizer_usage = {
     .command = "tokenizer",
     .synopsis = "train FILE... --vocab N --out tokenizer.json   or   encode DIR|FILE <text   or   decode DIR|FILE "
                 "<ids",
-    .about = "Text to numbers and back. train learns a byte-level byte-pair encoding from text files or JSON "
-             "lines (.jsonl, the field \"text\"), also gzipped, and stores it as Hugging Face's tokenizers do. "
-             "encode and decode take such a file, or the folder of a model; they read standard input. "
-             "Byte-level text comes back byte for byte.",
-    .examples = "  bochner tokenizer train book.txt --vocab 4096 --out tokenizer.json\n"
+    .about = "Trains tokenizers, and converts text to token ids and back. train learns a byte-level byte-pair encoding "
+             "from text files or JSON lines (.jsonl, field \"text\"), which may be gzipped, and writes a "
+             "tokenizer.json in the format of Hugging Face. encode and decode use such a file or a model folder, and "
+             "read standard input. Decoding restores the encoded text byte for byte.",
+    .examples = "  bochner tokenizer train text.txt --vocab 4096 --out tokenizer.json\n"
                 "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
-                "  bochner tokenizer encode tokenizer.json <book.txt | bochner tokenizer decode tokenizer.json\n",
+                "  bochner tokenizer encode tokenizer.json <text.txt | bochner tokenizer decode tokenizer.json\n",
     .groups = {{rows, 0}},
     .essential = {"vocab", "out", "special", "no-special", "pattern", "threads"},
     .verbs = {"train", "encode", "decode"},

@@ -1,4 +1,4 @@
-/* The plugin that brings MPI: the program links none, and loads this under a launcher (cli/common/ranks.h). */
+/* The MPI plugin. The program does not link MPI; it loads this plugin under a launcher (cli/common/ranks.h). */
 #include "../common/ranks.h"
 #include <mpi.h>
 #include <stdlib.h>
@@ -30,11 +30,11 @@ static const char *implementation(void)
     static char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
     MPI_Get_library_version(text, &length);
-    text[strcspn(text, ",\n")] = 0; /* of a long line the name and the version */
+    text[strcspn(text, ",\n")] = 0; /* keeps the name and the version */
     return text;
 }
 
-/* Counts of MPI are ints: large arrays go in pieces. */
+/* MPI counts are ints: large arrays are sent in pieces. */
 enum { PIECE = 1 << 26 };
 
 static bool broadcast(void *bytes, size_t size)
@@ -46,7 +46,7 @@ static bool broadcast(void *bytes, size_t size)
     return true;
 }
 
-/* ---- sums in the order of the ranks -------------------------------------------------------------------------------- */
+/* ---- sums in rank order -------------------------------------------------------------------------------- */
 
 typedef void (*add_fn)(void *total, const void *more, size_t count);
 
@@ -66,14 +66,14 @@ static void add_f32(void *total, const void *more, size_t count)
 
 enum { SUMMED = 1 << 20 }; /* numbers summed at a time */
 
-/* What a sum needs beside the numbers: how they are cut into a slice for each rank, and all ranks' parts of one slice. */
+/* Buffers of a sum: the division of the numbers into one slice per rank, and the parts of all ranks for one slice. */
 struct cli_ranks_room {
     int *counts, *starts; /* of the slices */
-    int *mine, *places;   /* parts of this rank's slice as they arrive */
+    int *mine, *places;   /* the received parts of this rank's slice */
     char *parts;
 };
 
-/* One block, which free() returns. */
+/* One block, released by free(). */
 static struct cli_ranks_room *make_room(int size)
 {
     size_t ranks = (size_t)size, head = sizeof(struct cli_ranks_room) + (4 * ranks * sizeof(int) + 63) / 64 * 64;
@@ -99,8 +99,8 @@ static void cut(const cli_ranks *ranks, int count)
     }
 }
 
-/* Every rank gets all parts of its slice, adds them in the order of the ranks, and hands the total to all: whatever the
- * number of ranks and the network, one order, and the same bits everywhere. (MPI_Allreduce promises neither.) */
+/* Each rank receives all parts of its slice, adds them in rank order and sends the total to all. The order of the additions
+ * is fixed, and all ranks get the same bits; MPI_Allreduce guarantees neither. */
 static bool sum_slices(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, char *values, int count)
 {
     struct cli_ranks_room *room = ranks->room;

@@ -1,14 +1,14 @@
-/* bochner mup check: sizes of activations and norms of matrices at several widths, after a few steps. */
+/* bochner mup check: sizes of activations and norms of matrices at several widths after a few steps. */
 #include "mup.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What cannot stay flat grows at least as the root of the width. What is random falls as one over that root while what was
- * learned stays: sizes are sums of both, and their slopes in between. */
+/* Sizes that depend on the width grow at least like the square root of the width. Random parts shrink like one over that
+ * root while learned parts stay constant; a size is the sum of both, so its slope lies between -1/2 and 0. */
 static const char *verdict(double slope)
 {
-    return isnan(slope) ? "-" : slope > 0.25 ? "grows" : slope < -0.5 ? "fades" : "flat";
+    return isnan(slope) ? "-" : slope > 0.25 ? "grows" : slope < -0.5 ? "shrinks" : "flat";
 }
 
 static void print_values(const cli_mup_job *job, const bo_widths_trend *trend, int name_width)
@@ -41,11 +41,11 @@ static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
 {
     const size_t last = bo_widths_steps(w);
     char title[96];
-    snprintf(title, sizeof title, "mean |activation|, %zu steps", last);
+    snprintf(title, sizeof title, "mean |activation| after %zu steps", last);
     printf("%s%s parametrization\n", side ? "\n" : "", bo_parametrization_name(job->sides[side]));
     print_heading(job, title, 44);
     for (size_t part = 0; part < bo_widths_parts(w); part++) print_values(job, bo_widths_activation(w, last, part), 44);
-    print_matrices(job, w, "|W| / sqrt(out / in), at the start", bo_widths_norm);
+    print_matrices(job, w, "|W| / sqrt(out / in) at the start", bo_widths_norm);
     print_matrices(job, w, "|change of W| / sqrt(out / in)", bo_widths_change);
     printf("\n  %-44s", "loss");
     for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4f", bo_widths_loss(w, last)->values[i]);
@@ -110,7 +110,7 @@ static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES]
     cli_json_end(&json);
 }
 
-/* ---- the picture ------------------------------------------------------------------------------------------------------------ */
+/* ---- the plot ------------------------------------------------------------------------------------------------------------ */
 
 static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
 {
@@ -118,7 +118,7 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
     cli_mup_panels panels = {
         .x_label = "width", .y_label = "mean |activation|", .x_format = "%g", .log_y = true, .count = parts};
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
-        panels.curves[side] = cli_allocate(parts, sizeof *panels.curves[side], "a picture");
+        panels.curves[side] = cli_allocate(parts, sizeof *panels.curves[side], "a plot");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
                  bo_parametrization_name(job->sides[side]), steps);
         for (size_t part = 0; part < parts; part++) {
@@ -137,7 +137,7 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
     return status;
 }
 
-/* ---- the work ---------------------------------------------------------------------------------------------------------------- */
+/* ---- measurement ---------------------------------------------------------------------------------------------------------------- */
 
 static bo_status measure(const cli_mup_job *job, const bo_model_desc *model, size_t side, bo_widths **out)
 {

@@ -1,4 +1,4 @@
-/* bochner mup: its options, and which of the two it is asked for. */
+/* bochner mup: options, and the choice between check and transfer. */
 #include "mup.h"
 #include "../common/plot.h"
 #include <errno.h>
@@ -26,7 +26,7 @@ static bool read_rates(const char *text, cli_mup_options *o)
     }
 }
 
-/* Octaves around what AdamW likes at width 128. */
+/* Powers of two around the best rate of AdamW at width 128. */
 static void usual_rates(cli_mup_options *o)
 {
     for (int power = -13; power <= -5; power++) o->rates[o->rate_count++] = ldexp(1, power);
@@ -64,14 +64,16 @@ static int check_options(const cli_mup_options *o, const char *verb)
         return cli_wrong_use("mup", "expected check or transfer, found '%s'", verb);
     if (o->words.files.count > 1)
         return cli_wrong_use("mup", "expected options only, found '%s'", o->words.files.items[1]);
-    if (transfer && !train->data.count)
-        return cli_wrong_use("mup", "transfer: no text to learn from; give --data FILE");
-    if (!transfer && train->data.count) return cli_wrong_use("mup", "--data is an option of mup transfer");
-    if (!transfer && o->rates_text) return cli_wrong_use("mup", "--rates is an option of mup transfer; check has --lr");
+    if (transfer && !train->data.count) return cli_wrong_use("mup", "transfer: no training text; give --data FILE");
+    if (!transfer && train->data.count) return cli_wrong_use("mup", "--data applies to mup transfer only");
+    if (!transfer && o->rates_text)
+        return cli_wrong_use("mup", "--rates applies to mup transfer only; for check, give --lr");
     if (transfer && CLI_GIVEN(train, lr))
-        return cli_wrong_use("mup", "--lr is an option of mup check; transfer has --rates");
-    if (train->init || train->freeze) return cli_wrong_use("mup", "models begin anew: no --init and no --freeze");
-    if (CLI_GIVEN(train, minutes)) return cli_wrong_use("mup", "give --steps, not --minutes: every run is as long");
+        return cli_wrong_use("mup", "--lr applies to mup check only; for transfer, give --rates");
+    if (train->init || train->freeze)
+        return cli_wrong_use("mup", "models are newly initialized; leave out --init and --freeze");
+    if (CLI_GIVEN(train, minutes))
+        return cli_wrong_use("mup", "all runs have the same number of steps: give --steps, not --minutes");
     if (o->plot && !cli_plot_known(o->plot))
         return cli_wrong_use("mup", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
     return CLI_DONE;
@@ -82,7 +84,7 @@ static int run(cli_mup_options *o)
     cli_train_options *train = &o->words.options;
     cli_session session;
     const bool transfer = strcmp(o->words.files.items[0], "transfer") == 0;
-    o->words.files.count = 0; /* the rest of the program takes them for texts */
+    o->words.files.count = 0; /* they would be taken for data files */
     if (!cli_session_open(&session, "mup", &o->words.common, false)) return CLI_FAILED;
     cli_mup_job job = {.session = &session, .options = o};
     job.train = cli_train_job_of(&session, &o->words);
@@ -98,10 +100,10 @@ static int run(cli_mup_options *o)
 static int mup(cli_mup_options *o)
 {
     cli_train_options *train = &o->words.options;
-    if (!o->words.files.count) return cli_wrong_use("mup", "say check or transfer");
+    if (!o->words.files.count) return cli_wrong_use("mup", "expected check or transfer");
     if (!bench_read_list("mup", "widths", o->widths_text, 1, 1 << 16, &o->widths)) return CLI_WRONG_USE;
     if (o->widths.count < 2)
-        return cli_wrong_use("mup", "--widths: a trend takes two or more, found '%s'", o->widths_text);
+        return cli_wrong_use("mup", "--widths: expected two or more widths, found '%s'", o->widths_text);
     if (o->rates_text && !read_rates(o->rates_text, o)) return CLI_WRONG_USE;
     if (!o->rate_count) usual_rates(o);
     if (!train->mup && !train->unit_mup) train->mup = true;
@@ -112,16 +114,16 @@ static int mup(cli_mup_options *o)
 
 static const cli_option rows[] = {
     SECTION("Widths"),
-    TEXT("widths", "LIST", cli_mup_options, widths_text, "widths of the models; heads have the same dim at all of them",
-         .initial = "64,128,256,512"),
-    TEXT("rates", "LIST", cli_mup_options, rates_text, "transfer: learning rates",
+    TEXT("widths", "LIST", cli_mup_options, widths_text,
+         "widths of the models; the head dimension is the same for all widths", .initial = "64,128,256,512"),
+    TEXT("rates", "LIST", cli_mup_options, rates_text, "for transfer: learning rates",
          .otherwise = "2^-13, 2^-12, ..., 2^-5"),
-    TEXT("plot", "FILE", cli_mup_options, plot, "picture of both sides: .svg, .png, .pdf"),
+    TEXT("plot", "FILE", cli_mup_options, plot, "draw both parametrizations: .svg, .png or .pdf"),
     END_OF_OPTIONS,
 };
 
 static const cli_option data_rows[] = {
-    LIST("data", "FILE", cli_train_options, data, "transfer: the text; its last tenth is for tests"),
+    LIST("data", "FILE", cli_train_options, data, "for transfer: the text; the last tenth is used for validation"),
     END_OF_OPTIONS,
 };
 
@@ -130,11 +132,11 @@ const cli_usage cli_mup_usage = {
     .command = "mup",
     .synopsis = "check [--widths LIST] [--steps N]   or   transfer --data FILE [--widths LIST] [--rates LIST] "
                 "[--steps N]",
-    .about = "Does a model follow its width? Models of several widths in the standard parametrization and, "
-             "beside it, in the maximal-update parametrization (or --unit-mup) with the first width as its "
-             "base. check takes a few steps and shows mean activations of every part, and norms of matrices "
-             "and of their changes: flat in the width, or not. transfer trains each width at each rate and "
-             "shows how far the best rate moves. Options of models and of learning are those of bochner train.",
+    .about = "Checks that learning rates transfer across widths. It trains models of several widths in the standard "
+             "parametrization and in the maximal-update parametrization (or --unit-mup), with the first width as base. "
+             "check takes a few steps and reports how mean activations, norms of matrices and norms of their changes "
+             "depend on the width. transfer trains each width at each learning rate and reports how the best rate "
+             "depends on the width. Options of the model and of optimization are those of bochner train.",
     .examples =
         "  bochner mup check --widths 32,64,128\n"
         "  bochner mup check --widths 32,64 --mixer ssm --mlp swiglu\n"

@@ -1,4 +1,4 @@
-/* bochner mup: models of several widths, side by side in the standard parametrization and in one that follows the width. */
+/* bochner mup: models of several widths in the standard parametrization and in a maximal-update parametrization. */
 #ifndef CLI_MUP_H
 #define CLI_MUP_H
 
@@ -10,7 +10,7 @@ enum { CLI_MUP_RATES = 24, CLI_MUP_SIDES = 2 };
 typedef struct cli_mup_options {
     cli_given was_given;
     const char *widths_text, *rates_text, *plot;
-    cli_train_words words; /* of the model and of learning; --steps and --data too */
+    cli_train_words words; /* options of bochner train */
     bench_list widths;
     double rates[CLI_MUP_RATES]; /* ascending */
     size_t rate_count;
@@ -20,17 +20,17 @@ typedef struct cli_mup_job {
     cli_session *session;
     cli_mup_options *options;
     cli_train_job train;
-    bo_parametrization sides[CLI_MUP_SIDES]; /* standard, and the one to look at */
+    bo_parametrization sides[CLI_MUP_SIDES]; /* standard, and a maximal-update one */
 } cli_mup_job;
 
-/* The model's description for one side; `text`: with the tokenizer and text of --data. */
+/* The descriptor of the model; `text`: opens the text and tokenizer of --data. */
 bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out);
-/* At a side, ready to be widened. */
+/* The descriptor in the parametrization of a side, for bo_model_widen. */
 bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, size_t side);
 int cli_mup_check(cli_mup_job *job);
 int cli_mup_transfer(cli_mup_job *job);
 
-/* ---- pictures (plot.c): a panel a side, a curve a name ------------------------------------------------------------------ */
+/* ---- plots (plot.c): one panel per side, one curve per name ------------------------------------------------------------------ */
 
 typedef struct cli_mup_curve {
     char name[64];
@@ -39,11 +39,11 @@ typedef struct cli_mup_curve {
 } cli_mup_curve;
 
 typedef struct cli_mup_panels {
-    const char *x_label, *y_label, *x_format; /* gnuplot's, of numbers on a scale of powers of 2 */
+    const char *x_label, *y_label, *x_format; /* x_format: gnuplot's; the scale has powers of 2 */
     bool log_y;
-    double most_y; /* of the picture; 0: all */
+    double most_y; /* upper limit of the plot; 0: none */
     char titles[CLI_MUP_SIDES][64];
-    size_t count; /* curves a side */
+    size_t count; /* curves per side */
     cli_mup_curve *curves[CLI_MUP_SIDES];
 } cli_mup_panels;
 int cli_mup_plot(cli_session *session, const char *path, const cli_mup_panels *panels);

@@ -1,4 +1,4 @@
-/* The pictures of bochner mup: two panels with the same scale, a curve a name. */
+/* The plots of bochner mup: two panels with the same scale, one curve per name. */
 #include "mup.h"
 #include "../common/plot.h"
 #include <math.h>

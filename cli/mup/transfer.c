@@ -1,10 +1,10 @@
-/* bochner mup transfer: every width trained at every rate; does the best rate stay where it is? */
+/* bochner mup transfer: trains each width at each learning rate, to see whether the best rate depends on the width. */
 #include "mup.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* loss[side][width * rates + rate] after the last step, on the text for tests; NAN: it diverged. */
+/* loss[side][width * rates + rate]: validation loss after the last step; NAN: the run diverged. */
 typedef struct transfer {
     cli_mup_job *job;
     size_t widths, rates;
@@ -18,7 +18,7 @@ static double *loss_at(const transfer *t, size_t side, size_t width, size_t rate
 
 /* ---- runs ------------------------------------------------------------------------------------------------------------------- */
 
-/* What Muon leaves to AdamW moves along, in the proportion of their defaults. */
+/* With Muon, the rate of AdamW is scaled along, in the proportion of their defaults. */
 static void set_rate(bo_optimizer_desc *optimizer, double rate)
 {
     optimizer->rate = rate;
@@ -44,7 +44,7 @@ static bo_status train(cli_train_job *run, const bo_model_desc *desc, double rat
     return status == BO_NUMERIC ? BO_OK : status;
 }
 
-/* At its base width the maximal-update parametrization is the standard one to the last bit: nothing to train again. */
+/* At the base width the maximal-update parametrization equals the standard one bit for bit: the result is already known. */
 static bool known(const transfer *t, const bo_model_desc *desc, size_t side)
 {
     return side > 0 && t->job->sides[side] == BO_PARAMETRIZATION_MUP && desc->width == desc->base_width;
@@ -63,7 +63,7 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
         else
             status = train(&t->job->train, &desc, o->rates[rate], loss);
         if (status == BO_OK)
-            cli_say(t->job->session, "%-8s width %4zu  rate %-9.4g loss %.4f",
+            cli_say(t->job->session, "%-8s width %4zu  learning rate %-9.4g valid %.4f",
                     bo_parametrization_name(t->job->sides[side]), o->widths.items[width], o->rates[rate], *loss);
     }
     return status;
@@ -71,7 +71,7 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
 
 /* ---- the best rate ---------------------------------------------------------------------------------------------------------- */
 
-/* Where a parabola through the best point and its neighbors, over the logarithm of the rate, is least. NAN: all diverged. */
+/* The minimum of a parabola through the best point and its neighbors, over the logarithm of the rate. NAN: all diverged. */
 static double best_rate(const transfer *t, size_t side, size_t width)
 {
     const double *rates = t->job->options->rates, *loss = loss_at(t, side, width, 0);
@@ -92,7 +92,7 @@ static double octaves(const transfer *t, size_t side)
     return log2(best_rate(t, side, t->widths - 1) / best_rate(t, side, 0));
 }
 
-/* Between two rates on a line over their logarithms. */
+/* Interpolates linearly in the logarithm of the rate. */
 static double loss_near(const transfer *t, size_t side, size_t width, double rate)
 {
     const double *rates = t->job->options->rates, *loss = loss_at(t, side, width, 0);
@@ -103,7 +103,7 @@ static double loss_near(const transfer *t, size_t side, size_t width, double rat
     return loss[next - 1] + part * (loss[next] - loss[next - 1]);
 }
 
-/* What the best rate of the first width costs at the last, beside that one's own best. */
+/* The increase of the loss at the last width if the best rate of the first width is used. */
 static double cost(const transfer *t, size_t side)
 {
     const size_t last = t->widths - 1;
@@ -117,7 +117,7 @@ static double cost(const transfer *t, size_t side)
 static void print_side(const transfer *t, size_t side)
 {
     const cli_mup_options *o = t->job->options;
-    printf("%s%s parametrization: loss after %zu steps\n  rate      ", side ? "\n" : "",
+    printf("%s%s parametrization: validation loss after %zu steps\n  rate      ", side ? "\n" : "",
            bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
     for (size_t w = 0; w < t->widths; w++) printf("  width %-5zu", o->widths.items[w]);
     for (size_t r = 0; r < t->rates; r++) {
@@ -132,9 +132,11 @@ static void print_side(const transfer *t, size_t side)
     }
     printf("\n  best      ");
     for (size_t w = 0; w < t->widths; w++) printf("  %-11.4g", best_rate(t, side, w));
-    printf("\n  From width %zu to %zu the best rate moves by %+.2f octaves; that of width %zu costs width %zu %.4f.\n",
-           o->widths.items[0], o->widths.items[t->widths - 1], octaves(t, side), o->widths.items[0],
-           o->widths.items[t->widths - 1], cost(t, side));
+    printf(
+        "\n  From width %zu to %zu, the best rate changes by %+.2f octaves. At width %zu, the best rate of width %zu "
+        "increases the loss by %.4f.\n",
+        o->widths.items[0], o->widths.items[t->widths - 1], octaves(t, side), o->widths.items[t->widths - 1],
+        o->widths.items[0], cost(t, side));
 }
 
 static void json_numbers(cli_json *json, const char *key, const double *values, size_t count)
@@ -176,7 +178,7 @@ static void report(const transfer *t)
     cli_json_end(&json);
 }
 
-/* Rates far beyond the best have losses that would flatten the rest: shown up to 1.5 times the range of the best ones. */
+/* The upper limit of the plot. Losses at rates far above the best would compress the rest of the curves. */
 static double ceiling(const transfer *t)
 {
     double least = INFINITY, most = -INFINITY;
@@ -193,10 +195,13 @@ static double ceiling(const transfer *t)
 static int draw(const transfer *t)
 {
     const cli_mup_options *o = t->job->options;
-    cli_mup_panels panels = {
-        .x_label = "rate", .y_label = "loss", .x_format = "2^%L", .count = t->widths, .most_y = ceiling(t)};
+    cli_mup_panels panels = {.x_label = "learning rate",
+                             .y_label = "validation loss",
+                             .x_format = "2^%L",
+                             .count = t->widths,
+                             .most_y = ceiling(t)};
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
-        panels.curves[side] = cli_allocate(t->widths, sizeof *panels.curves[side], "a picture");
+        panels.curves[side] = cli_allocate(t->widths, sizeof *panels.curves[side], "a plot");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
                  bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
         for (size_t w = 0; w < t->widths; w++) {
@@ -212,7 +217,7 @@ static int draw(const transfer *t)
     return status;
 }
 
-/* ---- the work ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all runs ---------------------------------------------------------------------------------------------------------------- */
 
 int cli_mup_transfer(cli_mup_job *job)
 {

@@ -1,4 +1,4 @@
-/* bochner plan: the model to train for a budget, with what it will take and come to. */
+/* bochner plan: chooses a model for a training budget, and predicts its time, memory and loss. */
 #include "plan.h"
 #include "../attention/attention.h"
 #include <stdlib.h>
@@ -10,9 +10,9 @@ static const char *attention_name(const cli_plan_options *o)
     return cli_attention_kind_choice(o->attention);
 }
 
-/* ---- the machine --------------------------------------------------------------------------------------------------------- */
+/* ---- the host --------------------------------------------------------------------------------------------------------- */
 
-/* A file of other circumstances would predict them. */
+/* A calibration for another attention or another host would give wrong predictions. */
 static bool is_of_here(cli_plan_job *job)
 {
     const bo_plan_machine *m = job->machine;
@@ -20,12 +20,15 @@ static bool is_of_here(cli_plan_job *job)
     bo_context *context = job->session->context;
     const int threads = bo_context_threads(context);
     if (strcmp(attention, attention_name(job->options)) != 0)
-        cli_fail(job->session, "%s: measured with --attention %s, not %s; another --calibration FILE measures anew",
+        cli_fail(job->session,
+                 "%s: measured with --attention %s, expected %s; give another --calibration FILE to measure again",
                  path, attention, attention_name(job->options));
     else if (m->threads != threads || strcmp(m->isa, bo_context_isa(context)) != 0)
-        cli_fail(job->session,
-                 "%s: measured with %d threads and %s, not %d and %s; another --calibration FILE measures anew", path,
-                 m->threads, m->isa, threads, bo_context_isa(context));
+        cli_fail(
+            job->session,
+            "%s: measured with %d threads and %s, expected %d threads and %s; give another --calibration FILE to measure "
+            "again",
+            path, m->threads, m->isa, threads, bo_context_isa(context));
     else
         return true;
     return false;
@@ -45,7 +48,7 @@ static bool open_machine(cli_plan_job *job)
     struct stat info;
     const bool there = o->calibration && stat(o->calibration, &info) == 0;
     if (there && !S_ISREG(info.st_mode))
-        return cli_fail(job->session, "--calibration %s: it is no file", o->calibration), false;
+        return cli_fail(job->session, "--calibration %s: not a regular file", o->calibration), false;
     if (there) return ok(job, bo_plan_machine_load(context, o->calibration, &job->machine)) && is_of_here(job);
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
@@ -79,7 +82,7 @@ static int plan(void *options, const cli_common *common, const cli_arguments *ar
     if (arguments->count) return cli_wrong_use("plan", "expected options only, found '%s'", arguments->items[0]);
     if (!(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
         return cli_wrong_use("plan", "no budget; give --params N, --minutes M or --tokens T");
-    if (o->minutes > 0 && o->tokens > 0) return cli_wrong_use("plan", "--minutes or --tokens, not both");
+    if (o->minutes > 0 && o->tokens > 0) return cli_wrong_use("plan", "give --minutes or --tokens, not both");
     cli_session session;
     if (!cli_session_open(&session, "plan", common, false)) return CLI_FAILED;
     cli_plan_job *job = cli_allocate(1, sizeof *job, "a plan");
@@ -95,40 +98,41 @@ static int plan(void *options, const cli_common *common, const cli_arguments *ar
 
 static const cli_option rows[] = {
     SECTION("Budget"),
-    REAL("minutes", "M", cli_plan_options, minutes, "time of training", .low = 1e-3, .high = 1e7),
-    REAL("tokens", "T", cli_plan_options, tokens, "number of tokens to learn from, in place of minutes", .low = 1,
+    REAL("minutes", "M", cli_plan_options, minutes, "training time", .low = 1e-3, .high = 1e7),
+    REAL("tokens", "T", cli_plan_options, tokens, "number of training tokens, instead of --minutes", .low = 1,
          .high = 1e15),
     REAL("params", "N", cli_plan_options, parameters,
-         "number of parameters, within a tenth; alone, or with one of the others", .low = 1, .high = 1e15),
-    BYTES("memory", "BYTES", cli_plan_options, memory, "greatest memory of training",
-          .otherwise = "3/4 of the machine's"),
+         "number of parameters, within 10%; alone, or with --minutes or --tokens", .low = 1, .high = 1e15),
+    BYTES("memory", "BYTES", cli_plan_options, memory, "maximum memory of training",
+          .otherwise = "3/4 of the memory of the host"),
     SECTION("Model"),
-    COUNT("context", "N", cli_plan_options, context, "tokens of a sequence", .low = 1, .high = 1 << 20,
+    COUNT("context", "N", cli_plan_options, context, "tokens per sequence", .low = 1, .high = 1 << 20,
           .otherwise = "256"),
-    CHOICE("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "kind of attention",
+    CHOICE("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "attention in each layer",
            .find = bo_attention_preset_find, .initial = "rfa-gate"),
-    COUNT("features", "D", cli_plan_options, features, "features of attention", .low = 1, .high = 1 << 16,
+    COUNT("features", "D", cli_plan_options, features, "features of the attention", .low = 1, .high = 1 << 16,
           .otherwise = "128"),
-    SECTION("Machine"),
-    TEXT("calibration", "FILE", cli_plan_options, calibration, "file of measurements: read if it exists, else written"),
-    FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: seconds in place of a minute"),
+    SECTION("Calibration"),
+    TEXT("calibration", "FILE", cli_plan_options, calibration,
+         "file with measurements of this host; read if it exists, otherwise written"),
+    FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: takes seconds instead of a minute"),
     SECTION("Command"),
-    TEXT("data", "FILE", cli_plan_options, data, "the text, for the command that is printed", .otherwise = "text.txt"),
-    TEXT("out", "DIR", cli_plan_options, out, "the folder of the run, for the command that is printed",
-         .otherwise = "model"),
+    TEXT("data", "FILE", cli_plan_options, data, "text in the printed command", .otherwise = "text.txt"),
+    TEXT("out", "DIR", cli_plan_options, out, "folder of the run in the printed command", .otherwise = "model"),
     END_OF_OPTIONS,
 };
 
 const cli_usage cli_plan_usage = {
     .command = "plan",
     .synopsis = "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]",
-    .about = "Which model is a budget best spent on? Times the training of a dozen small models on this "
-             "machine, fits what a layer, a number copied and an operation cost, predicts steps, tokens, loss "
-             "and memory of models of all shapes, and prints the best of them, some others beside it, and the "
-             "command that trains it. Losses are those of English text as bytes.",
-    .examples = "  bochner plan --minutes 10 --quick --calibration machine.json\n"
-                "  bochner plan --params 1e6 --calibration machine.json\n"
-                "  bochner plan --tokens 2e7 --memory 2G --calibration machine.json --json\n",
+    .about =
+        "Chooses the model size for a training budget. It times a dozen small models on this host, fits the cost of "
+        "a layer, of a copied number and of an operation, and predicts steps, tokens, loss and memory for models "
+        "of many shapes. It prints the best model, some alternatives, and the command that trains it. Losses are "
+        "for English text with one token per byte.",
+    .examples = "  bochner plan --minutes 10 --quick --calibration host.json\n"
+                "  bochner plan --params 1e6 --calibration host.json\n"
+                "  bochner plan --tokens 2e7 --memory 2G --calibration host.json --json\n",
     .groups = {{rows, 0}},
     .essential = {"minutes", "tokens", "params", "memory", "context", "attention", "calibration", "quick", "data",
                   "out", "json"},

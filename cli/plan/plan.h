@@ -1,4 +1,4 @@
-/* What the parts of `bochner plan` share. */
+/* Declarations shared by the files of `bochner plan`. */
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
@@ -17,7 +17,7 @@ typedef struct cli_plan_job {
     cli_session *session;
     const cli_plan_options *options;
     bo_plan_machine *machine;
-    bool measured; /* now, and not read */
+    bool measured; /* now, not read from a file */
     bo_plan_losses *losses;
     bo_plan *plan;
 } cli_plan_job;

@@ -1,4 +1,4 @@
-/* A plan in words, and as JSON. */
+/* The report of `bochner plan` as text and as JSON. */
 #include "../common/json.h"
 #include "plan.h"
 #include "../common/format.h"
@@ -28,28 +28,28 @@ static void print_command(FILE *out, const cli_plan_job *job)
         fprintf(out, " --steps %llu", (unsigned long long)c->steps);
 }
 
-/* ---- words -------------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------------------- */
 
 static void say_machine(const cli_plan_job *job)
 {
     const bo_plan_machine *m = job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
-    printf("Machine     %s, %d thread%s: steps of %zu models with %s and %s, %s\n", m->isa, m->threads,
+    printf("Host        %s, %d thread%s; step times of %zu models with %s attention and %s: %s\n", m->isa, m->threads,
            m->threads == 1 ? "" : "s", m->timing_count, first->attention, bo_optimizer_kind_name(first->optimizer),
-           job->measured ? "timed now" : job->options->calibration);
-    printf("            a layer %.3g ms, a number copied %.3g ns, an operation %.3g ps, one of attention %.3g ps\n",
+           job->measured ? "measured now" : job->options->calibration);
+    printf("Costs       layer %.3g ms, copied number %.3g ns, operation %.3g ps, attention operation %.3g ps\n",
            1e3 * m->costs[BO_PLAN_TERM_LAYERS], 1e9 * m->costs[BO_PLAN_TERM_COPIES],
            1e12 * m->costs[BO_PLAN_TERM_OPERATIONS], 1e12 * m->costs[BO_PLAN_TERM_ATTENTION]);
-    printf("            predicted / measured:");
+    printf("Accuracy    predicted / measured:");
     for (size_t i = 0; i < m->timing_count; i++) {
         bo_plan_range step;
         if (bo_plan_step(job->session->context, m, &m->timings[i].shape, &step) == BO_OK)
             printf(" %.2f", step.value / m->timings[i].seconds);
     }
-    printf("; left out, off by %.1f%%\n", 100 * m->error);
+    printf("; error on left-out models %.1f%%\n", 100 * m->error);
 }
 
-/* "473 ± 142", "1.52 ± 0.13": two digits of what is not known, and no digits beyond. */
+/* "473 ± 142", "1.52 ± 0.13": the uncertainty has two digits. */
 static cli_word plus_minus(bo_plan_range range, double unit)
 {
     cli_word word;
@@ -69,7 +69,8 @@ static void say_choices(const bo_plan *plan)
                c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, plus_minus(c->step, 1e3).s,
                c->tokens, plus_minus(c->minutes, 1).s, plus_minus(c->loss, 1).s, cli_bytes((double)c->memory).s);
     }
-    printf("\n* best for the budget. Loss: nats per byte of English text, none of it twice; ±: 19 times in 20.\n\n");
+    printf(
+        "\n* Best model for the budget. Loss in nats per byte of English text, each byte read once. ±: 95%% interval.\n\n");
 }
 
 void cli_plan_print(const cli_plan_job *job)

@@ -1,38 +1,42 @@
-/* bochner train --lora: adapters of a model instead of the model. */
+/* bochner train --lora: trains adapters of a model and leaves the model's weights fixed. */
 #include "train.h"
 #include <string.h>
 
 const cli_option cli_train_lora_rows[] = {
     SECTION("Adapters"),
-    COUNT("lora", "RANK", cli_train_lora_options, rank,
-          "train adapters of this rank around linear layers of --init, which stays as it is", .low = 1,
-          .high = 1 << 16),
-    REAL("lora-alpha", "A", cli_train_lora_options, alpha, "adapters count A / RANK times", .low = 1e-6, .high = 1e6,
+    COUNT(
+        "lora", "RANK", cli_train_lora_options, rank,
+        "rank of the adapters. With --lora, only adapters of the linear layers are trained; the weights of --init stay "
+        "fixed",
+        .low = 1, .high = 1 << 16),
+    REAL("lora-alpha", "A", cli_train_lora_options, alpha,
+         "scale of the adapters: their output is multiplied by A / RANK", .low = 1e-6, .high = 1e6,
          .otherwise = "twice the rank"),
     TEXT("lora-targets", "NAMES", cli_train_lora_options, targets,
-         "ends of layers' names (q_proj,v_proj) or patterns with a star", .otherwise = "all hidden layers"),
+         "layers with adapters: endings of layer names (q_proj,v_proj) or patterns with *, separated by commas",
+         .otherwise = "all hidden layers"),
     CHOICE("lora-init", "KIND", cli_train_lora_options, init, bo_lora_init_name,
-           "where adapters begin: at zero, or at singular vectors", .initial = "zero"),
+           "initial values of the adapters: zero, or singular vectors of the weights", .initial = "zero"),
     END_OF_OPTIONS,
 };
 
-/* With adapters the model is that of --init, and so is its tokenizer. */
+/* With adapters, model and tokenizer come from --init. */
 int cli_train_check_lora(const cli_train_options *o)
 {
     static const char *const rank[] = {"lora", NULL}, *const shared[] = {"init", "freeze", NULL};
     const cli_option *part = cli_train_given(cli_train_lora_rows, &o->lora, rank);
-    if (!o->lora.rank) return part ? cli_wrong_use("train", "--%s is an option of --lora RANK", part->name) : CLI_DONE;
-    if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs the model of --init DIR");
+    if (!o->lora.rank) return part ? cli_wrong_use("train", "--%s needs --lora RANK", part->name) : CLI_DONE;
+    if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs a model: give --init DIR");
     if (o->tokenizer || CLI_GIVEN(o, vocab))
-        return cli_wrong_use("train", "--lora: the tokenizer is that of --init, found --%s",
+        return cli_wrong_use("train", "--lora uses the tokenizer of --init; leave out --%s",
                              o->tokenizer ? "tokenizer" : "vocab");
     const cli_option *found = cli_train_given(cli_train_shape_rows, o, shared);
     if (!found) found = cli_train_attention_given(o, shared);
     if (!found) return CLI_DONE;
-    return cli_wrong_use("train", "--lora: the model of --init stays as it is, found --%s", found->name);
+    return cli_wrong_use("train", "--lora does not change the model of --init; leave out --%s", found->name);
 }
 
-/* Adapters go into the model itself, also where a run goes on. */
+/* Adapters are added to the model of --init itself, also when a run is resumed. */
 static bool open_init(cli_train_job *job)
 {
     if (!job->options->init) return true;
@@ -53,21 +57,21 @@ static bo_status adapt(cli_train_job *job)
     return bo_model_adapt(job->session->context, job->model, &desc);
 }
 
-/* Adapters do not change what a model is for: what says labels would have no weights in its base. */
+/* Adapters do not change the task of a model: the base has no weights for the head of another task. */
 static bool fits_task(cli_train_job *job)
 {
     const bo_model_task wanted = job->options->texts.task, found = bo_model_describe(job->model)->task;
     if (wanted == found) return true;
     cli_fail(job->session,
-             "--lora: the task of %s is %s and stays so, found --task %s; make a model of that task first: "
-             "bochner train --task %s --init %s%s --out DIR",
+             "--lora: the task of %s is %s, expected %s; adapters do not change the task. Make a model of that task "
+             "first: bochner train --task %s --init %s%s --out DIR",
              job->options->init, bo_model_task_name(found), bo_model_task_name(wanted), bo_model_task_name(wanted),
              job->options->init,
              wanted == BO_MODEL_TASK_CLASSIFY || wanted == BO_MODEL_TASK_MATCH ? " --freeze model" : "");
     return false;
 }
 
-/* A run that goes on takes its adapters from its checkpoint; the trainer refuses others than it has. */
+/* A resumed run reads its adapters from its checkpoint; the trainer refuses adapters of another shape. */
 static bool open_model(cli_train_job *job)
 {
     return fits_task(job) && cli_train_ok(job, adapt(job));

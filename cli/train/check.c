@@ -34,7 +34,7 @@ const cli_option *cli_train_attention_given(const cli_train_options *o, const ch
     return row ? row : cli_train_given(cli_train_attention_rows, o, except);
 }
 
-/* The first option of attention that is given, but for when frequencies are drawn; NULL: none is. */
+/* The first attention option that was given, except --calibrate-every; NULL if none was. */
 static const char *attention_option(const cli_train_options *o)
 {
     static const char *const except[] = {"calibrate-every", NULL};
@@ -42,7 +42,7 @@ static const char *attention_option(const cli_train_options *o)
     return row ? row->name : NULL;
 }
 
-/* The first option given that is about queries and keys; NULL: none is. */
+/* The first option about queries and keys that was given; NULL if none was. */
 static const char *query_option(const cli_train_options *o)
 {
     const bool turns =
@@ -55,7 +55,7 @@ static const char *query_option(const cli_train_options *o)
                                        : NULL;
 }
 
-/* What belongs to one mixer is not given with another. */
+/* Options of one mixer cannot be given with another mixer. */
 static int check_mixer(const cli_train_options *o)
 {
     const bool ssm = o->mixer == BO_MIXER_SSM, convolves = ssm || o->mixer == BO_MIXER_CONV;
@@ -64,21 +64,20 @@ static int check_mixer(const cli_train_options *o)
                          : CLI_GIVEN(o, state_rank) ? "state-rank"
                                                     : NULL;
     const char *of_attention = attention_option(o);
-    if (of_ssm && !ssm) return cli_wrong_use("train", "--%s is an option of --mixer ssm", of_ssm);
+    if (of_ssm && !ssm) return cli_wrong_use("train", "--%s needs --mixer ssm", of_ssm);
     if (CLI_GIVEN(o, state_rank) && o->ssm == BO_SSM_DIAGONAL)
-        return cli_wrong_use("train", "--state-rank is an option of --ssm closed and --ssm low-rank");
-    if (CLI_GIVEN(o, kernel) && !convolves)
-        return cli_wrong_use("train", "--kernel is an option of --mixer conv and --mixer ssm");
+        return cli_wrong_use("train", "--state-rank needs --ssm closed or --ssm low-rank");
+    if (CLI_GIVEN(o, kernel) && !convolves) return cli_wrong_use("train", "--kernel needs --mixer conv or --mixer ssm");
     if (cli_train_other_mixer(o) && of_attention)
-        return cli_wrong_use("train", "--%s is an option of --mixer attention, found --mixer %s", of_attention,
+        return cli_wrong_use("train", "--%s needs --mixer attention, found --mixer %s", of_attention,
                              bo_mixer_name(o->mixer));
     if (cli_train_other_mixer(o) && o->mixer < BO_MIXER_DEGREE_3 && query_option(o))
-        return cli_wrong_use("train", "--%s is an option of mixers with queries and keys, found --mixer %s",
-                             query_option(o), bo_mixer_name(o->mixer));
+        return cli_wrong_use("train", "--%s needs a mixer with queries and keys, found --mixer %s", query_option(o),
+                             bo_mixer_name(o->mixer));
     return CLI_DONE;
 }
 
-/* What belongs to one MLP is not given with another. */
+/* Options of one MLP cannot be given with another MLP. */
 static int check_mlp(const cli_train_options *o)
 {
     const char *of_features = CLI_GIVEN(o, mlp_kernel)     ? "mlp-kernel"
@@ -87,15 +86,15 @@ static int check_mlp(const cli_train_options *o)
                                                            : NULL;
     const bool degree = o->mlp >= BO_MLP_DEGREE_2 && o->mlp <= BO_MLP_DEGREE_E;
     if (of_features && o->mlp != BO_MLP_RANDOM_FEATURES)
-        return cli_wrong_use("train", "--%s is an option of --mlp random-features", of_features);
+        return cli_wrong_use("train", "--%s needs --mlp random-features", of_features);
     if (CLI_GIVEN(o, hidden) && o->mlp == BO_MLP_NONE)
-        return cli_wrong_use("train", "--hidden has no meaning with --mlp none");
+        return cli_wrong_use("train", "--hidden has no effect with --mlp none; leave it out");
     if (CLI_GIVEN(o, degree_heads) && !degree)
-        return cli_wrong_use("train", "--degree-heads is an option of --mlp degree-2, -3, -4 and -e");
+        return cli_wrong_use("train", "--degree-heads needs --mlp degree-2, degree-3, degree-4 or degree-e");
     return CLI_DONE;
 }
 
-/* A model to begin with has an attention, with all its options, unless another one is named. */
+/* With --init, the attention and all its options come from that model unless --attention names another. */
 static int check_attention(const cli_train_options *o, const cli_train_kind *kind)
 {
     const cli_attention_options attention = cli_train_attention(o, kind);
@@ -103,14 +102,15 @@ static int check_attention(const cli_train_options *o, const cli_train_kind *kin
     if (cli_train_other_mixer(o)) return CLI_DONE;
     if (!o->init || CLI_GIVEN(&o->attention, kind)) return cli_attention_check_layer(&attention);
     if (!given) return CLI_DONE;
-    return cli_wrong_use("train", "--%s needs --attention KIND: the attention of --init is taken as it is", given);
+    return cli_wrong_use("train", "--%s needs --attention KIND; without it, the attention of --init is used unchanged",
+                         given);
 }
 
 static int check_parametrization(const cli_train_options *o)
 {
     if (o->mup && o->unit_mup) return cli_wrong_use("train", "give --mup or --unit-mup, not both");
     if (CLI_GIVEN(o, base_width) && !o->mup && !o->unit_mup)
-        return cli_wrong_use("train", "--base-width is an option of --mup and --unit-mup");
+        return cli_wrong_use("train", "--base-width needs --mup or --unit-mup");
     return CLI_DONE;
 }
 
@@ -124,23 +124,25 @@ int cli_train_check_model(const cli_train_options *o, const cli_train_kind *kind
 
 int cli_train_check_text(const cli_train_options *o, const cli_train_kind *kind)
 {
-    if (o->freeze && !o->init && !o->resume) return cli_wrong_use("train", "--freeze needs the weights of --init DIR");
+    if (o->freeze && !o->init && !o->resume)
+        return cli_wrong_use("train", "--freeze needs --init DIR, whose weights it freezes");
     return cli_train_check_model(o, kind);
 }
 
 int cli_train_check(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
-    if (!o->out) return cli_wrong_use("train", "give --out DIR, the folder of the run");
+    if (!o->out) return cli_wrong_use("train", "no folder for the run; give --out DIR");
     if (o->resume && access(o->out, F_OK) != 0 && o->data.count == 0 && words->files.count == 0)
-        return cli_wrong_use("train", "--resume: there is no folder %s; a run begins with --data FILE", o->out);
+        return cli_wrong_use("train", "--resume: there is no folder %s; to start a new run, give --data FILE", o->out);
     if (o->data.count == 0 && words->files.count == 0)
         return cli_wrong_use("train",
-                             o->resume ? "%s/train.json does not name the text of a run; give --data FILE"
-                                       : "%s: no text to learn from; give --data FILE",
+                             o->resume ? "%s/train.json does not name the training data; give --data FILE"
+                                       : "%s: no training data; give --data FILE",
                              o->out);
     if (o->steps && o->minutes > 0) return cli_wrong_use("train", "give --steps or --minutes, not both");
-    if (o->clip == 0) return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 for none, found 0");
+    if (o->clip == 0)
+        return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 to turn clipping off, found 0");
     if (o->tokenizer && CLI_GIVEN(o, vocab)) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
     int status = cli_train_check_kind(words);
     if (status == CLI_DONE) status = cli_train_check_lora(o);

@@ -1,4 +1,4 @@
-/* bochner train of a language model on running text. */
+/* bochner train for language models. */
 #include "../models/text_tasks.h"
 #include "train.h"
 #include <math.h>
@@ -32,8 +32,8 @@ static bool accepts(const cli_train_job *job, const bo_model *init)
 {
     const bo_model_task task = bo_model_describe(init)->task;
     if (task == BO_MODEL_TASK_LANGUAGE) return true;
-    cli_fail(job->session, "--init: %s holds %s; give --task %s", job->options->init, cli_task_words(task),
-             bo_model_task_name(task));
+    cli_fail(job->session, "--init: %s holds %s, expected a language model; give --task %s", job->options->init,
+             cli_task_words(task), bo_model_task_name(task));
     return false;
 }
 
@@ -68,35 +68,35 @@ static void describe(cli_train_job *job)
     job->desc.valid = job->valid;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------------------------------------------------- */
 
 static void say_text(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->valid)
-        snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_corpus_tokens(job->valid)).s,
-                 o->valid ? "" : ", the end of it");
-    cli_say(job->session, "Text        %s: %s tokens to learn from%s; %s", cli_train_files(job, files),
+        snprintf(test, sizeof test, ", %s for validation%s", cli_count(bo_corpus_tokens(job->valid)).s,
+                 o->valid ? "" : " (the end of the text)");
+    cli_say(job->session, "Text        %s: %s tokens for training%s; %s", cli_train_files(job, files),
             cli_count(bo_corpus_tokens(job->train)).s, test,
-            bo_tokenizer_is_raw(job->tokenizer) ? "a token is a byte" : "byte pairs");
+            bo_tokenizer_is_raw(job->tokenizer) ? "one token per byte" : "byte-pair tokenizer");
 }
 
 static void say_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const size_t batch = r->batch ? r->batch : 16, context = bo_model_describe(job->model)->context;
-    char length[256] = "as many steps as it has";
+    char length[256] = "the steps left in the run";
     if (r->steps) {
         const double tokens = (double)r->steps * (double)(batch * context);
-        snprintf(length, sizeof length, "%s steps, %s tokens (%s times the text), roughly %s", cli_count(r->steps).s,
+        snprintf(length, sizeof length, "%s steps, %s tokens (%s epochs), about %s", cli_count(r->steps).s,
                  cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
                  cli_seconds(cli_train_expected_seconds(job)).s);
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }
     cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s; %s", length, batch, cli_count(context).s,
-            job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_kind_name(r->optimizer.kind));
+            job->plan.micro_batch < batch ? " in several parts" : "", bo_optimizer_kind_name(r->optimizer.kind));
 }
 
 static void say_plan(const cli_train_job *job)
@@ -111,21 +111,21 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
 {
     int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
-    length += snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.3f", r->valid_loss);
+    length += snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  valid %.3f", r->valid_loss);
     if (bo_tokenizer_is_raw(job->tokenizer))
-        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, " (%.3f bits/byte)", r->valid_metric);
+        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, " (%.3f bits per byte)", r->valid_metric);
 }
 
 static void print(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
-           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
+           cli_seconds(r->seconds).s,
+           r->stopped_early ? "; stopped early: the validation loss no longer improved" : "");
     if (!isnan(r->valid_loss))
-        printf("Test        %.4f nats per token, %.4f bits per byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
-               r->best_valid_loss);
-    printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
-           isnan(r->valid_loss) ? "" : "best/ there");
+        printf("Validation  %.4f nats per token, %.4f bits per byte; best %.4f nats per token\n", r->valid_loss,
+               r->valid_metric, r->best_valid_loss);
+    cli_train_print_folder(job, "Model");
 }
 
 static void json(const cli_train_job *job)

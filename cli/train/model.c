@@ -1,4 +1,4 @@
-/* Models of text for `bochner train`: the tokenizer, the model to begin with, and the descriptor of a new one. */
+/* Text models for `bochner train`: the tokenizer, the model of --init, and the descriptor of a new model. */
 #include "../common/spool.h"
 #include "train.h"
 #include <math.h>
@@ -19,7 +19,7 @@ static const char **data_paths(const cli_train_job *job, size_t *count)
     return paths;
 }
 
-/* Learned from the data where --vocab asks for more than bytes; a resumed run has its own. */
+/* The tokenizer is trained on the data if --vocab is above 256; a resumed run loads the tokenizer of its folder. */
 static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;
@@ -33,7 +33,7 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }
 
-/* A resumed run takes its weights from its checkpoint: what it began with need not exist any more. */
+/* A resumed run loads its weights from its checkpoint: the folder of --init need not exist any more. */
 static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;
@@ -75,7 +75,7 @@ static void set_sizes(const cli_train_options *o, bo_model_desc *d)
     set(&d->hidden, o->hidden);
 }
 
-/* The one that is named, be it by its attention, in place of that of the model to begin with. */
+/* A mixer given by --mixer or --attention replaces that of --init. */
 static void set_mixer(const cli_train_options *o, bo_model_desc *d)
 {
     const bool named = CLI_GIVEN(o, mixer) || CLI_GIVEN(&o->attention, kind);
@@ -93,7 +93,7 @@ static void set_mixer(const cli_train_options *o, bo_model_desc *d)
     set(&d->kernel, o->kernel);
 }
 
-/* Maps of the model to begin with stay where nothing else is said. */
+/* The feature maps of --init stay if no option changes them. */
 static void set_mlp(const cli_train_options *o, bo_model_desc *d)
 {
     bo_features_desc *f = &d->mlp_features;
@@ -131,7 +131,7 @@ static void set_choices(const cli_train_options *o, bo_model_desc *d)
     if (o->rope_base > 0) d->rope_base = o->rope_base;
 }
 
-/* Frequencies are the model's to seed. */
+/* The seed of the frequencies stays 0 here: the model derives it from its own. */
 static void set_attention(const cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_options *o = job->options;
@@ -171,15 +171,15 @@ bo_model_desc cli_train_describe_model(const cli_train_job *job)
     return desc;
 }
 
-/* Weights, gradients and two moments are more than the machine has: seen before any of them is made. */
+/* Checks before any allocation whether weights, gradients and two moments exceed the memory of the host. */
 static bool too_large(cli_train_job *job, const bo_model_desc *d)
 {
     const double width = (double)d->width, hidden = d->hidden ? (double)d->hidden : 4 * width;
     const double numbers = (double)d->layers * width * (4 * width + 2 * hidden) + (double)d->vocab * width;
-    const double machine = (double)bo_physical_memory();
-    if (!(machine > 0) || 4 * sizeof(float) * numbers <= machine) return false;
-    cli_fail(job->session, "%s parameters need %s of memory to be trained and this machine has %s",
-             cli_count((size_t)numbers).s, cli_bytes(4 * sizeof(float) * numbers).s, cli_bytes(machine).s);
+    const double memory = (double)bo_physical_memory();
+    if (!(memory > 0) || 4 * sizeof(float) * numbers <= memory) return false;
+    cli_fail(job->session, "training %s parameters needs %s of memory, but this host has %s; choose a smaller model",
+             cli_count((size_t)numbers).s, cli_bytes(4 * sizeof(float) * numbers).s, cli_bytes(memory).s);
     return true;
 }
 
@@ -193,19 +193,20 @@ static bool open_model(cli_train_job *job)
     if (!cli_train_ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
     if (!job->init || job->resumed) return true;
     if (!cli_train_ok(job, bo_model_adopt(context, job->model, job->init, &taken))) return false;
-    cli_say(job->session, "Weights     %s of %s tensors are those of %s", cli_count(taken).s,
+    cli_say(job->session, "Weights     %s of %s tensors loaded from %s", cli_count(taken).s,
             cli_count(bo_model_weights(job->model)).s, from);
     if (taken) return true;
-    cli_fail(job->session, "%s: no weight fits this model; give the same --width, or leave out --init", from);
+    cli_fail(job->session,
+             "%s: no tensor has the shape that this model needs; give the same --width, or leave out --init", from);
     return false;
 }
 
 const cli_train_weights cli_train_new_model = {
     .file = "model.safetensors", .open_init = open_init, .open_model = open_model};
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------------------------------------------------------------ */
 
-/* The files are read for what is learned from them, for their end to test with, and for a tokenizer. */
+/* Whether files are read more than once: for training, for validation on their end, or to train a tokenizer. */
 static bool reads_twice(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
@@ -221,7 +222,7 @@ bool cli_train_open_text(cli_train_job *job)
     const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
                         open_tokenizer(job, paths, count) && job->weights->open_init(job) &&
                         job->kind->open_files(job, paths, count);
-    cli_spools_close(&spools); /* a corpus, or texts, hold what they need of them */
+    cli_spools_close(&spools); /* a corpus, or texts, keep the data that they need */
     free(paths);
     return opened;
 }

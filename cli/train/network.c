@@ -1,4 +1,4 @@
-/* bochner train --model: from a description and a table, images or a graph to a network and a run. */
+/* bochner train --model: trains a network, described by a JSON file, on a table, images or a graph. */
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,16 +15,17 @@ static const char *readout_name(unsigned index)
 const cli_option cli_train_network_rows[] = {
     SECTION("Networks"),
     TEXT("model", "FILE", cli_train_network_options, model,
-         "a network's description (JSON), to be trained on a table, images or a graph: --data"),
+         "JSON description of a network to train on --data: a table, images or a graph"),
     REAL("width-multiplier", "X", cli_train_network_options, width_multiplier,
-         "factor of every hidden width of the description", .low = 1e-3, .high = 1e3, .otherwise = "1"),
-    REAL("epochs", "N", cli_train_network_options, epochs, "how often each example is seen", .low = 1e-3, .high = 1e9,
-         .otherwise = "10, of a graph 200, where neither --steps nor --minutes is given"),
+         "factor applied to all hidden widths of the description", .low = 1e-3, .high = 1e3, .otherwise = "1"),
+    REAL("epochs", "N", cli_train_network_options, epochs, "passes over the training examples", .low = 1e-3,
+         .high = 1e9, .otherwise = "10; for a graph 200; by --steps or --minutes if given"),
     TEXT("valid-labels", "FILE", cli_train_network_options, valid_labels,
-         "of a network: targets of --valid in a file of their own"),
+         "for networks: separate file with the targets of --valid"),
     CHOICE("readout", "HOW", cli_train_network_options, readout, readout_name,
-           "of a network: ridge solves the last linear layer exactly, and trains nothing else", .initial = "gradient"),
-    REAL("lambda", "X", cli_train_network_options, lambda, "of --readout ridge: the ridge", .high = 1e30,
+           "for networks: ridge solves for the last linear layer exactly and trains no other layer",
+           .initial = "gradient"),
+    REAL("lambda", "X", cli_train_network_options, lambda, "for --readout ridge: regularization", .high = 1e30,
          .initial = "1"),
     END_OF_OPTIONS,
 };
@@ -39,7 +40,7 @@ static bool is_readout_asked(const cli_train_options *o)
     return is_asked(o) && o->network.readout;
 }
 
-/* The first option given that only models of text have; NULL: none. */
+/* The first given option that applies to text models only; NULL if there is none. */
 static const char *text_option(const cli_train_options *o)
 {
     static const char *const shared[] = {"data", "valid", "valid-fraction", "freeze", "mup", "unit-mup", NULL};
@@ -50,14 +51,14 @@ static const char *text_option(const cli_train_options *o)
     return row ? row->name : o->lora.rank ? "lora" : NULL;
 }
 
-/* Its own options have no place without --model. */
+/* Options of networks need --model. */
 static int check_absent(const cli_train_options *o)
 {
     const cli_option *row = cli_next_given(cli_train_network_rows, &o->network, NULL);
     if (!row) row = cli_next_given(cli_network_column_rows, &o->network.data, NULL);
     if (!row) row = cli_next_given(cli_network_graph_rows, &o->network.data, NULL);
     if (!row) return CLI_DONE;
-    return cli_wrong_use("train", "--%s is an option of networks: it needs --model FILE", row->name);
+    return cli_wrong_use("train", "--%s is an option of networks; it needs --model FILE", row->name);
 }
 
 static int check(const cli_train_words *words)
@@ -65,18 +66,19 @@ static int check(const cli_train_words *words)
     const cli_train_options *o = &words->options;
     const cli_train_network_options *n = &o->network;
     if (text_option(o))
-        return cli_wrong_use("train", "--%s is an option of language models, not of --model FILE", text_option(o));
+        return cli_wrong_use("train", "--%s is an option of text models; leave it out with --model FILE",
+                             text_option(o));
     if (o->data.count + words->files.count != 1)
-        return cli_wrong_use("train", "--model: expected one file of --data, found %zu",
+        return cli_wrong_use("train", "--model: expected one --data file, found %zu",
                              o->data.count + words->files.count);
     if (n->valid_labels && !o->valid) return cli_wrong_use("train", "--valid-labels needs --valid FILE");
-    if (!n->readout && CLI_GIVEN(n, lambda)) return cli_wrong_use("train", "--lambda is an option of --readout ridge");
+    if (!n->readout && CLI_GIVEN(n, lambda)) return cli_wrong_use("train", "--lambda needs --readout ridge");
     if (n->data.graph && o->valid)
-        return cli_wrong_use("train",
-                             "--valid: nodes for validation are in the same graph; name them with --split, or give "
-                             "--valid-fraction");
+        return cli_wrong_use(
+            "train", "--valid: the validation nodes of a graph are in the same graph; select them with --split or "
+                     "--valid-fraction");
     if (n->data.split && o->valid)
-        return cli_wrong_use("train", "--split says which rows are for validation; leave out --valid");
+        return cli_wrong_use("train", "--split selects the validation rows; leave out --valid");
     if (n->epochs > 0 && (o->steps || o->minutes > 0))
         return cli_wrong_use("train", "give one of --epochs, --steps and --minutes");
     return cli_network_data_check("train", &n->data);
@@ -86,16 +88,16 @@ static int check_readout(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
     if (o->network.epochs > 0 || o->steps || o->minutes > 0 || o->resume)
-        return cli_wrong_use("train",
-                             "--readout ridge takes no steps: leave out --epochs, --steps, --minutes and --resume");
+        return cli_wrong_use(
+            "train", "--readout ridge solves without steps; leave out --epochs, --steps, --minutes and --resume");
     if (cli_is_network(o->out))
-        return cli_wrong_use("train", "%s: holds a network already: name another folder", o->out);
+        return cli_wrong_use("train", "%s already holds a network; give another folder", o->out);
     return check(words);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
-/* A description as text; NULL after saying what is wrong. */
+/* The description as text; NULL after an error message. */
 static char *read_description(cli_session *session, const char *path)
 {
     enum { MOST = 1 << 20 };
@@ -105,7 +107,8 @@ static char *read_description(cli_session *session, const char *path)
     const bool failed = !file || ferror(file);
     if (file) fclose(file);
     if (!failed && size <= MOST && !memchr(text, 0, size)) return text;
-    cli_fail(session, failed ? "%s: cannot be read" : "%s: is no description of a network", path);
+    cli_fail(session,
+             failed ? "%s: cannot be read" : "%s: not a description of a network (expected JSON, at most 1 MiB)", path);
     free(text);
     return NULL;
 }
@@ -118,19 +121,19 @@ static bool open_examples(cli_train_job *job, const bo_network_needs *needs)
     const bool cut = !o->valid && !n->data.split;
     cli_network_source source = {.path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0};
     if ((needs->input == BO_NETWORK_INPUT_GRAPH) != (n->data.graph != NULL)) {
-        cli_fail(job->session, "%s takes %s: %s", n->model, bo_network_input_name(needs->input),
+        cli_fail(job->session, "%s takes %s as input: %s", n->model, bo_network_input_name(needs->input),
                  n->data.graph ? "leave out --graph" : "give its edges with --graph FILE");
         return false;
     }
     return cli_network_examples(job->session, &source, &job->examples);
 }
 
-/* Under the columns and classes of the network, which are those of the training file. */
+/* Columns and classes are those of the network, which come from the training file. */
 static bool open_held_out(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     if (!o->valid) {
-        const size_t held_out = bo_examples_rows(job->examples, BO_SPLIT_VALID); /* every row: there are no parts */
+        const size_t held_out = bo_examples_rows(job->examples, BO_SPLIT_VALID); /* all rows if the data has no parts */
         const bool parts = held_out > 0 && held_out < bo_examples_rows(job->examples, BO_SPLIT_ALL);
         job->held_out = parts ? job->examples : NULL;
         return true;
@@ -142,7 +145,7 @@ static bool open_held_out(cli_train_job *job)
     return cli_network_examples(job->session, &source, &job->held_out);
 }
 
-/* A run that goes on has its weights and scalings in its folder; the trainer refuses another description than it has. */
+/* A resumed run has its weights and scalings in its folder; the trainer refuses a different description. */
 static bool open_network(cli_train_job *job, const char *text)
 {
     bo_context *context = job->session->context;
@@ -164,7 +167,7 @@ static bool open_network(cli_train_job *job, const char *text)
     return status == BO_OK;
 }
 
-/* Epochs as steps, where they are asked for or nothing is. */
+/* Converts epochs to steps, if --epochs or no length at all was given. */
 static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;
@@ -195,20 +198,21 @@ static void describe(cli_train_job *job)
     set_length(job);
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------------------------------- */
 
 static void say_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const bo_network_facts *info = bo_network_report(job->network);
     const size_t rows = bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
-    char test[64] = "", edges[64] = "", classes[48] = "", length[96] = "as many steps as it has";
+    char test[64] = "", edges[64] = "", classes[48] = "", length[96] = "the steps left in the run";
     if (job->held_out)
-        snprintf(test, sizeof test, ", %s to test with", cli_count(bo_examples_rows(job->held_out, BO_SPLIT_VALID)).s);
+        snprintf(test, sizeof test, ", %s for validation",
+                 cli_count(bo_examples_rows(job->held_out, BO_SPLIT_VALID)).s);
     if (job->examples->first) snprintf(edges, sizeof edges, "; %s edges", cli_count(job->examples->edges).s);
-    if (info->classes) snprintf(classes, sizeof classes, " of %zu classes", info->classes);
-    cli_say(job->session, "Examples    %s%s of %s numbers%s%s%s", cli_count(rows).s, classes, cli_count(info->dim).s,
-            test, edges, job->examples->first ? ", all of it a step" : "");
+    if (info->classes) snprintf(classes, sizeof classes, "; %zu classes", info->classes);
+    cli_say(job->session, "Examples    %s for training%s; %s inputs each%s%s%s", cli_count(rows).s, test,
+            cli_count(info->dim).s, classes, edges, job->examples->first ? "; each step uses the whole graph" : "");
     cli_say(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info->parameters).s,
             bo_network_layers(job->network), info->loss);
     if (r->steps)
@@ -229,10 +233,10 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
     const int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.4g", r->loss);
     if (isnan(r->valid_loss)) return;
     if (has_classes(job))
-        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.4g (%.2f%% right)", r->valid_loss,
+        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  valid %.4g (accuracy %.2f%%)", r->valid_loss,
                  100 * r->valid_metric);
     else
-        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.4g (rmse %.4g)", r->valid_loss,
+        snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  valid %.4g (RMSE %.4g)", r->valid_loss,
                  r->valid_metric);
 }
 
@@ -241,14 +245,15 @@ static void print(const cli_train_job *job)
     const bo_training_report *r = bo_trainer_report(job->trainer);
     const bool tested = !isnan(r->valid_loss);
     printf("Trained     %s steps, %s examples, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
-           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
+           cli_seconds(r->seconds).s,
+           r->stopped_early ? "; stopped early: the validation loss no longer improved" : "");
     if (tested && has_classes(job))
-        printf("Test        %.2f%% right, loss %.4g; least loss %.4g\n", 100 * r->valid_metric, r->valid_loss,
+        printf("Validation  accuracy %.2f%%, loss %.4g; best loss %.4g\n", 100 * r->valid_metric, r->valid_loss,
                r->best_valid_loss);
     else if (tested)
-        printf("Test        rmse %.5g, loss %.4g; least loss %.4g\n", r->valid_metric, r->valid_loss,
+        printf("Validation  RMSE %.5g, loss %.4g; best loss %.4g\n", r->valid_metric, r->valid_loss,
                r->best_valid_loss);
-    printf("Network     %s%s\n", job->options->out, tested ? "; the one of least loss is in best/ there" : "");
+    cli_train_print_folder(job, "Network");
 }
 
 static void json(const cli_train_job *job)
@@ -295,7 +300,7 @@ const cli_train_kind cli_train_network = {
     .picture_words = picture_words,
 };
 
-/* ---- a readout that is solved for ------------------------------------------------------------------------------------------------ */
+/* ---- --readout ridge ------------------------------------------------------------------------------------------------ */
 
 static void json_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
 {
@@ -315,9 +320,9 @@ static void json_readout(const cli_train_job *job, const bo_network_evaluation *
 
 static void print_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
 {
-    printf("Solved      the last layer, in %s\n", cli_seconds(seconds).s);
-    if (job->held_out && !isnan(found->accuracy)) printf("Test        %.2f%% right\n", 100 * found->accuracy);
-    if (job->held_out && !isnan(found->rmse)) printf("Test        rmse %.5g\n", found->rmse);
+    printf("Solved      the last layer in %s\n", cli_seconds(seconds).s);
+    if (job->held_out && !isnan(found->accuracy)) printf("Validation  accuracy %.2f%%\n", 100 * found->accuracy);
+    if (job->held_out && !isnan(found->rmse)) printf("Validation  RMSE %.5g\n", found->rmse);
     printf("Network     %s\n", job->options->out);
 }
 

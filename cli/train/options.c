@@ -1,43 +1,48 @@
-/* The options of `bochner train`: text, model, attention, learning and results. Those of a kind are in its file. */
+/* The options of `bochner train`: data, model, attention, optimization and results. Options of one kind of training are in
+ * the file of that kind. */
 #include "train.h"
 
 /* ---- data and results -------------------------------------------------------------------------------------------------------- */
 
 const cli_option cli_train_text_rows[] = {
-    SECTION("Text"),
+    SECTION("Data"),
     LIST("data", "FILE...", cli_train_options, data,
-         "text, JSON lines (.jsonl) or the lines of a --task, also gzipped; more files may follow"),
-    TEXT("valid", "FILE", cli_train_options, valid, "text to test with while training"),
-    REAL("valid-fraction", "F", cli_train_options, valid_fraction,
-         "without --valid, test with this part of the data: its end, or, with a --task, lines drawn by the "
-         "seed; 0: none",
-         .high = 0.9, .initial = "0.1"),
-    TEXT("tokenizer", "FILE|DIR", cli_train_options, tokenizer, "a tokenizer.json", .otherwise = "bytes"),
+         "training data: plain text, JSON lines (.jsonl) or, with --task, tab-separated lines; may be gzipped; several "
+         "files may follow"),
+    TEXT("valid", "FILE", cli_train_options, valid, "validation data"),
+    REAL(
+        "valid-fraction", "F", cli_train_options, valid_fraction,
+        "without --valid, fraction of the data that is used for validation: the end of the text or, with --task, random "
+        "lines; 0 turns validation off",
+        .high = 0.9, .initial = "0.1"),
+    TEXT("tokenizer", "FILE|DIR", cli_train_options, tokenizer, "tokenizer.json, or a folder that contains it",
+         .otherwise = "one token per byte"),
     COUNT("vocab", "N", cli_train_options, vocab,
-          "number of tokens; above 256 a tokenizer is learned from the data first", .low = 256, .high = 1 << 24,
-          .otherwise = "256, bytes"),
-    TEXT("field", "NAME", cli_train_options, field, "of JSON lines: name of the text", .otherwise = "text"),
-    TEXT("separator", "WORD", cli_train_options, separator, "of text files: ends a document",
-         .otherwise = "a file is a document"),
-    FLAG("documents", cli_train_options, documents, "states and positions begin anew at the start of a document"),
+          "vocabulary size; above 256, a byte-pair tokenizer is trained on the data first", .low = 256, .high = 1 << 24,
+          .otherwise = "256: one token per byte"),
+    TEXT("field", "NAME", cli_train_options, field, "for JSON lines: name of the field with the text",
+         .otherwise = "text"),
+    TEXT("separator", "WORD", cli_train_options, separator, "for text files: text that ends a document",
+         .otherwise = "one document per file"),
+    FLAG("documents", cli_train_options, documents, "reset state and positions at the start of each document"),
     END_OF_OPTIONS,
 };
 
 static const cli_option result_rows[] = {
     SECTION("Results"),
-    TEXT("out", "DIR", cli_train_options, out, "folder of the run: the model, checkpoints, metrics.jsonl"),
-    FLAG("resume", cli_train_options, resume, "continue the run in that folder, with the options it was started with"),
-    COUNT("eval-every", "N", cli_train_options, eval_every, "steps between tests", .low = 1,
-          .otherwise = "a tenth of all steps"),
-    COUNT("eval-tokens", "N", cli_train_options, eval_tokens, "greatest number of tokens of a test; 0: all",
-          .otherwise = "32768; with a --task 500000"),
+    TEXT("out", "DIR", cli_train_options, out, "folder of the run: model, checkpoints and metrics.jsonl"),
+    FLAG("resume", cli_train_options, resume, "resume the run in --out with the options it was started with"),
+    COUNT("eval-every", "N", cli_train_options, eval_every, "steps between evaluations on the validation data",
+          .low = 1, .otherwise = "a tenth of all steps"),
+    COUNT("eval-tokens", "N", cli_train_options, eval_tokens, "maximum tokens per evaluation; 0: all",
+          .otherwise = "32768; with --task 500000"),
     COUNT("checkpoint-every", "N", cli_train_options, checkpoint_every, "steps between checkpoints", .low = 1,
-          .otherwise = "as --eval-every"),
-    COUNT("keep", "N", cli_train_options, keep, "number of checkpoints kept, beside the best model", .low = 1,
-          .high = 1 << 20, .otherwise = "2"),
+          .otherwise = "the value of --eval-every"),
+    COUNT("keep", "N", cli_train_options, keep, "number of checkpoints to keep, in addition to the best model",
+          .low = 1, .high = 1 << 20, .otherwise = "2"),
     TEXT("config", "FILE", cli_train_options, config,
-         "a JSON object of options, by their names; the command line takes precedence"),
-    TEXT("plot", "FILE", cli_train_options, plot, "picture of the losses: .svg, .png, .pdf"),
+         "JSON file with options by name; the command line takes precedence"),
+    TEXT("plot", "FILE", cli_train_options, plot, "draw the training and validation loss: .svg, .png or .pdf"),
     END_OF_OPTIONS,
 };
 
@@ -48,7 +53,7 @@ static const char *preset_name(unsigned index)
     return bo_model_preset_name(index);
 }
 
-/* As bo_choice has them. */
+/* In the order of bo_choice. */
 static const char *choice_name(unsigned index)
 {
     static const char *const names[] = {"auto", "no", "yes"};
@@ -57,65 +62,71 @@ static const char *choice_name(unsigned index)
 
 const cli_option cli_train_shape_rows[] = {
     SECTION("Model"),
-    CHOICE("preset", "NAME", cli_train_options, preset, preset_name, "layers, width, heads and context",
+    CHOICE("preset", "NAME", cli_train_options, preset, preset_name, "model size: layers, width, heads and context",
            .otherwise = "tiny"),
     COUNT("layers", "N", cli_train_options, layers, "number of layers", .low = 1, .high = 1 << 16,
           .otherwise = "the preset's"),
-    COUNT("width", "N", cli_train_options, width, "width of the stream between layers", .low = 1, .high = 1 << 20,
+    COUNT("width", "N", cli_train_options, width, "width of the residual stream", .low = 1, .high = 1 << 20,
           .otherwise = "the preset's"),
-    COUNT("heads", "N", cli_train_options, heads, "heads of attention; they divide the width", .low = 1,
-          .high = 1 << 16, .otherwise = "the preset's"),
-    COUNT("key-heads", "N", cli_train_options, key_heads, "heads of keys and values; they divide the heads", .low = 1,
-          .high = 1 << 16, .otherwise = "as --heads"),
+    COUNT("heads", "N", cli_train_options, heads, "attention heads; must divide the width", .low = 1, .high = 1 << 16,
+          .otherwise = "the preset's"),
+    COUNT("key-heads", "N", cli_train_options, key_heads, "heads of keys and values; must divide --heads", .low = 1,
+          .high = 1 << 16, .otherwise = "the value of --heads"),
     COUNT("context", "N", cli_train_options, context,
-          "tokens of a sequence; with a --task the most tokens of a text: longer ones are cut before they "
-          "are labeled, and refused where they are translated",
-          .low = 1, .high = 1 << 30, .otherwise = "the preset's; with a --task by the longest text"),
-    CHOICE("mixer", "KIND", cli_train_options, mixer, bo_mixer_name, "what lets tokens see each other",
+          "tokens per sequence. With --task, maximum tokens per text; longer texts are truncated, or refused for "
+          "--task translate",
+          .low = 1, .high = 1 << 30, .otherwise = "the preset's; with --task, from the longest text"),
+    CHOICE("mixer", "KIND", cli_train_options, mixer, bo_mixer_name, "layer in which tokens interact",
            .otherwise = "attention"),
-    CHOICE("ssm", "KIND", cli_train_options, ssm, bo_ssm_name, "of mixer ssm: how a state becomes the next",
+    CHOICE("ssm", "KIND", cli_train_options, ssm, bo_ssm_name, "for --mixer ssm: structure of the state transition",
            .otherwise = "diagonal"),
-    COUNT("state-size", "N", cli_train_options, state_size, "of mixer ssm: numbers of a channel's state", .low = 1,
+    COUNT("state-size", "N", cli_train_options, state_size, "for --mixer ssm: state size per channel", .low = 1,
           .high = 1 << 16, .otherwise = "16"),
-    COUNT("state-rank", "R", cli_train_options, state_rank, "of --ssm closed and low-rank: columns of P", .low = 1,
-          .high = 1 << 16, .otherwise = "1"),
-    COUNT("kernel", "K", cli_train_options, kernel, "of mixers conv and ssm: tokens of a convolution", .low = 1,
-          .high = 1 << 20, .otherwise = "conv: 64, ssm: 4"),
-    CHOICE("mlp", "KIND", cli_train_options, mlp, bo_mlp_name, "layer between the mixers", .otherwise = "relu2"),
-    COUNT("hidden", "N", cli_train_options, hidden, "width within the MLP, or its features", .low = 1, .high = 1 << 24,
-          .otherwise = "4 times the width, or what gives the same number of weights"),
-    CHOICE("mlp-kernel", "K", cli_train_options, mlp_kernel, bo_kernel_name, "of --mlp random-features: the kernel",
+    COUNT("state-rank", "R", cli_train_options, state_rank,
+          "for --ssm closed and low-rank: rank of the transition, the columns of P", .low = 1, .high = 1 << 16,
+          .otherwise = "1"),
+    COUNT("kernel", "K", cli_train_options, kernel, "for --mixer conv and ssm: length of the convolution in tokens",
+          .low = 1, .high = 1 << 20, .otherwise = "conv: 64, ssm: 4"),
+    CHOICE("mlp", "KIND", cli_train_options, mlp, bo_mlp_name, "feed-forward layer after each mixer",
+           .otherwise = "relu2"),
+    COUNT("hidden", "N", cli_train_options, hidden, "hidden width of the MLP, or its number of features", .low = 1,
+          .high = 1 << 24, .otherwise = "4 times the width, or the size with the same number of weights"),
+    CHOICE("mlp-kernel", "K", cli_train_options, mlp_kernel, bo_kernel_name, "for --mlp random-features: kernel",
            .without = ~0u << BO_KERNEL_CUSTOM, .otherwise = "rbf"),
     CHOICE("mlp-function", "F", cli_train_options, mlp_function, bo_function_name,
-           "of --mlp random-features: the function of the projections", .without = ~0u << BO_FUNCTION_CUSTOM,
+           "for --mlp random-features: function applied to the projections", .without = ~0u << BO_FUNCTION_CUSTOM,
            .otherwise = "chosen by kernel"),
     CHOICE("mlp-draw", "D", cli_train_options, mlp_draw, bo_draw_name,
-           "of --mlp random-features: how frequencies are coupled", .otherwise = "chosen by kernel"),
+           "for --mlp random-features: sampling scheme of the frequencies", .otherwise = "chosen by kernel"),
     COUNT("degree-heads", "H", cli_train_options, degree_heads,
-          "of --mlp degree-D: number of groups of columns, each normalized", .low = 1, .high = 1 << 16,
+          "for --mlp degree-D: number of column groups that are normalized separately", .low = 1, .high = 1 << 16,
           .otherwise = "1"),
     CHOICE("norm", "KIND", cli_train_options, norm, bo_norm_name, "normalization", .otherwise = "rms"),
-    CHOICE("positions", "KIND", cli_train_options, positions, bo_positions_name, "how positions enter",
+    CHOICE("positions", "KIND", cli_train_options, positions, bo_positions_name, "encoding of positions",
            .otherwise = "rope"),
-    REAL_OR_AUTO("rope-base", cli_train_options, rope_base, "base of the wavelengths of rope", .otherwise = "10000"),
+    REAL_OR_AUTO("rope-base", cli_train_options, rope_base, "base of the wavelengths of rotary embeddings",
+                 .otherwise = "10000"),
     CHOICE("query-norm", "WHEN", cli_train_options, query_norm, choice_name,
-           "norm of queries and keys; auto: where the attention does not do so itself", .otherwise = "auto"),
+           "normalize queries and keys; auto: yes, unless the attention normalizes them", .otherwise = "auto"),
     CHOICE("output-norm", "WHEN", cli_train_options, output_norm, choice_name,
-           "norm of each head's output; auto: where it is not divided by a sum", .otherwise = "auto"),
-    FLAG("untied", cli_train_options, untied, "an output projection apart from the embedding"),
-    FLAG("bias", cli_train_options, bias, "linear layers have a bias"),
+           "normalize the output of each head; auto: yes, unless the attention divides it by a sum",
+           .otherwise = "auto"),
+    FLAG("untied", cli_train_options, untied, "use separate weights for the output projection and the embedding"),
+    FLAG("bias", cli_train_options, bias, "add a bias to linear layers"),
     FLAG("mup", cli_train_options, mup,
-         "maximal-update parametrization: rates found at --base-width hold at any width"),
-    FLAG("unit-mup", cli_train_options, unit_mup, "its unit-scaled form: numbers begin near 1; untied"),
+         "maximal-update parametrization: learning rates found at --base-width transfer to other widths"),
+    FLAG("unit-mup", cli_train_options, unit_mup,
+         "unit-scaled maximal-update parametrization: values have scale 1 at the start; implies --untied"),
     COUNT("base-width", "N", cli_train_options, base_width,
-          "of --mup and --unit-mup: the width at which rates were found", .low = 1, .high = 1 << 20,
+          "for --mup and --unit-mup: width at which the learning rates were found", .low = 1, .high = 1 << 20,
           .otherwise = "128"),
-    FLAG("float8", cli_train_options, float8, "simulate products of 8-bit floats: values E4M3, gradients E5M2"),
-    REAL("dropout", "P", cli_train_options, dropout, "probability of dropout", .high = 0.95, .otherwise = "0"),
+    FLAG("float8", cli_train_options, float8,
+         "simulate matrix products in 8-bit floating point: E4M3 for values, E5M2 for gradients"),
+    REAL("dropout", "P", cli_train_options, dropout, "dropout probability", .high = 0.95, .otherwise = "0"),
     TEXT("init", "DIR", cli_train_options, init,
-         "begin with the weights of this model, as far as they fit; new weights are named"),
+         "start from the weights of this model where shapes match; tensors that are newly initialized are listed"),
     TEXT("freeze", "NAMES", cli_train_options, freeze,
-         "weights that are not trained: beginnings of names, or patterns with *, separated by commas"),
+         "weights of --init that are not trained: prefixes of tensor names, or patterns with *, separated by commas"),
     END_OF_OPTIONS,
 };
 
@@ -124,66 +135,72 @@ const cli_option cli_train_shape_rows[] = {
 /* Before cli_attention_layer_rows. */
 const cli_option cli_train_kind_rows[] = {
     SECTION("Attention"),
-    CHOICE("attention", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "kind of attention",
-           .find = bo_attention_preset_find, .otherwise = "rfa-gate; to label texts rfa"),
+    CHOICE("attention", "KIND", cli_attention_options, kind, cli_attention_kind_choice, "attention in each layer",
+           .find = bo_attention_preset_find, .otherwise = "rfa-gate; for --task classify and match rfa"),
     END_OF_OPTIONS,
 };
 
 const cli_option cli_train_attention_rows[] = {
-    CHOICE("gate", "KIND", cli_train_options, gate, bo_gate_name, "gate of the attention", .otherwise = "the kind's"),
-    REAL("gate-first", "X", cli_train_options, gate_first, "the gate of the first head begins at sigmoid(X)",
-         .low = -30, .high = 30, .otherwise = "1"),
+    CHOICE("gate", "KIND", cli_train_options, gate, bo_gate_name, "gate of the state", .otherwise = "by --attention"),
+    REAL("gate-first", "X", cli_train_options, gate_first, "initial gate of the first head: sigmoid(X)", .low = -30,
+         .high = 30, .otherwise = "1"),
     REAL("gate-last", "X", cli_train_options, gate_last,
-         "the gate of the last head begins at sigmoid(X); others lie in between", .low = -30, .high = 30,
-         .otherwise = "5"),
-    REAL_OR_AUTO("sigma", cli_train_options, sigma, "initial scale of queries and keys before features",
-                 .otherwise = "the kind's"),
+         "initial gate of the last head: sigmoid(X); gates of the other heads are spaced between the two", .low = -30,
+         .high = 30, .otherwise = "5"),
+    REAL_OR_AUTO("sigma", cli_train_options, sigma, "initial scale of queries and keys before the feature map",
+                 .otherwise = "by --attention"),
     COUNT("calibrate-every", "N", cli_train_options, calibrate_every,
-          "steps between new frequencies that are drawn for data", .low = 1, .otherwise = "only at the start"),
+          "steps between recalibrations of the frequencies to the data", .low = 1, .otherwise = "only at the start"),
     END_OF_OPTIONS,
 };
 
-/* ---- learning ----------------------------------------------------------------------------------------------------------------- */
+/* ---- optimization ----------------------------------------------------------------------------------------------------------------- */
 
 const cli_option cli_train_learning_rows[] = {
-    SECTION("Learning"),
+    SECTION("Optimization"),
     CHOICE("optim", "KIND", cli_train_options, optim, bo_optimizer_kind_name,
-           "optimizer; muon is for hidden matrices, and adamw takes the rest", .initial = "muon"),
+           "optimizer; muon updates hidden matrices, and adamw updates the other weights", .initial = "muon"),
     REAL_OR_AUTO("lr", cli_train_options, lr, "learning rate",
                  .otherwise = "muon: 0.02, adamw: 0.003, sgd: 0.1, sign: 0.001, linf: 1e-4"),
-    REAL_OR_AUTO("other-lr", cli_train_options, other_lr, "muon: rate of what adamw takes", .otherwise = "0.003"),
-    REAL("decay", "X", cli_train_options, decay, "decay of weights, times the rate", .high = 1e3, .initial = "0"),
-    REAL("momentum", "X", cli_train_options, momentum, "momentum; a negative number turns it off", .low = -1,
-         .high = 0.9999, .otherwise = "muon: 0.95, sgd and sign: 0.9"),
-    CHOICE("schedule", "KIND", cli_train_options, schedule, bo_schedule_kind_name, "how the rate falls",
-           .initial = "cosine"),
-    COUNT("warmup", "N", cli_train_options, warmup, "steps in which the rate rises",
-          .otherwise = "2% of all, at least 10"),
-    REAL("floor", "X", cli_train_options, floor, "what the rate falls to, as a fraction of it", .high = 1,
+    REAL_OR_AUTO("other-lr", cli_train_options, other_lr, "for muon: learning rate of the weights that adamw updates",
+                 .otherwise = "0.003"),
+    REAL("decay", "X", cli_train_options, decay, "weight decay, multiplied by the learning rate", .high = 1e3,
          .initial = "0"),
-    REAL("clip", "X", cli_train_options, clip, "greatest norm of a gradient; a negative number turns clipping off",
+    REAL("momentum", "X", cli_train_options, momentum, "momentum; a negative value turns it off", .low = -1,
+         .high = 0.9999, .otherwise = "muon: 0.95, sgd and sign: 0.9"),
+    CHOICE("schedule", "KIND", cli_train_options, schedule, bo_schedule_kind_name,
+           "schedule of the learning rate after warmup", .initial = "cosine"),
+    COUNT("warmup", "N", cli_train_options, warmup, "steps over which the learning rate rises",
+          .otherwise = "2% of all steps, at least 10"),
+    REAL("floor", "X", cli_train_options, floor, "final learning rate as a fraction of --lr", .high = 1,
+         .initial = "0"),
+    REAL("clip", "X", cli_train_options, clip, "maximum norm of the gradient; a negative value turns clipping off",
          .low = -1, .high = 1e30, .initial = "1"),
     REAL("average", "X", cli_train_options, average,
-         "test and keep an exponential moving average of the weights, with decay X", .high = 0.999999,
-         .otherwise = "none"),
+         "keep and evaluate an exponential moving average of the weights; X is the weight of the old average",
+         .high = 0.999999, .otherwise = "none"),
     CHOICE("muon-factor", "KIND", cli_train_options, muon_factor, bo_muon_factor_name,
-           "muon: factor by the shape of a matrix", .initial = "tall"),
+           "for muon: factor that depends on the shape of a matrix", .initial = "tall"),
     CHOICE("muon-iteration", "KIND", cli_train_options, muon_iteration, bo_muon_iteration_name,
-           "muon: iteration of Newton and Schulz", .initial = "quintic"),
-    COUNT("batch", "N", cli_train_options, batch, "sequences of a step, over all ranks; with a --task packs", .low = 1,
-          .high = 1 << 24, .otherwise = "16; with a --task packs of 16384 tokens together, to translate 4096"),
-    COUNT("micro-batch", "N", cli_train_options, micro_batch, "sequences or packs computed at a time", .low = 1,
-          .high = 1 << 24, .otherwise = "by memory"),
-    FLAG("checkpointing", cli_train_options, checkpointing,
-         "keep the activations of one layer at a time and compute them again: less memory, more time"),
+           "for muon: Newton-Schulz iteration", .initial = "quintic"),
+    COUNT("batch", "N", cli_train_options, batch, "sequences per step over all ranks; with --task, packs per step",
+          .low = 1, .high = 1 << 24,
+          .otherwise = "16; with --task, packs with 16384 tokens in total, for translate 4096"),
+    COUNT("micro-batch", "N", cli_train_options, micro_batch, "sequences or packs that are computed at the same time",
+          .low = 1, .high = 1 << 24, .otherwise = "by memory"),
+    FLAG(
+        "checkpointing", cli_train_options, checkpointing,
+        "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, more "
+        "time"),
     CHOICE("activations", "HOW", cli_train_options, activations, bo_storage_name,
-           "how activations wait for the backward pass; bfloat16 takes half the memory",
+           "storage of activations for the backward pass; bfloat16 needs half the memory",
            .without = ~0u << (BO_STORAGE_BFLOAT16 + 1), .initial = "float32"),
-    COUNT("steps", "N", cli_train_options, steps, "number of steps", .low = 1, .otherwise = "by --minutes"),
-    REAL("minutes", "M", cli_train_options, minutes, "approximate time, turned into steps once", .low = 0.001,
-         .high = 1e7, .otherwise = "5"),
-    COUNT("patience", "N", cli_train_options, patience, "stop after this many tests without a better one", .low = 1,
-          .otherwise = "never"),
+    COUNT("steps", "N", cli_train_options, steps, "number of optimizer steps", .low = 1, .otherwise = "by --minutes"),
+    REAL("minutes", "M", cli_train_options, minutes,
+         "approximate training time, converted to a number of steps at the start", .low = 0.001, .high = 1e7,
+         .otherwise = "5"),
+    COUNT("patience", "N", cli_train_options, patience, "stop after N evaluations without a better validation loss",
+          .low = 1, .otherwise = "never"),
     END_OF_OPTIONS,
 };
 
@@ -192,14 +209,15 @@ const cli_option cli_train_learning_rows[] = {
 const cli_usage cli_train_usage = {
     .command = "train",
     .synopsis = "--data FILE... --out DIR [options]   or   --resume --out DIR",
-    .about = "Trains a language model with the attention of your choice on text. DIR becomes what Hugging Face "
-             "stores: config.json, model.safetensors, tokenizer.json; bochner eval and generate take it. A run "
-             "that was stopped or killed goes on with --resume to the same weights, bit for bit. With mpirun "
-             "the batch is split over the ranks. With --task it labels texts, says whether two belong "
-             "together, or translates: data are tab-separated lines. With --model FILE it trains a network of "
-             "the layers that the file describes on a table, images or a graph.",
+    .about =
+        "Trains a language model with any of the attention kinds on text. DIR receives the files that Hugging Face "
+        "uses: config.json, model.safetensors and tokenizer.json. bochner eval and bochner generate read it. "
+        "--resume continues a run that was stopped or killed; the final weights are the same, bit for bit. With "
+        "mpirun, the batch is split over the ranks. With --task, it trains a model that classifies texts, matches "
+        "pairs of texts or translates; the data are tab-separated lines. With --model FILE, it trains a network "
+        "that the file describes on a table, images or a graph.",
     .examples = "  bochner train --data text.txt --out model --minutes 2\n"
-                "  bochner train --data text.txt --out exact --attention softmax --steps 400 --plot loss.svg\n"
+                "  bochner train --data text.txt --out softmax --attention softmax --steps 400 --plot loss.svg\n"
                 "  bochner train --resume --out model\n"
                 "  bochner train --task classify --data reviews.tsv --out labels --steps 400\n"
                 "  bochner train --task translate --data pairs.tsv --out translator --steps 400\n"

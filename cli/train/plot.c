@@ -1,4 +1,4 @@
-/* The picture of a run: losses by tokens, from metrics.jsonl, so that a resumed run is shown whole. */
+/* The plot of a run: losses against tokens. It is read from metrics.jsonl, so that the plot of a resumed run is complete. */
 #include "../common/plot.h"
 #include "train.h"
 #include <math.h>
@@ -6,13 +6,13 @@
 #include <string.h>
 
 typedef struct point {
-    double tokens, loss, valid; /* valid NAN: no test */
+    double tokens, loss, valid; /* valid: NAN if it was not evaluated */
 } point;
 
 typedef struct curve {
     point *points;
     size_t count, room;
-    const char *title, *unit, *loss; /* what is counted, and what the loss is */
+    const char *title, *unit, *loss; /* of x, and of the loss */
 } curve;
 
 static double number_of(const char *line, const char *name)
@@ -70,9 +70,9 @@ static void draw(FILE *pipe, const char *path, const void *what)
             c->title, c->unit, c->loss);
     if (c->count && c->points[c->count - 1].tokens >= 20 * c->points[0].tokens) fputs("set logscale x 10\n", pipe);
     draw_block(pipe, "train", c, false);
-    if (tested) draw_block(pipe, "test", c, true);
+    if (tested) draw_block(pipe, "valid", c, true);
     fputs("plot $train with lines lw 1.6 lc rgb '#1f5fa8' title 'training'", pipe);
-    if (tested) fputs(", $test with linespoints pt 7 ps 0.7 lw 2 lc rgb '#e8862e' title 'test'", pipe);
+    if (tested) fputs(", $valid with linespoints pt 7 ps 0.7 lw 2 lc rgb '#e8862e' title 'validation'", pipe);
     fputs("\n", pipe);
 }
 

@@ -1,11 +1,12 @@
-/* What `bochner train` says: the plan, a line while it works, the end. */
+/* The messages of `bochner train`: the plan, the progress, the report at the end. */
 #include "train.h"
 #include "../../bench/yardstick.h"
+#include "../models/mixer_words.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- before ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the plan ------------------------------------------------------------------------------------------------------------------ */
 
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 {
@@ -19,46 +20,29 @@ const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
     return out;
 }
 
-/* "attention rfa, scalar gate, 128 features"; "mixer ssm low-rank, state 16", … */
-const char *cli_train_mixer_words(const bo_model_desc *d, char out[CLI_MIXER_WORDS])
-{
-    const bo_attention_desc *a = &d->attention;
-    char gate[48] = "", features[48] = "", ssm[48] = "", kernel[48] = "";
-    if (d->mixer != BO_MIXER_ATTENTION) {
-        if (d->mixer == BO_MIXER_SSM) snprintf(ssm, sizeof ssm, " %s, state %zu", bo_ssm_name(d->ssm), d->state_size);
-        if (d->kernel) snprintf(kernel, sizeof kernel, ", kernel %zu", d->kernel);
-        snprintf(out, CLI_MIXER_WORDS, "mixer %s%s%s", bo_mixer_name(d->mixer), ssm, kernel);
-        return out;
-    }
-    if (a->gate != BO_GATE_NONE) snprintf(gate, sizeof gate, ", %s gate", bo_gate_name(a->gate));
-    if (a->features.features) snprintf(features, sizeof features, ", %zu features", a->features.features);
-    snprintf(out, CLI_MIXER_WORDS, "attention %s%s%s", bo_attention_kind_name(a->kind), gate, features);
-    return out;
-}
-
 void cli_train_say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    char words[CLI_MIXER_WORDS];
+    char mixer[CLI_MIXER_WORDS];
     const uint64_t frozen = bo_model_frozen_parameters(job->model);
     char stays[96] = "", trained[96] = "";
-    if (frozen) snprintf(stays, sizeof stays, " and %s frozen frequencies", cli_count((size_t)frozen).s);
+    if (frozen) snprintf(stays, sizeof stays, " and %s fixed frequencies", cli_count((size_t)frozen).s);
     if (job->plan.trained < job->plan.parameters)
-        snprintf(trained, sizeof trained, ", %s of them trained", cli_count((size_t)job->plan.trained).s);
-    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %zu head%s, context %s; %s",
+        snprintf(trained, sizeof trained, " (%s trained)", cli_count((size_t)job->plan.trained).s);
+    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %zu head%s, context %s; %s %s",
             cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
-            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
+            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_mixer_title(d), cli_mixer_words(d, mixer));
 }
 
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])
 {
     const bo_model_desc *d = bo_model_describe(model);
-    char words[CLI_MIXER_WORDS];
-    snprintf(out, CLI_TRAIN_TITLE, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
-             cli_train_mixer_words(d, words));
+    char mixer[CLI_MIXER_WORDS];
+    snprintf(out, CLI_TRAIN_TITLE, "%zu layers, width %zu, context %zu; %s %s", d->layers, d->width, d->context,
+             cli_mixer_title(d), cli_mixer_words(d, mixer));
 }
 
-/* Half the rate of large products, until the first steps are measured. */
+/* Assumes half the GEMM rate, because no step has been measured yet. */
 double cli_train_expected_seconds(const cli_train_job *job)
 {
     const double ranks = job->desc.ranks ? job->desc.ranks->size : 1;
@@ -69,23 +53,23 @@ void cli_train_say_memory(const cli_train_job *job)
 {
     char state[96] = "";
     if (job->plan.state_bytes)
-        snprintf(state, sizeof state, "; state of a sequence %s", cli_bytes((double)job->plan.state_bytes).s);
+        snprintf(state, sizeof state, "; state per sequence %s", cli_bytes((double)job->plan.state_bytes).s);
     cli_say(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimizer %s%s",
             cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
-            job->desc.activations == BO_STORAGE_BFLOAT16 ? " (kept as bfloat16)" : "",
+            job->desc.activations == BO_STORAGE_BFLOAT16 ? " (stored as bfloat16)" : "",
             cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,
             cli_bytes((double)job->plan.optimizer_bytes).s, state);
 }
 
 static bool fits(cli_train_job *job)
 {
-    const double machine = (double)bo_physical_memory();
+    const double memory = (double)bo_physical_memory();
     const double needed = (double)job->plan.all_bytes;
-    if (!(machine > 0) || needed <= 0.95 * machine) return true;
+    if (!(memory > 0) || needed <= 0.95 * memory) return true;
     cli_fail(job->session,
-             "training needs %s of memory and this machine has %s; a smaller --micro-batch, --checkpointing, "
-             "--activations bfloat16, a smaller --context or a smaller model need less",
-             cli_bytes(needed).s, cli_bytes(machine).s);
+             "training needs %s of memory, but this host has %s; to need less, give a smaller --micro-batch, "
+             "--checkpointing, --activations bfloat16, a smaller --context or a smaller model",
+             cli_bytes(needed).s, cli_bytes(memory).s);
     return false;
 }
 
@@ -103,16 +87,16 @@ bool cli_train_plan(cli_train_job *job)
     return true;
 }
 
-/* ---- meanwhile ---------------------------------------------------------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------------------------------------------------------------- */
 
 static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
 {
     int length = snprintf(out, 96, "%s %s/s", cli_count((size_t)fmax(r->tokens_per_second, 0)).s, r->unit);
-    if (r->gflops <= job->gemm)
-        snprintf(out + length, 96 - (size_t)length, "  %.0f%% of GEMM", 100 * r->gflops / job->gemm);
+    if (job->session->common.verbose && r->gflops <= job->gemm)
+        snprintf(out + length, 96 - (size_t)length, "  %.0f%% of the GEMM rate", 100 * r->gflops / job->gemm);
 }
 
-/* Steps faster than large products: others had the machine when these were measured. */
+/* Steps faster than the GEMM rate mean that the host was busy when the rate was measured: measures it again. */
 static void measure_again(cli_train_job *job, double gflops)
 {
     enum { MOST = 3 };
@@ -133,12 +117,21 @@ bool cli_train_progress(void *user, const bo_training_report *r)
     snprintf(job->session->progress.note, sizeof job->session->progress.note, "%.100s  %.56s", loss, speed);
     if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
     if (r->evaluated)
-        cli_say(job->session, "Step %6llu%-7s %s  %s%s%s", (unsigned long long)r->step, step, loss, speed,
-                r->seconds_left > 0 ? "  left " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "");
+        cli_say(job->session, "Step %6llu%-7s %s  %s%s%s%s", (unsigned long long)r->step, step, loss, speed,
+                r->seconds_left > 0 ? "  " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "",
+                r->seconds_left > 0 ? " left" : "");
     return !cli_interrupted();
 }
 
-/* ---- after -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the report -------------------------------------------------------------------------------------------------------------------- */
+
+void cli_train_print_folder(const cli_train_job *job, const char *title)
+{
+    const bool tested = !isnan(bo_trainer_report(job->trainer)->valid_loss);
+    printf("%-12s%s", title, job->options->out);
+    if (tested) printf("; weights with the best validation loss: %s/best", job->options->out);
+    putchar('\n');
+}
 
 void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json))
 {

@@ -1,13 +1,14 @@
-/* Where the options of `bochner train` come from: the folder that is resumed, --config and the line; and how they are kept. */
+/* The sources of the options of `bochner train`: the folder of a resumed run, --config and the command line; and the file
+ * train.json that stores them. */
 #include "../common/output.h"
 #include "train.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char KEPT[] = "train.json"; /* in the run's folder: how it was started */
+static const char KEPT[] = "train.json"; /* in the folder of a run: the options it was started with */
 
-/* One source over those before: what it says of the texts is all of them. */
+/* Parses one source over the earlier ones. If it names data files, they replace all earlier data files. */
 static cli_parsed parse(int argc, char **argv, cli_train_words *words)
 {
     cli_train_options *o = &words->options;
@@ -20,7 +21,7 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
     return parsed;
 }
 
-/* Words that runs of earlier versions were started with, and what they are called now, which is not longer. */
+/* Options of earlier versions and their present names, which are not longer. */
 static const char *const renamed[][2] = {{"--normaliser", "--normalizer"},
                                          {"--positions=rope-neighbours", "--positions=rope-neighbors"}};
 
@@ -41,7 +42,7 @@ static bool parse_file(cli_train_words *words, int which, const char *path)
     if (!cli_config_read("train", path, &words->stored_count[which], &words->stored[which])) return false;
     rename_words(words->stored_count[which], words->stored[which]);
     if (parse(words->stored_count[which], words->stored[which], words) == CLI_PARSED) return true;
-    fprintf(stderr, "bochner train: the options are those of %s\n", path);
+    fprintf(stderr, "bochner train: the option is in %s\n", path);
     return false;
 }
 
@@ -51,7 +52,7 @@ static void begin(cli_train_words *words)
     words->common = (cli_common){0};
 }
 
-/* How the run was started; a flag of the line is not among it. */
+/* The options the run was started with; --resume is not among them. */
 static bool parse_kept(cli_train_words *words, const char *folder)
 {
     char path[4096];
@@ -77,7 +78,7 @@ cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
     begin(words);
     if (folder && !parse_kept(words, folder)) return CLI_WRONG;
     if (config && !parse_file(words, 1, config)) return CLI_WRONG;
-    const cli_train_options before = words->options; /* a length on the line takes the place of either of these */
+    const cli_train_options before = words->options; /* --steps or --minutes on the command line replaces both */
     set_length(&words->options, 0, false, 0, false);
     parsed = parse(argc, argv, words);
     if (!CLI_GIVEN(&words->options, steps) && !CLI_GIVEN(&words->options, minutes))
@@ -95,9 +96,9 @@ void cli_train_forget(cli_train_words *words)
     free(words->files.items);
 }
 
-/* ---- into the folder of the run ------------------------------------------------------------------------------------------------- */
+/* ---- train.json ------------------------------------------------------------------------------------------------- */
 
-/* More texts than the list has room for are not kept: --resume then asks for them. */
+/* If there are more files than the list has room for, none is stored, and --resume requires --data. */
 static void list_texts(const cli_arguments *files, cli_list *data)
 {
     if (files->count > CLI_LIST_ROOM - data->count)
@@ -106,7 +107,7 @@ static void list_texts(const cli_arguments *files, cli_list *data)
         for (size_t i = 0; i < files->count; i++) data->items[data->count++] = files->items[i];
 }
 
-/* From any folder a run may be resumed: the files it reads under their whole names, which are to be freed. */
+/* Absolute paths of the files that a run reads, so that it can be resumed from any folder. To be freed. */
 typedef struct whole_names {
     char *items[CLI_LIST_ROOM + 8];
     size_t count;

@@ -1,38 +1,38 @@
-/* bochner train --task classify, match and translate: from tab-separated lines to a model and a run. */
+/* bochner train --task classify, match and translate: trains a model on tab-separated lines. */
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens of a text at most where neither the line nor a model says: of labeled ones, which are cut, and of translations, which
- * have all the room they need. */
+/* Limits of the default context: labeled texts longer than this are truncated; translations have at least this context. */
 enum { LABELED_CONTEXT = 2048, TRANSLATED_CONTEXT = 256 };
 static const double TRANSLATED_SMOOTHING = 0.1;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------------- */
 
 const cli_option cli_train_texts_rows[] = {
-    SECTION("Labels and translations"),
+    SECTION("Text classification, matching and translation"),
     CHOICE("task", "NAME", cli_train_texts_options, task, bo_model_task_name,
-           "what is learned; lines of classify: label, tab, text; of match: label, tab, text, tab, text; of "
-           "translate: source, tab, target",
+           "task of the model. Columns of the tab-separated lines: classify: label, text; match: label, text, text; "
+           "translate: source, target",
            .initial = "language"),
     COUNT("pack", "N", cli_train_texts_options, pack,
-          "tokens that whole examples are packed into; --batch counts packs", .low = 1, .high = 1 << 30,
+          "tokens per pack; a pack holds several whole examples, and --batch counts packs", .low = 1, .high = 1 << 30,
           .otherwise = "2048"),
     CHOICE("pooling", "HOW", cli_train_texts_options, pooling, bo_pooling_name,
-           "classify, match: how tokens become one vector", .otherwise = "mean"),
-    FLAG("forward", cli_train_texts_options, forward,
-         "classify, match: read forwards only, so that a text of any length streams through a state"),
-    COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "translate: layers of the encoder", .low = 1,
-          .high = 1 << 12, .otherwise = "as --layers"),
+           "for classify and match: combines the token vectors of a text into one vector", .otherwise = "mean"),
+    FLAG(
+        "forward", cli_train_texts_options, forward,
+        "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed size"),
+    COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
+          .high = 1 << 12, .otherwise = "the value of --layers"),
     CHOICE("cross", "HOW", cli_train_texts_options, cross, bo_cross_name,
-           "translate: what the decoder sees of the source", .otherwise = "attention"),
+           "for translate: connection from the source to the decoder", .otherwise = "attention"),
     CHOICE("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
-           "translate: kind of attention from the decoder to the source", .find = bo_attention_preset_find,
-           .otherwise = "as --attention"),
-    REAL("smoothing", "E", cli_train_texts_options, smoothing, "part of the probability that all labels share",
-         .high = 0.9, .otherwise = "0; to translate 0.1"),
+           "for translate: attention from the decoder to the source", .find = bo_attention_preset_find,
+           .otherwise = "the value of --attention"),
+    REAL("smoothing", "E", cli_train_texts_options, smoothing, "label smoothing", .high = 0.9,
+         .otherwise = "0; for translate 0.1"),
     END_OF_OPTIONS,
 };
 
@@ -41,7 +41,7 @@ static bool is_asked(const cli_train_options *o)
     return o->texts.task != BO_MODEL_TASK_LANGUAGE;
 }
 
-/* The first option given that only models have that label texts, or that only models have that translate; NULL: none. */
+/* The first given option that applies to classify and match only, or to translate only; NULL if there is none. */
 static const char *label_option(const cli_train_texts_options *t)
 {
     return CLI_GIVEN(t, pooling) ? "pooling" : t->forward ? "forward" : NULL;
@@ -57,12 +57,12 @@ static const char *translation_option(const cli_train_texts_options *t)
 
 static int not_label(const char *option)
 {
-    return cli_wrong_use("train", "--%s is an option of --task classify and match", option);
+    return cli_wrong_use("train", "--%s needs --task classify or match", option);
 }
 
 static int not_translation(const char *option)
 {
-    return cli_wrong_use("train", "--%s is an option of --task translate", option);
+    return cli_wrong_use("train", "--%s needs --task translate", option);
 }
 
 static int check(const cli_train_words *words)
@@ -74,12 +74,13 @@ static int check(const cli_train_words *words)
     if (label_option(t) && translates) return not_label(label_option(t));
     if (translation_option(t) && !translates) return not_translation(translation_option(t));
     if (language)
-        return cli_wrong_use("train", "--%s is an option of language models, found --task %s", language,
+        return cli_wrong_use("train", "--%s is an option of language models; leave it out with --task %s", language,
                              bo_model_task_name(t->task));
     if (t->cross == BO_CROSS_SUMMARY && CLI_GIVEN(t, cross_attention))
-        return cli_wrong_use("train", "--cross-attention has no meaning with --cross summary");
+        return cli_wrong_use("train", "--cross-attention has no effect with --cross summary; leave one of them out");
     if (t->forward && t->pooling == BO_POOLING_FIRST)
-        return cli_wrong_use("train", "--pooling first: a first token has seen nothing of the rest with --forward");
+        return cli_wrong_use(
+            "train", "--pooling first cannot be used with --forward: the first token does not see the tokens after it");
     return cli_train_check_text(o, &cli_train_texts);
 }
 
@@ -87,12 +88,12 @@ static int check_absent(const cli_train_options *o)
 {
     const cli_train_texts_options *t = &o->texts;
     const char *any = CLI_GIVEN(t, pack) ? "pack" : CLI_GIVEN(t, smoothing) ? "smoothing" : NULL;
-    if (any) return cli_wrong_use("train", "--%s is an option of --task classify, match and translate", any);
+    if (any) return cli_wrong_use("train", "--%s needs --task classify, match or translate", any);
     if (label_option(t)) return not_label(label_option(t));
     return translation_option(t) ? not_translation(translation_option(t)) : CLI_DONE;
 }
 
-/* docs/results.md: what does best of the two. */
+/* The better of the two for each task: docs/results.md. */
 static const char *attention(const cli_train_options *o)
 {
     return o->texts.task == BO_MODEL_TASK_TRANSLATE ? "rfa-gate" : "rfa";
@@ -100,7 +101,7 @@ static const char *attention(const cli_train_options *o)
 
 /* ---- texts ------------------------------------------------------------------------------------------------------------------- */
 
-/* The model to begin with, or to put adapters into; NULL: none. */
+/* The model of --init, which may be adapted; NULL if there is none. */
 static const bo_model *given_model(const cli_train_job *job)
 {
     return job->init ? job->init : job->model;
@@ -113,14 +114,14 @@ static bool accepts(const cli_train_job *job, const bo_model *init)
     return true;
 }
 
-/* A model that has the same task has the classes too. */
+/* A model with the same task also has the classes. */
 static bool same_task(const cli_train_job *job)
 {
     const bo_model *model = given_model(job);
     return model && bo_model_describe(model)->task == job->options->texts.task;
 }
 
-/* Those to learn from, as far as they are known without a tokenizer. */
+/* The training texts, without what needs a tokenizer. */
 static bo_texts_desc training_files(const cli_train_job *job, const char *const *paths, size_t count)
 {
     static const bo_texts_kind kinds[] = {[BO_MODEL_TASK_CLASSIFY] = BO_TEXTS_LABELED,
@@ -156,7 +157,7 @@ static bo_texts_desc training_texts(const cli_train_job *job, const char *const 
     return desc;
 }
 
-/* The least power of two that is not less. */
+/* The smallest power of two that is not less. */
 static size_t power_of_two(size_t least)
 {
     size_t power = 1;
@@ -164,7 +165,7 @@ static size_t power_of_two(size_t least)
     return power;
 }
 
-/* The context where nothing says it: room for all that there is, but for long labeled texts. */
+/* The default context: long enough for all texts, except for long labeled texts. */
 static size_t context_of(const bo_texts *texts)
 {
     size_t longest = 1;
@@ -208,7 +209,7 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
     desc.labels = bo_texts_class_names(job->texts);
     desc.classes = bo_texts_classes(job->texts);
     desc.skip = cut ? desc.take : 0;
-    desc.take = cut ? 0 : 1; /* in an order of its own: a test may look at a part, and files are often sorted */
+    desc.take = cut ? 0 : 1; /* shuffled: an evaluation may use a part, and files are often sorted */
     if (!cut) desc.paths = &o->valid, desc.path_count = 1;
     return cli_train_ok(job, bo_texts_open(job->session->context, &desc, &job->held_out_texts));
 }
@@ -225,8 +226,8 @@ static void describe_cross(const cli_train_options *o, bo_model_desc *d)
     other.kind = t->cross_attention;
     CLI_SET_GIVEN(&other, kind, true);
     d->cross_attention = cli_attention_numbered(&other, 0);
-    d->cross_attention.heads = d->heads; /* all zero, as the exact kind is, would mean the kind of the mixer */
-    d->cross_attention.window = 0;       /* it is the mixer's */
+    d->cross_attention.heads = d->heads; /* softmax is all zero, which would mean the attention of the mixer */
+    d->cross_attention.window = 0;       /* only the mixer has a window */
     d->cross_attention.causal = false;
 }
 
@@ -248,7 +249,7 @@ static void describe_model(const cli_train_job *job, bo_model_desc *d)
         d->cross_attention = none.cross_attention;
     }
     if (d->task == BO_MODEL_TASK_TRANSLATE && d->vocab <= bo_tokenizer_vocab(job->tokenizer))
-        d->vocab = 0; /* with an end, which the model sees to */
+        d->vocab = 0; /* the model adds the end token */
     if (CLI_GIVEN(t, pooling)) d->pooling = t->pooling;
     d->forward |= t->forward;
     if (d->task == BO_MODEL_TASK_TRANSLATE) describe_cross(o, d);
@@ -267,9 +268,9 @@ static void describe(cli_train_job *job)
 
 enum { CLASSES_SHOWN = 12, WORDS = 512 };
 
-/* ---- words: before ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the plan ------------------------------------------------------------------------------------------------------------------ */
 
-/* How often each class comes; freed by the caller. */
+/* The number of examples per class; freed by the caller. */
 static size_t *count_classes(const bo_texts *texts)
 {
     size_t *counts = cli_allocate(bo_texts_classes(texts), sizeof *counts, "classes");
@@ -288,11 +289,10 @@ static void class_words(const bo_texts *texts, const size_t *counts, char out[WO
         length += (size_t)snprintf(out + length, WORDS - length, "%s%.24s %s", c ? ", " : "", labels[c],
                                    cli_count(counts[c]).s);
     if (classes > CLASSES_SHOWN && length < WORDS)
-        snprintf(out + length, WORDS - length, " and %s classes more", cli_count(classes - CLASSES_SHOWN).s);
+        snprintf(out + length, WORDS - length, " and %s more classes", cli_count(classes - CLASSES_SHOWN).s);
 }
 
-/* Classes that only texts to test with have, or the model to begin with, cannot be learned; where there are about as many as
- * examples, what stands first is hardly a label. */
+/* Warns of classes without training examples, and of so many classes that the first column is probably not a label. */
 static void say_classes(const cli_train_job *job)
 {
     const size_t classes = bo_texts_classes(job->texts), examples = bo_texts_count(job->texts);
@@ -303,12 +303,12 @@ static void say_classes(const cli_train_job *job)
     for (size_t c = classes; c-- > 0;)
         if (counts[c] == 0) none++, first = c;
     if (classes - none > CLASSES_SHOWN && 4 * (classes - none) > examples)
-        cli_warn(job->session, "%s classes in %s examples: are they labels, what stands before the first tab?",
+        cli_warn(job->session, "%s classes in %s examples; check that the first column of the file is the label",
                  cli_count(classes - none).s, cli_count(examples).s);
     else if (none == 1)
-        cli_warn(job->session, "no example to learn from has the class '%s'", bo_texts_class_names(job->texts)[first]);
+        cli_warn(job->session, "no training example has the class '%s'", bo_texts_class_names(job->texts)[first]);
     else if (none)
-        cli_warn(job->session, "no example to learn from has the class '%s', nor %s others of the %s",
+        cli_warn(job->session, "no training example has the class '%s' or %s other classes of the %s",
                  bo_texts_class_names(job->texts)[first], cli_count(none - 1).s, cli_count(classes).s);
     free(counts);
 }
@@ -325,11 +325,11 @@ static void say_examples(const cli_train_job *job)
     const cli_train_options *o = job->options;
     char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->held_out_texts)
-        snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_texts_count(job->held_out_texts)).s,
-                 o->valid ? "" : ", drawn from it");
-    cli_say(job->session, "Texts       %s: %s example%s to learn from%s; %s", cli_train_files(job, files),
+        snprintf(test, sizeof test, ", %s for validation%s", cli_count(bo_texts_count(job->held_out_texts)).s,
+                 o->valid ? "" : " (random lines)");
+    cli_say(job->session, "Texts       %s: %s example%s for training%s; %s", cli_train_files(job, files),
             cli_count(bo_texts_count(job->texts)).s, bo_texts_count(job->texts) == 1 ? "" : "s", test,
-            bo_tokenizer_is_raw(job->tokenizer) ? "a token is a byte" : "byte pairs");
+            bo_tokenizer_is_raw(job->tokenizer) ? "one token per byte" : "byte-pair tokenizer");
 }
 
 static void say_tokens(const cli_train_job *job)
@@ -342,9 +342,9 @@ static void say_tokens(const cli_train_job *job)
     else
         snprintf(longest, sizeof longest, "%s", cli_count(bo_texts_longest(texts, 0)).s);
     if (bo_texts_truncated(texts))
-        snprintf(cut, sizeof cut, "; %s were longer and are cut there (--context)",
+        snprintf(cut, sizeof cut, "; %s longer texts are truncated to that length (--context)",
                  cli_count(bo_texts_truncated(texts)).s);
-    cli_say(job->session, "Tokens      %s; %s the longest%s", cli_count(tokens_of(texts)).s, longest, cut);
+    cli_say(job->session, "Tokens      %s; longest text %s%s", cli_count(tokens_of(texts)).s, longest, cut);
 }
 
 static void say_run(const cli_train_job *job)
@@ -352,16 +352,16 @@ static void say_run(const cli_train_job *job)
     const bo_trainer_desc *r = &job->desc;
     const bo_training_cost *p = &job->plan;
     const double epoch = (double)p->items_of_epoch, examples = (double)bo_texts_count(job->texts) / epoch;
-    char length[256] = "as many steps as it has";
+    char length[256] = "the steps left in the run";
     if (r->steps)
-        snprintf(length, sizeof length, "%s steps (%s times the texts), roughly %s", cli_count(r->steps).s,
+        snprintf(length, sizeof length, "%s steps (%s epochs), about %s", cli_count(r->steps).s,
                  cli_significant((double)r->steps * (double)p->batch / epoch, 2).s,
                  cli_seconds(cli_train_expected_seconds(job)).s);
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",
             length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
-            p->micro_batch < p->batch ? " in parts" : "", 100 * p->fill,
+            p->micro_batch < p->batch ? " in several parts" : "", 100 * p->fill,
             cli_count((size_t)(examples * (double)p->batch + 0.5)).s, bo_optimizer_kind_name(r->optimizer.kind));
 }
 
@@ -375,12 +375,12 @@ static void say_plan(const cli_train_job *job)
     cli_train_say_memory(job);
 }
 
-/* ---- meanwhile and after ------------------------------------------------------------------------------------------------------ */
+/* ---- progress and report ------------------------------------------------------------------------------------------------------ */
 
 static void score_words(const bo_training_report *r, char *out, size_t room)
 {
     if (strcmp(r->metric, "accuracy") == 0)
-        snprintf(out, room, "%.2f%% right", 100 * r->valid_metric);
+        snprintf(out, room, "accuracy %.2f%%", 100 * r->valid_metric);
     else
         snprintf(out, room, "perplexity %.4g", r->valid_metric);
 }
@@ -392,24 +392,22 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
     const int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
     score_words(r, score, sizeof score);
-    snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  test %.3f (%s)", r->valid_loss, score);
+    snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  valid %.3f (%s)", r->valid_loss, score);
 }
 
 static void print(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
     const bool tested = !isnan(r->valid_loss), translates = !bo_texts_class_names(job->texts);
-    const char *folder = job->options->out, *best = tested ? "/best" : "";
     char score[64];
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
-           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
+           cli_seconds(r->seconds).s,
+           r->stopped_early ? "; stopped early: the validation loss no longer improved" : "");
     score_words(r, score, sizeof score);
     if (tested)
-        printf("Test        %s, %.4f nats %s; least %.4f\n", score, r->valid_loss,
-               translates ? "a token" : "an example", r->best_valid_loss);
-    printf("Model       %s%s\n", folder, tested ? "; the one of least loss is in best/ there" : "");
-    printf("Next        bochner eval %s%s --data TEST.tsv   or   bochner %s %s%s%s\n", folder, best,
-           translates ? "generate" : "predict", folder, best, translates ? " < lines" : " FILE");
+        printf("Validation  %s, %.4f nats per %s; best %.4f\n", score, r->valid_loss, translates ? "token" : "example",
+               r->best_valid_loss);
+    cli_train_print_folder(job, "Model");
 }
 
 static void json_data(const cli_train_job *job, cli_json *json)

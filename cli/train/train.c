@@ -1,10 +1,10 @@
-/* bochner train: the steps of a run, of whatever kind. */
+/* bochner train: the steps that all kinds of training share. */
 #include "train.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The first that is asked for: the last one always is. */
+/* The first kind that the options select; the last kind accepts all options. */
 static const cli_train_kind *const kinds[] = {&cli_train_readout, &cli_train_network, &cli_train_texts,
                                               &cli_train_language};
 
@@ -106,16 +106,16 @@ void cli_train_close(cli_train_job *job)
 
 /* ---- the steps ---------------------------------------------------------------------------------------------------------------- */
 
-/* Stopped on request: a checkpoint was written, where there was a step to keep. */
+/* Stopped by Ctrl-C: the trainer wrote a checkpoint if at least one step was done. */
 static int stopped(cli_train_job *job)
 {
     const bo_training_report *report = job->trainer ? bo_trainer_report(job->trainer) : NULL;
     if (!report || report->step == 0) {
-        cli_warn(job->session, "stopped on request before the first step; nothing was kept");
+        cli_warn(job->session, "stopped before the first step; no checkpoint was written");
     } else {
         cli_warn(job->session,
-                 "stopped on request after step %llu, which is kept; bochner train --resume --out %s goes on",
-                 (unsigned long long)report->step, job->options->out);
+                 "stopped after step %llu; the checkpoint is in %s. To resume: bochner train --resume --out %s",
+                 (unsigned long long)report->step, job->options->out, job->options->out);
     }
     return CLI_INTERRUPTED;
 }

@@ -1,8 +1,8 @@
-/* bochner train: from options to data, a model and a run.
+/* bochner train: options, data, model and run.
  *
- * What is trained on what is a kind (src/train/task.h has the same table on the other side of the API): a language model on
- * text, a model that labels or translates texts, a network on a table, images or a graph. A kind is a file of its own:
- * rows of options, a struct of functions. train.c walks through the steps and asks the kind. */
+ * There are several kinds of training (src/train/task.h has the same table on the other side of the API): a language model
+ * on text, a model that classifies, matches or translates texts, and a network on a table, images or a graph. Each kind is
+ * one file with option rows and a struct of functions. train.c runs the steps and calls the functions of the kind. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -13,7 +13,7 @@
 
 /* ---- options ---------------------------------------------------------------------------------------------------------------- */
 
-/* --task and what belongs to it. */
+/* --task and its options. */
 typedef struct cli_train_texts_options {
     cli_given was_given;
     bo_model_task task;
@@ -25,7 +25,7 @@ typedef struct cli_train_texts_options {
     double smoothing;
 } cli_train_texts_options;
 
-/* --lora and what adapters are like. */
+/* --lora and its options. */
 typedef struct cli_train_lora_options {
     cli_given was_given;
     size_t rank;
@@ -34,12 +34,12 @@ typedef struct cli_train_lora_options {
     bo_lora_init init;
 } cli_train_lora_options;
 
-/* --model and what belongs to it. */
+/* --model and its options. */
 typedef struct cli_train_network_options {
     cli_given was_given;
     const char *model, *valid_labels;
     double width_multiplier, epochs, lambda;
-    unsigned readout; /* 1: by ridge, with lambda */
+    unsigned readout; /* 1: ridge, with lambda */
     cli_network_data data;
 } cli_train_network_options;
 
@@ -49,7 +49,7 @@ typedef struct cli_train_options {
     const char *valid, *field, *separator, *tokenizer;
     double valid_fraction;
     bool documents;
-    unsigned preset; /* of bo_model_preset_name */
+    unsigned preset; /* index of bo_model_preset_name */
     size_t layers, width, heads, key_heads, hidden, context, vocab;
     bo_mixer mixer;
     bo_ssm ssm;
@@ -81,32 +81,33 @@ typedef struct cli_train_options {
     const char *out, *config, *plot;
     bool resume;
     size_t eval_every, eval_tokens, checkpoint_every, keep, patience;
-    cli_attention_options attention; /* kind is --attention */
+    cli_attention_options attention; /* its kind is --attention */
     cli_train_texts_options texts;
     cli_train_lora_options lora;
     cli_train_network_options network;
 } cli_train_options;
 
-/* Rows of cli_train_options (options.c) … */
+/* Rows of cli_train_options (options.c). */
 extern const cli_option cli_train_text_rows[], cli_train_shape_rows[], cli_train_attention_rows[],
     cli_train_learning_rows[];
-/* … of its attention (and cli_attention_layer_rows), and of the other structs in it. */
+/* Rows of its attention (in addition to cli_attention_layer_rows) and of its other structs. */
 extern const cli_option cli_train_kind_rows[], cli_train_texts_rows[], cli_train_lora_rows[], cli_train_network_rows[];
 
 typedef struct cli_train_words {
     cli_train_options options;
     cli_common common;
-    cli_arguments files; /* further texts */
-    char **stored[2];    /* words of files that options point into: of the folder that is resumed, of --config */
+    cli_arguments files; /* further data files */
+    char **stored[2];    /* strings that options point into: from train.json, from --config */
     int stored_count[2];
 } cli_train_words;
 
-/* As they are before the first option. */
+/* Sets all defaults. */
 void cli_train_clear(cli_train_options *options);
-/* The command line over --config over what the run in --out was started with (--resume); settings.c. */
+/* Reads the options. The command line takes precedence over --config, and --config over the options that the run in --out
+ * was started with (--resume); settings.c. */
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
 void cli_train_forget(cli_train_words *words);
-/* Keeps the options in the folder, for --resume. */
+/* Stores the options in the folder of the run, for --resume. */
 bool cli_train_keep(cli_session *session, const cli_train_words *words);
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------------------- */
@@ -114,40 +115,41 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words);
 typedef struct cli_train_job cli_train_job;
 enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 320 };
 
-/* Members are required unless marked optional; a kind with `solve` has no run, and so no words about one. Functions that
- * return bool have said what is wrong where they return false; those that return int return CLI_DONE, or another exit
- * status after a message. */
+/* All members are required unless marked optional. A kind with `solve` has no run, and so no messages about one. Functions
+ * that return bool return false after an error message; functions that return int return CLI_DONE, or another exit status
+ * after a message. */
 typedef struct cli_train_kind {
-    const char *unit;   /* what reports count: "tokens" */
-    size_t test_tokens; /* of a test, where --eval-tokens does not say */
-    bool reads_twice;   /* files, whatever the options */
+    const char *unit;   /* of reports: "tokens" */
+    size_t test_tokens; /* default of --eval-tokens */
+    bool reads_twice;   /* reads the data files more than once, for all options */
 
-    /* Do the options ask for this kind? */
+    /* Whether the options select this kind. */
     bool (*is_asked)(const cli_train_options *options);
-    /* Do its options fit together, and has it all that are given? */
+    /* Checks that the options of the kind are consistent, and that no option of other kinds is given. */
     int (*check)(const cli_train_words *words);
-    /* Is none of its own options given beside another kind? NULL: it has none. */
+    /* Checks, for another kind, that no option of this kind is given. NULL: this kind has no options. */
     int (*check_absent)(const cli_train_options *options);
-    /* The attention of models, where none is named; NULL: it has no models. */
+    /* The default of --attention; NULL: the kind has no attention. */
     const char *(*attention)(const cli_train_options *options);
 
-    /* Data, and what is trained on it. */
+    /* Opens the data and the model or network. */
     bool (*open)(cli_train_job *job);
-    /* What the run has of them, into job->desc, which has the rest. */
+    /* Fills the members of job->desc that depend on the kind. */
     void (*describe)(cli_train_job *job);
-    /* In place of a run of the trainer; NULL: there is one. */
+    /* Replaces the run of the trainer; NULL: the trainer is run. */
     int (*solve)(cli_train_job *job);
+    /* Prints the command to run next (cli_say_next); `folder` has the best weights. */
+    void (*say_next)(const cli_train_job *job, const char *folder);
 
     void (*say_plan)(const cli_train_job *job);
     void (*loss_words)(const cli_train_job *job, const bo_training_report *report, char out[CLI_TRAIN_LOSS]);
-    void (*print)(const cli_train_job *job); /* the results */
+    void (*print)(const cli_train_job *job); /* the report */
     void (*json)(const cli_train_job *job);
-    /* What the loss is ("nats per token"), and a line on what was trained, for the picture. */
+    /* For the plot: the unit of the loss ("nats per token"), and the title. */
     const char *(*picture_words)(const cli_train_job *job, char title[CLI_TRAIN_TITLE]);
 
-    /* Of kinds that train models of text, and for them alone: a tokenizer that is learned from the files, the files as data
-     * (tokenizer and the model to begin with are there), whether a model may be the one to begin with, and what the
-     * descriptor of a new model says of the kind (NULL: nothing). */
+    /* For kinds with a text model: trains a tokenizer on the files; opens the files as data (tokenizer and --init are open);
+     * checks the model of --init; and fills the members of a new model's descriptor that depend on the kind (may be NULL). */
     bool (*learn_tokenizer)(cli_train_job *job, const char *const *paths, size_t count, const bo_tokenizer_desc *desc);
     bool (*open_files)(cli_train_job *job, const char *const *paths, size_t count);
     bool (*accepts)(const cli_train_job *job, const bo_model *init);
@@ -157,27 +159,27 @@ typedef struct cli_train_kind {
 extern const cli_train_kind cli_train_language; /* language.c */
 extern const cli_train_kind cli_train_texts;    /* --task: texts.c */
 extern const cli_train_kind cli_train_network;  /* --model: network.c */
-extern const cli_train_kind cli_train_readout;  /* … --readout ridge, which is solved for */
+extern const cli_train_kind cli_train_readout;  /* --model with --readout ridge: network.c */
 
 const cli_train_kind *cli_train_kind_of(const cli_train_options *options);
-/* CLI_DONE, or CLI_WRONG_USE after saying what is wrong (check.c). */
+/* CLI_DONE, or CLI_WRONG_USE after an error message (check.c). */
 int cli_train_check(const cli_train_words *words);
 int cli_train_check_kind(const cli_train_words *words);
 int cli_train_check_text(const cli_train_options *options,
-                         const cli_train_kind *kind); /* of kinds with a model of text */
+                         const cli_train_kind *kind); /* for kinds with a text model */
 int cli_train_check_model(const cli_train_options *options, const cli_train_kind *kind);
 int cli_train_check_lora(const cli_train_options *options);
-/* The first row of a struct given that is not named in `except`, which ends with NULL; NULL: none. */
+/* The first given row that is not listed in `except` (NULL-terminated); NULL if there is none. */
 const cli_option *cli_train_given(const cli_option *rows, const void *options, const char *const *except);
-/* The same of all that is about attention. */
+/* The same for all attention options. */
 const cli_option *cli_train_attention_given(const cli_train_options *options, const char *const *except);
 
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
-/* Where a model's weights come from: a new one, perhaps with weights of --init, or adapters of the one in --init. */
+/* The source of the weights: a new model, perhaps with weights of --init, or adapters of the model in --init. */
 typedef struct cli_train_weights {
-    const char *file; /* that a folder of a run has */
-    /* The model of --init, before the data is opened, and the model that is trained, after it. */
+    const char *file; /* in the folder of a run */
+    /* Opens the model of --init, before the data, and the model that is trained, after the data. */
     bool (*open_init)(cli_train_job *job);
     bool (*open_model)(cli_train_job *job);
 } cli_train_weights;
@@ -190,14 +192,14 @@ struct cli_train_job {
     const cli_train_options *options;
     const cli_train_kind *kind;
     const cli_train_weights *weights;
-    bool resumed; /* the folder holds a run */
+    bool resumed; /* --out already holds this run */
 
-    /* Models of text. */
+    /* Text models. */
     bo_tokenizer *tokenizer;
     bo_model *init, *model;
     bo_corpus *train, *valid;
-    bo_texts *texts, *held_out_texts; /* or these, with a --task */
-    size_t longest;                   /* most tokens of one of them: the context; 0: not known yet */
+    bo_texts *texts, *held_out_texts; /* or these, with --task */
+    size_t longest;                   /* maximum tokens per text: the context; 0: not known yet */
     /* Networks. */
     bo_network *network;
     bo_examples *examples, *held_out;
@@ -206,37 +208,38 @@ struct cli_train_job {
     bo_trainer_desc desc;
     bo_training_cost plan;
     bo_trainer *trainer;
-    double gemm;        /* operations a second of large products, 1e9; NAN: not known */
-    int measured_again; /* times it was, for steps were faster than it */
+    double gemm;        /* GEMM rate in 1e9 operations per second; NAN: not known */
+    int measured_again; /* how often, because steps were faster */
 };
 
-/* Of what the options ask for; nothing is open yet. */
+/* A job for the options; nothing is open yet. */
 cli_train_job cli_train_job_of(cli_session *session, const cli_train_words *words);
 void cli_train_close(cli_train_job *job);
-bool cli_train_ok(cli_train_job *job, bo_status status); /* false after saying what failed */
-void cli_train_describe_run(cli_train_job *job);         /* job->desc, all of it */
+bool cli_train_ok(cli_train_job *job, bo_status status); /* false after an error message */
+void cli_train_describe_run(cli_train_job *job);         /* fills job->desc */
 
-/* Models of text (model.c). The attention with the kind that is meant where none is given; whether the mixer is another. */
+/* Text models (model.c): the attention, with the default kind if none is given; whether the mixer is not attention. */
 cli_attention_options cli_train_attention(const cli_train_options *options, const cli_train_kind *kind);
 bool cli_train_other_mixer(const cli_train_options *options);
-bool cli_train_open_model(cli_train_job *job); /* a kind's open: tokenizer, init, data and model */
-bool cli_train_open_text(cli_train_job *job);  /* … without the model */
-/* A preset or the model to begin with, and over it what options say; the tokenizer is there. */
+bool cli_train_open_model(cli_train_job *job); /* an `open`: tokenizer, --init, data and model */
+bool cli_train_open_text(cli_train_job *job);  /* the same without the model */
+/* The preset or the model of --init, changed by the options. The tokenizer must be open. */
 bo_model_desc cli_train_describe_model(const cli_train_job *job);
 
-/* What is said (report.c). */
-bool cli_train_plan(cli_train_job *job); /* before anything is done; false: it cannot be */
+/* Messages (report.c). */
+bool cli_train_plan(cli_train_job *job); /* prints the plan; false: it does not fit into memory */
 void cli_train_say_model(const cli_train_job *job);
 void cli_train_say_memory(const cli_train_job *job);
-double cli_train_expected_seconds(const cli_train_job *job);          /* of all steps */
+double cli_train_expected_seconds(const cli_train_job *job);          /* for all steps */
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
-enum { CLI_MIXER_WORDS = 160, CLI_TRAIN_FILES = 4096 };
-/* The first file of the data, and how many more there are. */
+enum { CLI_TRAIN_FILES = 4096 };
+/* The first data file, and the number of further files. */
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
-const char *cli_train_mixer_words(const bo_model_desc *desc, char out[CLI_MIXER_WORDS]);
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE]);
-/* The report on a model; `data` adds what is known of it (NULL: nothing). */
+/* The JSON report on a model; `data` adds members about the data (may be NULL). */
 void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json));
+/* "Model       DIR; weights with the best validation loss: DIR/best" */
+void cli_train_print_folder(const cli_train_job *job, const char *title);
 int cli_train_plot(cli_train_job *job); /* plot.c */
 
 #endif
