@@ -21,6 +21,7 @@ int cli_features(int argc, char **argv);
 int cli_attention(int argc, char **argv);
 int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
+int cli_compare(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_tokenizer(int argc, char **argv);
 int cli_data(int argc, char **argv);
@@ -31,8 +32,8 @@ int cli_lab(int argc, char **argv);
 int cli_plan(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 extern const cli_usage cli_fit_usage, cli_predict_usage, cli_features_usage, cli_attention_usage, cli_train_usage,
-    cli_eval_usage, cli_generate_usage, cli_tokenizer_usage, cli_data_usage, cli_info_usage, cli_lora_usage,
-    cli_mup_usage, cli_lab_usage, cli_plan_usage;
+    cli_eval_usage, cli_compare_usage, cli_generate_usage, cli_tokenizer_usage, cli_data_usage, cli_info_usage,
+    cli_lora_usage, cli_mup_usage, cli_lab_usage, cli_plan_usage;
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
 

@@ -3,11 +3,10 @@
 #include "mixer_words.h"
 #include "network.h"
 #include "profile.h"
+#include "run.h"
 #include "text_tasks.h"
 #include "../tables/accuracy_statement.h"
 #include "../tables/validation.h"
-#include <cjson/cJSON.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,11 +86,6 @@ static int describe_network(cli_session *session, const char *folder, const cli_
 
 /* ---- a text model and its training ---------------------------------------------------------- */
 
-/* NAN: not known. */
-typedef struct progress_of_run {
-    double step, steps, tokens, loss, best;
-} progress_of_run;
-
 typedef struct adapter {
     double rank; /* NAN: no adapter */
     char base[4096];
@@ -103,67 +97,19 @@ typedef struct model_report {
     const bo_model *model;
     const bo_tokenizer *tokenizer; /* NULL: none */
     size_t state_bytes;            /* per sequence or hypothesis; 0: the model has no state */
-    progress_of_run run;
+    cli_run_record run;
     adapter adapter;     /* merged into the model when it was loaded */
     bo_profile *profile; /* NULL: none */
 } model_report;
 
-/* ---- its training run ------------------------------------------------------------------------------- */
-
-static double number(const cJSON *json, const char *name)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
-}
-
-/* NULL: no such file, or not JSON. */
-static cJSON *read_json(const char *path)
-{
-    enum { MOST = 1 << 16 };
-    FILE *file = fopen(path, "rb");
-    if (!file) return NULL;
-    char *text = cli_allocate(MOST + 1, 1, "a JSON file");
-    text[fread(text, 1, MOST, file)] = 0;
-    fclose(file);
-    cJSON *json = cJSON_Parse(text);
-    free(text);
-    return json;
-}
-
-static bool read_run(const char *path, progress_of_run *out)
-{
-    cJSON *json = read_json(path);
-    *out = (progress_of_run){number(json, "step"), number(json, "steps"), number(json, "tokens"),
-                             number(json, "valid_loss"), number(json, "best_valid_loss")};
-    cJSON_Delete(json);
-    return !isnan(out->step);
-}
-
-static progress_of_run find_run(const char *folder)
-{
-    progress_of_run latest = {NAN, NAN, NAN, NAN, NAN}, found;
-    char path[4096];
-    snprintf(path, sizeof path, "%s/training.json", folder);
-    if (read_run(path, &found)) return found;
-    snprintf(path, sizeof path, "%s/checkpoints", folder);
-    DIR *directory = opendir(path);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        if (strncmp(entry->d_name, "step-", 5) != 0 || strstr(entry->d_name, ".part")) continue;
-        snprintf(path, sizeof path, "%s/checkpoints/%s/training.json", folder, entry->d_name);
-        if (read_run(path, &found) && !(found.step <= latest.step)) latest = found;
-    }
-    if (directory) closedir(directory);
-    return latest;
-}
+/* ---- its adapter ------------------------------------------------------------------------------- */
 
 /* The adapter in the folder, which bo_model_load has merged. */
 static adapter find_adapter(const char *folder)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
-    cJSON *json = read_json(path);
+    cJSON *json = cli_read_json(folder, "adapter_config.json");
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "base_model_name_or_path"));
-    adapter found = {.rank = number(json, "r")};
+    adapter found = {.rank = cli_json_number(json, "r")};
     snprintf(found.base, sizeof found.base, "%s", base ? base : "");
     cJSON_Delete(json);
     return found;
@@ -206,7 +152,7 @@ static void print_task(const bo_model_desc *d)
     if (d->task == BO_MODEL_TASK_TRANSLATE) {
         printf(": %zu encoder layers, %zu decoder layers; %s", d->encoder_layers, d->layers,
                d->cross == BO_CROSS_SUMMARY ? "summary of the source" : "cross-attention ");
-        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_words(&d->cross_attention, words));
+        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->cross_attention, words));
     } else {
         printf(": %s classes (", cli_count(d->classes).s);
         print_labels(d);
@@ -235,7 +181,7 @@ static const char *loss_unit(const bo_model_desc *d)
 static void model_print(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
-    const progress_of_run *run = &r->run;
+    const cli_run_record *run = &r->run;
     printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
            cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
     if (bo_model_frozen_parameters(r->model))
@@ -245,7 +191,7 @@ static void model_print(const model_report *r)
     print_task(d);
     printf("%-12s%zu layer%s, width %zu, %zu heads of dimension %zu", "Shape", d->layers, d->layers == 1 ? "" : "s",
            d->width, d->heads, d->head_dim);
-    if (d->key_heads != d->heads) printf(", %zu key heads", d->key_heads);
+    if (d->key_heads != d->heads) printf(", %zu key head%s", d->key_heads, d->key_heads == 1 ? "" : "s");
     print_mlp(d);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
            d->untied ? "; untied output projection" : "");
@@ -261,8 +207,8 @@ static void model_print(const model_report *r)
     printf("%-12sstep %s", "Training", cli_count((size_t)run->step).s);
     if (run->steps > 0) printf(" of %s", cli_count((size_t)run->steps).s);
     if (run->tokens > 0) printf(", %s tokens", cli_count((size_t)run->tokens).s);
-    if (isfinite(run->loss))
-        printf("; validation loss %.4f nats per %s, best %.4f", run->loss, loss_unit(d), run->best);
+    if (isfinite(run->valid_loss))
+        printf("; validation loss %.4f nats per %s, best %.4f", run->valid_loss, loss_unit(d), run->best_valid_loss);
     putchar('\n');
 }
 
@@ -360,8 +306,8 @@ static void model_json(const model_report *r)
     cli_json_add_number(&json, "step", r->run.step);
     cli_json_add_number(&json, "steps", r->run.steps);
     cli_json_add_number(&json, "tokens", r->run.tokens);
-    cli_json_add_number(&json, "valid_loss", r->run.loss);
-    cli_json_add_number(&json, "best_valid_loss", r->run.best);
+    cli_json_add_number(&json, "valid_loss", r->run.valid_loss);
+    cli_json_add_number(&json, "best_valid_loss", r->run.best_valid_loss);
     if (r->profile) cli_profile_json(&json, r->profile);
     cli_json_end(&json);
 }
@@ -380,7 +326,7 @@ static int describe_model(cli_session *session, const char *folder, const cli_pr
         report.model = model;
         report.desc = bo_model_describe(model);
         report.tokenizer = bo_model_tokenizer(model);
-        report.run = find_run(folder);
+        cli_run_find(folder, &report.run);
         report.adapter = find_adapter(folder);
         (session->common.json ? model_json : model_print)(&report);
         if (report.profile && !session->common.json) cli_profile_print(report.profile);

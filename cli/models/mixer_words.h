@@ -12,6 +12,6 @@ const char *cli_mixer_words(const bo_model_desc *desc, char out[CLI_MIXER_WORDS]
 /* "rfa-gate"; "ssm low-rank". Returns `out`. */
 const char *cli_mixer_name(const bo_model_desc *desc, char out[CLI_MIXER_WORDS]);
 /* "favor, 64 features", as the others. */
-const char *cli_attention_words(const bo_attention_desc *desc, char out[CLI_MIXER_WORDS]);
+const char *cli_attention_summary(const bo_attention_desc *desc, char out[CLI_MIXER_WORDS]);
 
 #endif

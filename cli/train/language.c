@@ -128,6 +128,11 @@ static void print(const cli_train_job *job)
     cli_train_print_folder(job, "Model");
 }
 
+static void say_next(const cli_train_job *job, const char *folder)
+{
+    cli_say_next(job->session, "bochner generate %s --prompt 'The '", folder);
+}
+
 static void json(const cli_train_job *job)
 {
     cli_train_model_json(job, NULL);
@@ -150,6 +155,7 @@ const cli_train_kind cli_train_language = {
     .say_plan = say_plan,
     .loss_words = loss_words,
     .print = print,
+    .say_next = say_next,
     .json = json,
     .picture_words = picture_words,
     .learn_tokenizer = learn_tokenizer,

@@ -205,7 +205,7 @@ static void say_plan(const cli_train_job *job)
     const bo_trainer_desc *r = &job->desc;
     const bo_network_facts *info = bo_network_report(job->network);
     const size_t rows = bo_examples_rows(job->examples, BO_SPLIT_TRAIN);
-    char test[64] = "", edges[64] = "", classes[48] = "", length[96] = "the steps left in the run";
+    char test[80] = "", edges[64] = "", classes[48] = "", length[96] = "the steps left in the run";
     if (job->held_out)
         snprintf(test, sizeof test, ", %s for validation",
                  cli_count(bo_examples_rows(job->held_out, BO_SPLIT_VALID)).s);
@@ -256,6 +256,19 @@ static void print(const cli_train_job *job)
     cli_train_print_folder(job, "Network");
 }
 
+static void say_next(const cli_train_job *job, const char *folder)
+{
+    const cli_train_options *o = job->options;
+    const cli_network_data *d = &o->network.data;
+    char *data = cli_train_word(o->valid ? o->valid : o->data.count ? o->data.items[0] : job->words->files.items[0]);
+    char *graph = d->graph ? cli_train_word(d->graph) : NULL;
+    if (data)
+        cli_say_next(job->session, "bochner predict %s %s%s%s%s%s", folder, data, graph ? " --graph " : "",
+                     graph ? graph : "", d->undirected ? " --undirected" : "", d->self_loops ? " --self-loops" : "");
+    free(graph);
+    free(data);
+}
+
 static void json(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
@@ -296,6 +309,7 @@ const cli_train_kind cli_train_network = {
     .say_plan = say_plan,
     .loss_words = loss_words,
     .print = print,
+    .say_next = say_next,
     .json = json,
     .picture_words = picture_words,
 };
@@ -339,8 +353,13 @@ static int solve(cli_train_job *job)
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_readout : print_readout)(job, &found, seconds);
+    cli_train_say_next(job);
     return CLI_DONE;
 }
 
-const cli_train_kind cli_train_readout = {
-    .unit = "examples", .is_asked = is_readout_asked, .check = check_readout, .open = open_all, .solve = solve};
+const cli_train_kind cli_train_readout = {.unit = "examples",
+                                          .is_asked = is_readout_asked,
+                                          .check = check_readout,
+                                          .open = open_all,
+                                          .solve = solve,
+                                          .say_next = say_next};

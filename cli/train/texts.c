@@ -410,6 +410,15 @@ static void print(const cli_train_job *job)
     cli_train_print_folder(job, "Model");
 }
 
+/* Both commands read standard input. */
+static void say_next(const cli_train_job *job, const char *folder)
+{
+    if (bo_texts_class_names(job->texts))
+        cli_say_next(job->session, "bochner predict %s -", folder);
+    else
+        cli_say_next(job->session, "bochner generate %s", folder);
+}
+
 static void json_data(const cli_train_job *job, cli_json *json)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
@@ -445,6 +454,7 @@ const cli_train_kind cli_train_texts = {
     .say_plan = say_plan,
     .loss_words = loss_words,
     .print = print,
+    .say_next = say_next,
     .json = json,
     .picture_words = picture_words,
     .learn_tokenizer = learn_tokenizer,

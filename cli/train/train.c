@@ -106,6 +106,26 @@ void cli_train_close(cli_train_job *job)
 
 /* ---- the steps ---------------------------------------------------------------------------------------------------------------- */
 
+char *cli_train_word(const char *word)
+{
+    char *quoted = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&quoted, &length);
+    if (!file) return NULL;
+    cli_print_word(file, word);
+    fclose(file);
+    return quoted;
+}
+
+void cli_train_say_next(const cli_train_job *job)
+{
+    char best[4096];
+    snprintf(best, sizeof best, "%s/best", job->options->out);
+    char *folder = cli_train_word(access(best, F_OK) == 0 ? best : job->options->out);
+    if (folder) job->kind->say_next(job, folder);
+    free(folder);
+}
+
 /* Stopped by Ctrl-C: the trainer wrote a checkpoint if at least one step was done. */
 static int stopped(cli_train_job *job)
 {
@@ -113,9 +133,11 @@ static int stopped(cli_train_job *job)
     if (!report || report->step == 0) {
         cli_warn(job->session, "stopped before the first step; no checkpoint was written");
     } else {
+        char *folder = cli_train_word(job->options->out);
         cli_warn(job->session,
-                 "stopped after step %llu; the checkpoint is in %s. To resume: bochner train --resume --out %s",
-                 (unsigned long long)report->step, job->options->out, job->options->out);
+                 "stopped after step %llu; a checkpoint was written. To resume: bochner train --resume --out %s",
+                 (unsigned long long)report->step, folder ? folder : job->options->out);
+        free(folder);
     }
     return CLI_INTERRUPTED;
 }
@@ -152,7 +174,9 @@ static int run(cli_train_job *job)
     if (status != BO_OK) return failed(job, status);
     if (!first) return CLI_DONE;
     (session->common.json ? kind->json : kind->print)(job);
-    return job->options->plot ? cli_train_plot(job) : CLI_DONE;
+    const int plotted = job->options->plot ? cli_train_plot(job) : CLI_DONE;
+    cli_train_say_next(job);
+    return plotted;
 }
 
 static int train(const cli_train_words *words)

@@ -110,7 +110,7 @@ refused "damaged.csv.gz" damaged.csv.gz
 head -c 400 good.model >cut.model
 fails 1 "cut.model" "$BOCHNER" predict cut.model train.csv
 fails 1 "cut.model" "$BOCHNER" info cut.model
-fails 1 "train.csv|the model comes first" "$BOCHNER" predict train.csv train.csv
+fails 1 "train.csv|expected: bochner predict MODEL DATA" "$BOCHNER" predict train.csv train.csv
 succeeds "$BOCHNER" features train.csv --features 16 --save some.map
 fails 1 "some.map is a feature map" "$BOCHNER" predict some.map train.csv
 fails 1 "train.csv" "$BOCHNER" info train.csv

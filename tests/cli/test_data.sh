@@ -43,9 +43,9 @@ done
 # Wrong use leaves no partial output.
 fails 2 "listops, match or recall" "$BOCHNER" data
 fails 2 "did you mean recall" "$BOCHNER" data recal
-fails 2 "cannot make 'nothing'" "$BOCHNER" data nothing
-fails 2 "file.tsv|too many" "$BOCHNER" data match file.tsv
-fails 2 "--pairs is an option of recall, and this is match" "$BOCHNER" data match --pairs 4
+fails 2 "unknown kind of data 'nothing'" "$BOCHNER" data nothing
+fails 2 "unexpected argument 'file.tsv'" "$BOCHNER" data match file.tsv
+fails 2 "--pairs is an option of recall; leave it out with match" "$BOCHNER" data match --pairs 4
 fails 2 "--length is an option of match, recall" "$BOCHNER" data listops --length 100
 fails 2 "--json|--out" "$BOCHNER" data match --json
 fails 2 "--distance|found '7-'" "$BOCHNER" data recall --distance 7-

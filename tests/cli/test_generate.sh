@@ -46,8 +46,8 @@ cp -r gate before
 for file in gate/model.safetensors ./gate/config.json gate/../gate/tokenizer.json link.json; do
     fails 2 "$file|would replace" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state $file
 done
-fails 1 "mine.txt|no saved state" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state mine.txt
-fails 1 "train.json|no saved state" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state gate/train.json
+fails 1 "mine.txt|not a saved state" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state mine.txt
+fails 1 "train.json|not a saved state" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state gate/train.json
 diff -r gate before || complain "the model was changed"
 [ "$(cat mine.txt)" = "a text of mine" ] || complain "a file that is no state was replaced"
 succeeds "$BOCHNER" generate gate --load-state gate.state --tokens 3 --quiet --save-state gate.state

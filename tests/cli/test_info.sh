@@ -6,11 +6,11 @@ succeeds "$BOCHNER" train --data text.txt --out gate $small --features 16
 succeeds "$BOCHNER" train --data text.txt --out exact $small --attention softmax --key-heads 1 --vocab 270
 
 succeeds "$BOCHNER" info gate
-for words in "language model" "2 layers" "width 16" "rfa" "convex gate" "16 features" "32 tokens" "bytes" "step 20 of 20"; do
+for words in "language model" "2 layers" "width 16" "rfa-gate" "16 features" "32 tokens" "one token per byte" "step 20 of 20"; do
     grep -q "$words" out || complain "info lacks '$words': $(cat out)"
 done
 succeeds "$BOCHNER" info exact
-for words in "1 of keys" "softmax" "270 tokens"; do grep -q "$words" out || complain "info lacks '$words': $(cat out)"; done
+for words in "1 key head;" "softmax" "270 tokens"; do grep -q "$words" out || complain "info lacks '$words': $(cat out)"; done
 
 succeeds "$BOCHNER" train --data text.txt --out again $small --features 16 --json
 parameters=$(field out parameters) state=$(field out state_bytes)
@@ -33,10 +33,10 @@ grep -q '^Fitted on   60 rows' out || complain "rows of a machine: $(cat out)"
 
 # A profile: the table, the picture, JSON, and wrong use.
 succeeds "$BOCHNER" info gate --graph step.dot --tokens 16 --batch 2 --repeats 2
-for words in "a training step of 2 x 16 tokens" "medians of 2 runs" "operation .*forward ms .*backward ms" "^  attention  *2 " "^  linear "; do
+for words in "a training step of 2 x 16 tokens" "median of 2 runs" "operation .*forward ms .*backward ms" "^  attention  *2 " "^  linear "; do
     grep -q "$words" out || complain "info --graph lacks '$words': $(cat out)"
 done
-grep -q 'Picture  *step.dot' err || complain "info --graph does not say where the picture is: $(cat err)"
+grep -q 'Graph  *step.dot' err || complain "info --graph does not print the name of the file: $(cat err)"
 for words in '^digraph' '<B>layer 1 attention</B>' '<B>linear</B>' 'q_proj.weight' '<B>tokens</B>' '32 × 16'; do
     grep -q "$words" step.dot || complain "step.dot lacks '$words'"
 done
@@ -55,7 +55,7 @@ else
 fi
 fails 1 "Graphviz is not installed|graphviz|.dot" env PATH=/nonexistent "$BOCHNER" info gate --graph none.svg --repeats 1
 [ ! -e none.svg ] || complain "half a picture was left"
-fails 2 "ends in .dot or .svg|step.png" "$BOCHNER" info gate --graph step.png
+fails 2 "ending in .dot or .svg|step.png" "$BOCHNER" info gate --graph step.png
 fails 2 "--tokens|--graph" "$BOCHNER" info gate --tokens 8
 fails 2 "--checkpointing|--forward" "$BOCHNER" info gate --graph step.dot --forward --checkpointing
 fails 1 "33 tokens|context is 32" "$BOCHNER" info gate --graph step.dot --tokens 33

@@ -75,7 +75,7 @@ grep -aq '"base_model.model.score.weight"' said/adapter_model.safetensors || com
 succeeds "$BOCHNER" train --resume --out said --steps 3 --quiet
 succeeds "$BOCHNER" eval said --data labels.tsv --json
 succeeds "$BOCHNER" info said
-grep -q "Adapter  *rank 2, on .*says" out || complain "info does not speak of the adapter: $(cat out)"
+grep -q "Adapter  *rank 2, base .*says" out || complain "info does not speak of the adapter: $(cat out)"
 succeeds "$BOCHNER" lora merge said --out said-merged
 succeeds "$BOCHNER" lora unmerge said-merged --out said-base
 cmp -s says/model.safetensors said-base/model.safetensors || complain "unmerging does not give the head back"

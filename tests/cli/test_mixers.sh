@@ -32,9 +32,9 @@ fails 2 "--ssm|--mixer ssm" "$BOCHNER" train --out x --mixer gru --ssm closed $s
 fails 2 "--state-size|--mixer ssm" "$BOCHNER" train --out x --state-size 4 $small
 fails 2 "--state-rank|closed" "$BOCHNER" train --out x --mixer ssm --state-rank 4 $small
 fails 2 "--kernel|conv" "$BOCHNER" train --out x --mixer rnn --kernel 4 $small
-fails 2 "--positions is an option|queries and keys|lstm" "$BOCHNER" train --out x --mixer lstm --positions rope $small
-fails 2 "--key-heads is an option" "$BOCHNER" train --out x --mixer ssm --key-heads 1 $small
-fails 2 "--hidden has no meaning with --mlp none" "$BOCHNER" train --out x --mlp none --hidden 5 $small
+fails 2 "--positions needs a mixer|queries and keys|lstm" "$BOCHNER" train --out x --mixer lstm --positions rope $small
+fails 2 "--key-heads needs a mixer" "$BOCHNER" train --out x --mixer ssm --key-heads 1 $small
+fails 2 "--hidden has no effect with --mlp none" "$BOCHNER" train --out x --mlp none --hidden 5 $small
 fails 2 "lsmt|did you mean lstm" "$BOCHNER" train --out x --mixer lsmt $small
 fails 2 "lowrank|did you mean low-rank" "$BOCHNER" train --out x --mixer ssm --ssm lowrank $small
 fails 1 "state_rank must be at most state_size" "$BOCHNER" train --out x --mixer ssm --ssm closed --state-size 2 \
@@ -44,7 +44,7 @@ fails 1 "state_rank must be at most state_size" "$BOCHNER" train --out x --mixer
 fails 1 "64 positions" "$BOCHNER" generate mlp --prompt "$(head -c 100 text.txt)" --tokens 1 --quiet
 succeeds "$BOCHNER" generate mlp --prompt "the cow" --tokens 100 --quiet --json
 [ "$(field out finish_reason) $(field out tokens)" = "context 58" ] || complain "a full context: $(cat out)"
-grep -q "can read 64 tokens" err || complain "the end of the context is not said: $(cat err)"
+grep -q "reads at most 64 tokens" err || complain "the end of the context is not said: $(cat err)"
 fails 1 "64 positions" "$BOCHNER" eval mlp --data text.txt --context 65 --tokens 500
 
 # Weights of a model with another mixer: matching ones are loaded; --attention also selects a mixer.

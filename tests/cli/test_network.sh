@@ -22,7 +22,7 @@ succeeds "$BOCHNER" predict net table.csv --proba --out p.csv
 succeeds "$BOCHNER" predict net table.csv
 [ "$(sed -n 2p out)" = red ] || complain "the first row is $(sed -n 2p out)"
 succeeds "$BOCHNER" info net
-for words in "a network of 3 layers, 51 parameters" "array, 2 numbers" "3 classes, loss cross-entropy" "hidden  *linear  *8  *24"; do
+for words in "a network with 3 layers and 51 parameters" "array, 2 numbers" "3 classes, loss cross-entropy" "hidden  *linear  *8  *24"; do
     grep -q "$words" out || complain "info lacks '$words': $(cat out)"
 done
 succeeds "$BOCHNER" info net --json
@@ -75,7 +75,7 @@ fails 1 "line 3|from 0 to 119, found 120" "$BOCHNER" train --model "$BOCHNER_SOU
     --labels labels.csv --graph bad.csv --out no <<END
 $(printf '0,1\n1,2\n120,3\n' >bad.csv)
 END
-fails 2 "--layers is an option of language models" "$BOCHNER" train --model mlp.json --data table.csv --layers 2 --out no
+fails 2 "--layers is an option of text models" "$BOCHNER" train --model mlp.json --data table.csv --layers 2 --out no
 fails 2 "--labels is an option of networks" "$BOCHNER" train --data table.csv --labels labels.csv --out no
 fails 2 "one of --epochs, --steps and --minutes" "$BOCHNER" train --model mlp.json --data table.csv --epochs 2 --steps 2 --out no
 fails 1 "nowhere.json" "$BOCHNER" train --model nowhere.json --data table.csv --out no
@@ -100,10 +100,10 @@ fails 1 "short.csv: expected 240 labels|found 239 below the header 'kind'" "$BOC
 # Options that need another option, or that belong to another kind of model.
 fails 2 "--part needs --split" "$BOCHNER" eval net --data table.csv --part test
 fails 2 "--part needs --split" "$BOCHNER" predict net table.csv --part test
-fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data table.csv --weights int8
-fails 2 "--std is no option of networks" "$BOCHNER" predict net table.csv --std
-fails 2 "--labels is an option of networks, and nowhere holds none" "$BOCHNER" eval nowhere --data table.csv --labels labels.csv
-fails 2 "--lambda is an option of --readout ridge" "$BOCHNER" train --model mlp.json --data table.csv --lambda 3 --out no
+fails 2 "--weights does not apply to networks" "$BOCHNER" eval net --data table.csv --weights int8
+fails 2 "--std does not apply to networks" "$BOCHNER" predict net table.csv --std
+fails 2 "--labels applies to networks only" "$BOCHNER" eval nowhere --data table.csv --labels labels.csv
+fails 2 "--lambda needs --readout ridge" "$BOCHNER" train --model mlp.json --data table.csv --lambda 3 --out no
 fails 1 "net holds a network" "$BOCHNER" generate net --tokens 1
 fails 1 "net holds a network" "$BOCHNER" lora merge net --out no
 fails 1 "net holds a network" "$BOCHNER" train --init net --data table.csv --out no

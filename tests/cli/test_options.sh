@@ -3,8 +3,7 @@
 house 300 1 >train.csv
 house 60 2 >test.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
-cp text.txt book.txt
-cp text.txt bible.txt
+cp test.csv new.csv
 awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { good = rand() < 0.5; print (good ? "good" : "bad") "\t" (good ? "fine" : "poor") " " int(9 * rand()) } }' >reviews.tsv
 awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = int(9 * rand()); print "zahl " n "\tnumber " n } }' >pairs.tsv
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "targets"}], "loss": "mse"}' >net.json
@@ -66,21 +65,21 @@ grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not say t
 # An option that does not apply is refused even if its value is the default.
 fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
 fails 2 "--shuffle is an option of match" "$BOCHNER" data listops --shuffle 3
-fails 2 "--lambda is an option of --readout ridge" "$BOCHNER" train --model net.json --data train.csv --out net2 --lambda 1
-fails 2 "--lora-init is an option of --lora" "$BOCHNER" train --data text.txt --out net2 --lora-init zero
-fails 2 "--ssm is an option of --mixer ssm" "$BOCHNER" train --data text.txt --out net2 --ssm diagonal
-fails 2 "--pooling is an option of --task" "$BOCHNER" train --data text.txt --out net2 --pooling mean
-fails 2 "--cross is an option of --task translate" "$BOCHNER" train --task classify --data reviews.tsv --out net2 --cross attention
-fails 2 "--preset is an option of language models" "$BOCHNER" train --model net.json --data train.csv --out net2 --preset tiny
+fails 2 "--lambda needs --readout ridge" "$BOCHNER" train --model net.json --data train.csv --out net2 --lambda 1
+fails 2 "--lora-init needs --lora RANK" "$BOCHNER" train --data text.txt --out net2 --lora-init zero
+fails 2 "--ssm needs --mixer ssm" "$BOCHNER" train --data text.txt --out net2 --ssm diagonal
+fails 2 "--pooling needs --task" "$BOCHNER" train --data text.txt --out net2 --pooling mean
+fails 2 "--cross needs --task translate" "$BOCHNER" train --task classify --data reviews.tsv --out net2 --cross attention
+fails 2 "--preset is an option of text models" "$BOCHNER" train --model net.json --data train.csv --out net2 --preset tiny
 fails 2 "--width-multiplier is an option of networks" "$BOCHNER" train --data text.txt --out net2 --width-multiplier 1
-fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data train.csv --weights float32
-fails 2 "--rates is an option of mup transfer" "$BOCHNER" mup check --rates 0.1
+fails 2 "--weights does not apply to networks" "$BOCHNER" eval net --data train.csv --weights float32
+fails 2 "--rates applies to mup transfer only" "$BOCHNER" mup check --rates 0.1
 fails 2 "--page and --markdown are options of lab report" "$BOCHNER" lab list --page page.html
 fails 2 "--draw applies to the kinds" "$BOCHNER" attention --q Q.npy --k Q.npy --v Q.npy --kind softmax --draw iid
 # "default" and "auto" of a choice are accepted everywhere and mean that the option is not set.
 succeeds "$BOCHNER" train --data text.txt --out open --attention softmax --draw default --layers 1 --width 16 --heads 1 --steps 1
 fails 2 "--degree applies to the kinds" "$BOCHNER" train --data text.txt --out net2 --attention rfa --degree 2
-fails 2 "--lr is an option of mup check" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
+fails 2 "--lr applies to mup check only" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
 fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto means not set
 
 [ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no picture"; }

@@ -3,7 +3,7 @@
 awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
 
 succeeds "$BOCHNER" plan --threads 1 --minutes 1 --quick --calibration machine.json --quiet
-grep -q '^Machine' out || complain "no machine: $(cat out)"
+grep -q '^Host' out || complain "no line on the host: $(cat out)"
 grep -q '^\*' out || complain "nothing is chosen: $(cat out)"
 [ -s err ] && complain "--quiet is not: $(cat err)"
 [ -s machine.json ] || complain "no calibration was written"
@@ -34,12 +34,12 @@ succeeds timeout 60 "$BOCHNER" plan --threads 1 --params 1e9 --memory 1000G --ca
 fails 1 "too short|at least" "$BOCHNER" plan --threads 1 --minutes 0.001 --calibration machine.json
 fails 1 "memory|at least" "$BOCHNER" plan --threads 1 --minutes 1 --memory 1M --calibration machine.json
 fails 1 "no candidate model has about 10 parameters" "$BOCHNER" plan --threads 1 --params 10 --calibration machine.json
-fails 1 "measured with --attention rfa-gate, not softmax" "$BOCHNER" plan --threads 1 --minutes 1 --attention softmax --calibration machine.json
+fails 1 "measured with --attention rfa-gate, expected softmax" "$BOCHNER" plan --threads 1 --minutes 1 --attention softmax --calibration machine.json
 fails 1 "threads" "$BOCHNER" plan --threads 3 --minutes 1 --calibration machine.json
 echo '{}' >empty.json
 fails 1 "empty.json|format" "$BOCHNER" plan --threads 1 --minutes 1 --calibration empty.json
 fails 1 "no folder nowhere" "$BOCHNER" plan --threads 1 --minutes 1 --quick --calibration nowhere/machine.json
-fails 1 "--calibration /dev/zero|no file" timeout 20 "$BOCHNER" plan --threads 1 --minutes 1 --calibration /dev/zero
+fails 1 "--calibration /dev/zero|not a regular file" timeout 20 "$BOCHNER" plan --threads 1 --minutes 1 --calibration /dev/zero
 fails 2 "no budget|--minutes" "$BOCHNER" plan
 fails 2 "--minutes or --tokens" "$BOCHNER" plan --threads 1 --minutes 1 --tokens 1e6
 fails 2 "options only|found 'text.txt'" "$BOCHNER" plan text.txt --minutes 1

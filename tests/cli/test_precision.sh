@@ -6,7 +6,7 @@ small="--layers 2 --width 64 --heads 2 --context 32 --batch 8 --steps 40 --lr 0.
 
 # The plan reports the precision, a resumed run keeps it, and another one is refused.
 succeeds "$BOCHNER" train --data text.txt --out half $small --activations bfloat16 --eval-every 40
-grep -q "activations .* (kept as bfloat16)" err || complain "the plan does not say bfloat16: $(cat err)"
+grep -q "activations .* (stored as bfloat16)" err || complain "the plan does not say bfloat16: $(cat err)"
 half=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)
 succeeds "$BOCHNER" train --data text.txt --out full $small --eval-every 40
 full=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)

@@ -59,7 +59,7 @@ fails 1 "longer.tsv, line 1|62 texts are too long" "$BOCHNER" eval deen --data l
 # On a terminal the expected input is explained, and a wrong line does not end the command.
 if script -qec true /dev/null >out 2>err </dev/null; then
     printf 'it is\nx\ty\nit is good\n' | script -qec "$BOCHNER predict moods -" /dev/null >out
-    grep -q "Type  *a text, and Enter; Ctrl-D ends" out || complain "nothing says how to type: $(cat out)"
+    grep -q "Input  *one text per line; end with Ctrl-D" out || complain "nothing says how to type: $(cat out)"
     grep -q "line 2: expected a text alone" out || complain "a typed line with a tab: $(cat out)"
     [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
 fi
@@ -89,9 +89,9 @@ stopped generate deen
 # A text that is longer than in training is truncated for classification, and this is reported; or it is read
 # completely.
 succeeds "$BOCHNER" predict moods long.txt
-grep -q "Cut .*1 text after 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
+grep -q "Truncated .*1 text to 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
 succeeds "$BOCHNER" predict moods long.txt --context 1000
-grep -q Cut err && complain "a text was cut: $(cat err)"
+grep -q Truncated err && complain "a text was cut: $(cat err)"
 
 # ---- commands and options for other kinds of models
 fails 1 "moods holds a model that classifies texts|predict" "$BOCHNER" generate moods --prompt x
@@ -107,8 +107,8 @@ fails 2 "--field|classifies" "$BOCHNER" eval moods --data moods.tsv --field text
 fails 2 "--plot|translates" "$BOCHNER" eval deen --data numbers.tsv --plot p.svg
 fails 2 "--std|classifies" "$BOCHNER" predict moods moods.txt --std
 fails 2 "--plot|--labeled" "$BOCHNER" predict moods moods.txt --plot p.svg
-fails 2 "--labeled|models of texts" "$BOCHNER" predict no.model moods.txt --labeled
-fails 2 "--weights|models of texts" "$BOCHNER" predict no.model moods.txt --weights int8
+fails 2 "--labeled|text models" "$BOCHNER" predict no.model moods.txt --labeled
+fails 2 "--weights|text models" "$BOCHNER" predict no.model moods.txt --weights int8
 fails 2 "--split|networks" "$BOCHNER" predict moods moods.txt --split s
 cp moods.txt moods.csv
 fails 2 "--out|replace" "$BOCHNER" predict moods moods.csv --out moods.csv
@@ -119,7 +119,7 @@ fails 2 "--beam" "$BOCHNER" generate deen --beam 0
 fails 2 "--beam|1 to 1024" "$BOCHNER" generate deen --beam 1025
 fails 2 "--penalty" "$BOCHNER" generate deen --penalty -1
 mkdir hollow
-fails 1 "hollow holds no model|config.json" "$BOCHNER" predict hollow moods.txt
+fails 1 "hollow: not a model folder|config.json" "$BOCHNER" predict hollow moods.txt
 fails 1 "nowhere" "$BOCHNER" eval nowhere --data moods.tsv
 fails 1 "no/such" "$BOCHNER" predict moods moods.txt --out no/such/labels.csv
 succeeds "$BOCHNER" predict moods moods.txt --out kept.csv

@@ -4,7 +4,7 @@ awk 'BEGIN { srand(3); split("the quick brown fox jumps over a lazy dog and naï
     for (i = 0; i < 20000; i++) printf "%s%s", w[1 + int(13 * rand() * rand())], i % 17 ? " " : ".\n" }' >text.txt
 
 succeeds "$BOCHNER" tokenizer train text.txt --vocab 300 --out tokenizer.json
-grep -q "Vocabulary  300: 256 bytes, 43 merges, 1 special" out || complain "the report: $(cat out)"
+grep -q "Vocabulary  300 tokens: 256 bytes, 43 merges, 1 special" out || complain "the report: $(cat out)"
 grep -q '"<|endoftext|>": 0' tokenizer.json || complain "no special token in the file"
 succeeds "$BOCHNER" tokenizer train text.txt --vocab 300 --out again.json --threads 1 --json
 cmp -s tokenizer.json again.json || complain "the number of threads changes the tokenizer"
@@ -42,16 +42,16 @@ done
 succeeds "$BOCHNER" tokenizer train text.txt --vocab 290 --no-special --pattern '[^\n]+' --least 5 --out other.json
 grep -q '"Regex"' other.json || complain "the pattern is not in the file"
 succeeds "$BOCHNER" tokenizer train text.txt --vocab 60000 --out other.json
-grep -q "more text would fill it" err || complain "a vocabulary that was not filled: $(cat err)"
+grep -q "train on more text" err || complain "a vocabulary that was not filled: $(cat err)"
 
 # Wrong use and wrong files.
 fails 2 "train, encode or decode" "$BOCHNER" tokenizer
 fails 2 "did you mean encode" "$BOCHNER" tokenizer encod tokenizer.json
-fails 2 "files of text" "$BOCHNER" tokenizer train --out x.json
+fails 2 "give one or more files" "$BOCHNER" tokenizer train --out x.json
 fails 2 "--out" "$BOCHNER" tokenizer train text.txt
 fails 2 "would replace" "$BOCHNER" tokenizer train text.txt --out text.txt
 fails 2 "--vocab|256" "$BOCHNER" tokenizer train text.txt --vocab 12 --out x.json
-fails 2 "tokenizer.json, or a folder" "$BOCHNER" tokenizer encode
+fails 2 "tokenizer.json or a model folder" "$BOCHNER" tokenizer encode
 fails 2 "standard input" "$BOCHNER" tokenizer encode tokenizer.json text.txt
 fails 1 "nowhere.txt" "$BOCHNER" tokenizer train nowhere.txt --out x.json
 : >empty.txt

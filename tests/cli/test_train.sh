@@ -6,7 +6,7 @@ small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --features 16 --th
 
 # The plan is printed first, the model is complete, and the numbers agree everywhere.
 succeeds "$BOCHNER" train --data text.txt --out run $small --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --plot loss.svg --json
-for words in "tokens to learn from" "parameters" "roughly" "state of a sequence" "Step     60/60"; do
+for words in "tokens for training" "parameters" "about" "state per sequence" "Step     60/60"; do
     grep -q -- "$words" err || complain "the notes lack '$words': $(cat err)"
 done
 cp out report
@@ -45,7 +45,7 @@ fails 2 "wrong.json|object" "$BOCHNER" train --config wrong.json --data text.txt
 
 # A trained model with another attention: matching weights are kept, new ones are reported.
 succeeds "$BOCHNER" train --data text.txt --out swapped --init run --attention delta --steps 2
-grep -q "of .* tensors are those of run" err || complain "--init says nothing: $(cat err)"
+grep -q "of .* tensors loaded from run" err || complain "--init says nothing: $(cat err)"
 grep -qi "self_attn" err || complain "what is new is not named: $(cat err)"
 succeeds "$BOCHNER" train --data text.txt --out frozen --init run --freeze model.layers.0,model.embed --steps 2 --quiet
 fails 1 "freeze|no.such" "$BOCHNER" train --data text.txt --out no1 --init run --freeze no.such --steps 2 --quiet
@@ -86,8 +86,8 @@ fails 2 "steps|minutes" "$BOCHNER" train --data text.txt --out no --steps 2 --mi
 fails 2 "expected one of|rfa-gate" "$BOCHNER" train --data text.txt --out no --attention rfagate
 fails 2 "window|hybrid" "$BOCHNER" train --data text.txt --out no --attention rfa --window 8
 fails 1 "heads" "$BOCHNER" train --data text.txt --out no --width 30 --heads 4 --steps 2
-fails 1 "memory|this machine has" "$BOCHNER" train --data text.txt --out no --layers 4096 --width 16384 --heads 16 --steps 2
-fails 1 "memory|this machine has|--checkpointing" "$BOCHNER" train --data text.txt --out no $small --layers 64 --batch 400000 --micro-batch 400000 --steps 2
+fails 1 "memory|this host has" "$BOCHNER" train --data text.txt --out no --layers 4096 --width 16384 --heads 16 --steps 2
+fails 1 "memory|this host has|--checkpointing" "$BOCHNER" train --data text.txt --out no $small --layers 64 --batch 400000 --micro-batch 400000 --steps 2
 fails 1 "/proc/nowhere" "$BOCHNER" train --data text.txt --out /proc/nowhere $small --steps 2
 [ -e no ] && complain "a run that was refused left $(ls -A no)"
 cp -r run lies

@@ -67,7 +67,7 @@ for signal in INT USR1; do
     sleep 0.5
     kill -$signal $job
     wait $job && complain "a run stopped by SIG$signal counts as done"
-    grep -q "stopped on request after step" err || complain "SIG$signal: $(head -c 500 err)"
+    grep -q "stopped after step" err || complain "SIG$signal: $(head -c 500 err)"
     [ -n "$(ls stopped/checkpoints)" ] || complain "SIG$signal: no checkpoint was written"
 done
 

@@ -1,0 +1,142 @@
+#include "run.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+
+cJSON *cli_read_json(const char *folder, const char *name)
+{
+    enum { MOST = 1 << 20 };
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    char *text = cli_allocate(MOST + 1, 1, "a JSON file");
+    text[fread(text, 1, MOST, file)] = 0;
+    fclose(file);
+    cJSON *json = cJSON_Parse(text);
+    free(text);
+    return json;
+}
+
+double cli_json_number(const cJSON *json, const char *name)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* ---- training.json ------------------------------------------------------------------------------------------------- */
+
+/* The first of two settings that exists. */
+static void copy_setting(const cJSON *settings, const char *const names[3], char out[24])
+{
+    out[0] = 0;
+    for (size_t i = 0; i < 3 && names[i] && !out[0]; i++) {
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(settings, names[i]));
+        if (text) snprintf(out, 24, "%s", text);
+    }
+}
+
+static bool read_record(const char *folder, cli_run_record *out)
+{
+    static const char *const seed[3] = {"seed"}, *const train[3] = {"corpus", "texts", "examples"},
+                             *const valid[3] = {"validation_corpus", "validation_texts", "held_out"};
+    cJSON *json = cli_read_json(folder, "training.json");
+    const cJSON *settings = cJSON_GetObjectItemCaseSensitive(json, "settings");
+    *out = (cli_run_record){.step = cli_json_number(json, "step"),
+                            .steps = cli_json_number(json, "steps"),
+                            .tokens = cli_json_number(json, "tokens"),
+                            .valid_loss = cli_json_number(json, "valid_loss"),
+                            .best_valid_loss = cli_json_number(json, "best_valid_loss"),
+                            .waited = cli_json_number(json, "evaluations_without_improvement")};
+    copy_setting(settings, seed, out->seed);
+    copy_setting(settings, train, out->train_data);
+    copy_setting(settings, valid, out->valid_data);
+    cJSON_Delete(json);
+    return !isnan(out->step);
+}
+
+bool cli_run_find(const char *folder, cli_run_record *out)
+{
+    char path[4096];
+    cli_run_record found;
+    if (read_record(folder, out)) return true;
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (strncmp(entry->d_name, "step-", 5) != 0 || strstr(entry->d_name, ".part")) continue;
+        snprintf(path, sizeof path, "%s/checkpoints/%s", folder, entry->d_name);
+        if (read_record(path, &found) && !(found.step <= out->step)) *out = found;
+    }
+    if (directory) closedir(directory);
+    return !isnan(out->step);
+}
+
+/* ---- metrics.jsonl ------------------------------------------------------------------------------------------------- */
+
+/* The name of the metric, from the first key "valid_..." that is not the loss. */
+static void find_names(const cJSON *json, cli_run_metrics *m)
+{
+    static const char start[] = "valid_";
+    snprintf(m->unit, sizeof m->unit, "%s", cJSON_HasObjectItem(json, "examples") ? "examples" : "tokens");
+    for (const cJSON *item = json->child; item; item = item->next)
+        if (strncmp(item->string, start, strlen(start)) == 0 && strcmp(item->string, "valid_loss") != 0)
+            snprintf(m->metric, sizeof m->metric, "%s", item->string + strlen(start));
+}
+
+static cli_run_point point_of(const cJSON *json, const cli_run_metrics *m)
+{
+    char metric[48], rate[48];
+    snprintf(metric, sizeof metric, "valid_%s", m->metric);
+    snprintf(rate, sizeof rate, "%s_per_second", m->unit);
+    return (cli_run_point){.step = cli_json_number(json, "step"),
+                           .steps = cli_json_number(json, "steps"),
+                           .count = cli_json_number(json, m->unit),
+                           .seconds = cli_json_number(json, "seconds"),
+                           .rate = cli_json_number(json, rate),
+                           .loss = cli_json_number(json, "loss"),
+                           .valid_loss = cli_json_number(json, "valid_loss"),
+                           .valid_metric = cli_json_number(json, metric),
+                           .best_valid_loss = cli_json_number(json, "best_valid_loss"),
+                           .evaluated = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "evaluated"))};
+}
+
+static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
+{
+    if (m->count == *room) {
+        cli_run_point *larger = cli_allocate(*room = 2 * *room + 256, sizeof *larger, "metrics");
+        if (m->count) memcpy(larger, m->points, m->count * sizeof *larger);
+        free(m->points);
+        m->points = larger;
+    }
+    m->points[m->count++] = point;
+}
+
+bool cli_run_read(const char *folder, cli_run_metrics *out)
+{
+    char path[4096], *line = NULL;
+    size_t size = 0, room = 0;
+    *out = (cli_run_metrics){.count = 0};
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    while (getline(&line, &size, file) > 0) {
+        cJSON *json = cJSON_Parse(line);
+        if (!isnan(cli_json_number(json, "step"))) {
+            find_names(json, out);
+            add(out, &room, point_of(json, out));
+        }
+        cJSON_Delete(json);
+    }
+    free(line);
+    fclose(file);
+    return true;
+}
+
+void cli_run_forget(cli_run_metrics *metrics)
+{
+    free(metrics->points);
+    *metrics = (cli_run_metrics){.count = 0};
+}

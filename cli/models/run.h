@@ -1,0 +1,38 @@
+/* The files that bochner train writes into the folder of a run. */
+#ifndef CLI_MODELS_RUN_H
+#define CLI_MODELS_RUN_H
+
+#include "../common/cli.h"
+#include <cjson/cJSON.h>
+
+/* A JSON file of at most 1 MiB; NULL: no such file, or not JSON. Freed with cJSON_Delete. */
+cJSON *cli_read_json(const char *folder, const char *name);
+double cli_json_number(const cJSON *json, const char *name); /* NAN: there is none */
+
+/* training.json of the folder or of its latest checkpoint. Numbers are NAN if they are unknown. */
+typedef struct cli_run_record {
+    double step, steps, tokens, valid_loss, best_valid_loss;
+    double waited;                                 /* evaluations without a better validation loss */
+    char seed[24], train_data[24], valid_data[24]; /* fingerprints of the data; "" if unknown */
+} cli_run_record;
+/* False: there is none. */
+bool cli_run_find(const char *folder, cli_run_record *out);
+
+/* metrics.jsonl: one point per report. */
+typedef struct cli_run_point {
+    double step, steps, count, seconds, rate; /* count and rate: tokens or examples, and per second */
+    double loss, valid_loss, valid_metric, best_valid_loss;
+    bool evaluated; /* at this step */
+} cli_run_point;
+
+typedef struct cli_run_metrics {
+    cli_run_point *points;
+    size_t count;
+    char unit[16];   /* "tokens" or "examples" */
+    char metric[24]; /* "bits_per_byte", "accuracy", "perplexity" or "rmse" */
+} cli_run_metrics;
+/* False: the file cannot be read. An incomplete last line is ignored. Freed with cli_run_forget. */
+bool cli_run_read(const char *folder, cli_run_metrics *out);
+void cli_run_forget(cli_run_metrics *metrics);
+
+#endif
