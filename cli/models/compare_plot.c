@@ -79,7 +79,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\n"
             "set key outside right top Left reverse noenhanced\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"
-            "set format x '%%.0s%%c'\n",
+            "set format x '%%.0s%%c'\nset autoscale xfixmax\n",
             all->by_bits ? "Validation loss" : "Validation loss (thin lines: training loss)", x_label(all),
             y_label(all));
     if (is_logarithmic(all)) fputs("set logscale x 10\n", pipe);

@@ -328,7 +328,8 @@ static int eval_network(cli_session *session, const cli_network_use *use)
 static int eval_model(eval_job *job)
 {
     const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
-    if (status != BO_OK) return cli_fail_status(job->session, status);
+    if (status != BO_OK) return cli_fail_model(job->session, job->folder, status);
+    if (!cli_texts_check_files(job->session, job->options->data.items, job->options->data.count)) return CLI_FAILED;
     job->desc = bo_model_describe(job->model);
     return job->desc->task == BO_MODEL_TASK_LANGUAGE ? eval_language(job) : eval_texts(job);
 }
@@ -411,7 +412,7 @@ const cli_usage cli_eval_usage = {
     .examples = "  bochner eval model --data text.txt --last 0.1\n"
                 "  bochner eval model --data text.txt --context 16384 --json\n"
                 "  bochner eval reviews --data reviews.tsv --last 0.1\n"
-                "  bochner eval german --data pairs.tsv --beam 4 --examples 20\n",
+                "  bochner eval german --data german-english.tsv --beam 4 --examples 20\n",
     .groups = {{rows, 0},
                {cli_translate_rows, offsetof(eval_options, translate)},
                {cli_network_part_rows, offsetof(eval_options, network)},

@@ -259,7 +259,8 @@ static bool open_model(generate_job *job, const char *folder)
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
     if (!make_sampler(job)) return false;
-    if (!ok(job, cli_model_load(context, folder, job->options->weights, &job->model))) return false;
+    const bo_status status = cli_model_load(context, folder, job->options->weights, &job->model);
+    if (status != BO_OK) return cli_fail_model(job->session, folder, status), false;
     job->tokenizer = bo_model_tokenizer(job->model);
     if (!job->tokenizer)
         cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", folder);
@@ -398,7 +399,7 @@ const cli_usage cli_generate_usage = {
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
                 "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
                 "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
-                "  bochner generate german --beam 4 <lines.txt\n",
+                "  bochner generate german --beam 4 <german.txt\n",
     .groups = {{text_rows, 0}, {cli_translate_rows, offsetof(generate_options, translate)}, {model_rows, 0}},
     .essential = {"prompt", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
                   "load-state", "seed", "json"},

@@ -320,7 +320,9 @@ static int describe_model(cli_session *session, const char *folder, const cli_pr
     bo_status status = bo_model_load(session->context, folder, &model);
     if (status == BO_OK) status = find_state(session->context, model, &report.state_bytes);
     if (status == BO_OK && options->graph) status = bo_model_profile(session->context, model, &desc, &report.profile);
-    int result = status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+    int result = status == BO_OK ? CLI_DONE
+                 : model         ? cli_fail_status(session, status)
+                                 : cli_fail_model(session, folder, status);
     if (report.profile) result = cli_profile_draw(session, options, report.profile);
     if (result == CLI_DONE) {
         report.model = model;
@@ -498,7 +500,10 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
         } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map of a newer version, or larger than memory */
             cli_fail_status(session, of_map);
         } else {
-            cli_fail(session, "%s", words ? words : bo_status_string(status));
+            cli_fail(session, status == BO_FORMAT ? "%s; supported: %s" : "%s",
+                     words ? words : bo_status_string(status),
+                     "kernel machines (bochner fit --out), feature maps (bochner features --save), and text models and "
+                     "networks (bochner train --out)");
         }
         free(words);
     }

@@ -384,7 +384,7 @@ const cli_usage cli_predict_usage = {
              "- reads standard input line by line.",
     .examples = "  bochner predict price.model new.csv\n"
                 "  bochner predict price.model new.csv --std --out predicted.csv\n"
-                "  bochner predict reviews lines.txt --proba\n",
+                "  bochner predict reviews new.txt --proba\n",
     .groups = {{rows, 0},
                {cli_network_part_rows, offsetof(predict_options, network)},
                {cli_network_graph_rows, offsetof(predict_options, network)}},

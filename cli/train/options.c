@@ -220,7 +220,7 @@ const cli_usage cli_train_usage = {
                 "  bochner train --data text.txt --out softmax --attention softmax --steps 400 --plot loss.svg\n"
                 "  bochner train --resume --out model\n"
                 "  bochner train --task classify --data reviews.tsv --out labels --steps 400\n"
-                "  bochner train --task translate --data pairs.tsv --out translator --steps 400\n"
+                "  bochner train --task translate --data german-english.tsv --out german --steps 400\n"
                 "  bochner train --model net.json --data train.csv --target price --out net --steps 400\n",
     .groups = {{cli_train_text_rows, 0},
                {cli_train_texts_rows, offsetof(cli_train_options, texts)},

@@ -5,13 +5,14 @@ house 60 2 >test.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
 cp test.csv new.csv
 awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { good = rand() < 0.5; print (good ? "good" : "bad") "\t" (good ? "fine" : "poor") " " int(9 * rand()) } }' >reviews.tsv
-awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = int(9 * rand()); print "zahl " n "\tnumber " n } }' >pairs.tsv
+awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = int(9 * rand()); print "zahl " n "\tnumber " n } }' >german-english.tsv
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "targets"}], "loss": "mse"}' >net.json
 
 . "$BOCHNER_SOURCE/tests/cli/tasks.sh"
-cut -f1 pairs.tsv | head -20 >lines.txt
+cut -f1 german-english.tsv | head -20 >german.txt
+cut -f2 reviews.tsv | head -20 >new.txt
 trained classify reviews reviews.tsv --layers 1 --width 8 --steps 2
-trained translate german pairs.tsv --layers 1 --width 8 --steps 2
+trained translate german german-english.tsv --layers 1 --width 8 --steps 2
 
 # Every command has help on standard output, and every example in it works as printed (long runs are shortened).
 succeeds "$BOCHNER" --help

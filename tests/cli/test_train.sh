@@ -80,6 +80,16 @@ echo "too short" >short.txt
 fails 1 "empty.txt" "$BOCHNER" train --data empty.txt --out no --steps 2
 fails 1 "context|32" "$BOCHNER" train --data short.txt --out no $small --steps 2 --valid-fraction 0
 fails 1 "missing.txt" "$BOCHNER" train --data missing.txt --out no --steps 2
+printf '%%PDF-1.4 and more' >paper.pdf
+printf 'PAR1 and more' >table.parquet
+fails 1 "paper.pdf is a PDF file|supported formats|JSON lines" "$BOCHNER" train --data paper.pdf --out no --steps 2
+fails 1 "table.parquet is a Parquet file|supported formats" "$BOCHNER" train --data text.txt --valid table.parquet --out no --steps 2
+fails 1 "paper.pdf is a PDF file|supported formats" "$BOCHNER" eval run --data paper.pdf
+fails 1 "paper.pdf|supported|Hugging Face" "$BOCHNER" eval paper.pdf --data text.txt
+fails 1 "paper.pdf|supported|bochner fit --out" "$BOCHNER" info paper.pdf
+mkdir hollow
+fails 1 "hollow: not a model folder|config.json" "$BOCHNER" eval hollow --data text.txt
+fails 1 "hollow: not a model folder|config.json" "$BOCHNER" generate hollow
 fails 2 "out" "$BOCHNER" train --data text.txt --steps 2
 fails 2 "data" "$BOCHNER" train --out no --steps 2
 fails 2 "steps|minutes" "$BOCHNER" train --data text.txt --out no --steps 2 --minutes 1
