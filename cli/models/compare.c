@@ -75,7 +75,7 @@ static bo_status state_at(bo_context *context, const bo_model *model, size_t tok
     return bo_session_estimate(context, model, &(bo_session_desc){.capacity = tokens}, bytes, NULL);
 }
 
-/* The state grows if twice the tokens need more bytes. Models with a limited context keep to it. */
+/* The state grows if twice the tokens need more bytes. If the model cannot read that many tokens, its context is used. */
 static bo_status measure_state(compare_job *job, const bo_model *model, cli_compared *run)
 {
     bo_context *context = job->session->context;
@@ -210,7 +210,7 @@ double cli_compared_score(const cli_comparison *all, const cli_compared *run)
     return all->by_bits ? run->best_metric : run->last.best_valid_loss;
 }
 
-/* The last cannot be compared: runs without validation are sorted to the end, in the order of the training loss. */
+/* Runs without validation are sorted to the end, in the order of the training loss. */
 static bool comes_before(const cli_comparison *all, const cli_compared *a, const cli_compared *b)
 {
     const double x = cli_compared_score(all, a), y = cli_compared_score(all, b);
@@ -250,7 +250,7 @@ static bool same_tokenizer(const cli_compared *a, const cli_compared *b)
     return !a->has_model || !b->has_model || a->tokenizer == b->tokenizer;
 }
 
-/* Fingerprints are of tokens: those of different tokenizers say nothing, and the options are compared instead. */
+/* Fingerprints are of tokens and cannot be compared across tokenizers; then the options are compared. */
 static bool same_validation(const cli_compared *a, const cli_compared *b)
 {
     const bool known = a->record.valid_data[0] && b->record.valid_data[0];

@@ -29,7 +29,7 @@ double cli_json_number(const cJSON *json, const char *name)
 
 /* ---- training.json ------------------------------------------------------------------------------------------------- */
 
-/* The first of two settings that exists. */
+/* The first of the settings that exists. */
 static void copy_setting(const cJSON *settings, const char *const names[3], char out[24])
 {
     out[0] = 0;
