@@ -100,9 +100,10 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
 {
     struct stat about;
     const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-    char config[4096];
+    char config[4096], adapter[4096];
     snprintf(config, sizeof config, "%s/config.json", path);
-    if (folder && access(config, F_OK) != 0)
+    snprintf(adapter, sizeof adapter, "%s/adapter_config.json", path);
+    if (folder && access(config, F_OK) != 0 && access(adapter, F_OK) != 0)
         return cli_fail(session, "%s: not a model folder: it has no config.json; bochner train --out DIR writes one",
                         path);
     if (status != BO_FORMAT || folder) return cli_fail_status(session, status);

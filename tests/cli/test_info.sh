@@ -63,5 +63,5 @@ fails 1 "no folder nowhere" "$BOCHNER" info gate --graph nowhere/step.dot
 fails 1 "table.model|no graph" "$BOCHNER" info table.model --graph step.dot
 
 mkdir empty
-fails 1 "empty/config.json" "$BOCHNER" info empty
+fails 1 "empty: not a model folder|config.json" "$BOCHNER" info empty
 finish

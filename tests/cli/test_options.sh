@@ -12,7 +12,6 @@ echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "targe
 cut -f1 german-english.tsv | head -20 >german.txt
 cut -f2 reviews.tsv | head -20 >new.txt
 trained classify reviews reviews.tsv --layers 1 --width 8 --steps 2
-trained translate german german-english.tsv --layers 1 --width 8 --steps 2
 
 # Every command has help on standard output, and every example in it works as printed (long runs are shortened).
 succeeds "$BOCHNER" --help
