@@ -329,7 +329,6 @@ static int eval_model(eval_job *job)
 {
     const bo_status status = cli_model_load(job->session->context, job->folder, job->options->weights, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->folder, status);
-    if (!cli_texts_check_files(job->session, job->options->data.items, job->options->data.count)) return CLI_FAILED;
     job->desc = bo_model_describe(job->model);
     return job->desc->task == BO_MODEL_TASK_LANGUAGE ? eval_language(job) : eval_texts(job);
 }

@@ -49,52 +49,7 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
             all ? "the limit of the model's learned positions" : "--context N changes the limit");
 }
 
-/* ---- formats ------------------------------------------------------------------------------------------------------ */
-
-static const struct {
-    const char *name, *start;
-    size_t bytes;
-} binary_formats[] = {{"a PDF file", "%PDF-", 5},
-                      {"a ZIP archive or an Office document", "PK\3\4", 4},
-                      {"a Parquet file", "PAR1", 4},
-                      {"a SQLite database", "SQLite format 3", 15},
-                      {"a PNG image", "\x89PNG", 4},
-                      {"a JPEG image", "\xff\xd8\xff", 3},
-                      {"a file compressed with zstd", "\x28\xb5\x2f\xfd", 4},
-                      {"a file compressed with xz",
-                       "\xfd"
-                       "7zXZ",
-                       5},
-                      {"a file compressed with bzip2", "BZh", 3}};
-
-/* The format of a regular file; NULL: text, or an unknown format. */
-static const char *binary_format(const char *path)
-{
-    char start[16];
-    struct stat about;
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return NULL;
-    FILE *file = fopen(path, "rb");
-    const size_t bytes = file ? fread(start, 1, sizeof start, file) : 0;
-    if (file) fclose(file);
-    for (size_t i = 0; i < CLI_COUNT_OF(binary_formats); i++)
-        if (bytes >= binary_formats[i].bytes && memcmp(start, binary_formats[i].start, binary_formats[i].bytes) == 0)
-            return binary_formats[i].name;
-    return NULL;
-}
-
-bool cli_texts_check_files(cli_session *session, const char *const *paths, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const char *format = binary_format(paths[i]);
-        if (!format) continue;
-        cli_fail(
-            session,
-            "%s is %s; supported formats: text, JSON lines (.jsonl, .json) and tab-separated lines, each also gzipped",
-            paths[i], format);
-        return false;
-    }
-    return true;
-}
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 int cli_fail_model(cli_session *session, const char *path, bo_status status)
 {

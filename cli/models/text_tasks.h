@@ -17,8 +17,6 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
 /* Reports the number of truncated texts, if there are any, and whether --context can avoid it. */
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
-/* Refuses data files of well-known binary formats, such as PDF or Parquet. False after an error message. */
-bool cli_texts_check_files(cli_session *session, const char *const *paths, size_t count);
 /* Prints why a model could not be loaded from this path, and which files hold models. Returns CLI_FAILED. */
 int cli_fail_model(cli_session *session, const char *path, bo_status status);
 /* Loads a model and converts its weights to this storage. *out must be destroyed even after an error. */

@@ -3,7 +3,6 @@
 #include "../common/json.h"
 #include "../common/paths.h"
 #include "../common/spool.h"
-#include "text_tasks.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -126,7 +125,6 @@ static int train(tokenizer_job *job)
     cli_spools spools = {.count = 0};
     int status = CLI_FAILED;
     if (cli_can_write(job->session, job->options->out) &&
-        cli_texts_check_files(job->session, job->arguments->items + 1, job->arguments->count - 1) &&
         cli_spool_all(job->session, &spools, job->arguments->items + 1, job->arguments->count - 1))
         status = train_on_files(job);
     cli_spools_close(&spools);

@@ -1,6 +1,5 @@
 /* Text models for `bochner train`: the tokenizer, the model of --init, and the descriptor of a new model. */
 #include "../common/spool.h"
-#include "../models/text_tasks.h"
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -220,9 +219,7 @@ bool cli_train_open_text(cli_train_job *job)
     size_t count;
     const char **paths = data_paths(job, &count);
     cli_spools spools = {.count = 0};
-    const bool opened = cli_texts_check_files(job->session, paths, count) &&
-                        (!job->options->valid || cli_texts_check_files(job->session, &job->options->valid, 1)) &&
-                        (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
+    const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
                         open_tokenizer(job, paths, count) && job->weights->open_init(job) &&
                         job->kind->open_files(job, paths, count);
     cli_spools_close(&spools); /* a corpus, or texts, keep the data that they need */

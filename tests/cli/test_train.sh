@@ -81,10 +81,9 @@ fails 1 "empty.txt" "$BOCHNER" train --data empty.txt --out no --steps 2
 fails 1 "context|32" "$BOCHNER" train --data short.txt --out no $small --steps 2 --valid-fraction 0
 fails 1 "missing.txt" "$BOCHNER" train --data missing.txt --out no --steps 2
 printf '%%PDF-1.4 and more' >paper.pdf
-printf 'PAR1 and more' >table.parquet
-fails 1 "paper.pdf is a PDF file|supported formats|JSON lines" "$BOCHNER" train --data paper.pdf --out no --steps 2
-fails 1 "table.parquet is a Parquet file|supported formats" "$BOCHNER" train --data text.txt --valid table.parquet --out no --steps 2
-fails 1 "paper.pdf is a PDF file|supported formats" "$BOCHNER" eval run --data paper.pdf
+fails 1 "paper.pdf: expected text|found a PDF document" "$BOCHNER" train --data paper.pdf --out no --steps 2
+fails 1 "paper.pdf: expected text|found a PDF document" "$BOCHNER" train --data text.txt --valid paper.pdf --out no --steps 2
+fails 1 "paper.pdf: expected text|found a PDF document" "$BOCHNER" eval run --data paper.pdf
 fails 1 "paper.pdf|supported|Hugging Face" "$BOCHNER" eval paper.pdf --data text.txt
 fails 1 "paper.pdf|supported|bochner fit --out" "$BOCHNER" info paper.pdf
 mkdir hollow
