@@ -29,7 +29,7 @@ static bool copy(cli_session *session, const char *path, FILE *from, FILE *to)
     }
     if (!ferror(from) && !ferror(to) && fflush(to) == 0) {
         if (ftell(to) > 0) return true;
-        cli_fail(session, "%s: holds no text", name_of(path));
+        cli_fail(session, "%s: contains no text", name_of(path));
         return false;
     }
     cli_fail(session, "%s: could not be %s: %s", name_of(path), ferror(from) ? "read" : "copied into a temporary file",

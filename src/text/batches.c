@@ -20,13 +20,13 @@ bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
     BO_TRY(bo_check_reserved(context, "bo_batches_desc", desc->reserved));
     if (!desc->corpus || desc->context == 0 || desc->batch == 0)
         return bo_fail(context, BO_INVALID,
-                       "batches need a corpus, a context and sequences: %zu x %zu tokens asked for", desc->batch,
-                       desc->context);
+                       "batches: expected a corpus and at least one sequence and one token, found %zu x %zu tokens",
+                       desc->batch, desc->context);
     if (desc->context >= SIZE_MAX / desc->batch / sizeof(int32_t))
-        return bo_fail(context, BO_INVALID, "a batch of %zu x %zu tokens is more than can be addressed", desc->batch,
+        return bo_fail(context, BO_INVALID, "batches: %zu x %zu tokens exceed the address space", desc->batch,
                        desc->context);
     if (desc->batch % parts != 0 || desc->part >= parts)
-        return bo_fail(context, BO_INVALID, "a batch of %zu sequences cannot be shared evenly by %zu processes",
+        return bo_fail(context, BO_INVALID, "batch: %zu sequences cannot be divided evenly among %zu ranks",
                        desc->batch, parts);
     const uint64_t tokens = bo_corpus_tokens(desc->corpus);
     if (tokens <= desc->context)
@@ -71,10 +71,11 @@ bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint
     BO_TRY(bo_batches_check(context, desc));
     const size_t parts = desc->parts ? desc->parts : 1, share = desc->batch / parts, length = desc->context;
     if (first > share || count > share - first)
-        return bo_fail(context, BO_INVALID, "sequences %zu to %zu of a step were asked for, and it has %zu", first,
+        return bo_fail(context, BO_INVALID, "batches: sequences %zu to %zu requested; a step has %zu", first,
                        first + count, share);
     if (lengths && *runs < count)
-        return bo_fail(context, BO_INVALID, "%zu sequences were asked for with room for %zu runs", count, *runs);
+        return bo_fail(context, BO_INVALID, "batches: %zu sequences requested, but the buffer holds %zu runs", count,
+                       *runs);
     const uint64_t windows = bo_batches_per_epoch(desc);
     const uint64_t base = step * desc->batch + desc->part * share + first;
     size_t used = 0;

@@ -197,7 +197,7 @@ static bo_status find_words(bo_context *context, bo_comparison *comparison)
         comparison->grams[i] = bo_alloc_raw(context, count[i], sizeof *comparison->grams[i], "n-grams");
         if (!comparison->words[i].ids || !comparison->grams[i]) return BO_MEMORY;
     }
-    if (count[0] + count[1] > INT32_MAX) return bo_fail(context, BO_INVALID, "a text for BLEU has too many words");
+    if (count[0] + count[1] > INT32_MAX) return bo_fail(context, BO_INVALID, "BLEU: the text has too many words");
     BO_TRY(bo_spellings_create(context, count[0] + count[1], bytes, &comparison->spellings));
     BO_TRY(bo_lookup_create(context, count[0] + count[1], &comparison->lookup));
     for (int i = 0; i < 2; ++i) number_words(comparison, i);

@@ -239,7 +239,7 @@ static bo_status check_files(bo_context *context, const bo_corpus *corpus, uint6
 bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count, int32_t *ids)
 {
     if (first > corpus->tokens || count > corpus->tokens - first)
-        return bo_fail(context, BO_INVALID, "tokens %llu to %llu were asked for, and the corpus has %llu",
+        return bo_fail(context, BO_INVALID, "corpus: tokens %llu to %llu requested; the corpus has %llu",
                        (unsigned long long)first, (unsigned long long)(first + count),
                        (unsigned long long)corpus->tokens);
     if (count == 0) return BO_OK;
@@ -339,13 +339,15 @@ static bo_status cut(bo_context *context, bo_corpus *corpus, const bo_corpus_des
 {
     const double skip = desc->skip, take = desc->take > 0 ? desc->take : 1 - skip;
     if (!(skip >= 0 && skip < 1) || !(desc->take >= 0 && skip + take <= 1 + 1e-9))
-        return bo_fail(context, BO_INVALID, "a corpus cannot skip %g of its tokens and take %g", skip, desc->take);
+        return bo_fail(context, BO_INVALID,
+                       "corpus: skip %g and take %g: expected fractions from 0 to 1 whose sum is at most 1", skip,
+                       desc->take);
     const uint64_t all = corpus->starts[corpus->document_count];
     uint64_t first = (uint64_t)floor(skip * (double)all), last = (uint64_t)floor((skip + take) * (double)all);
     if (desc->take <= 0 || last > all) last = all;
     if (first >= last)
         return bo_fail(context, BO_INVALID,
-                       "%s%s: %llu tokens in all, and none is left from the fraction %g on for %g of them",
+                       "%s%s: the corpus has %llu tokens; none is left after skipping the fraction %g and taking %g",
                        corpus->documents.paths[0], corpus->documents.file_count > 1 ? ", …" : "",
                        (unsigned long long)all, skip, take);
     corpus->first = first;
@@ -373,9 +375,9 @@ static bool corpus_holds(const bo_corpus *corpus)
 bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out)
 {
     BO_SPAN(context, "text", "tokenize");
-    if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "corpus: out is NULL");
     *out = NULL;
-    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer");
+    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "corpus: the tokenizer is NULL");
     BO_TRY(bo_check_reserved(context, "bo_corpus_desc", desc->reserved));
     bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
     if (!corpus) return BO_MEMORY;
@@ -400,8 +402,8 @@ static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t 
     if (!corpus->starts || (!corpus->narrow && !corpus->wide)) return BO_MEMORY;
     for (size_t i = 0; i < count; ++i) {
         if (ids[i] < 0 || (size_t)ids[i] >= vocab)
-            return bo_fail(context, BO_INVALID, "a corpus: token %zu is %d, and the tokenizer has ids 0 to %zu", i,
-                           (int)ids[i], vocab - 1);
+            return bo_fail(context, BO_INVALID, "corpus: token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
+                           vocab - 1);
         if (corpus->narrow)
             corpus->narrow[i] = (uint16_t)ids[i];
         else
@@ -416,9 +418,10 @@ static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t 
 bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
                              bo_corpus **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "corpus: out is NULL");
     *out = NULL;
-    if (!tokenizer || !ids || count == 0) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer and ids");
+    if (!tokenizer || !ids || count == 0)
+        return bo_fail(context, BO_INVALID, "corpus: the tokenizer or the ids are NULL");
     bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
     if (!corpus) return BO_MEMORY;
     corpus->tokenizer = tokenizer;

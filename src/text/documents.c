@@ -44,7 +44,7 @@ static bo_status find_text(bo_context *context, const char *where, const cJSON *
                            const char **out)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
-    if (!cJSON_IsObject(object)) return bo_fail(context, BO_FORMAT, "%s: is not a JSON object", where);
+    if (!cJSON_IsObject(object)) return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
     if (!value) return bo_fail(context, BO_FORMAT, "%s: the object has no field \"%s\"", where, field);
     if (!cJSON_IsString(value))
         return bo_fail(context, BO_FORMAT, "%s: the field \"%s\" is not a string", where, field);
@@ -57,7 +57,8 @@ static bo_status read_line(bo_context *context, const char *where, const char *l
 {
     cJSON *object;
     if (has_nul(line, length))
-        return bo_fail(context, BO_FORMAT, "%s: has a NUL (\\u0000), which text cannot have", where);
+        return bo_fail(context, BO_FORMAT, "%s: contains a NUL character (\\u0000), which is not allowed in text",
+                       where);
     BO_TRY(bo_json_parse(context, where, line, length, MOST_DEPTH, &object));
     const char *text = "";
     bo_status status = find_text(context, where, object, field, &text);
@@ -144,14 +145,14 @@ static bo_status open_file(bo_context *context, const bo_corpus_desc *desc, size
 
 static bo_status no_text(bo_context *context, char *const *paths, size_t path_count)
 {
-    if (path_count == 1) return bo_fail(context, BO_INVALID, "%s: holds no text", paths[0]);
+    if (path_count == 1) return bo_fail(context, BO_INVALID, "%s: contains no text", paths[0]);
     char names[512] = "";
     size_t used = 0;
     for (size_t i = 0; i < path_count && used + strlen(paths[i]) + 8 < sizeof names; ++i) {
         used += strlen(strcat(strcat(names + used, i ? ", " : ""), paths[i]));
         if (i + 1 < path_count && used + strlen(paths[i + 1]) + 8 >= sizeof names) strcat(names + used, ", …");
     }
-    return bo_fail(context, BO_INVALID, "none of the %zu files holds text: %s", path_count, names);
+    return bo_fail(context, BO_INVALID, "none of the %zu files contains text: %s", path_count, names);
 }
 
 static bo_status open_all(bo_context *context, const bo_corpus_desc *desc, bo_documents *out)
@@ -163,7 +164,7 @@ static bo_status open_all(bo_context *context, const bo_corpus_desc *desc, bo_do
     if (!out->paths || !out->mappings || !out->unescaped) return BO_MEMORY;
     out->file_count = count;
     for (size_t i = 0; i < count && !desc->memory; ++i)
-        if (!desc->paths[i]) return bo_fail(context, BO_INVALID, "file %zu of text has no name: it is NULL", i);
+        if (!desc->paths[i]) return bo_fail(context, BO_INVALID, "corpus: the path of file %zu is NULL", i);
     for (size_t i = 0; i < count; ++i) BO_TRY(open_file(context, desc, i, out));
     return out->count > 0 ? BO_OK : no_text(context, out->paths, count);
 }
@@ -172,7 +173,7 @@ bo_status bo_documents_open(bo_context *context, const bo_corpus_desc *desc, bo_
 {
     *out = (bo_documents){0};
     if (!desc->memory && (!desc->paths || desc->path_count == 0))
-        return bo_fail(context, BO_INVALID, "no file of text was named");
+        return bo_fail(context, BO_INVALID, "corpus: no file is named");
     bo_status status = open_all(context, desc, out);
     if (status != BO_OK) bo_documents_close(out);
     return status;

@@ -178,7 +178,7 @@ static bo_status make_room(bo_context *context, bo_merging *word)
 {
     if (word->heap_capacity >= 2 * word->count) return BO_OK;
     if (word->count >= UINT32_MAX)
-        return bo_fail(context, BO_INVALID, "a word of %zu symbols is more than can be merged", word->count);
+        return bo_fail(context, BO_INVALID, "a word of %zu symbols is too long to merge", word->count);
     bo_free(word->before);
     bo_free(word->after);
     bo_free(word->heap);

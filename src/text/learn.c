@@ -482,7 +482,7 @@ static bo_status check_special(bo_context *context, const bo_learned *learned)
         const char *text = learned->special[i];
         if (!text || !*text) return bo_fail(context, BO_INVALID, "special token %zu is empty", i);
         if (strlen(text) == 1) /* it would equal the text of a letter */
-            return bo_fail(context, BO_INVALID, "the special token \"%s\" is a single byte, which is a token already",
+            return bo_fail(context, BO_INVALID, "the special token \"%s\" is a single byte, which already is a token",
                            text);
         for (size_t j = 0; j < i; ++j)
             if (strcmp(text, learned->special[j]) == 0)
@@ -495,9 +495,8 @@ static bo_status check(bo_context *context, const bo_tokenizer_desc *desc, const
 {
     const size_t fewest = 256 + learned->special_count;
     if (desc->vocab < fewest || desc->vocab > MOST_VOCAB)
-        return bo_fail(context, BO_INVALID,
-                       "a vocabulary of %zu was asked for; with %zu special tokens it has %zu to %d", desc->vocab,
-                       learned->special_count, fewest, MOST_VOCAB);
+        return bo_fail(context, BO_INVALID, "vocabulary: found %zu; with %zu special tokens expected %zu to %d",
+                       desc->vocab, learned->special_count, fewest, MOST_VOCAB);
     return check_special(context, learned);
 }
 
@@ -545,7 +544,7 @@ static bo_status check_arguments(bo_context *context, const void *desc, bo_token
 {
     if (out) *out = NULL;
     if (desc && out) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a tokenizer cannot be learned: %s is NULL", desc ? "out" : "desc");
+    return bo_fail(context, BO_INVALID, "tokenizer training: %s is NULL", desc ? "out" : "desc");
 }
 
 bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc, const char *const *paths,

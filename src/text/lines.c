@@ -81,7 +81,7 @@ static bo_status unknown_class(bo_context *context, const bo_categories *classes
 {
     char shown[EXCERPT], known[512];
     list_classes(classes, known, sizeof known);
-    return bo_fail(context, BO_FORMAT, "%s: the class %s is none of the %zu that are known: %s", where,
+    return bo_fail(context, BO_FORMAT, "%s: unknown class %s; expected one of the %zu known classes: %s", where,
                    excerpt(field->text, field->bytes, shown), classes->count, known);
 }
 
@@ -120,7 +120,9 @@ static bo_status take_labels(bo_context *context, const bo_texts_desc *desc, bo_
         bo_status status = bo_categories_add_label(context, &lines->classes, desc->labels[i]);
         if (status == BO_OK && lines->classes.count == i + 1) continue;
         if (status == BO_OK || status == BO_INVALID)
-            return bo_fail(context, BO_INVALID, "the class \"%s\" is named twice, or is one too many", desc->labels[i]);
+            return bo_fail(context, BO_INVALID,
+                           "labels: the class \"%s\" is listed twice or exceeds the maximum number of classes",
+                           desc->labels[i]);
         return status;
     }
     return BO_OK;
@@ -156,7 +158,7 @@ static bo_status check_bytes(bo_context *context, const char *where, const bo_li
                        (unsigned char)line->text[valid]);
     const char *nul = memchr(line->text, 0, line->bytes);
     if (nul)
-        return bo_fail(context, BO_FORMAT, "%s: byte %zu of the line is NUL, which no text has", where,
+        return bo_fail(context, BO_FORMAT, "%s: byte %zu of the line is NUL, which is not allowed in text", where,
                        (size_t)(nul - line->text) + 1);
     return BO_OK;
 }
@@ -174,7 +176,8 @@ static bo_status split_fields(bo_context *context, const char *where, const bo_c
         fields[tabs] = (bo_line_field){at, (size_t)(end - at)};
         return BO_OK;
     }
-    if (line->bytes == 0) return bo_fail(context, BO_FORMAT, "%s: is empty; expected %s", where, columns->expected);
+    if (line->bytes == 0)
+        return bo_fail(context, BO_FORMAT, "%s: the line is empty; expected %s", where, columns->expected);
     return bo_fail(context, BO_FORMAT, "%s: expected %s; found %zu tab%s: %s", where, columns->expected, tabs,
                    tabs == 1 ? "" : "s", excerpt(line->text, line->bytes, shown));
 }
@@ -279,7 +282,7 @@ static bo_status open_files(bo_context *context, const bo_texts_desc *desc, bo_l
     lines->empty = desc->empty;
     for (size_t i = 0; i < count; ++i) {
         const char *path = desc->memory ? "-" : desc->paths[i];
-        if (!path) return bo_fail(context, BO_INVALID, "file %zu of texts has no name: it is NULL", i);
+        if (!path) return bo_fail(context, BO_INVALID, "texts: the path of file %zu is NULL", i);
         lines->paths[i] = bo_strdup(context, strcmp(path, "-") == 0 ? "standard input" : path);
         if (!lines->paths[i]) return BO_MEMORY;
         BO_TRY(desc->memory ? bo_mapping_copy(context, desc->memory, desc->memory_bytes, &lines->mappings[i])
@@ -295,13 +298,15 @@ static bo_status select_part(bo_context *context, const bo_texts_desc *desc, bo_
 {
     const double skip = desc->skip, take = desc->take > 0 ? desc->take : 1 - skip, all = (double)lines->count;
     if (!(skip >= 0 && skip < 1) || !(desc->take >= 0 && skip + take <= 1 + 1e-9))
-        return bo_fail(context, BO_INVALID, "texts cannot skip %g of their lines and take %g", skip, desc->take);
+        return bo_fail(context, BO_INVALID,
+                       "texts: skip %g and take %g: expected fractions from 0 to 1 whose sum is at most 1", skip,
+                       desc->take);
     if (skip == 0 && desc->take == 0) return BO_OK;
     size_t first = (size_t)floor(skip * all), last = (size_t)floor((skip + take) * all);
     if (desc->take <= 0 || last > lines->count) last = lines->count;
     if (first >= last)
         return bo_fail(context, BO_INVALID,
-                       "%s%s: %zu lines in all, and none is left from the fraction %g on for %g of them",
+                       "%s%s: there are %zu lines; none is left after skipping the fraction %g and taking %g",
                        lines->paths[0], lines->file_count > 1 ? ", …" : "", lines->count, skip, take);
     size_t *order = bo_alloc_raw(context, lines->count, sizeof *order, "the order of lines");
     bo_line *part = bo_alloc_raw(context, last - first, sizeof *part, "a part of the lines");
@@ -324,7 +329,7 @@ static bo_status open_lines(bo_context *context, const bo_texts_desc *desc, bo_l
     if (desc->labels) BO_TRY(take_labels(context, desc, lines));
     BO_TRY(open_files(context, desc, lines));
     const char *more = lines->file_count > 1 ? ", …" : "";
-    if (lines->count == 0) return bo_fail(context, BO_INVALID, "%s%s: holds no text", lines->paths[0], more);
+    if (lines->count == 0) return bo_fail(context, BO_INVALID, "%s%s: contains no text", lines->paths[0], more);
     if (columns_of[desc->kind].labeled && !desc->labels) {
         if (lines->classes.count < 2)
             return bo_fail(context, BO_INVALID, "%s%s: all %zu lines have the class \"%s\"; expected two or more",
@@ -339,10 +344,10 @@ bo_status bo_lines_open(bo_context *context, const bo_texts_desc *desc, bo_lines
     *out = (bo_lines){0};
     BO_TRY(bo_check_reserved(context, "bo_texts_desc", desc->reserved));
     if ((unsigned)desc->kind >= BO_TEXTS_KIND_COUNT)
-        return bo_fail(context, BO_INVALID, "texts of kind %d: there are 0 to %d", (int)desc->kind,
+        return bo_fail(context, BO_INVALID, "texts: unknown kind %d; expected 0 to %d", (int)desc->kind,
                        BO_TEXTS_KIND_COUNT - 1);
     if (!desc->memory && (!desc->paths || desc->path_count == 0))
-        return bo_fail(context, BO_INVALID, "no file of texts was named");
+        return bo_fail(context, BO_INVALID, "texts: no file is named");
     bo_status status = open_lines(context, desc, out);
     if (status != BO_OK) bo_lines_close(out);
     return status;

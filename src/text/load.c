@@ -240,7 +240,7 @@ static bo_status add_step(bo_decoding *decoding, bo_decoder_step step)
     const bo_loading *loading = decoding->loading;
     if (decoding->count == BO_MOST_STEPS || decoding->fused)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: %s is not supported", loading->where,
-                       decoding->fused ? "a decoder after Fuse, except Strip," : "so long a list of decoders");
+                       decoding->fused ? "a decoder after Fuse, except Strip," : "a list of decoders of this length");
     decoding->steps[decoding->count++] = step;
     return BO_OK;
 }
@@ -427,8 +427,8 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
     bo_tokenizer *tokenizer = loading->tokenizer;
     size_t count = tokenizer->frame_before + tokenizer->frame_after;
     if (id >= tokenizer->vocab)
-        return bo_fail(loading->context, BO_FORMAT, "%s: the template has the id %zu of %zu", loading->where, id,
-                       tokenizer->vocab);
+        return bo_fail(loading->context, BO_FORMAT, "%s: the template contains the id %zu; the vocabulary has %zu",
+                       loading->where, id, tokenizer->vocab);
     int32_t *larger = bo_realloc(loading->context, tokenizer->frame, count + 1, sizeof *larger, "a template");
     if (!larger) return BO_MEMORY;
     larger[count] = (int32_t)id;
@@ -512,7 +512,8 @@ static bo_status load_parts(bo_loading *loading, const cJSON *root)
     const cJSON *splitter = cJSON_GetObjectItemCaseSensitive(root, "pre_tokenizer");
     bo_tokenizer *tokenizer = loading->tokenizer;
     if (!cJSON_IsObject(model))
-        return bo_fail(loading->context, BO_FORMAT, "%s: has no \"model\"; is it a tokenizer.json?", loading->where);
+        return bo_fail(loading->context, BO_FORMAT, "%s: expected a tokenizer.json with a member \"model\", found none",
+                       loading->where);
     BO_TRY(load_normalizer(loading, normalizer));
     BO_TRY(load_splitter(loading, splitter));
     BO_TRY(hash_part(loading, normalizer));
@@ -532,7 +533,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
     *out = NULL;
     cJSON *root;
     if (length > MOST_BYTES)
-        return bo_fail(context, BO_INVALID, "%s: %zu bytes are more than any tokenizer.json has", where, length);
+        return bo_fail(context, BO_INVALID, "%s: %zu bytes exceed the maximum size of a tokenizer.json", where, length);
     BO_TRY(bo_json_parse(context, where, text, length, MOST_DEPTH, &root));
     bo_tokenizer *tokenizer = bo_alloc(context, 1, sizeof *tokenizer, "a tokenizer");
     bo_loading loading = {context, where, tokenizer, bo_rng_stream("text.tokenizer", 0)};
@@ -608,8 +609,8 @@ static bo_status load_bytes(bo_context *context, const char *folder, bo_tokenize
     cJSON_Delete(config);
     if (vocab != 256)
         return bo_fail(context, BO_IO,
-                       "%s: the folder has no tokenizer.json, and a vocabulary of %zu is not one of bytes", folder,
-                       vocab);
+                       "%s: the folder has no tokenizer.json, and its vocabulary of %zu does not consist of bytes",
+                       folder, vocab);
     return bo_tokenizer_create(context, out);
 }
 
@@ -620,7 +621,7 @@ static bo_status load_image(bo_context *context, const char *path, bo_tokenizer 
     BO_TRY(bo_tensors_open(context, path, &image));
     const char *text = bo_tensors_meta(image, "tokenizer.json");
     const bo_status status = text ? bo_tokenizer_parse(context, path, text, strlen(text), out)
-                                  : bo_fail(context, BO_FORMAT, "%s: its metadata have no \"tokenizer.json\"", path);
+                                  : bo_fail(context, BO_FORMAT, "%s: the metadata contain no \"tokenizer.json\"", path);
     bo_tensors_close(image);
     return status;
 }
@@ -634,9 +635,9 @@ static bool is_image(const char *path)
 
 bo_status bo_tokenizer_load_memory(bo_context *context, const void *bytes, size_t size, bo_tokenizer **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "tokenizer: out is NULL");
     *out = NULL;
-    if (!bytes) return bo_fail(context, BO_INVALID, "a tokenizer: its bytes are NULL");
+    if (!bytes) return bo_fail(context, BO_INVALID, "tokenizer: the bytes are NULL");
     return bo_tokenizer_parse(context, "memory", bytes, size, out);
 }
 
@@ -645,12 +646,13 @@ bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer 
     BO_SPAN(context, "data", "load tokenizer");
     char inside[PATH_BYTES];
     struct stat about;
-    if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "tokenizer: out is NULL");
     *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "no tokenizer was named");
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "tokenizer: the path is NULL");
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
         return (is_image(path) ? load_image : load_file)(context, path, out);
-    if (!join_path(inside, path, "tokenizer.json")) return bo_fail(context, BO_INVALID, "%s: is too long a path", path);
+    if (!join_path(inside, path, "tokenizer.json"))
+        return bo_fail(context, BO_INVALID, "%s: the path is too long", path);
     if (access(inside, F_OK) != 0) return load_bytes(context, path, out);
     BO_TRY(load_file(context, inside, out));
     bo_status status = read_end(context, path, *out);

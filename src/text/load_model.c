@@ -52,7 +52,7 @@ static bo_status check_id(const bo_loading *loading, const char *token, const cJ
     if (!bo_json_size(item, id)) return bad_id(loading, token, "is not a whole number");
     if (*id >= most) {
         char why[96];
-        snprintf(why, sizeof why, "is %zu, far beyond the %zu tokens there are", *id, (most - SPARE_IDS) / 2);
+        snprintf(why, sizeof why, "is %zu, far beyond the number of tokens, %zu", *id, (most - SPARE_IDS) / 2);
         return bad_id(loading, token, why);
     }
     return BO_OK;
@@ -75,7 +75,7 @@ static bo_status name_ids(bo_loading *loading, const cJSON *vocab, const cJSON *
     cJSON_ArrayForEach(item, vocab)
     {
         BO_TRY(check_id(loading, item->string, item, most, &id));
-        if (names[id]) return bad_id(loading, item->string, "is another token's too");
+        if (names[id]) return bad_id(loading, item->string, "is also that of another token");
         names[id] = item->string;
         if (id >= vocab_size) vocab_size = id + 1;
     }
@@ -107,7 +107,7 @@ static bo_status keep_texts(bo_loading *loading, const char **names)
         hash_bytes(loading, text, length + 1);
         if (length > tokenizer->longest) tokenizer->longest = length;
         if (length > 0 && bo_lookup_add(&tokenizer->by_text, &tokenizer->texts, (int32_t)i) >= 0)
-            return bad_id(loading, text, "is given twice, and differently");
+            return bad_id(loading, text, "is defined twice with different values");
     }
     return BO_OK;
 }

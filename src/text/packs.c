@@ -138,14 +138,14 @@ static bo_status allocate(bo_context *context, bo_packs *packs)
 
 static bo_status check(bo_context *context, const bo_packs_desc *desc)
 {
-    if (!desc || !desc->texts) return bo_fail(context, BO_INVALID, "packs need texts");
+    if (!desc || !desc->texts) return bo_fail(context, BO_INVALID, "packs: the texts are NULL");
     BO_TRY(bo_check_reserved(context, "bo_packs_desc", desc->reserved));
     const bool pair = bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
     if (desc->rows == 0 || (desc->target_rows == 0) == pair || desc->most == 0 || desc->batch == 0)
         return bo_fail(
             context, BO_INVALID,
-            "packs of %zu and %zu rows, at most %zu examples, %zu a step: expected 1 or more each (and rows of "
-            "targets for pairs alone)",
+            "packs: %zu and %zu rows, at most %zu examples, %zu packs per step: expected at least 1 each (target rows "
+            "for pairs only)",
             desc->rows, desc->target_rows, desc->most, desc->batch);
     return BO_OK;
 }
@@ -176,7 +176,7 @@ static double first_fill(const bo_packs *packs)
 
 bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "packs have nowhere to go: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "packs: out is NULL");
     *out = NULL;
     BO_TRY(check(context, desc));
     bo_packs *packs = bo_alloc(context, 1, sizeof *packs, "packs");
@@ -238,8 +238,7 @@ bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size
 {
     *count = 0;
     if (index >= packs->desc.batch)
-        return bo_fail(context, BO_INVALID, "pack %zu of a step was asked for, and it has %zu", index,
-                       packs->desc.batch);
+        return bo_fail(context, BO_INVALID, "packs: pack %zu requested; a step has %zu", index, packs->desc.batch);
     const uint64_t at = step * packs->desc.batch + index;
     if (packs->desc.in_order && at >= packs->firsts[1]) return BO_OK;
     while (at >= packs->firsts[packs->epochs]) BO_TRY(next_epoch(context, packs));

@@ -24,8 +24,8 @@ static bo_status compile(bo_context *context, const char *where, const char *exp
     PCRE2_SIZE at = 0;
     size_t length = strlen(expression);
     if (length > MOST_EXPRESSION)
-        return bo_fail(context, BO_INVALID, "%s: a regular expression of %zu bytes, at most %d are read", where, length,
-                       MOST_EXPRESSION);
+        return bo_fail(context, BO_INVALID, "%s: the regular expression has %zu bytes; expected at most %d", where,
+                       length, MOST_EXPRESSION);
     if (strstr(expression, "&&")) /* intersection of classes in other dialects, two characters in PCRE2 */
         return bo_fail(context, BO_UNSUPPORTED, "%s: \"&&\" in a regular expression is not supported: %.200s", where,
                        expression);
@@ -34,7 +34,7 @@ static bo_status compile(bo_context *context, const char *where, const char *exp
     if (!*out) {
         PCRE2_UCHAR words[160] = "";
         pcre2_get_error_message(error, words, sizeof words);
-        return bo_fail(context, BO_INVALID, "%s: the regular expression %.200s is wrong at byte %zu: %s", where,
+        return bo_fail(context, BO_INVALID, "%s: the regular expression %.200s is invalid at byte %zu: %s", where,
                        expression, (size_t)at, (const char *)words);
     }
     pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without JIT matching is slower but gives the same result */
@@ -102,7 +102,7 @@ bo_status bo_pattern_find(bo_context *context, const bo_pattern *pattern, bo_mat
                             matcher->data, matcher->limits);
     if (found == PCRE2_ERROR_NOMATCH) return BO_OK;
     if (found < 0)
-        return bo_fail(context, BO_INVALID, "the regular expression %.200s takes too many steps on this text",
+        return bo_fail(context, BO_INVALID, "the regular expression %.200s exceeds the backtracking limit on this text",
                        pattern->text);
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(matcher->data);
     if (span[0] >= span[1] || span[0] < from) /* \K can cause this */

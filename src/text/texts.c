@@ -93,7 +93,7 @@ static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, 
     char where[4200];
     if (count == 0 && !desc->empty) {
         tell_where(texts, t, where, sizeof where);
-        return bo_fail(context, BO_FORMAT, "%s: no token is left of the %s", where, bo_side_name(texts->kind, side));
+        return bo_fail(context, BO_FORMAT, "%s: the %s has no tokens", where, bo_side_name(texts->kind, side));
     }
     if (desc->longest && count > desc->longest) {
         if (!desc->cut) refuse_later(encoding, t, count);
@@ -200,9 +200,9 @@ static bo_status encode(bo_context *context, const bo_texts_desc *desc, bo_texts
 
 static bo_status check(bo_context *context, const bo_texts_desc *desc)
 {
-    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "texts need a tokenizer");
+    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "texts: the tokenizer is NULL");
     if (desc->end > INT32_MAX)
-        return bo_fail(context, BO_INVALID, "the end of texts cannot be token %zu", desc->end - 1);
+        return bo_fail(context, BO_INVALID, "texts: token %zu cannot be the end of a text", desc->end - 1);
     return BO_OK;
 }
 
@@ -219,7 +219,7 @@ static bo_status name_labels(bo_context *context, bo_texts *texts)
 bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out)
 {
     BO_SPAN(context, "text", "tokenize texts");
-    if (!out) return bo_fail(context, BO_INVALID, "texts have nowhere to go: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "texts: out is NULL");
     *out = NULL;
     BO_TRY(check(context, desc));
     bo_texts *texts = bo_alloc(context, 1, sizeof *texts, "texts");

@@ -11,7 +11,7 @@
 
 bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "tokenizer: out is NULL");
     *out = bo_alloc(context, 1, sizeof **out, "a tokenizer");
     if (!*out) return BO_MEMORY;
     **out = (bo_tokenizer){.bytes = true, .vocab = 256, .end = -1, .fingerprint = bo_rng_stream("text.bytes", 0)};
@@ -178,12 +178,12 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
 {
     size_t total = 0, length;
     if (!tokenizer || (!ids && count > 0) || !out || !bytes)
-        return bo_fail(context, BO_INVALID, "decoding: the tokenizer, the ids or a place for the text is NULL");
+        return bo_fail(context, BO_INVALID, "decoding: the tokenizer, the ids or the output pointer is NULL");
     *out = NULL;
     *bytes = 0;
     for (size_t i = 0; i < count; ++i) {
         if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->vocab)
-            return bo_fail(context, BO_INVALID, "token %zu is %d, and the tokenizer has ids 0 to %zu", i, (int)ids[i],
+            return bo_fail(context, BO_INVALID, "token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
                            tokenizer->vocab - 1);
         bo_tokenizer_piece(tokenizer, ids[i], &length);
         total += length;
@@ -231,10 +231,10 @@ static bo_status spell_out(bo_context *context, const bo_tokenizer *tokenizer, c
 bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *tokenizer, void **bytes, size_t *size)
 {
     char *text = NULL;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "a tokenizer: a place for its bytes is NULL");
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "tokenizer: the output pointer is NULL");
     *bytes = NULL;
     *size = 0;
-    if (!tokenizer) return bo_fail(context, BO_INVALID, "a tokenizer: it is NULL");
+    if (!tokenizer) return bo_fail(context, BO_INVALID, "tokenizer: the tokenizer is NULL");
     BO_TRY(spell_out(context, tokenizer, &text, size));
     *bytes = text;
     return BO_OK;

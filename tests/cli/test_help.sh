@@ -96,5 +96,5 @@ on_terminal 60 "'$BOCHNER' fit train.csv --target price --features 64 --out pric
 expect "columns of notes" "$(sed 's/.*\x1b\[K//' seen | width /dev/stdin)" '<=' 60
 grep -q '^Data  ' seen || complain "no notes on the terminal: $(cat seen)"
 "$BOCHNER" fit train.csv --target price --features 64 --out price.model >/dev/null 2>notes
-grep -q '^ ' notes && ! grep -q '^            at most' notes && complain "notes wrap in a file: $(cat notes)"
+grep -q '^ ' notes && ! grep -q '^            up to' notes && complain "notes wrap in a file: $(cat notes)"
 finish

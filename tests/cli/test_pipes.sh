@@ -26,5 +26,5 @@ done
 
 : >nothing
 "$BOCHNER" train --data - --out none $small <nothing >out 2>err && complain "nothing was learned from"
-grep -q "standard input: holds no text" err || complain "an empty input: $(cat err)"
+grep -q "standard input: contains no text" err || complain "an empty input: $(cat err)"
 finish

@@ -190,9 +190,9 @@ static void test_refusals(void **state)
     assert_ok(s.context, bo_batches_fill(s.context, &desc, 3, 0, 2, tokens, targets, NULL, NULL, NULL));
     assert_int_equal(tokens[0], '0');
     assert_int_equal(targets[17], '9');
-    assert_fails(s.context, BO_INVALID, "room for 1",
+    assert_fails(s.context, BO_INVALID, "holds 1 runs",
                  bo_batches_fill(s.context, &desc, 3, 0, 2, tokens, targets, NULL, lengths, &runs));
-    assert_fails(s.context, BO_INVALID, "and it has 2",
+    assert_fails(s.context, BO_INVALID, "a step has 2",
                  bo_batches_fill(s.context, &desc, 3, 1, 2, tokens, targets, NULL, NULL, NULL));
     desc.parts = 3;
     assert_fails(s.context, BO_INVALID, "evenly", bo_batches_check(s.context, &desc));

@@ -217,14 +217,14 @@ static void test_refusals(void **state)
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const char *paths[2] = {test_text(f, "no.txt", ""), test_text(f, "none.jsonl", "\n\n")};
     bo_corpus_desc desc = {.paths = paths, .path_count = 1, .tokenizer = bytes};
-    assert_fails(f->context, BO_INVALID, "no.txt: holds no text", bo_corpus_open(f->context, &desc, &corpus));
+    assert_fails(f->context, BO_INVALID, "no.txt: contains no text", bo_corpus_open(f->context, &desc, &corpus));
     desc.path_count = 2;
     assert_fails(f->context, BO_INVALID, "none.jsonl", bo_corpus_open(f->context, &desc, &corpus));
     desc.path_count = 0;
     assert_fails(f->context, BO_INVALID, "no file", bo_corpus_open(f->context, &desc, &corpus));
     static const char *const lines[][2] = {
         {"{\"text\": \"a\"}\n{\"text\": \"b\"\n", "l.jsonl, line 2: the JSON is malformed"},
-        {"{\"text\": \"a\"}\n\n[1]\n", "l.jsonl, line 3: is not a JSON object"},
+        {"{\"text\": \"a\"}\n\n[1]\n", "l.jsonl, line 3: expected a JSON object"},
         {"{\"body\": \"a\"}\n", "l.jsonl, line 1: the object has no field \"text\""},
         {"{\"text\": 7}\n", "line 1: the field \"text\" is not a string"},
         {"{\"text\": \"a\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},

@@ -130,7 +130,7 @@ static void test_corpora(void **state)
                      bo_corpus_open(context, &memory, &none));
         assert_null(none);
         memory = (bo_corpus_desc){.memory = "", .tokenizer = tokenizer};
-        assert_fails(context, BO_INVALID, "memory: holds no text", bo_corpus_open(context, &memory, &none));
+        assert_fails(context, BO_INVALID, "memory: contains no text", bo_corpus_open(context, &memory, &none));
         bo_tokenizer_destroy(tokenizer);
     }
 }

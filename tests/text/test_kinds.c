@@ -284,8 +284,8 @@ static void test_refusals(void **state)
         const char *words, *json;
     } cases[] = {
         {BO_FORMAT, "malformed", ""},
-        {BO_FORMAT, "no \"model\"", "{}"},
-        {BO_FORMAT, "no \"model\"", "[1]"},
+        {BO_FORMAT, "member \"model\", found none", "{}"},
+        {BO_FORMAT, "member \"model\", found none", "[1]"},
         {BO_FORMAT, "nested", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
         {BO_UNSUPPORTED, "\"WordPiece\"", "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}"},
         {BO_UNSUPPORTED, "\"Unigram\"", "{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}}"},
@@ -294,9 +294,9 @@ static void test_refusals(void **state)
         {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": -1}", "[]") "}"},
         {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": 0.5}", "[]") "}"},
         {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": \"0\"}", "[]") "}"},
-        {BO_FORMAT, "far beyond the 1 tokens", "{" MODEL("{\"a\": 2000000000}", "[]") "}"},
+        {BO_FORMAT, "far beyond the number of tokens, 1", "{" MODEL("{\"a\": 2000000000}", "[]") "}"},
         {BO_FORMAT, "another token's", "{" MODEL("{\"a\": 0, \"b\": 0}", "[]") "}"},
-        {BO_FORMAT, "given twice", "{" MODEL("{\"a\": 0, \"a\": 1}", "[]") "}"},
+        {BO_FORMAT, "defined twice", "{" MODEL("{\"a\": 0, \"a\": 1}", "[]") "}"},
         {BO_FORMAT, "merge 0", "{" MODEL("{\"a\": 0, \"b\": 1}", "[\"a b\"]") "}"},
         {BO_FORMAT, "merge 1", "{" MODEL("{\"a\": 0, \"b\": 1, \"ab\": 2}", "[\"a b\", \"ab c\"]") "}"},
         {BO_FORMAT, "not a pair", "{" MODEL("{\"a\": 0, \"b\": 1, \"ab\": 2}", "[\"a b c\"]") "}"},
@@ -306,7 +306,7 @@ static void test_refusals(void **state)
         {BO_FORMAT, "added_tokens", "{\"added_tokens\": 7, " PLAIN "}"},
         {BO_FORMAT, "no \"content\"", "{\"added_tokens\": [{\"id\": 0}], " PLAIN "}"},
         {BO_FORMAT, "same id, 0", "{\"added_tokens\": [{\"id\": 0, \"content\": \"b\"}], " PLAIN "}"},
-        {BO_FORMAT, "given twice", "{\"added_tokens\": [{\"id\": 1, \"content\": \"a\"}], " PLAIN "}"},
+        {BO_FORMAT, "defined twice", "{\"added_tokens\": [{\"id\": 1, \"content\": \"a\"}], " PLAIN "}"},
         {BO_UNSUPPORTED, "single_word",
          "{\"added_tokens\": [{\"id\": 1, \"content\": \"b\", \"single_word\": true}], " PLAIN "}"},
         {BO_UNSUPPORTED, "\"Nmt\"", "{\"normalizer\": {\"type\": \"Nmt\"}, " PLAIN "}"},
@@ -325,7 +325,7 @@ static void test_refusals(void **state)
         {BO_UNSUPPORTED, "after ByteLevel",
          "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
          "\"ByteLevel\"}, {\"type\": \"ByteLevel\"}]}, " PLAIN "}"},
-        {BO_INVALID, "wrong at byte",
+        {BO_INVALID, "invalid at byte",
          "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, "
          "\"behavior\": \"Isolated\"}, " PLAIN "}"},
         {BO_UNSUPPORTED, "&&",
@@ -341,7 +341,7 @@ static void test_refusals(void **state)
          "{\"a\": 0}, \"merges\": []}}"},
         {BO_UNSUPPORTED, "dropout",
          "{\"model\": {\"type\": \"BPE\", \"dropout\": 0.1, \"vocab\": {\"a\": 0}, \"merges\": []}}"},
-        {BO_FORMAT, "template has the id 9",
+        {BO_FORMAT, "template contains the id 9",
          "{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
          "{\"id\": \"x\"}}], \"special_tokens\": {\"x\": {\"ids\": [9]}}}, " PLAIN "}"},
     };
@@ -369,7 +369,7 @@ static void test_explosion(void **state)
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = 'b';
     bo_ids ids = {0};
-    assert_fails(f->context, BO_INVALID, "too many steps",
+    assert_fails(f->context, BO_INVALID, "backtracking limit",
                  bo_tokenizer_encode(f->context, tokenizer, text, sizeof text, true, &ids));
     bo_ids_free(&ids);
     bo_tokenizer_destroy(tokenizer);

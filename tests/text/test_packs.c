@@ -237,7 +237,7 @@ static void test_bounds(void **state)
     } cases[] = {
         {{.texts = s.texts, .rows = 7, .most = 2, .batch = 1}, "b.tsv, line 1: packs have 7 rows, found 8 tokens"},
         {{.texts = s.texts, .rows = 8, .most = 0, .batch = 1}, "at most 0 examples"},
-        {{.texts = s.texts, .rows = 8, .most = 1}, "0 a step"},
+        {{.texts = s.texts, .rows = 8, .most = 1}, "0 packs per step"},
         {{.texts = s.texts, .rows = 8, .target_rows = 8, .most = 1, .batch = 1}, "8 and 8 rows"},
         {{.rows = 8, .most = 1, .batch = 1}, "texts"},
     };

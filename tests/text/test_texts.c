@@ -177,7 +177,7 @@ static void test_classes(void **state)
     assert_string_equal(bo_texts_class_names(texts)[2], "b");
     bo_texts_close(texts);
     static const char *const twice[] = {"1", "1.0"};
-    assert_fails(s.context, BO_INVALID, "\"1.0\" is named twice",
+    assert_fails(s.context, BO_INVALID, "\"1.0\" is listed twice",
                  try_texts(&s, (bo_texts_desc){.labels = twice, .classes = 2}, path, &texts));
     bo_tokenizer_destroy(s.bytes);
 }
@@ -220,7 +220,7 @@ static void test_parts(void **state)
     assert_true(bo_texts_fingerprint(texts[0]) != bo_texts_fingerprint(texts[2]));
     for (int i = 0; i < 3; i++) bo_texts_close(texts[i]);
     bo_texts *none;
-    assert_fails(s.context, BO_INVALID, "cannot skip 0.5",
+    assert_fails(s.context, BO_INVALID, "skip 0.5 and take",
                  try_texts(&s, (bo_texts_desc){.skip = 0.5, .take = 0.6}, path, &none));
     assert_fails(s.context, BO_INVALID, "none is left", try_texts(&s, (bo_texts_desc){.take = 0.001}, path, &none));
     bo_tokenizer_destroy(s.bytes);
@@ -311,7 +311,7 @@ static void test_refusals(void **state)
         {&labeled, "pos\tgood\tfilm\n", "line 1: expected label, tab, text; found 2 tabs", BO_FORMAT},
         {&match, "1\ta\tb\n0\ta\n", "line 2: expected label, tab, text, tab, text; found 1 tab:", BO_FORMAT},
         {&match, "1\ta\tb\tc\n", "found 3 tabs", BO_FORMAT},
-        {&labeled, "pos\tgood\n\nneg\tbad\n", "line 2: is empty; expected label", BO_FORMAT},
+        {&labeled, "pos\tgood\n\nneg\tbad\n", "line 2: the line is empty; expected label", BO_FORMAT},
         {&labeled, "pos\tgood\n\tbad\n", "line 2: the label is empty", BO_FORMAT},
         {&labeled, "pos\tgood\nneg\t\n", "line 2: the text is empty", BO_FORMAT},
         {&labeled, "pos\tgood\nneg\t \xc2\xa0 \n", "line 2: the text is empty", BO_FORMAT},
@@ -324,14 +324,14 @@ static void test_refusals(void **state)
          "line 2: expected a label without control characters, found \"n\\x1b[31m\"", BO_FORMAT},
         {&labeled, "n\xc2\x9b\tbad\n", "line 1: expected a label without control characters, found \"n\\x9b\"",
          BO_FORMAT},
-        {&closed, "pos\tgood\nmeh\tbad\n", "line 2: the class \"meh\" is none of the 2 that are known: neg, pos",
-         BO_FORMAT},
+        {&closed, "pos\tgood\nmeh\tbad\n",
+         "line 2: unknown class \"meh\"; expected one of the 2 known classes: neg, pos", BO_FORMAT},
         {&pair, "abcd\ta\na\tabcde\n", "line 2: expected at most 4 tokens, found a target of 5", BO_FORMAT},
         {&labeled, "pos\tgood\nneg\tb\xffz\n", "line 2: byte 6 of the line (0xff) is not UTF-8", BO_FORMAT},
         {&labeled, "p\xc3\tgood\n", "line 1: byte 2 of the line", BO_FORMAT},
         {&labeled, "pos\tgood\npos\tbetter\n", "t.tsv: all 2 lines have the class \"pos\"", BO_INVALID},
-        {&labeled, "", "t.tsv: holds no text", BO_INVALID},
-        {&labeled, "\xef\xbb\xbf\r\n\n", "t.tsv: holds no text", BO_INVALID},
+        {&labeled, "", "t.tsv: contains no text", BO_INVALID},
+        {&labeled, "\xef\xbb\xbf\r\n\n", "t.tsv: contains no text", BO_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_texts *texts = (bo_texts *)&s;
