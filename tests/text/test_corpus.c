@@ -227,8 +227,8 @@ static void test_refusals(void **state)
         {"{\"text\": \"a\"}\n\n[1]\n", "l.jsonl, line 3: expected a JSON object"},
         {"{\"body\": \"a\"}\n", "l.jsonl, line 1: the object has no field \"text\""},
         {"{\"text\": 7}\n", "line 1: the field \"text\" is not a string"},
-        {"{\"text\": \"a\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},
-        {"{\"text\": \"a\\\\\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},
+        {"{\"text\": \"a\\u0000b\"}\n", "line 1: contains a NUL character (\\u0000)"},
+        {"{\"text\": \"a\\\\\\u0000b\"}\n", "line 1: contains a NUL character (\\u0000)"},
         {"{\"text\": \"a\"} x\n", "line 1: expected the end of the JSON"},
         {"\x01\x02", "line 1"},
     };
@@ -243,7 +243,7 @@ static void test_refusals(void **state)
     expect_tokens(f, corpus, "a");
     bo_corpus_close(corpus);
     paths[0] = test_write(f, "l.jsonl", "{\"text\": \"a\0b\"}\n", 16);
-    assert_fails(f->context, BO_FORMAT, "line 1: has a NUL", bo_corpus_open(f->context, &desc, &corpus));
+    assert_fails(f->context, BO_FORMAT, "line 1: contains a NUL", bo_corpus_open(f->context, &desc, &corpus));
     paths[0] = test_text(f, "l.jsonl", "{\"body\": \"a \\\\u0000 in words\"}\n");
     corpus = open_corpus(f, &desc);
     expect_tokens(f, corpus, "a \\u0000 in words");

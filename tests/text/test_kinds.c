@@ -295,7 +295,7 @@ static void test_refusals(void **state)
         {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": 0.5}", "[]") "}"},
         {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": \"0\"}", "[]") "}"},
         {BO_FORMAT, "far beyond the number of tokens, 1", "{" MODEL("{\"a\": 2000000000}", "[]") "}"},
-        {BO_FORMAT, "another token's", "{" MODEL("{\"a\": 0, \"b\": 0}", "[]") "}"},
+        {BO_FORMAT, "that of another token", "{" MODEL("{\"a\": 0, \"b\": 0}", "[]") "}"},
         {BO_FORMAT, "defined twice", "{" MODEL("{\"a\": 0, \"a\": 1}", "[]") "}"},
         {BO_FORMAT, "merge 0", "{" MODEL("{\"a\": 0, \"b\": 1}", "[\"a b\"]") "}"},
         {BO_FORMAT, "merge 1", "{" MODEL("{\"a\": 0, \"b\": 1, \"ab\": 2}", "[\"a b\", \"ab c\"]") "}"},
