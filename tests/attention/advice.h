@@ -1,11 +1,11 @@
-/* Queries, keys and values of a chosen size, for tests of advice. */
+/* Queries, keys and values of a chosen size, for tests of bo_attention_advise. */
 #ifndef BO_TEST_ADVICE_H
 #define BO_TEST_ADVICE_H
 
 #include <bochner/attention.h>
 #include "testing.h"
 
-#ifndef ADVICE_HEADS /* what tests may choose otherwise */
+#ifndef ADVICE_HEADS /* defaults that tests may override */
 #define ADVICE_HEADS     4
 #define ADVICE_KEY_HEADS 2
 #endif
@@ -15,7 +15,7 @@ typedef struct data {
     float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
 } data;
 
-/* √s q ~ N(0, size²/DIM) in each coordinate, so that its norm is about `size`; s = 1/√DIM */
+/* √s q ~ N(0, size²/DIM) in each coordinate, so the norm is about `size`; s = 1/√DIM */
 static inline data *make_data_of(double size, uint64_t seed)
 {
     data *d = malloc(sizeof *d);
@@ -40,7 +40,7 @@ static inline bo_attention_desc desc_of(bool causal)
 
 static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
-/* To be destroyed. */
+/* The caller destroys the advice. */
 static inline bo_attention_advice *advise(bo_context *context, const data *d, bool causal, double target, size_t most)
 {
     bo_attention_desc desc = desc_of(causal);
@@ -50,7 +50,7 @@ static inline bo_attention_advice *advise(bo_context *context, const data *d, bo
     return advice;
 }
 
-/* Output of an attention over all of the data */
+/* Output of an attention on all of the data */
 static inline float *forward(bo_context *context, const bo_attention *attention, const data *d)
 {
     float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
@@ -69,8 +69,8 @@ static inline double relative_distance(const float *out, const float *exact)
     return sqrt(error / norm);
 }
 
-/* A recommended map, calibrated by `seen` where it must be, in real attention over every query of `d`: the median error
- * of some draws against `exact`. */
+/* Applies a recommended map, calibrated on `seen` if it needs data, in attention over every query of `d`. Returns the
+ * median error of several draws against `exact`. */
 static inline double follow(bo_context *context, const data *seen, const data *d, const bo_attention_desc *desc,
                             const float *exact)
 {

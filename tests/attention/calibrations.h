@@ -12,7 +12,7 @@ typedef struct data {
     float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
 } data;
 
-/* Anisotropic, with means, key head 1 larger. */
+/* Anisotropic data with nonzero means; key head 1 has larger rows. */
 static inline data *make_data(uint64_t seed, double size)
 {
     data *d = malloc(sizeof *d);

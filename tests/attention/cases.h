@@ -1,4 +1,4 @@
-/* The trials that forward and backward share, by subject. Each calls `visit` for every case. */
+/* Test cases shared by forward and backward tests, grouped by subject. Each function calls `visit` for every case. */
 #ifndef BO_TEST_ATTENTION_CASES_H
 #define BO_TEST_ATTENTION_CASES_H
 
@@ -7,7 +7,7 @@
 
 typedef void (*case_visitor)(bo_context *context, const trial_desc *desc);
 
-/* A few that between them go through every engine, scaled and moderate features, gates and windows. */
+/* A few kinds that together use every algorithm, scaled and moderate features, gates and windows. */
 static const char *const case_engines[] = {
     "softmax",
     "softmax in a window",
@@ -36,7 +36,7 @@ enum { CASE_ENGINES = sizeof case_engines / sizeof *case_engines };
 
 #define CASE_NAME(...) (snprintf(name, sizeof name, __VA_ARGS__), name)
 
-/* Every kind and map, causal and not, both layouts. */
+/* Every kind and map, causal and not, in both layouts. */
 static inline void cases_kinds(bo_context *context, case_visitor visit)
 {
     char name[128];
@@ -53,7 +53,7 @@ static inline void cases_kinds(bo_context *context, case_visitor visit)
         }
 }
 
-/* Lengths around chunks and tiles. */
+/* Lengths around the sizes of chunks and tiles. */
 static inline void cases_lengths(bo_context *context, case_visitor visit)
 {
     static const size_t lengths[] = {1, 2, 3, 15, 16, 17, 31, 33, 61, 63, 64, 65, 97, 127, 128, 129};
@@ -73,7 +73,7 @@ static inline void cases_lengths(bo_context *context, case_visitor visit)
             }
 }
 
-/* Widths that fit no vector, and those that do. */
+/* Widths that are multiples of a vector, and widths that are not. */
 static inline void cases_widths(bo_context *context, case_visitor visit)
 {
     static const size_t widths[][3] = {{1, 1, 2},    {3, 7, 6},    {7, 3, 14},   {17, 1, 34},   {64, 64, 128},
@@ -83,7 +83,7 @@ static inline void cases_widths(bo_context *context, case_visitor visit)
         for (size_t n = 0; n < sizeof widths / sizeof *widths; n++) {
             const kind_of *kind = kind_named(case_engines[i]);
             size_t dim = widths[n][0], value = widths[n][1], features = widths[n][2];
-            if (kind->function == BO_FUNCTION_POSITIVE) features -= n % 2; /* also odd numbers of them */
+            if (kind->function == BO_FUNCTION_POSITIVE) features -= n % 2; /* odd numbers of features too */
             if (kind_grows(kind) && dim > 17) dim = 17;
             trial_desc desc = {
                 .name = CASE_NAME("%s, dim %zu, value_dim %zu, %zu features", kind->name, dim, value, features),
@@ -114,7 +114,7 @@ static inline void cases_groups(bo_context *context, case_visitor visit)
         }
 }
 
-/* Sequences of any length one after the other, also of length 0 and 1. */
+/* Packed sequences of any length, including 0 and 1. */
 static inline void cases_packed(bo_context *context, case_visitor visit)
 {
     static const size_t lengths[][5] = {{0, 1, 5, 0, 40}, {33, 0, 2, 1, 1}, {0, 0, 0, 0, 0}, {1, 1, 1, 1, 70}};
@@ -133,11 +133,11 @@ static inline void cases_packed(bo_context *context, case_visitor visit)
         }
 }
 
-/* Keys that differ in number from the queries. */
+/* Numbers of keys that differ from the number of queries. */
 static inline void cases_cross(bo_context *context, case_visitor visit)
 {
     static const size_t queries[3] = {7, 0, 3}, keys[3] = {1, 20, 0};
-    static const size_t tokens[][2] = {{1, 50}, {50, 1}, {13, 29}, {65, 64}, {0, 9}}; /* the last makes a state */
+    static const size_t tokens[][2] = {{1, 50}, {50, 1}, {13, 29}, {65, 64}, {0, 9}}; /* the last case makes a state */
     char name[128];
     for (size_t i = 0; i < KINDS; i++)
         for (size_t n = 0; !kinds[i].causal_only && n < 6; n++) {
@@ -153,7 +153,7 @@ static inline void cases_cross(bo_context *context, case_visitor visit)
         }
 }
 
-/* From states that have seen something, into states that something depends on. */
+/* Initial states that have absorbed tokens, and final states that the loss depends on. */
 static inline void cases_states(bo_context *context, case_visitor visit)
 {
     static const size_t pasts[] = {0, 1, 3, 40, 80};
@@ -174,7 +174,7 @@ static inline void cases_states(bo_context *context, case_visitor visit)
         }
 }
 
-/* |q| = |k| = 30: exponents of some hundreds. */
+/* |q| = |k| = 30: exponents of several hundred. */
 static inline void cases_norms(bo_context *context, case_visitor visit)
 {
     char name[128];
@@ -192,7 +192,7 @@ static inline void cases_norms(bo_context *context, case_visitor visit)
         }
 }
 
-/* Denominators below the clamp: by a large clamp, and by features of both signs. */
+/* Denominators below the clamp, because of a large clamp or because of features of both signs. */
 static inline void cases_clamps(bo_context *context, case_visitor visit)
 {
     static const double clamps[] = {1e-2, 0.3, 20};
@@ -209,7 +209,7 @@ static inline void cases_clamps(bo_context *context, case_visitor visit)
         }
 }
 
-/* So many chunks that the tape keeps states of some only. */
+/* Enough chunks that the tape keeps only some of the states. */
 static inline void cases_tapes(bo_context *context, case_visitor visit)
 {
     char name[128];
@@ -226,7 +226,7 @@ static inline void cases_tapes(bo_context *context, case_visitor visit)
         }
 }
 
-/* A test of each subject, and a program of them all: visit every case with `check`. */
+/* Defines one test per subject and the main program: every case is checked with `check`. */
 #define CASES_TEST(subject, check)                                                                                     \
     static void of_##subject(void **state)                                                                             \
     {                                                                                                                  \

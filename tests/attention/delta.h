@@ -4,8 +4,8 @@
 
 #include "recurrence.h"
 
-/* Sums of some hundred float32 products of numbers of order one: 1e-5 of the largest number of an array leaves room for
- * a hundred roundings; differences over 2e-5 of a smooth float64 function add 1e-8 of it. */
+/* Sums of several hundred float32 products of numbers of order one: 1e-5 of the largest number of an array allows for a
+ * hundred rounding errors; central differences with a step of 2e-5 of a smooth float64 function add 1e-8 of it. */
 static const double tolerance = 1e-5;
 
 static inline bo_attention_kind kind(void)

@@ -1,9 +1,10 @@
-/* Attention as its sentence says, pair by pair in float64, for kernels that are a plain function of two rows:
+/* Reference attention by its definition, pair by pair in float64, for kernels that are a function of two rows:
  *
  *     o_i = Σ_j g^(i - j) κ(W q_i + b, W' k_j + b') v_j / (Σ_j of the same, or 1)
  *
- * and whether the library agrees: outputs, gradients along random directions (central differences of the above), pieces
- * and steps from a state, any number of threads, causality to the bit. Nothing of it knows features or chunks. */
+ * and comparisons with the library: outputs, gradients along random directions (central differences of the formula),
+ * pieces and steps from a state, any number of threads, bitwise causality. The reference uses neither features nor
+ * chunks. */
 #ifndef BO_TEST_ATTENTION_DIRECT_H
 #define BO_TEST_ATTENTION_DIRECT_H
 
@@ -12,12 +13,12 @@
 
 enum { Q, K, V, DECAY, M, M_K, BIAS, BIAS_K, ARRAYS };
 
-/* κ of two rows of `width` numbers; *size: the sum of its terms' sizes. */
+/* κ of two rows of `width` numbers; *size receives the sum of the magnitudes of its terms. */
 typedef double (*direct_kernel)(size_t width, const double *x, const double *y, double *size);
 
-/* Invariant: x[a] are the numbers of given[a], or what stands for an array that is not given. */
+/* Invariant: x[a] contains the numbers of given[a], or the default values of an array that is not given. */
 typedef struct direct {
-    bo_attention_desc desc; /* resolved */
+    bo_attention_desc desc; /* with defaults filled in */
     bo_attention_shape shape;
     direct_kernel kernel;
     size_t count[ARRAYS], outputs;
@@ -34,7 +35,7 @@ static inline size_t direct_width(const direct *d)
     return d->desc.rank ? d->desc.rank : d->desc.dim;
 }
 
-/* Where row (sequence, head, token) of an array of `heads` heads of `width` numbers begins. */
+/* Index of the first number of row (sequence, head, token) in an array of `heads` heads of `width` numbers. */
 static inline size_t direct_row(const direct *d, size_t heads, size_t width, size_t s, size_t h, size_t t)
 {
     size_t tokens = d->shape.tokens;
@@ -42,7 +43,7 @@ static inline size_t direct_row(const direct *d, size_t heads, size_t width, siz
     return (heads_first ? (s * heads + h) * tokens + t : (s * tokens + t) * heads + h) * width;
 }
 
-/* t = W x + b of one side; arrays that are not given: the identity, 0, or those of the queries. */
+/* t = W x + b of one side. Defaults of arrays that are not given: the identity, 0, or the array of the queries. */
 static inline void direct_front(const direct *d, size_t key_head, bool keys, const double *x, double *t)
 {
     size_t width = direct_width(d), dim = d->desc.dim;
@@ -55,7 +56,7 @@ static inline void direct_front(const direct *d, size_t key_head, bool keys, con
     }
 }
 
-/* One output row, and the sum of its terms' sizes. */
+/* One output row, and the sum of the magnitudes of its terms. */
 static inline void direct_query(const direct *d, size_t s, size_t h, size_t i, double *out, double *size)
 {
     const bo_attention_desc *desc = &d->desc;
@@ -89,7 +90,7 @@ static inline void direct_forward(const direct *d, double *out, double *size)
             }
 }
 
-/* ---- a trial --------------------------------------------------------------------------------------------------- */
+/* ---- test cases -------------------------------------------------------------------------------------------------- */
 
 static inline void direct_fill(direct *d, int array, size_t count, double scale, uint64_t seed)
 {
@@ -102,14 +103,14 @@ static inline void direct_fill(direct *d, int array, size_t count, double scale,
         d->x[array][i] = (double)(d->given[array][i] = (float)(scale * bo_rng_normal(&rng)));
 }
 
-/* An array the library is not given but the sentence above needs. */
+/* Sets the default of an array that the library is not given but the formula needs. */
 static inline void direct_assume(direct *d, int array, size_t count, const double *x)
 {
     d->x[array] = malloc(count * sizeof(double));
     memcpy(d->x[array], x, count * sizeof(double));
 }
 
-/* Decays that are given. */
+/* Sets given decays. */
 static inline void direct_decays(direct *d, const double *log_decay)
 {
     direct_fill(d, DECAY, d->desc.key_heads, 0, 1);
@@ -143,7 +144,7 @@ static inline void direct_free(direct *d)
     bo_context_destroy(d->context);
 }
 
-/* The inputs from token t of the only sequence on (layout TOKENS_FIRST). */
+/* The inputs from token t on, for a single sequence (layout TOKENS_FIRST). */
 static inline bo_attention_inputs direct_inputs(const direct *d, size_t t)
 {
     const bo_attention_desc *desc = &d->desc;
@@ -173,10 +174,10 @@ static inline void direct_run(direct *d)
                                                 d->dout, NULL, &g));
 }
 
-/* ---- whether they agree ---------------------------------------------------------------------------------------- */
+/* ---- comparisons ------------------------------------------------------------------------------------------------- */
 
-/* A sum of `terms` float products is off by at most terms 2^-24 of the sum of their sizes, which is what `size` holds;
- * exponentials and gates are 4 roundings more. */
+/* The rounding error of a sum of `terms` float products is at most terms 2^-24 times the sum of their magnitudes, which
+ * is in `size`; exponentials and gates add 4 rounding errors. */
 static inline void direct_check_outputs(const direct *d, const float *out, size_t terms)
 {
     double *expected = malloc(d->outputs * sizeof(double)), *size = malloc(d->outputs * sizeof(double));
@@ -194,8 +195,8 @@ static inline double direct_loss(const direct *d, double *out, double *size)
     return loss;
 }
 
-/* What cancels in gradients, rounded: at most Σ |dout| size goes through numerators and denominators. A decay's is a sum
- * over tokens of what goes through each, of which what comes later is taken away again. */
+/* Bound of the terms that cancel in a gradient: at most Σ |dout| size flows through numerators and denominators. The
+ * gradient of a decay is a sum over tokens from which the contributions of later tokens are subtracted. */
 static inline double direct_flow(const direct *d, int array, const double *size)
 {
     double flow = 0;
@@ -203,8 +204,9 @@ static inline double direct_flow(const direct *d, int array, const double *size)
     return 0x1p-24 * flow * (array == DECAY ? (double)d->shape.tokens : 1);
 }
 
-/* Along three random directions for each array. Central differences at 1e-5 are off by some 1e-9; a gradient's numbers
- * are float sums of hundreds of terms, each off by some 1e-5 of its size, and the terms are `cancel` times the sums. */
+/* Compares along three random directions per array. Central differences with a step of 1e-5 have an error of about
+ * 1e-9; the numbers of a gradient are float sums of hundreds of terms, each with an error of about 1e-5 of its
+ * magnitude, and the terms are `cancel` times larger than the sums. */
 static inline void direct_check_gradients(direct *d, double cancel)
 {
     const double step = 1e-5;
@@ -232,7 +234,7 @@ static inline void direct_check_gradients(direct *d, double cancel)
     free(out), free(size);
 }
 
-/* One sequence, tokens first: some tokens in one block, some step by step, the rest in another block. */
+/* One sequence in layout TOKENS_FIRST: some tokens in one block, some step by step, the rest in another block. */
 static inline void direct_check_pieces(const direct *d, size_t terms)
 {
     const bo_attention_desc *desc = &d->desc;
@@ -255,7 +257,7 @@ static inline void direct_check_pieces(const direct *d, size_t terms)
     free(state), free(out);
 }
 
-/* Later tokens of the only sequence change (tokens first): outputs before them keep their bits. */
+/* Later tokens of a single sequence change (layout TOKENS_FIRST): the outputs before them keep their bits. */
 static inline void direct_check_causal(const direct *d)
 {
     const bo_attention_desc *desc = &d->desc;

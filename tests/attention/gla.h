@@ -1,11 +1,12 @@
-/* Cases of gated linear attention, and its recurrence in double, token by token: outputs, states and every gradient. */
+/* Cases of gated linear attention, and a float64 reference by its recurrence, token by token: outputs, states and every
+ * gradient. */
 #ifndef BO_TEST_ATTENTION_GLA_H
 #define BO_TEST_ATTENTION_GLA_H
 
 #include "testing.h"
 #include <bochner/attention.h>
 
-/* ---- a case ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
 
 typedef enum gates { MILD, SLOW, EXTREME, CLOSED, GATES } gates;
 
@@ -13,17 +14,19 @@ typedef struct model {
     bo_attention_desc desc;
     bo_attention_shape shape;
     gates gates;
-    bool states, dout, no_keys; /* initial and final states take part; gradients of the outputs; queries alone */
+    /* initial and final states are used; gradients of the outputs are given; queries only, without keys */
+    bool states, dout, no_keys;
     uint64_t seed;
 } model;
 
 enum { Q, K, V, GATE, OUT, ARRAYS };
 static const char *const names[ARRAYS] = {"q", "k", "v", "log_gate", "out"};
 
-/* Everything of a case. Gradients: of OUT it is dout, given. */
+/* All arrays of a case. The gradient of OUT is the given dout. */
 typedef struct data {
     model model;
-    size_t total, group, state; /* tokens in all, query heads a key head, floats of the states of a sequence */
+    /* total number of tokens, query heads per key head, floats of the states of a sequence */
+    size_t total, group, state;
     size_t count[ARRAYS];
     float *array[ARRAYS], *gradient[ARRAYS];
     float *s0, *s1, *ds0, *ds1; /* sequences x key_heads x dim x value_dim: initial, final */
@@ -46,7 +49,7 @@ static inline bool of_queries(int array)
     return array == Q || array == OUT;
 }
 
-/* Where row t of (sequence, head) begins. */
+/* Index of the first number of row t of (sequence, head). */
 static inline size_t at(const data *x, int array, size_t sequence, size_t head, size_t t)
 {
     const bo_attention_desc *d = &x->model.desc;
@@ -112,12 +115,12 @@ static inline void drop(data *x)
     free(x->s0), free(x->s1), free(x->ds0), free(x->ds1);
 }
 
-/* ---- the recurrence -------------------------------------------------------------------------------------------- */
+/* ---- recurrence -------------------------------------------------------------------------------------------------- */
 
-/* Results in double. `sizes`: of every number taken as its magnitude: a bound of the terms that make up a result. */
+/* Results in double. With `sizes` every input is replaced by its magnitude, which bounds the terms of a result. */
 typedef struct truth {
     bool sizes;
-    double *value[ARRAYS]; /* OUT: outputs; the others: gradients */
+    double *value[ARRAYS]; /* OUT: outputs; other arrays: gradients */
     double *s1, *ds0;
 } truth;
 
@@ -126,7 +129,7 @@ static inline double term(const truth *r, float x)
     return r->sizes ? fabs((double)x) : (double)x;
 }
 
-/* x / (|x| + e) where wanted, and its gradient from dy in place. */
+/* x / (|x| + e) if unit norms are requested, and its gradient computed from dy in place. */
 static inline void to_unit(const data *x, const truth *r, const float *from, double *to)
 {
     double norm = 0;
@@ -163,7 +166,7 @@ static inline double gate_of(const place *p, size_t t, size_t channel)
     return exp((double)p->x->array[GATE][at(p->x, GATE, p->sequence, p->key_head, t) + channel]);
 }
 
-/* Outputs at t, and S_t from S_{t-1}. */
+/* Computes the outputs at t, and S_t from S_{t-1}. */
 static inline void go_on(const place *p, size_t t, const double *before, double *now, double *row)
 {
     const data *x = p->x;
@@ -180,7 +183,7 @@ static inline void go_on(const place *p, size_t t, const double *before, double 
     }
 }
 
-/* Gradients at t, and from R_{t+1} g_{t+1} (in back) to R_t g_t, R = dL/dS. */
+/* Computes the gradients at t, and R_t g_t from R_{t+1} g_{t+1} (in `back`), where R = dL/dS. */
 static inline void go_back(const place *p, size_t t, const double *before, const double *now, double *back, double *row)
 {
     const data *x = p->x;

@@ -1,4 +1,4 @@
-/* What the oracle says to a trial, and the comparison. */
+/* Reference results for a trial and their comparison with the library. */
 #ifndef BO_TEST_ATTENTION_JUDGE_H
 #define BO_TEST_ATTENTION_JUDGE_H
 
@@ -6,7 +6,7 @@
 
 /* ---- attention with weights ------------------------------------------------------------------------------------ */
 
-/* The sums of a state; false where it has absorbed nothing. */
+/* Reads the sums of a state; returns false if the state is empty. */
 static inline bool judge_state(judge_head *j, const trial *t, const void *state, double **s, double **z,
                                double *log_scale)
 {
@@ -28,7 +28,7 @@ static inline void judge_initial(judge_head *j, const trial *t, oracle_head *h)
     h->ds0 = judge_array(j, j->features * t->d->value_dim), h->dz0 = judge_array(j, j->features);
 }
 
-/* The sums' part of d_final, and where the final sums go. */
+/* The part of d_final that belongs to the sums, and the destination of the final sums. */
 static inline void judge_final(judge_head *j, const trial *t, oracle_head *h)
 {
     double *s, *z;
@@ -44,7 +44,7 @@ static inline void judge_final(judge_head *j, const trial *t, oracle_head *h)
     h->ds_final = ds, h->dz_final = dz;
 }
 
-/* The gate of every key: as given, or one number for all. */
+/* The gate of every key: as given, or one number for all keys. */
 static inline const double *judge_gates(judge_head *j, const trial *t)
 {
     if (t->d->gate == BO_GATE_NONE || t->desc.shape.no_keys) return NULL;
@@ -97,14 +97,14 @@ static inline size_t trial_held(const trial *t)
     return t->d->window ? t->d->window : t->d->capacity;
 }
 
-/* The kept part of a state's gradient begins after every head's sums. */
+/* In the gradient of a state, the part for kept keys starts after the sums of all heads. */
 static inline size_t judge_kept_at(const judge_head *j, const trial *t)
 {
     size_t sums = t->d->key_heads * j->features * (t->d->value_dim + 1);
     return sums + j->key_head * trial_held(t) * (t->d->dim + t->d->value_dim);
 }
 
-/* Gradients of the keys that the final state keeps go straight to those keys. */
+/* Gradients of keys that the final state keeps are passed to those keys directly. */
 static inline void judge_kept_final(const judge_head *j, const trial *t, oracle_head *h)
 {
     size_t dim = t->d->dim, value = t->d->value_dim, all = h->keys, held = trial_held(t);
@@ -121,7 +121,7 @@ static inline void judge_put_initial(const judge_head *j, const trial *t, const 
 {
     size_t dim = t->d->dim, value = t->d->value_dim, held = trial_held(t);
     double *to = out + j->key_head * j->features * (value + 1);
-    /* sums that hold nothing yet have no scale, so their gradient has no meaning: finite is all that is asked of it */
+    /* empty sums have no scale, so their gradient is undefined: it only has to be finite */
     const float *found = t->d_initial[j->sequence] + j->key_head * j->features * (value + 1);
     for (size_t i = 0; !h->s0 && i < j->features * (value + 1); i++) to[i] = (double)found[i];
     for (size_t f = 0; h->s0 && f < j->features; f++) {
@@ -204,7 +204,7 @@ static inline trial_answer judge_answer(const trial *t, double size, uint64_t se
     return a;
 }
 
-/* ---- the comparison -------------------------------------------------------------------------------------------- */
+/* ---- comparison -------------------------------------------------------------------------------------------------- */
 
 typedef struct judge_verdict {
     trial_answer truth, shaken[TRIAL_SHAKES];
@@ -223,9 +223,9 @@ static inline void judge_drop(judge_verdict *verdict)
     for (size_t i = 0; i < TRIAL_SHAKES; i++) judge_answer_drop(&verdict->shaken[i]);
 }
 
-/* Row by row: SLACK times what shaking does to this row, or a quarter of what it does to the worst one; rounding of the
- * result itself, which many terms are added to; and what is 0 but for underflow beside values of order one. What leaves
- * 1e36 need only be finite. */
+/* Tolerance per row: SLACK times the change of this row under perturbation, or a quarter of the largest change of any
+ * row; the rounding of the result, which is a sum of many terms; and values that are 0 up to underflow next to values
+ * of order one. Results above 1e36 only have to be finite. */
 static inline void judge_compare(const trial *t, const char *what, size_t count, size_t width, const float *found,
                                  const double *truth, const double *const *shaken)
 {
@@ -246,7 +246,7 @@ static inline void judge_compare(const trial *t, const char *what, size_t count,
     }
 }
 
-/* S and z side by side, as gradients of states have them. */
+/* S and z adjacent, as in the gradients of states. */
 static inline float *judge_sums(const trial *t, const void *state, size_t key_head)
 {
     size_t features = trial_features(t), width = t->d->value_dim + 1;
@@ -305,7 +305,7 @@ static inline void judge_backward(const trial *t, const judge_verdict *v)
     }
 }
 
-/* Forward and backward of a trial, both judged. */
+/* Runs forward and backward passes of a trial and compares both with the reference. */
 static inline void judge_trial(trial *t)
 {
     trial_forward(t);

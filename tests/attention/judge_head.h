@@ -1,10 +1,10 @@
-/* From a trial's layout to one key head and back. */
+/* Conversion between the layout of a trial and the arrays of one key head. */
 #ifndef BO_TEST_ATTENTION_JUDGE_HEAD_H
 #define BO_TEST_ATTENTION_JUDGE_HEAD_H
 
 #include "trial.h"
 
-/* Where row `token` of (sequence, head) begins in an array of `heads` heads. */
+/* Index of the first number of row `token` of (sequence, head) in an array of `heads` heads. */
 static inline size_t trial_at(const trial *t, size_t heads, size_t width, bool keys, size_t s, size_t head,
                               size_t token)
 {
@@ -15,7 +15,7 @@ static inline size_t trial_at(const trial *t, size_t heads, size_t width, bool k
     return (starts[s] * heads + head * lengths[s] + token) * width;
 }
 
-/* Keys that the oracle sees one by one although a state held them. */
+/* Number of keys from the initial state that the reference sees individually. */
 static inline size_t trial_kept(const trial *t)
 {
     size_t past = t->desc.past;
@@ -30,7 +30,7 @@ static inline size_t trial_features(const trial *t)
     return map ? bo_features_describe(map)->features : 0;
 }
 
-/* Floats of what a state holds for one key head, kept keys aside: S and z, or a memory's matrices. */
+/* Number of floats that a state holds for one key head, without kept keys: S and z, or the matrices of a memory. */
 static inline size_t trial_sums(const trial *t)
 {
     size_t value = t->d->value_dim, dim = t->d->dim;
@@ -41,7 +41,7 @@ static inline size_t trial_sums(const trial *t)
 /* One key head of one sequence. */
 typedef struct judge_head {
     size_t sequence, key_head, group, queries;
-    size_t kept, features; /* 0 for the memories */
+    size_t kept, features; /* 0 for GLA, DELTA and RIDGE */
     double *owned[40];
     size_t owned_count;
 } judge_head;
@@ -67,7 +67,7 @@ static inline double *judge_array(judge_head *j, size_t count)
     return j->owned[j->owned_count++] = oracle_zeros(count);
 }
 
-/* The same numbers in double. */
+/* Converts numbers to double. */
 static inline double *judge_doubles(judge_head *j, size_t count, const float *from)
 {
     double *values = judge_array(j, count);
@@ -75,7 +75,7 @@ static inline double *judge_doubles(judge_head *j, size_t count, const float *fr
     return values;
 }
 
-/* Rows of one head, in double; the kept ones of the past first. */
+/* Rows of one head in double; kept rows of the state come first. */
 static inline double *judge_rows(judge_head *j, const trial *t, trial_array which)
 {
     const float *array = t->array[which], *past = t->past[which];
@@ -92,7 +92,7 @@ static inline double *judge_rows(judge_head *j, const trial *t, trial_array whic
     return rows;
 }
 
-/* The group's queries (or their gradients). */
+/* The queries of the group, or their gradients. */
 static inline double *judge_queries(judge_head *j, const trial *t, const float *array, size_t width)
 {
     double *rows = judge_array(j, j->group * j->queries * width);
@@ -104,21 +104,21 @@ static inline double *judge_queries(judge_head *j, const trial *t, const float *
     return rows;
 }
 
-/* This head's part of a parameter; NULL where it is not given. */
+/* The part of a parameter that belongs to this head; NULL if the parameter is not given. */
 static inline double *judge_parameter(judge_head *j, const trial *t, trial_array which)
 {
     size_t width = t->count[which] / t->d->key_heads;
     return width ? judge_doubles(j, width, t->array[which] + j->key_head * width) : NULL;
 }
 
-/* Where its gradient is added up; NULL where there is none. */
+/* The array to which its gradient is added; NULL if there is none. */
 static inline double *judge_parameter_gradient(const judge_head *j, const trial *t, const trial_answer *a,
                                                trial_array which)
 {
     return t->count[which] ? a->gradient[which] + j->key_head * (t->count[which] / t->d->key_heads) : NULL;
 }
 
-/* ---- back ------------------------------------------------------------------------------------------------------ */
+/* ---- conversion back --------------------------------------------------------------------------------------------- */
 
 static inline void judge_put_rows(const judge_head *j, const trial *t, const double *rows, trial_array which,
                                   double *array)

@@ -1,11 +1,11 @@
-/* What the oracle of memories says to a trial. */
+/* Reference results for trials with GLA, DELTA and RIDGE. */
 #ifndef BO_TEST_ATTENTION_JUDGE_MEMORY_H
 #define BO_TEST_ATTENTION_JUDGE_MEMORY_H
 
 #include "judge_head.h"
 #include "oracle_memory.h"
 
-/* The matrices of a state: S, or G and H after it. */
+/* The matrices of a state: S, or G followed by H. */
 static inline float *judge_matrices(const trial *t, const void *state, size_t key_head)
 {
     float *found = trial_floats(trial_sums(t));
@@ -17,7 +17,7 @@ static inline float *judge_matrices(const trial *t, const void *state, size_t ke
     return found;
 }
 
-/* H and its gradient are symmetric; whoever writes half of one twice is as right as who writes both. */
+/* H and its gradient are symmetric; a gradient may be stored in one half, doubled, or in both halves. */
 static inline void judge_symmetrize(const trial *t, float *matrices)
 {
     size_t dim = t->d->dim;

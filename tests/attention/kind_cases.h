@@ -1,4 +1,4 @@
-/* Every kind of attention with every kind of map: the list that tests go through. */
+/* The kinds of attention, each with every kind of map, that the tests cover. */
 #ifndef BO_TEST_ATTENTION_KIND_CASES_H
 #define BO_TEST_ATTENTION_KIND_CASES_H
 
@@ -22,7 +22,7 @@ static inline void kinds_custom_backward(void *user, size_t rows, size_t frequen
     }
 }
 
-/* Weights of explicit keys. */
+/* Kinds with softmax or power weights of explicit keys. */
 static inline bool kind_is_explicit(const kind_of *kind)
 {
     return kind->kind == BO_ATTENTION_SOFTMAX || kind->kind == BO_ATTENTION_POWER;
@@ -38,13 +38,13 @@ static inline bool kind_has_map(const kind_of *kind)
     return !kind_is_explicit(kind) && !kind_is_memory(kind);
 }
 
-/* The map has as many features as a power of the dimension. */
+/* The number of features of the map grows as a power of the dimension. */
 static inline bool kind_grows(const kind_of *kind)
 {
     return kind->function == BO_FUNCTION_TAYLOR || kind->function == BO_FUNCTION_POLYNOMIAL;
 }
 
-/* How many features, where the map does not fix it: near the number asked for. */
+/* The number of features, close to the given one, for maps that do not determine it. */
 static inline size_t kind_features(const kind_of *kind, size_t features)
 {
     size_t sketch = 1;
@@ -65,7 +65,7 @@ static inline size_t kind_features(const kind_of *kind, size_t features)
     }
 }
 
-/* `features` where the map does not fix their number. */
+/* Uses `features` if the map does not determine their number. */
 static inline bo_attention_desc kind_desc(const kind_of *kind, size_t heads, size_t key_heads, size_t dim,
                                           size_t value_dim, bool causal, size_t features)
 {

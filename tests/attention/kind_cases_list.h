@@ -1,4 +1,4 @@
-/* The list of kinds.h itself. */
+/* The list of kinds for kind_cases.h. */
 #ifndef BO_TEST_ATTENTION_KIND_CASES_LIST_H
 #define BO_TEST_ATTENTION_KIND_CASES_LIST_H
 
@@ -15,11 +15,11 @@ typedef struct kind_of {
     bool causal_only;
     bool low_rank;
     bo_draw draw;
-    int degree;           /* POLYNOMIAL */
-    double power;         /* POWER */
-    bool unit;            /* the memories */
-    bo_proposal proposal; /* drawn for data like the trial's … */
-    bo_sampling sampling; /* … or chosen by it */
+    int degree;           /* for POLYNOMIAL */
+    double power;         /* for POWER */
+    bool unit;            /* for GLA, DELTA and RIDGE */
+    bo_proposal proposal; /* frequencies drawn for data similar to that of the trial … */
+    bo_sampling sampling; /* … or selected with it */
 } kind_of;
 
 static const kind_of kinds[] = {

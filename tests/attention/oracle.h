@@ -1,4 +1,4 @@
-/* The oracle of attention: the weights of oracle_query.h, and their gradients by the quadratic formulas. */
+/* Reference for attention: the weights of oracle_query.h, and their gradients by the quadratic formulas. */
 #ifndef BO_TEST_ATTENTION_ORACLE_H
 #define BO_TEST_ATTENTION_ORACLE_H
 
@@ -6,7 +6,7 @@
 
 /* ---- gradients of one query ------------------------------------------------------------------------------------ */
 
-/* d log |x|^p = p/x dx, and none where x = 0: such a weight is 0. */
+/* d log |x|^p = p/x dx, and 0 if x = 0, where the weight is 0. */
 static inline double oracle_power_backward(oracle_head *h, size_t row, size_t j, double dlog)
 {
     double product = oracle_product(h, row, j, 0);
@@ -80,9 +80,9 @@ static inline void oracle_query_backward(oracle_head *h, oracle_work *w, const o
     free(dn);
 }
 
-/* ---- the sums after the last key ------------------------------------------------------------------------------- */
+/* ---- sums after the last key ------------------------------------------------------------------------------------- */
 
-/* Keys whose features are in the sums: all, or all that have left the window. */
+/* Number of keys whose features are in the sums: all keys, or all that have left the window. */
 static inline size_t oracle_absorbed(const oracle_head *h)
 {
     if (!h->features) return 0;
@@ -142,7 +142,7 @@ static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- the whole gradient ------------------------------------------------------------------------------------------ */
 
 static inline void oracle_clear(double *array, size_t count)
 {
@@ -154,7 +154,7 @@ static inline void oracle_features_backward(oracle_head *h, oracle_work *w)
     size_t rows = h->group * h->queries, dim = h->desc->dim;
     double *dy = oracle_zeros((rows + h->keys) * w->width), *dyk = dy + rows * w->width;
     double *dm_k = h->m_k ? h->dm_k : h->dm,
-           *dbias_k = h->bias_k ? h->dbias_k : h->dbias; /* both parts, where shared */
+           *dbias_k = h->bias_k ? h->dbias_k : h->dbias; /* both parts, if the bias is shared */
     oracle_shake_rows(&h->noise, rows, w->count, w->dzq);
     oracle_shake_rows(&h->noise, h->keys, w->count, w->dzk);
     oracle_phi_backward(&w->map, rows, w->yq, w->zq, w->dzq, dy);
@@ -175,7 +175,7 @@ static inline void oracle_gates_backward(oracle_head *h, const oracle_work *w)
     for (size_t j = h->keys; j-- > 0;) {
         sum += w->db[j];
         h->dlog_gate[j] = sum;
-        bool free = w->weight[j] > 1e-30; /* at its least it depends on nothing */
+        bool free = w->weight[j] > 1e-30; /* at its minimum it is constant */
         if (h->desc->gate == BO_GATE_CONVEX && free) h->dlog_gate[j] -= exp(h->log_gate[j]) * w->dweight[j];
     }
 }

@@ -1,6 +1,6 @@
-/* φ in double, by the formulas of features.h and nothing else: φ(x) = exp(c) z with a c for each row, so that
- * exponential maps do not leave double's range where |x| = 30. Maps of moderate size come from the float64
- * reference, whose own truth the room of features tests. */
+/* φ in double by the formulas of features.h: φ(x) = exp(c) z with one c per row, so that exponential maps stay in the
+ * range of double for |x| = 30. Maps of moderate size come from the float64 reference of the features module, which has
+ * its own tests. */
 #ifndef BO_TEST_ATTENTION_ORACLE_FEATURES_H
 #define BO_TEST_ATTENTION_ORACLE_FEATURES_H
 
@@ -22,17 +22,17 @@ static inline double oracle_dot(size_t n, const double *a, const double *b)
     return sum;
 }
 
-/* ---- noise ----------------------------------------------------------------------------------------------------- */
+/* ---- perturbation ------------------------------------------------------------------------------------------------ */
 
-/* How well is a result determined in float32? The oracle is asked twice, the second time with every feature, score and
- * weight changed by a random relative amount, `size` times what rounding does to its argument. What moves is the
- * tolerance. */
+/* Estimates how well a result is determined in float32. The reference is evaluated twice, the second time with every
+ * feature, score and weight changed by a random relative amount: `size` times the effect of rounding on its argument.
+ * The change of the result is the tolerance. */
 typedef struct oracle_noise {
-    double size; /* 0: none */
+    double size; /* 0: no perturbation */
     uint64_t state;
 } oracle_noise;
 
-/* Of deviation `size` times `amount`, uniform: xorshift64 (Marsaglia 2003), since there are many of them. */
+/* Uniform noise with standard deviation `size` times `amount`. Uses xorshift64 (Marsaglia 2003) for speed. */
 static inline double oracle_shake(oracle_noise *noise, double amount)
 {
     if (noise->size == 0) return 0;
@@ -40,8 +40,7 @@ static inline double oracle_shake(oracle_noise *noise, double amount)
     return noise->size * amount * 1.7320508 * ((double)(noise->state >> 11) * 0x1p-52 - 1);
 }
 
-/* Rounding of each row's own size: what sketches and other sums over a whole row do to it. What is exactly 0 stays
- * so. */
+/* Rounding relative to the size of a row, as caused by sketches and other sums over a whole row. Exact zeros stay 0. */
 static inline void oracle_shake_rows(oracle_noise *noise, size_t rows, size_t width, double *x)
 {
     for (size_t r = 0; noise->size > 0 && r < rows; r++) {
@@ -51,16 +50,16 @@ static inline void oracle_shake_rows(oracle_noise *noise, size_t rows, size_t wi
     }
 }
 
-/* ---- the map --------------------------------------------------------------------------------------------------- */
+/* ---- feature map ------------------------------------------------------------------------------------------------- */
 
 typedef struct oracle_map {
     bo_context *context;
     const bo_features *features;
     const bo_features_desc *desc;
-    size_t dim, count, m; /* of x; length of φ; frequencies */
-    double *w;            /* m x dim, gamma folded in; NULL where the map is not of the softmax kernel */
-    double *log_weight;   /* m: of the importance weights */
-    double a, b, log_d;   /* OPRF's; 0, 1, 0 */
+    size_t dim, count, m; /* dimension of x; length of φ; number of frequencies */
+    double *w;            /* m x dim, including gamma; NULL unless the map is one of the softmax kernel */
+    double *log_weight;   /* m: logarithms of the importance weights */
+    double a, b, log_d;   /* parameters of OPRF; otherwise 0, 1, 0 */
 } oracle_map;
 
 static inline double oracle_length(const oracle_map *map, size_t j)
@@ -76,7 +75,7 @@ static inline double oracle_half_norm(const oracle_map *map, const double *x)
     return map->desc->gamma * sum / 2;
 }
 
-/* w_i·x, and Σ |w_ij x_j|, which says how well it is known. */
+/* w_i·x, and Σ |w_ij x_j|, which bounds its rounding error. */
 static inline double oracle_project(const oracle_map *map, size_t i, const double *x, double *magnitude)
 {
     double u = 0;
@@ -88,8 +87,8 @@ static inline double oracle_project(const oracle_map *map, size_t i, const doubl
     return u;
 }
 
-/* The importance weights as a float32 tells them, or where it cannot, of an exponential map: what the float64 map has
- * beside exp(u - |x|²/2) at x = a w, where with a - a²/2 = 1/4 neither of them is out of range. */
+/* The importance weights as float32 represents them. For exponential maps they are recovered from the float64 map: the
+ * factor beside exp(u - |x|²/2) at x = a w, where with a - a²/2 = 1/4 neither factor is out of range. */
 static inline double oracle_log_weight(const oracle_map *map, size_t i)
 {
     const float *weights = bo_features_importance(map->features);
@@ -125,7 +124,7 @@ static inline oracle_map oracle_map_make(bo_context *context, const bo_features 
     free(w);
     map.log_weight = oracle_zeros(map.m);
     for (size_t i = 0; i < map.m; i++) map.log_weight[i] = oracle_log_weight(&map, i);
-    if (desc->function == BO_FUNCTION_OPRF) { /* Likhosherstov et al. 2022: the A of least variance at |x + y|² */
+    if (desc->function == BO_FUNCTION_OPRF) { /* Likhosherstov et al. 2022: the A of minimum variance for |x + y|² */
         double d = (double)map.dim, z2 = desc->pair_norm;
         double rho = (sqrt((2 * z2 + d) * (2 * z2 + d) + 8 * d * z2) - 2 * z2 - d) / (4 * z2);
         map.a = (1 - 1 / rho) / 8;
@@ -142,8 +141,8 @@ static inline void oracle_map_drop(oracle_map *map)
     map->w = map->log_weight = NULL;
 }
 
-/* log φ of each feature of an exponential map; returns how many units of rounding it is uncertain by: those of the
- * projections. |x|²/2 is the same for a whole row and kept in double. */
+/* log φ of each feature of an exponential map. Returns its uncertainty in units of rounding, which is that of the
+ * projections; |x|²/2 is the same for a whole row and is kept in double. */
 static inline double oracle_log_features(const oracle_map *map, const double *x, double *log_phi)
 {
     bool both = map->desc->function == BO_FUNCTION_HYPERBOLIC;
@@ -180,7 +179,7 @@ static inline void oracle_circular(const oracle_map *map, const double *x, doubl
     }
 }
 
-/* u = √γ x and -u, which COSH and HEDGEHOG take the exponentials of. */
+/* u = √γ x and -u, whose exponentials COSH and HEDGEHOG use. */
 static inline double oracle_both_signs(const oracle_map *map, const double *x, double *u)
 {
     double largest = 0;
@@ -192,7 +191,7 @@ static inline double oracle_both_signs(const oracle_map *map, const double *x, d
     return largest;
 }
 
-/* exp(±u), with their largest taken out; HEDGEHOG divides by their sum. */
+/* exp(±u) relative to the largest one; HEDGEHOG divides by their sum. */
 static inline void oracle_signed_exponentials(const oracle_map *map, const double *x, double *c, double *z,
                                               oracle_noise *noise)
 {
@@ -212,7 +211,7 @@ static inline bool oracle_has_both_signs(const oracle_map *map)
     return map->desc->kernel == BO_KERNEL_COSH || map->desc->kernel == BO_KERNEL_HEDGEHOG;
 }
 
-/* A map whose features are of moderate size: from the room of features, in float64 (a callback's in float32). */
+/* A map with features of moderate size, evaluated by the features module in float64 (a callback in float32). */
 static inline void oracle_moderate(const oracle_map *map, size_t rows, const double *x, double *z, oracle_noise *noise)
 {
     size_t count = rows * map->count;
@@ -243,7 +242,7 @@ static inline void oracle_phi(const oracle_map *map, size_t rows, const double *
     for (size_t r = 0; row && r < rows; r++) row(map, x + r * map->dim, c + r, z + r * map->count, noise);
 }
 
-/* dx from dz = exp(c) dL/dφ: u enters with `du`, and |√γ x|²/2 with `dhalf`. */
+/* dx from dz = exp(c) dL/dφ, through u (`du`) and through |√γ x|²/2 (`dhalf`). */
 static inline void oracle_softmax_backward(const oracle_map *map, const double *x, const double *z, const double *dz,
                                            double *dx)
 {
@@ -266,7 +265,7 @@ static inline void oracle_softmax_backward(const oracle_map *map, const double *
         dx[j] += dhalf * map->desc->gamma * x[j] / (oracle_length(map, j) * oracle_length(map, j));
 }
 
-/* d exp(±u) = ±exp(±u) du; a softmax also loses what all of it gains. */
+/* d exp(±u) = ±exp(±u) du; for a softmax the mean is subtracted. */
 static inline void oracle_both_signs_backward(const oracle_map *map, const double *z, const double *dz, double *dx)
 {
     double all = map->desc->kernel == BO_KERNEL_HEDGEHOG ? oracle_dot(map->count, z, dz) : 0;
@@ -309,8 +308,7 @@ static inline void oracle_phi_backward(const oracle_map *map, size_t rows, const
     }
 }
 
-/* The log scales in whose units a clamp is given: they are the library's own choice, and nothing else depends on
- * them. */
+/* The log scales that define the unit of a clamp. The library chooses them, and nothing else depends on them. */
 static inline void oracle_log_scales(const oracle_map *map, size_t rows, const double *x, double *scales)
 {
     float *x32 = malloc((rows * map->dim + 1) * sizeof *x32), *z = malloc((map->count + 16) * sizeof *z), scale;

@@ -1,15 +1,15 @@
-/* What attention does to queries and keys before φ: RFA's σ and unit length, DARK's M, the learned W x + b. */
+/* Transformations of queries and keys before φ: σ and unit norm of RFA, M of DARK, W x + b of learned maps. */
 #ifndef BO_TEST_ATTENTION_ORACLE_FRONT_H
 #define BO_TEST_ATTENTION_ORACLE_FRONT_H
 
 #include "oracle_features.h"
 
-/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) (RFA), M x + b (DARK without b, learned maps), x (the others). NULL: σ = 1, the
- * identity's rows, b = 0. RFA's temperature is in its frequencies: N(0, I / τ²). */
+/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) for RFA, M x for DARK, M x + b for learned maps, x for other kinds. NULL means σ
+ * = 1, the rows of the identity, b = 0. The temperature of RFA is in its frequencies: N(0, I / τ²). */
 typedef struct oracle_front {
     bool normalizes, multiplies, learned;
     const double *sigma, *m, *bias;
-    size_t dim, width; /* of x and of y */
+    size_t dim, width; /* dimensions of x and y */
 } oracle_front;
 
 static inline bool oracle_learned(const bo_attention_desc *desc)
@@ -38,7 +38,7 @@ static inline double oracle_m(const oracle_front *front, size_t row, size_t colu
     return front->m ? front->m[row * front->dim + column] : row == column;
 }
 
-/* Row i of M x + b. DARK's rounding is part of its map's, a learned map's is here. */
+/* Row i of M x + b. For DARK the rounding is part of that of the map; for a learned map it is added here. */
 static inline double oracle_multiply(const oracle_front *front, size_t i, const double *x, oracle_noise *noise)
 {
     double y = front->bias ? front->bias[i] : 0, magnitude = fabs(y);
@@ -60,7 +60,7 @@ static inline void oracle_front_apply(const oracle_front *front, const double *x
     }
 }
 
-/* x̂ = x / (|x| + 1e-3): adds to dx. */
+/* Gradient of x̂ = x / (|x| + 1e-3), added to dx. */
 static inline void oracle_unit_backward(size_t dim, const double *x, const double *dy, double *dx)
 {
     double norm = sqrt(oracle_dot(dim, x, x)), reach = norm + 1e-3, along = oracle_dot(dim, dy, x);
@@ -82,7 +82,7 @@ static inline void oracle_normalize_backward(const oracle_front *front, const do
     free(inner);
 }
 
-/* Adds to dx, and to the parameters' gradients where they are wanted. */
+/* Adds to dx, and to the gradients of the parameters that are requested. */
 static inline void oracle_front_backward(const oracle_front *front, const double *x, const double *dy, double *dx,
                                          double *dsigma, double *dm, double *dbias)
 {

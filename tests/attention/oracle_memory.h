@@ -1,45 +1,47 @@
-/* A second opinion on the memories GLA, DELTA and RIDGE: the recurrences at the top of attention.h token by token, in
- * double, every state kept, and their gradients by the same recurrences in reverse. RIDGE solves each system anew.
+/* Reference for GLA, DELTA and RIDGE: the recurrences at the top of attention.h, token by token in double with every
+ * state kept, and their gradients by the reverse recurrences. RIDGE solves each system from scratch.
  *
- * One key head of one sequence with the query heads that share it is a memory_head. S is dim x value_dim: RIDGE's G,
- * beside which H is dim x dim. Noise (oracle_features.h): every product that a float32 computation rounds. */
+ * A memory_head is one key head of one sequence with the query heads that share it. S is dim x value_dim; for RIDGE it
+ * is G, and H is dim x dim. Perturbation (oracle_features.h) applies to every product that a float32 computation
+ * rounds. */
 #ifndef BO_TEST_ATTENTION_ORACLE_MEMORY_H
 #define BO_TEST_ATTENTION_ORACLE_MEMORY_H
 
 #include "oracle_query.h"
 
-/* Arrays are dense and row-major. Query i sees the keys up to i; where there are none, what the state held; and where `asks`
- * all of them. */
+/* Arrays are dense and row-major. Query i sees the keys up to i; without keys it sees the initial state; with `asks` it
+ * sees all keys. */
 typedef struct memory_head {
-    const bo_attention_desc *desc; /* with its defaults filled in */
-    size_t group, queries, keys;   /* keys: as many as queries, or none, or where `asks` any number */
+    const bo_attention_desc *desc; /* with defaults filled in */
+    size_t group, queries, keys;   /* number of keys: that of the queries, or 0; with `asks` any number */
     bool asks;                     /* every query comes after the last key */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* keys, for GLA keys x dim; NULL: 0 */
     const double *beta, *lambda;   /* keys, dim; NULL: 1 */
     const double *s0, *h0;         /* the state before the first key; NULL: 0 */
-    double residual;               /* of a system's solution, relative to its right side, that noise allows for */
+    /* residual of a linear solve, relative to its right side, that the perturbation allows for */
+    double residual;
     oracle_noise noise;
     double *out;                       /* group x queries x value_dim */
-    double *s_final, *h_final;         /* NULL: not wanted */
+    double *s_final, *h_final;         /* NULL: not requested */
     const double *dout;                /* NULL: zero */
     const double *ds_final, *dh_final; /* NULL: zero */
     double *dq, *dk, *dv;              /* overwritten; all or none */
-    double *dlog_gate, *dbeta;         /* overwritten; NULL: not wanted */
-    double *dlambda;                   /* added to; NULL: not wanted */
-    double *ds0, *dh0;                 /* overwritten; NULL: not wanted */
+    double *dlog_gate, *dbeta;         /* overwritten; NULL: not requested */
+    double *dlambda;                   /* added to; NULL: not requested */
+    double *ds0, *dh0;                 /* overwritten; NULL: not requested */
 } memory_head;
 
 typedef struct memory_work {
-    size_t dim, value, states; /* states kept: all, or the two at hand */
+    size_t dim, value, states; /* states kept: all, or the current and previous one */
     bool ridge;
-    double *q, *k;     /* as the recurrences take them: of unit length where that is asked for */
+    double *q, *k;     /* inputs of the recurrences, with unit norm if requested */
     double *s, *h;     /* states x dim x value, states x dim x dim */
-    double *ds, *dh;   /* dL/dS and dL/dH of the state at hand */
-    double *dq, *dk;   /* of the q and k above */
-    double *a, *x, *y; /* a system and its solutions */
-    double *u;         /* DELTA: v - Aᵀ k, A the faded state */
-    double *wander;    /* what gradients of gates are off by when summed up from the end, by channel */
+    double *ds, *dh;   /* dL/dS and dL/dH of the current state */
+    double *dq, *dk;   /* gradients of q and k above */
+    double *a, *x, *y; /* a linear system and its solutions */
+    double *u;         /* DELTA: v - Aᵀ k, where A is the decayed state */
+    double *wander;    /* accumulated error of the gradients of gates when they are summed from the end, per channel */
 } memory_work;
 
 /* ---- preparation ----------------------------------------------------------------------------------------------- */
@@ -55,7 +57,7 @@ static inline double *memory_rows(const memory_head *h, const double *x, size_t 
     return out;
 }
 
-/* H is symmetric, and its gradient is given as such. */
+/* H is symmetric, and so is its gradient. */
 static inline double memory_symmetric(size_t dim, const double *matrix, size_t at)
 {
     return (matrix[at] + matrix[at % dim * dim + at / dim]) / 2;
@@ -106,7 +108,7 @@ static inline double memory_gate(memory_head *h, size_t t, size_t i)
     return h->log_gate ? oracle_exp(h->log_gate[channels ? t * h->desc->dim + i : t], &h->noise) : 1;
 }
 
-/* Σ_i a_i b_{ic}: column c of a matrix, rounded as its terms are. */
+/* Σ_i a_i b_{ic}: column c of a matrix product, with the rounding of its terms. */
 static inline double memory_column(memory_head *h, const memory_work *w, const double *a, const double *b, size_t c)
 {
     double sum = 0, magnitude = 0;
@@ -117,9 +119,9 @@ static inline double memory_column(memory_head *h, const memory_work *w, const d
     return sum + oracle_shake(&h->noise, magnitude);
 }
 
-/* ---- systems --------------------------------------------------------------------------------------------------- */
+/* ---- linear systems ---------------------------------------------------------------------------------------------- */
 
-/* (H + Λ) into work->a. H is a sum of many terms, and so is whatever is kept of its inverse. */
+/* Writes H + Λ to work->a. H is a sum of many terms and is perturbed accordingly; its inverse has the same error. */
 static inline void memory_system(memory_head *h, memory_work *w, const double *matrix, size_t t)
 {
     double terms = fmax(1, sqrt((double)(t + 64)) / 2);
@@ -132,7 +134,7 @@ static inline void memory_system(memory_head *h, memory_work *w, const double *m
         }
 }
 
-/* x = a⁻¹ b by Gauss's elimination; a is symmetric and positive definite, so no pivots are sought. */
+/* Solves a x = b by Gaussian elimination; a is symmetric and positive definite, so no pivoting is needed. */
 static inline void memory_eliminate(const memory_work *w, const double *b, double *x)
 {
     size_t n = w->dim;
@@ -152,13 +154,13 @@ static inline void memory_eliminate(const memory_work *w, const double *b, doubl
     free(a);
 }
 
-/* Units of noise that a solution with the residual allowed for is off by. */
+/* Perturbation of a solution, in units of rounding, for the allowed residual. */
 static inline double memory_units(const memory_head *h)
 {
     return h->noise.size > 0 ? 1 + h->residual / h->noise.size : 0;
 }
 
-/* With noise, as well as a float32 solution with this residual solves it. */
+/* Solves the system; with perturbation, with the accuracy of a float32 solution that has this residual. */
 static inline void memory_solve(memory_head *h, const memory_work *w, const double *b, double *x)
 {
     double size = sqrt(oracle_dot(w->dim, b, b) / (double)w->dim), *shaken = oracle_zeros(w->dim);
@@ -179,7 +181,7 @@ static inline void memory_error(memory_head *h, memory_work *w, size_t t)
     }
 }
 
-/* From the state before key t to the one after it. */
+/* Computes the state after key t from the state before it. */
 static inline void memory_absorb(memory_head *h, memory_work *w, size_t t)
 {
     const double *k = w->k + t * w->dim, *v = h->v + t * w->value, *before = memory_s(w, t);
@@ -200,7 +202,7 @@ static inline double memory_scale(const memory_head *h)
     return h->desc->kind == BO_ATTENTION_RIDGE ? 1 : h->desc->scale;
 }
 
-/* Query `row` of the state after `t` keys. RIDGE's system is that state's. */
+/* The output of query `row` for the state after `t` keys. For RIDGE the linear system is that of this state. */
 static inline void memory_answer(memory_head *h, memory_work *w, size_t row, size_t t)
 {
     const double *x = w->q + row * w->dim;
@@ -217,7 +219,7 @@ static inline void memory_answers(memory_head *h, memory_work *w, size_t query, 
 
 /* ---- backward -------------------------------------------------------------------------------------------------- */
 
-/* o = s Sᵀ q, or Gᵀ x with x = (H + Λ)⁻¹ q: then y = (H + Λ)⁻¹ G do, dq = y, dH = -y xᵀ, dΛ = -x∘y. */
+/* o = s Sᵀ q, or Gᵀ x with x = (H + Λ)⁻¹ q. In the second case y = (H + Λ)⁻¹ G do, dq = y, dH = -y xᵀ, dΛ = -x∘y. */
 static inline void memory_answer_backward(memory_head *h, memory_work *w, size_t row, size_t t)
 {
     const double *x = w->q + row * w->dim, *dout = h->dout + row * w->value, *s = memory_s(w, t);
@@ -247,7 +249,7 @@ static inline void memory_answers_backward(memory_head *h, memory_work *w, size_
     for (size_t g = 0; g < h->group; g++) memory_answer_backward(h, w, g * h->queries + query, t);
 }
 
-/* S = A + β k uᵀ, u = v - Aᵀ k: what flows into A besides dS is -k duᵀ, du = β dSᵀ k. */
+/* S = A + β k uᵀ, u = v - Aᵀ k: dA = dS - k duᵀ with du = β dSᵀ k. */
 static inline void memory_delta_backward(memory_head *h, memory_work *w, size_t t, double *du)
 {
     const double *k = w->k + t * w->dim, *before = memory_s(w, t);
@@ -282,7 +284,7 @@ static inline void memory_plain_backward(memory_head *h, memory_work *w, size_t 
     }
 }
 
-/* A = g S and B = g H, then dS and dH of the state before. */
+/* A = g S and B = g H; then dS and dH of the previous state. */
 static inline void memory_gate_backward(memory_head *h, memory_work *w, size_t t)
 {
     bool channels = h->desc->kind == BO_ATTENTION_GLA;
@@ -305,7 +307,7 @@ static inline void memory_absorb_backward(memory_head *h, memory_work *w, size_t
     free(du);
 }
 
-/* x / (|x| + 1e-3) where that is asked for. */
+/* x / (|x| + 1e-3) if unit norms are requested. */
 static inline void memory_rows_backward(const memory_head *h, const double *x, const double *dy, size_t rows,
                                         double *dx)
 {

@@ -1,55 +1,54 @@
-/* A second opinion on attention: the matrix a_ij itself, in double, as the top of attention.h writes it. Nothing here
- * is chunked, tiled or clever; that is the point.
+/* Reference for attention: the matrix a_ij in double by the formula at the top of attention.h, without chunks or tiles.
  *
- * One key head of one sequence with the query heads that share it is an oracle_head. Units: a_ij = exp(e_ij) times a
- * mantissa, and everything about query i is relative to exp(top_i), top_i = max_j e_ij. */
+ * An oracle_head is one key head of one sequence with the query heads that share it. Units: a_ij = exp(e_ij) times a
+ * mantissa, and all quantities of query i are relative to exp(top_i), top_i = max_j e_ij. */
 #ifndef BO_TEST_ATTENTION_ORACLE_QUERY_H
 #define BO_TEST_ATTENTION_ORACLE_QUERY_H
 
 #include "oracle_front.h"
 #include <float.h>
 
-/* Arrays are dense and row-major. Causal: query i stands at the place of key keys - queries + i; the keys before the
- * first query are those that a state held. */
+/* Arrays are dense and row-major. If causal, query i has the position of key keys - queries + i; keys before the first
+ * query are those of the initial state. */
 typedef struct oracle_head {
     bo_context *context;
-    const bo_attention_desc *desc; /* with its defaults filled in */
-    const bo_features *features;   /* NULL for EXACT and POWER */
+    const bo_attention_desc *desc; /* with defaults filled in */
+    const bo_features *features;   /* NULL for SOFTMAX and POWER */
     size_t group, queries, keys;
-    bool asks;                     /* the queries bring no keys: each sees all there are */
+    bool asks;                     /* the queries have no keys of their own: each sees all keys */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
-    const double *log_gate;        /* keys, also where all are one number; NULL without a gate */
+    const double *log_gate;        /* one per key, even if all are equal; NULL without a gate */
     const double *sigma, *m, *mix; /* dim, rank x dim, group; NULL: defaults */
     const double *bias;            /* rank; NULL: 0 */
-    const double *m_k, *bias_k;    /* of the keys; NULL: m, bias */
-    const double *s0, *z0;         /* sums of a state before the first key, relative to exp(log0); NULL: none */
+    const double *m_k, *bias_k;    /* for the keys; NULL: m, bias */
+    const double *s0, *z0;         /* sums of the initial state, relative to exp(log0); NULL: none */
     double log0;
     oracle_noise noise;
     double *out;                       /* group x queries x value_dim */
-    double log_final;                  /* in whose units the sums after the last key … */
-    double *s_final, *z_final;         /* … are wanted; NULL: not wanted */
+    double log_final;                  /* log unit of the sums after the last key … */
+    double *s_final, *z_final;         /* … which are computed unless NULL */
     const double *dout;                /* NULL: zero */
     const double *ds_final, *dz_final; /* gradients of those sums; NULL: zero */
     double *dq, *dk, *dv, *dlog_gate;  /* overwritten; all or none */
-    double *dsigma, *dm, *dmix;        /* added to, NULL: not wanted */
-    double *dbias, *dm_k, *dbias_k;    /* the same */
-    double *ds0, *dz0;                 /* overwritten, NULL: not wanted */
+    double *dsigma, *dm, *dmix;        /* added to; NULL: not requested */
+    double *dbias, *dm_k, *dbias_k;    /* likewise */
+    double *ds0, *dz0;                 /* overwritten; NULL: not requested */
 } oracle_head;
 
-/* What is computed once for all queries. */
+/* Values that are computed once for all queries. */
 typedef struct oracle_work {
     oracle_map map;
-    oracle_front front, front_k; /* of queries and of keys */
-    size_t count, width, value;  /* of φ, of y, of v */
-    double *yq, *yk;             /* what φ is applied to */
+    oracle_front front, front_k; /* for queries and for keys */
+    size_t count, width, value;  /* lengths of φ, y and v */
+    double *yq, *yk;             /* arguments of φ */
     double *cq, *zq, *ck, *zk;   /* φ = exp(c) z */
     double *scale_q, *running;   /* ℓ(q), and R after each key: units of a clamp */
-    double *fade, *weight;       /* log of g_{j+1} … g_i for the query i at hand, and the input weight of key j */
+    double *fade, *weight;       /* log of g_{j+1} … g_i for the current query i, and the input weight of key j */
     double *dzq, *dzk, *db, *dweight;
     double *row; /* keys: exp(e_ij - top_i) */
 } oracle_work;
 
-/* EXACT and POWER: every weight is of an explicit key. */
+/* SOFTMAX and POWER: every weight belongs to an explicit key. */
 static inline bool oracle_explicit(const bo_attention_desc *desc)
 {
     return desc->kind == BO_ATTENTION_SOFTMAX || desc->kind == BO_ATTENTION_POWER;
@@ -72,13 +71,13 @@ static inline bool oracle_sees(const oracle_head *h, size_t place, size_t j)
 
 static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
 {
-    /* an input weight is at least 1e-30: a first token whose gate is 1 is still its own answer */
+    /* an input weight is at least 1e-30, so that a first token with gate 1 still gets its own value as output */
     for (size_t j = 0; j < h->keys; j++)
         w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
 }
 
-/* What has faded by the key at `place`: since key j into work->fade, and since before the first key. Summed from the
- * latest back, so that what a strong gate closed off does not blur the rest. */
+/* Log decay up to the key at `place`: since each key j, in work->fade, and since the start. Summed backward from the
+ * latest key, so that a strong gate does not reduce the precision of later terms. */
 static inline double oracle_fade(const oracle_head *h, oracle_work *w, size_t place)
 {
     double sum = 0;
@@ -104,7 +103,7 @@ static inline void oracle_prepare_scales(const oracle_head *h, oracle_work *w)
     free(scale_k);
 }
 
-/* A factor exp(e) whose exponent is float32 in the end; below e^-100 it is nothing anyway. */
+/* exp(e) with an exponent that the library stores in float32; below e^-100 it is negligible. */
 static inline double oracle_exp(double e, oracle_noise *noise)
 {
     return e == -INFINITY ? 0 : exp(e) * (1 + oracle_shake(noise, 1 + fmin(fabs(e), 100)));
@@ -128,7 +127,7 @@ static inline oracle_work oracle_prepare(oracle_head *h)
         oracle_front_apply(&w.front, h->q + r * h->desc->dim, w.yq + r * w.width, &h->noise);
     for (size_t j = 0; j < keys; j++)
         oracle_front_apply(&w.front_k, h->k + j * h->desc->dim, w.yk + j * w.width, &h->noise);
-    if (!bo_features_scaled(h->features)) { /* the others have their noise inside the map */
+    if (!bo_features_scaled(h->features)) { /* other maps are perturbed inside */
         for (size_t i = 0; i < rows * w.width; i++) w.yq[i] *= 1 + oracle_shake(&h->noise, 2);
         for (size_t i = 0; i < keys * w.width; i++) w.yk[i] *= 1 + oracle_shake(&h->noise, 2);
     }
@@ -149,14 +148,14 @@ static inline void oracle_work_drop(oracle_work *w)
     if (w->map.features) oracle_map_drop(&w->map);
 }
 
-/* ---- one query ------------------------------------------------------------------------------------------------- */
+/* ---- single query ------------------------------------------------------------------------------------------------ */
 
 typedef struct oracle_query {
-    size_t row, place;   /* of q; the last key it may see, when causal */
-    double top, initial; /* initial: exp(e - top) of what the state held */
+    size_t row, place;   /* row of q; position of the last visible key, if causal */
+    double top, initial; /* initial: exp(e - top) of the initial state */
     double window_top;   /* largest log weight inside the window */
-    double far;          /* the weights that come from features, where a window has others */
-    double den;          /* what the numerator is divided by */
+    double far;          /* sum of the weights from features, if there is a window */
+    double den;          /* the denominator */
     bool clamped, zero;
 } oracle_query;
 
@@ -170,7 +169,7 @@ static inline double oracle_scale(const oracle_head *h)
     return h->desc->scale != 0 ? h->desc->scale : 1 / sqrt((double)h->desc->dim);
 }
 
-/* s q·k, rounded as a sum of `more` beside its own terms */
+/* s q·k, with the rounding of a sum of `more` additional terms */
 static inline double oracle_product(oracle_head *h, size_t row, size_t j, double more)
 {
     size_t dim = h->desc->dim;
@@ -194,7 +193,7 @@ static inline double oracle_score(oracle_head *h, size_t row, size_t j)
     return score == -INFINITY ? score : score + oracle_shake(&h->noise, 1 + fabs(score));
 }
 
-/* The log units of every weight, then the weights' factors exp(e_ij - top_i) into work->row. */
+/* The log units of all weights, then the factors exp(e_ij - top_i) in work->row. */
 static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *query)
 {
     double c = w->cq ? w->cq[query->row] : 0, all = oracle_fade(h, w, query->place);
@@ -214,8 +213,8 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
     query->initial = oracle_exp(initial - query->top, &h->noise);
 }
 
-/* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight (or the sums
- * have none at all) that. */
+/* log of the unit of a clamp: exp(ℓ(q_i) + R_i), or the largest weight of the window if that is larger or if the sums
+ * are empty. */
 static inline double oracle_unit(oracle_head *h, const oracle_work *w, const oracle_query *query)
 {
     if (!h->features) return query->window_top;
@@ -224,11 +223,13 @@ static inline double oracle_unit(oracle_head *h, const oracle_work *w, const ora
     if (h->desc->kind == BO_ATTENTION_HYBRID) skip = h->desc->window;
     if (h->keys && last < h->keys && last >= skip) running = w->running[last - skip];
     if (h->desc->kind == BO_ATTENTION_HYBRID && query->far == 0) return query->window_top;
-    if (running > -INFINITY) running += oracle_shake(&h->noise, fabs(running)); /* a float32, renewed with each token */
+    /* a float32 that is updated with each token */
+    if (running > -INFINITY) running += oracle_shake(&h->noise, fabs(running));
     return fmax(w->scale_q[query->row] + running, query->window_top);
 }
 
-/* Rounding of a sum is that of its terms' magnitudes, which signed features do not share. */
+/* The rounding error of a sum depends on the magnitudes of its terms, which are larger than the sum for signed
+ * features. */
 static inline double oracle_dot_shaken(size_t n, const double *a, const double *b, oracle_noise *noise)
 {
     double magnitude = 0;
@@ -237,7 +238,7 @@ static inline double oracle_dot_shaken(size_t n, const double *a, const double *
     return oracle_dot(n, a, b) + oracle_shake(noise, magnitude);
 }
 
-/* The relative amount that a term of a sum over tokens is shaken by: a sum of n terms is rounded n times. */
+/* The relative perturbation of a term of a sum over tokens: a sum of n terms is rounded n times. */
 static inline double oracle_shake_term(oracle_head *h)
 {
     size_t rows = h->group * h->queries, terms = rows > h->keys ? rows : h->keys;
@@ -251,7 +252,7 @@ static inline double oracle_mantissa(oracle_head *h, const oracle_work *w, const
     return w->weight[j] * oracle_dot_shaken(w->count, zq, zk, &h->noise);
 }
 
-/* The same without signs, for noise: numerator and denominator are rounded each by itself. */
+/* The same without signs, for the perturbation: numerator and denominator are rounded separately. */
 static inline double oracle_unsigned(const oracle_head *h, const oracle_work *w, const oracle_query *query, size_t j)
 {
     double sum = 0;
@@ -268,7 +269,7 @@ static inline void oracle_denominator(oracle_head *h, const oracle_work *w, doub
         return;
     }
     double unit = exp(oracle_unit(h, w, query) - query->top);
-    /* near the smallest float32 that is left of a sum is luck: shaken by its own size, whatever is asked */
+    /* a sum near the smallest float32 is not determined: it is perturbed by its own size */
     if (h->noise.size > 0 && h->features && fabs(sum) < 1e-30 * unit)
         sum *= 1 + oracle_shake(&h->noise, 1 / h->noise.size);
     query->clamped = h->features && sum < h->desc->clamp * unit;

@@ -1,11 +1,11 @@
-/* Trials drawn at random from the whole space of descriptors and shapes, small enough for the oracle. */
+/* Random trials from the whole space of descriptors and shapes, small enough for the reference. */
 #ifndef BO_TEST_ATTENTION_RANDOM_H
 #define BO_TEST_ATTENTION_RANDOM_H
 
 #include "judge.h"
 #include "kind_cases.h"
 
-/* What a random trial points to. */
+/* Arrays that a random trial points to. */
 typedef struct random_case {
     char name[256];
     size_t lengths[6], key_lengths[6];
@@ -23,7 +23,7 @@ static inline bool random_chance(bo_rng *rng, double chance)
     return bo_rng_uniform(rng) < chance;
 }
 
-/* Lengths near those that chunks, tiles and panels have. */
+/* Lengths near the sizes of chunks, tiles and panels. */
 static inline size_t random_length(bo_rng *rng)
 {
     static const size_t near[] = {1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 192, 200};
@@ -31,7 +31,7 @@ static inline size_t random_length(bo_rng *rng)
     return 1 + (size_t)bo_rng_below(rng, 60);
 }
 
-/* Kinds whose scale is not their map's. */
+/* Kinds with a scale that is independent of the map. */
 static inline bool random_scales(const kind_of *kind)
 {
     if (kind->kind == BO_ATTENTION_RIDGE) return false;
@@ -117,7 +117,7 @@ static inline random_case *random_case_make(uint64_t seed)
     return c;
 }
 
-/* Forward and backward of the random trial with this seed. */
+/* Checks forward and backward of the random trial with this seed. */
 static inline void random_check(bo_context *context, uint64_t seed)
 {
     random_case *c = random_case_make(seed);

@@ -1,5 +1,6 @@
-/* A memory that learns token by token, in float64: problems, slopes by central differences, the same put to the library,
- * and the two compared. The header of a kind that includes this one says what is the kind's own (below). */
+/* Attention that updates a state token by token, in float64: random problems, gradients by central differences, the
+ * same computed by the library, and comparisons. The header of a kind that includes this one defines the functions that
+ * depend on the kind (below). */
 #ifndef BO_TEST_ATTENTION_RECURRENCE_H
 #define BO_TEST_ATTENTION_RECURRENCE_H
 
@@ -13,36 +14,37 @@ typedef struct problem {
     const char *name;
     size_t heads, key_heads, dim, values;
     size_t sequences, lengths[MOST_SEQUENCES];
-    bool packed, tokens_first, gated, weighed, unit, carried; /* carried: states before, gradients after */
+    /* carried: with initial states and gradients of final states */
+    bool packed, tokens_first, gated, weighed, unit, carried;
     size_t chunk;
-    double gates; /* the largest -log g */
-    double norm;  /* of keys; 0: 1 */
-    double tilt;  /* what keys and queries have in common, in units of their deviation */
-    /* ridge alone */
-    double lambda; /* their middle; 0: not given */
+    double gates; /* largest value of -log g */
+    double norm;  /* norm of the keys; 0: 1 */
+    double tilt;  /* common component of keys and queries, in units of their standard deviation */
+    /* only for RIDGE */
+    double lambda; /* their median; 0: not given */
     size_t iterations;
     double tolerance;
 } problem;
 
-/* Everything in float64, laid out as the library wants it; a problem lacks the arrays of which it has count 0. */
+/* All arrays in float64, in the layout of the library. Arrays with count 0 are absent. */
 typedef struct data {
     const problem *p;
     size_t start[MOST_SEQUENCES], total, count[ARRAYS], outs, states;
     double *in[ARRAYS], *dout, *dfinal;
-    double *out, *final; /* what the recurrence says */
+    double *out, *final; /* results of the recurrence */
 } data;
 
-/* ---- what a kind says ------------------------------------------------------------------------------------------- */
+/* ---- functions that the kind defines ----------------------------------------------------------------------------- */
 
 static inline bo_attention_kind kind(void);
 
-/* Of the memory of one key head: dim x values, then, where a kind has it, what the library calls z. */
+/* Floats of the state of one key head: dim x values, then z if the kind has it. */
 static inline size_t head_floats(const problem *p);
 
-/* A memory as tokens could have left it. */
+/* Fills a state with values that tokens could have produced. */
 static inline void fill_memory(bo_rng *rng, const problem *p, double *s);
 
-/* A token changes its key head's memory; a query head's output at a token follows from it. */
+/* `learn` updates the state of a key head with one token; `answer` computes the output of a query head from it. */
 static inline void learn(const data *d, size_t sequence, size_t head, size_t token, double *s);
 static inline void answer(const data *d, size_t sequence, size_t head, size_t token, const double *s);
 
@@ -73,7 +75,7 @@ static inline float *floats_of(size_t count, const double *from)
     return array;
 }
 
-/* Numbers that float32 holds exactly. */
+/* Fills an array with numbers that float32 represents exactly. */
 static inline void fill(bo_rng *rng, double *array, size_t count, double deviation, double mean)
 {
     for (size_t i = 0; i < count; i++) array[i] = (double)(float)(deviation * (mean + bo_rng_normal(rng)));
@@ -136,7 +138,7 @@ static inline void unit_row(const problem *p, const double *x, double *to)
     for (size_t i = 0; i < p->dim; i++) to[i] = factor * x[i];
 }
 
-/* Answers every `stride`-th token and the last; the others stay as they are. */
+/* Computes the outputs of every `stride`-th token and of the last one; the others keep their values. */
 static inline void recur(const data *d, size_t stride)
 {
     const problem *p = d->p;
@@ -177,8 +179,8 @@ static inline double difference(const data *d, int array, size_t index)
 
 /* ---- the library ------------------------------------------------------------------------------------------------ */
 
-/* A problem in float32, as the library takes it: arrays that a problem lacks are NULL, and so are their gradients; but
- * gradients of initial states are always asked for. */
+/* A problem in float32, in the form that the library takes. Arrays that the problem lacks are NULL, and so are their
+ * gradients; gradients of initial states are always requested. */
 typedef struct run {
     const data *d;
     bo_context *context;
@@ -188,7 +190,7 @@ typedef struct run {
     bo_solves solves;
     float *in[ARRAYS], *out, *gradient[ARRAYS], *dout, *dfinal;
     void *initial[MOST_SEQUENCES], *final[MOST_SEQUENCES], *tape;
-    const void *const *past; /* initial if the problem carries states, or NULL */
+    const void *const *past; /* the initial states if the problem has them, else NULL */
 } run;
 
 static inline bo_attention *attention_of(bo_context *context, const problem *p)
@@ -225,7 +227,7 @@ static inline void *state_of(const run *r)
     return state;
 }
 
-/* Where z is in the memory of a head. */
+/* The position of z in the state of a head. */
 static inline float *z_of(const problem *p, float *s)
 {
     return head_floats(p) > p->dim * p->values ? s + p->dim * p->values : NULL;
@@ -281,7 +283,7 @@ static inline void run_free(run *r)
     free(r);
 }
 
-/* A run with its own context and data, and the end of them all. */
+/* Opens a run with its own context and data; run_close frees all of it. */
 static inline run *run_open(int threads, const problem *p)
 {
     data *d = malloc(sizeof *d);
@@ -330,7 +332,7 @@ static inline bo_status try_backward(run *r)
                                  p->carried ? final : NULL, &to);
 }
 
-/* Inputs from token `first` on, with tokens first, one sequence. */
+/* Inputs from token `first` on, for one sequence in layout TOKENS_FIRST. */
 static inline bo_attention_inputs inputs_from(const run *r, size_t first)
 {
     const problem *p = r->d->p;
@@ -343,7 +345,7 @@ static inline bo_attention_inputs inputs_from(const run *r, size_t first)
     return in;
 }
 
-/* Tokens [first, first + count) go into final[0], as a block or, `steps`, one by one. */
+/* Adds tokens [first, first + count) to final[0], as a block or, with `steps`, one by one. */
 static inline void advance(run *r, size_t first, size_t count, bool steps)
 {
     size_t row = r->d->p->heads * r->d->p->values;
@@ -359,9 +361,9 @@ static inline void advance(run *r, size_t first, size_t count, bool steps)
     }
 }
 
-/* ---- against the recurrence ------------------------------------------------------------------------------------- */
+/* ---- comparison with the recurrence ------------------------------------------------------------------------------ */
 
-/* Every number within `tolerance` of the array's largest. */
+/* Every number is within `tolerance` times the largest number of the array. */
 static inline void compare(const char *name, const char *what, size_t count, const float *found, const double *expected,
                            double tolerance)
 {
@@ -401,7 +403,7 @@ static inline void check_gradients(const run *r, double tolerance)
     }
 }
 
-/* Outputs, final states and all gradients. States that have just begun are as good as none. */
+/* Checks outputs, final states and all gradients. New, empty states are equivalent to no states. */
 static inline void check(run *r, double tolerance)
 {
     const data *d = r->d;

@@ -1,14 +1,14 @@
-/* What tests of refusals share: good descriptors to spoil, and a call that must fail. */
+/* Shared by tests of invalid input: valid descriptors to modify, and a call that must fail. */
 #ifndef BO_TEST_ATTENTION_REFUSALS_H
 #define BO_TEST_ATTENTION_REFUSALS_H
 
 #include "trial.h"
 
-/* Descriptors that are fine but for what is added. */
+/* Fields that make a descriptor valid. */
 #define GOOD .heads = 4, .dim = 8
 #define EXACT_(...)                                                                                                    \
     {                                                                                                                  \
-        .kind = BO_ATTENTION_SOFTMAX, __VA_ARGS__                                                                        \
+        .kind = BO_ATTENTION_SOFTMAX, __VA_ARGS__                                                                      \
     }
 #define FAVOR_(...)                                                                                                    \
     {                                                                                                                  \
@@ -60,7 +60,7 @@ static inline trial make(bo_context *context, bo_attention_desc desc, size_t pas
     return trial_make(context, &full);
 }
 
-/* The call fails, says both words, and out keeps its bits. */
+/* The call fails, the message contains both words, and out keeps its bits. */
 static inline void refuse(trial *t, const bo_attention_inputs *in, bo_status status, const char *one, const char *two)
 {
     float *out = trial_floats(t->count[OUT]), *before = trial_floats(t->count[OUT]);

@@ -1,5 +1,5 @@
-/* Ridge attention: G and H of each key head decay and take β k vᵀ and β k kᵀ, out = Gᵀ (H + Λ)⁻¹ q; every system is
- * solved anew by elimination. */
+/* Ridge attention: G and H of each key head decay and receive β k vᵀ and β k kᵀ; out = Gᵀ (H + Λ)⁻¹ q. Every system is
+ * solved from scratch by elimination. */
 #ifndef BO_TEST_ATTENTION_RIDGE_PROBLEM_H
 #define BO_TEST_ATTENTION_RIDGE_PROBLEM_H
 
@@ -16,7 +16,7 @@ static inline size_t head_floats(const problem *p)
     return p->dim * (p->values + p->dim);
 }
 
-/* G anything, H = AAᵀ. */
+/* G is arbitrary, H = AAᵀ. */
 static inline void fill_memory(bo_rng *rng, const problem *p, double *s)
 {
     size_t dim = p->dim;
@@ -31,7 +31,7 @@ static inline void fill_memory(bo_rng *rng, const problem *p, double *s)
         }
 }
 
-/* x of (H + Λ) x = q, by elimination with the largest pivots. */
+/* Solves (H + Λ) x = q by elimination with partial pivoting. */
 static inline void eliminate(size_t n, const double *h, const double *lambda, const double *q, double *x)
 {
     double a[MOST_DIM][MOST_DIM];

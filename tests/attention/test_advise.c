@@ -1,12 +1,12 @@
-/* Advice: the statistics it reports, everything that is tried, in order, and "none" where nothing helps. */
+/* Advice: the reported statistics, the candidates and their order, and "none" if no candidate is good enough. */
 #include <bochner/attention.h>
 #include "advice.h"
 #include "base/counting.h"
 
-/* ---- what the data is like ------------------------------------------------------------------------------------- */
+/* ---- statistics of the data -------------------------------------------------------------------------------------- */
 
-/* 1200 and 600 rows of 16 coordinates: a mean square scatters by √(2/9600) = 1.5%, eigenvalues lie within
- * (1 ± √(16/450))² λ (Marchenko and Pastur; 900 rows of either on average, pooled 450 pairs at the least). */
+/* 1200 and 600 rows of 16 coordinates: the relative deviation of a mean square is √(2/9600) = 1.5%, and eigenvalues are
+ * within (1 ± √(16/450))² λ (Marchenko and Pastur; 900 rows of each side on average, at least 450 pooled pairs). */
 static void statistics_of_the_data(void **state)
 {
     (void)state;
@@ -22,7 +22,7 @@ static void statistics_of_the_data(void **state)
     assert_true(a->entropy_share > 0.9 && a->entropy_share < 1 && a->entropy < log(TOKENS));
     assert_close(a->target, 0.1, 0);
 
-    memset(d->q, 0, sizeof d->q); /* the same weight for every key: log of their number */
+    memset(d->q, 0, sizeof d->q); /* equal weights: the entropy is the log of the number of keys */
     bo_attention_advice_destroy(a);
     a = advise(context, d, false, 0, 64);
     assert_close(a->entropy, log(TOKENS), 1e-12);
@@ -34,7 +34,7 @@ static void statistics_of_the_data(void **state)
     bo_attention_advice_destroy(a);
     free(d);
 
-    d = make_data(20); /* one key takes all */
+    d = make_data(20); /* one key has nearly all the weight */
     a = advise(context, d, false, 0, 64);
     assert_true(a->entropy_share < 0.1);
     bo_attention_advice_destroy(a);
@@ -44,7 +44,8 @@ static void statistics_of_the_data(void **state)
 
 /* ---- advice ---------------------------------------------------------------------------------------------------- */
 
-/* Norms of a million: what overflows comes last and is never the nearest. Values of 0 have no error to promise. */
+/* Norms of a million: candidates that overflow come last and are never the recommended ones. For values of 0 no error
+ * is predicted. */
 static void numbers_out_of_bounds_promise_nothing(void **state)
 {
     (void)state;
@@ -55,7 +56,7 @@ static void numbers_out_of_bounds_promise_nothing(void **state)
     assert_null(strstr(a->reason, "nan"));
     assert_null(strstr(a->reason, "inf "));
     for (size_t i = 0; i < a->map_count; i++)
-        assert_true(i == 0 || a->maps[i - 1].error <= a->maps[i].error); /* false of NaN */
+        assert_true(i == 0 || a->maps[i - 1].error <= a->maps[i].error); /* false for NaN */
     memset(d->v, 0, sizeof d->v);
     bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0.1, 32);
@@ -88,13 +89,13 @@ static void best_comes_first(void **state)
             assert_true(a->maps[i - 1].error <= a->maps[i].error);
         assert_true(a->maps[i].most <= 512);
     }
-    assert_true(differ); /* there was something to sort */
+    assert_true(differ); /* the errors differ, so the order is tested */
     bo_attention_advice_destroy(a);
     free(d);
     bo_context_destroy(context);
 }
 
-/* All there is to choose from has its row; polynomials only where there is room for them. */
+/* All candidates are tried; polynomials only if the feature limit allows them. */
 static void every_kind_is_tried(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void every_kind_is_tried(void **state)
     bo_context_destroy(context);
 }
 
-/* Norms of 6 in 16 dimensions: Λ = 36/16, beyond 1/6 and beyond 1/2. Unit norm is another function. */
+/* Norms of 6 in 16 dimensions: Λ = 36/16, beyond 1/6 and beyond 1/2. With unit norm it is a different function. */
 static void none_is_said_plainly(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void none_is_said_plainly(void **state)
     assert_non_null(strstr(a->reason, "1/6"));
     assert_non_null(strstr(a->reason, "norm"));
     assert_non_null(strstr(a->reason, "few keys"));
-    assert_true(strlen(a->reason) < 511 && a->reason[strlen(a->reason) - 1] == '.'); /* it fits */
+    assert_true(strlen(a->reason) < 511 && a->reason[strlen(a->reason) - 1] == '.'); /* the reason is not truncated */
     for (size_t i = 0; i < a->map_count; i++) {
         const bo_attention_desc *desc = &a->maps[i].desc;
         assert_int_equal(a->maps[i].features, 0);
@@ -147,14 +148,14 @@ static void none_is_said_plainly(void **state)
     }
     bo_attention_advice_destroy(a);
     a = advise(context, d, false, 0.1, 64);
-    assert_null(strstr(a->reason, "window")); /* which causal attention alone has */
+    assert_null(strstr(a->reason, "window")); /* windows need causal attention */
     free(d);
-    d = make_data(1.2); /* too few features, but a finite variance: another reason */
+    d = make_data(1.2); /* too few features, but a finite variance: a different reason */
     bo_attention_advice_destroy(a);
     a = advise(context, d, true, 0.02, 16);
     assert_false(a->reachable);
     assert_null(strstr(a->reason, "1/6"));
-    /* Eigenvalues as large, but of a mean that is the same for all: no variance is infinite, and nothing says so. */
+    /* Eigenvalues as large, but because of a common mean: no variance is infinite, and the reason does not claim it. */
     for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] += 3;
     for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] -= 3;
     bo_attention_advice_destroy(a);
@@ -166,7 +167,7 @@ static void none_is_said_plainly(void **state)
     bo_context_destroy(context);
 }
 
-/* The least error of a row of HYBRID attention, or of the others. */
+/* The smallest error of the rows with HYBRID attention, or of the other rows. */
 static double least_error(const bo_attention_advice *a, bool hybrid)
 {
     double least = INFINITY;
@@ -175,7 +176,7 @@ static double least_error(const bo_attention_advice *a, bool hybrid)
     return least;
 }
 
-/* A window helps much where attention is to the keys just before, and its row has the error it has. */
+/* A window helps if attention goes to the most recent keys, and its row reports its measured error. */
 static void windows_are_measured(void **state)
 {
     (void)state;
@@ -183,7 +184,7 @@ static void windows_are_measured(void **state)
     data *d = make_data(2.2);
     bo_attention_advice *a = advise(context, d, true, 0.02, 64);
     assert_true(!a->reachable && least_error(a, true) > 0.5 * least_error(a, false));
-    for (size_t n = 0; n < TOKENS; n++) /* one large coordinate turns with time: neighbors are alike */
+    for (size_t n = 0; n < TOKENS; n++) /* one large coordinate rotates with time, so neighbors are similar */
         for (size_t h = 0; h < HEADS; h++)
             for (size_t j = 0; j < 2; j++) {
                 float turned = (float)(8 * cos((double)n / 60 - (double)j * 1.5707963));
@@ -204,7 +205,7 @@ static void windows_are_measured(void **state)
     bo_context_destroy(context);
 }
 
-/* Two large directions among small ones: the proposal needs a fraction of what isotropic features need. */
+/* Two large directions among small ones: the proposal needs a fraction of the isotropic features. */
 static void the_proposal_helps_where_it_should(void **state)
 {
     (void)state;
@@ -268,7 +269,7 @@ static void threads_do_not_matter(void **state)
         assert_memory_equal(&a[0]->maps[i].error, &a[1]->maps[i].error, sizeof(double));
         assert_memory_equal(&a[0]->maps[i].predicted, &a[1]->maps[i].predicted, sizeof(double));
     }
-    for (int i = 0; i < 2; i++) bo_attention_advice_destroy(a[i]); /* after its context */
+    for (int i = 0; i < 2; i++) bo_attention_advice_destroy(a[i]); /* after its context was destroyed */
     free(d);
 }
 
@@ -321,8 +322,8 @@ static void nonsense_is_refused(void **state)
 
 enum { PARTS = 4, FEW = 6 };
 
-/* What learns from data or judges it, one part at a time, of one head and few tokens: every allocation of a part fails
- * once, so that its time grows with their square. */
+/* Functions that learn from data or measure it, one part at a time, with one head and few tokens: every allocation of a
+ * part fails once, so the time is quadratic in their number. */
 static bo_status use(bo_context *context, const data *d, int part)
 {
     bo_attention_shape shape = {.sequences = 1, .tokens = FEW};
@@ -361,7 +362,7 @@ static void any_allocation_may_fail(void **state)
     const size_t before = c.live, fewest[PARTS] = {60, 1, 50, 15};
     for (int part = 0; part < PARTS; part++) {
         size_t failed = 0;
-        for (size_t at = 1;; at += part ? 1 : 31) { /* of advice's thousands some */
+        for (size_t at = 1;; at += part ? 1 : 31) { /* advice makes thousands of allocations; only some are tested */
             c.calls = 0;
             c.fail_at = at;
             bo_status status = use(context, d, part);

@@ -1,10 +1,11 @@
-/* What advice promises where every query sees all keys. Outputs are then much alike, a mean of the values for each key
- * head: with few heads their norm would be decided by few numbers, so there are eight. */
+/* Predictions of advice for attention without a causal mask. The outputs of all queries are then similar, close to the
+ * mean of the values of each key head. With few heads their norm would depend on few numbers, so there are eight
+ * heads. */
 #define ADVICE_HEADS     8
 #define ADVICE_KEY_HEADS 8
 #include "advice.h"
 
-/* The error that is told is that found on other data of the same law, within a quarter. */
+/* The reported error is within a quarter of the error on other data of the same distribution. */
 static void errors_hold_without_causality(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
-/* What advice promises holds in real attention: on the data it was given for, on other data, draw by draw. */
+/* Predictions of advice hold in actual attention: on the data it was computed from, on other data, and for each
+ * draw. */
 #include "advice.h"
 
-/* Every map that is said to reach the target does, within the scatter of a draw, with draws that advice has not seen.
- * Values with a mean make the target easy, but not the denominators of signed features: one that comes near 0 spoils
- * all, and does so for single queries of some draws. */
+/* Every map that is predicted to reach the target reaches it, within the variation of a draw, with new draws. Values
+ * with a nonzero mean make the target easy, but not the denominators of signed features: one that is close to 0 spoils
+ * the result, which happens for single queries of some draws. */
 static void promises_are_kept(void **state)
 {
     (void)state;
@@ -39,7 +40,7 @@ static void promises_are_kept(void **state)
 
 typedef enum shape_of_data { GAUSSIAN, ANISOTROPIC, UNIT, SHAPES } shape_of_data;
 
-/* √s q of these shapes and of norm about `size`. */
+/* √s q of these shapes with norms of about `size`. */
 static data *data_of(shape_of_data shape, double size, uint64_t seed)
 {
     data *d = malloc(sizeof *d);
@@ -64,9 +65,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What is advised has the error that is told, on other arrays of the same law, which it was not calibrated by: within a
- * quarter, in the median over pairs of data (each the median of draws). Causal: where every query sees all keys,
- * outputs are so much alike that their norm is one of few numbers, and scatters. */
+/* The recommended map has the reported error on other arrays of the same distribution that it was not calibrated on:
+ * within a quarter, in the median over pairs of data sets, each the median of draws. Causal: if every query sees all
+ * keys, outputs are so similar that their norm depends on few numbers and varies widely. */
 static void errors_hold_on_other_data(void **state)
 {
     (void)state;
@@ -95,8 +96,8 @@ static void errors_hold_on_other_data(void **state)
     bo_context_destroy(context);
 }
 
-/* The error is the root mean square of three draws over every query at an odd place. With a key head for each head,
- * advice tries the very maps that real attention has. */
+/* The error is the root mean square of three draws over every query at an odd position. If each head has its own key
+ * head, advice tries exactly the maps of actual attention. */
 static void errors_are_those_of_three_draws(void **state)
 {
     (void)state;
@@ -112,7 +113,7 @@ static void errors_are_those_of_three_draws(void **state)
         const bo_attention_desc *found = &a->maps[i].desc;
         if (!a->maps[i].features || found->proposal != BO_PROPOSAL_NONE ||
             found->features.sampling != BO_SAMPLING_DRAWN)
-            continue; /* which see more rows of other sequences */
+            continue; /* these see more rows of other sequences */
         windows += found->kind == BO_ATTENTION_HYBRID;
         bo_attention *attention;
         double squares = 0, worst = 0;

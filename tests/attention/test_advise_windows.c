@@ -1,10 +1,12 @@
-/* What advice promises of windows (HYBRID), on data where they matter and every head has a law of its own. */
+/* Predictions of advice for windows (HYBRID), on data where windows matter and every head has a different
+ * distribution. */
 #define ADVICE_HEADS     4
 #define ADVICE_KEY_HEADS 4
 #include "advice.h"
 
-/* Neighbors are alike: the coordinates of q and k follow x_t = ρ x_(t-1) + √(1-ρ²) noise (AR(1)), k near q. Large are
- * four coordinates, of each head others: what is drawn for all heads together fits none. */
+/* Neighbors are similar: the coordinates of q and k follow x_t = ρ x_(t-1) + √(1-ρ²) noise (AR(1)), with k close to q.
+ * Four coordinates are large, different ones in each head, so frequencies drawn for all heads together fit none of
+ * them. */
 static data *drifting_data(uint64_t seed)
 {
     const double rho = 0.97, together = 0.6;
@@ -30,8 +32,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Every row with a window tells the error that real attention has over all queries, calibrated on all rows, with other
- * draws: within a quarter, in the median over data (each the median of draws). */
+/* Every row with a window reports the error of actual attention over all queries, calibrated on all rows, with other
+ * draws: within a quarter, in the median over data sets, each the median of draws. */
 static void windows_have_the_error_that_is_told(void **state)
 {
     (void)state;

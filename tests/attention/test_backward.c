@@ -1,4 +1,4 @@
-/* Gradients of every input, parameter and initial state against the oracle, also with gradients into the final
+/* Gradients of every input, parameter and initial state compared with the reference, also with gradients of the final
  * states. */
 #include "cases.h"
 

@@ -1,10 +1,10 @@
-/* Calibration: the statistics by their plain formulas, unbiased estimates from every law, attention that stays causal
- * and frozen. */
+/* Calibration: statistics compared with their direct formulas, unbiased estimates for every proposal, and calibrated
+ * attention that stays causal and fixed. */
 #include "calibrations.h"
 
 /* ---- statistics ------------------------------------------------------------------------------------------------- */
 
-/* Mean and second moments of the rows that a law sees of the first tokens of a batch. */
+/* Mean and second moments of the rows of the first tokens of a batch. */
 static void plain_moments(const data *d, size_t tokens, bool keys, size_t laws, size_t law, double *mean,
                           double *second)
 {
@@ -20,7 +20,7 @@ static void plain_moments(const data *d, size_t tokens, bool keys, size_t laws, 
     }
 }
 
-/* The first tokens of every head, tokens first. */
+/* Adds the first tokens of every head, in layout TOKENS_FIRST. */
 static void add_batch(bo_context *context, bo_calibration *c, const data *d, size_t tokens)
 {
     float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM];
@@ -35,8 +35,8 @@ static void add_batch(bo_context *context, bo_calibration *c, const data *d, siz
     assert_ok(context, bo_calibration_add(context, c, &shape, &in));
 }
 
-/* Three batches of 90, 30 and 90 tokens: with momentum μ S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃, without (90 S₁ + 30 S₂
- * + 90 S₃) / 210. */
+/* Three batches of 90, 30 and 90 tokens: with momentum μ, S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃; without, (90 S₁ + 30
+ * S₂ + 90 S₃) / 210. */
 static void moving_averages_are_the_plain_ones(void **state)
 {
     (void)state;
@@ -73,9 +73,9 @@ static void moving_averages_are_the_plain_ones(void **state)
     bo_context_destroy(context);
 }
 
-/* Batch b has only rows of (b, b, …): the kept rows tell which batch they are of. Shares of 512 rows scatter by at most
- * one row a batch (the choice of slots is even), and by chance which rows of the earlier ones give way: 5 σ of a
- * binomial. */
+/* All rows of batch b are (b, b, …), so the kept rows show their batch. The shares of 512 rows vary by at most one row
+ * per batch (slots are chosen evenly) and by the random choice of earlier rows that are replaced: 5 σ of a binomial
+ * distribution. */
 static void kept_rows_have_the_batches_weights(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void kept_rows_have_the_batches_weights(void **state)
     bo_context_destroy(context);
 }
 
-/* RFA sees rows of norm about 1 times σ, DARK sees M x. */
+/* For RFA the calibration sees rows of norm about 1 times σ, for DARK it sees M x. */
 static void rows_are_those_after_the_front(void **state)
 {
     (void)state;
@@ -160,10 +160,10 @@ static void rows_are_those_after_the_front(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- laws ------------------------------------------------------------------------------------------------------- */
+/* ---- proposals --------------------------------------------------------------------------------------------------- */
 
-/* FAVOR++ and FAVOR# have the least second moment at the pairs that they are made for: one pair of rows is all the
- * data, and scaling R up or down in any direction makes it larger. */
+/* FAVOR++ and FAVOR# have the smallest second moment for the pairs that they are made for: the data is a single pair of
+ * rows, and scaling R up or down in any direction increases the moment. */
 static void proposals_are_the_best_of_their_kind(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static double product(bo_context *context, const bo_features *map, const float *
     return sum;
 }
 
-/* Over draws, φ(x)·φ(y) has the kernel's value as its mean, whatever the data was: five standard errors, measured. */
+/* Over draws the mean of φ(x)·φ(y) is the kernel, for any calibration data: within five measured standard errors. */
 static void estimates_stay_unbiased(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void estimates_stay_unbiased(void **state)
         bo_attention *attention = make(context, &desc);
         bo_calibration *c;
         bo_attention_inputs in = inputs_of(d);
-        /* small ones: frequencies are for larger */
+        /* small rows; the frequencies were calibrated for larger ones */
         const float x[DIM] = {0.2F, -0.1F, 0.1F, 0.3F, -0.2F}, y[DIM] = {0.1F, 0.2F, 0.1F, 0.2F, 0.1F};
         double sum = 0, squares = 0, expected;
         assert_ok(context, bo_calibration_create(context, attention, 0, &c));
@@ -271,10 +271,10 @@ static void estimates_stay_unbiased(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- in use ----------------------------------------------------------------------------------------------------- */
+/* ---- use of calibrated attention --------------------------------------------------------------------------------- */
 
-/* What was calibrated computes the same twice; a token changes nothing before it; the draw tells frequencies apart;
- * states of before no longer fit. */
+/* Calibrated attention gives the same result twice; a token does not change outputs before it; the draw distinguishes
+ * frequencies; earlier states no longer match. */
 static void calibrated_attention_is_causal_and_frozen(void **state)
 {
     (void)state;
@@ -303,7 +303,8 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
             assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
             assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
             assert_true(memcmp(out[0], out[1], floats * sizeof(float)) != 0);
-            assert_ok(context, bo_calibration_add(context, c, &whole, &in)); /* which changes no attention */
+            /* which does not change existing attention */
+            assert_ok(context, bo_calibration_add(context, c, &whole, &in));
             assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
             assert_memory_equal(out[0], out[1], floats * sizeof(float));
             if (s == BO_SAMPLING_OPTIMAL)

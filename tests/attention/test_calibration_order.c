@@ -1,5 +1,5 @@
-/* What data-aware frequencies are for: the order of their errors at equal numbers of features, against exact softmax
- * and against what theory predicts for Gaussian data. */
+/* The purpose of data-aware frequencies: the order of their errors for equal numbers of features, compared with softmax
+ * attention and with the theory for Gaussian data. */
 #include <bochner/attention.h>
 #include "testing.h"
 
@@ -30,7 +30,7 @@ typedef struct found {
     bo_calibration_report report;
 } found;
 
-/* Calibrated on one set of rows, measured on another. */
+/* Calibrates on one set of rows and measures on another. */
 static found measure(bo_context *context, bo_proposal proposal, bo_sampling sampling, bo_draw coupling,
                      const data *seen, const data *d)
 {
@@ -75,8 +75,9 @@ static void theory(const double *lambda, double *isotropic, double *least)
     }
 }
 
-/* Small enough for every law to have a variance that can be measured (the estimate's fourth moment exists): 512 rows
- * and 24 draws tell it within a fifth. Independent frequencies: what is predicted is what is found. */
+/* Eigenvalues small enough that the variance of every proposal can be measured (the fourth moment of the estimate
+ * exists): 512 rows and 24 draws determine it within a fifth. For independent frequencies the predicted error equals
+ * the measured one. */
 static void errors_are_as_predicted(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static void errors_are_as_predicted(void **state)
             assert_close(f.report.log_floor, least, 0.1 * least);
             assert_true(f.report.log_drawn > f.report.log_floor - 0.02);
             assert_true(f.report.log_drawn < f.report.log_isotropic);
-            /* candidates of N(0, I) are 8 times as many: they add an eighth of its variance */
+            /* there are 8 times as many candidates of N(0, I), which add an eighth of its variance */
             if (p) assert_close(f.report.log_drawn, f.report.log_floor, 0.15 * least);
             assert_int_equal(f.report.rows, 2 * HEADS * TOKENS);
         }
@@ -112,7 +113,7 @@ static void expect_order(bo_context *context, const char *what, const double *la
     const struct {
         bo_proposal proposal;
         bo_sampling sampling;
-        double most; /* of the error of FAVOR+ */
+        double most; /* upper bound relative to the error of FAVOR+ */
     } laws[] = {{BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN, oprf},
                 {BO_PROPOSAL_SDERF, BO_SAMPLING_DRAWN, sderf},
                 {BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN, gaussian},
@@ -126,18 +127,20 @@ static void expect_order(bo_context *context, const char *what, const double *la
             fail_msg("%s, %s, %s: output error %g, of favor+ %g", what, bo_proposal_name(laws[i].proposal),
                      bo_sampling_name(laws[i].sampling), f.output, plain.output);
         if (i < 3 &&
-            !(f.output < 1.03 * before)) /* each at least as good as the one before, up to what 24 draws tell */
+            /* each at least as good as the previous one, up to the uncertainty of 24 draws */
+            !(f.output < 1.03 * before))
             fail_msg("%s: %s has %g, the one before %g", what, bo_proposal_name(laws[i].proposal), f.output, before);
         before = f.output;
-        /* the best law is near the floor of independent frequencies: orthogonal ones may be below */
+        /* the best proposal is near the minimum for independent frequencies; orthogonal ones may be below it */
         if (i >= 2 && !(f.kernel < 1.3 * floor)) fail_msg("%s: kernel error %g, floor %g", what, f.kernel, floor);
     }
     free(seen);
     free(d);
 }
 
-/* Errors against exact softmax as shares of FAVOR+'s. Isotropic data of norm 1 leaves the three laws alike; where two
- * directions carry most, one number for all directions gains little, one for each much. */
+/* Errors compared with softmax attention, relative to those of FAVOR+. For isotropic data of norm 1 the three proposals
+ * are equivalent; if two directions dominate, one parameter for all directions gains little, and one per direction
+ * gains much. */
 static void errors_are_in_order(void **state)
 {
     (void)state;

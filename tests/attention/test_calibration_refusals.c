@@ -1,4 +1,4 @@
-/* What calibration refuses, and what it leaves as it was when memory is short. */
+/* Invalid input of calibration, and unchanged objects when memory runs out. */
 #include "base/counting.h"
 #include "calibrations.h"
 
@@ -20,7 +20,7 @@ static void nonsense_is_refused(void **state)
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
     assert_fails(context, BO_INVALID, "calibration without data: no row of q",
                  bo_calibration_apply(context, c, attention, 0, NULL));
-    assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing learned */
+    assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing changes */
     assert_fails(context, BO_INVALID, "calibration without data", bo_calibration_apply(context, c, attention, 0, NULL));
     assert_fails(context, BO_INVALID, "shape is NULL", bo_calibration_add(context, c, NULL, &in));
     assert_fails(context, BO_INVALID, "inputs are NULL", bo_calibration_add(context, c, &whole, NULL));
@@ -35,7 +35,7 @@ static void nonsense_is_refused(void **state)
     d->k[TOKENS * DIM + 7 * DIM + 2] = INFINITY;
     assert_fails(context, BO_NUMERIC, "k is inf at sequence 0, head 1, token 7, column 2",
                  bo_calibration_add(context, c, &whole, &in));
-    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* as it was */
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* unchanged */
     d->k[TOKENS * DIM + 7 * DIM + 2] = 1;
     assert_ok(context, bo_calibration_add(context, c, &whole, &in));
 
@@ -86,7 +86,7 @@ static void nonsense_is_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Whichever allocation fails, nothing leaks, and a state of before still fits. */
+/* If any allocation fails, nothing leaks, and earlier states still match. */
 static void any_allocation_may_fail(void **state)
 {
     (void)state;

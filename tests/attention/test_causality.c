@@ -1,9 +1,9 @@
-/* Causal means causal: a token may become anything, and every output before it keeps its bits. */
+/* Causality: any change of a token keeps the bits of every output before it. */
 #include "cases.h"
 
 enum { HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8 };
 
-/* Rows of token `at` in every array, `factor` times larger (and a gate that forgets nearly everything). */
+/* Multiplies the rows of token `at` in every array by `factor` and sets its gate to forget nearly everything. */
 static void change_token(trial *t, size_t at, float factor)
 {
     for (size_t c = 0; c < HEADS * WIDTH; c++) t->array[Q][at * HEADS * WIDTH + c] *= factor;

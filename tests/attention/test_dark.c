@@ -1,13 +1,15 @@
-/* DARK's parameters: the law of least variance by Monte Carlo against its closed form, whitening, the report. */
+/* The parameters of DARK: the minimum-variance proposal by Monte Carlo compared with its closed form, whitening, the
+ * report. */
 #include <bochner/attention.h>
 #include "attention/dark.h"
 #include "testing.h"
 
-/* ---- the law --------------------------------------------------------------------------------------------------- */
+/* ---- proposal ---------------------------------------------------------------------------------------------------- */
 
 enum { D = 3 };
 
-/* A Λ with these eigenvalues, turned by an angle in the planes (0, 1) and (1, 2), and a factor A: Λ = A Aᵀ. */
+/* A matrix Λ with these eigenvalues, rotated by an angle in the planes (0, 1) and (1, 2), and a factor A with Λ = A
+ * Aᵀ. */
 static void turned(const double *values, double angle, double *lambda, double *factor)
 {
     double c = cos(angle), s = sin(angle);
@@ -37,7 +39,7 @@ static double dot(const double *a, const double *b)
     return sum;
 }
 
-/* log of (p/ψ) f(x, w) f(y, w) for w = root·g, ψ the density of w */
+/* log of (p/ψ) f(x, w) f(y, w) for w = root·g, where ψ is the density of w */
 static double log_estimate(bo_rng *rng, const double *root, double log_det_precision, const double *x, const double *y)
 {
     static const double one[D * D] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -77,8 +79,8 @@ static double log_det_of(bo_context *context, const double *matrix, double shift
     return sum;
 }
 
-/* Λ_q and Λ_k that do not commute. Small enough that E[estimate⁴] exists for either law, so that the standard error
- * means something: five of them is the margin. */
+/* Λ_q and Λ_k do not commute. They are small enough that E[estimate⁴] exists for both proposals, so that the standard
+ * error is meaningful; the margin is five standard errors. */
 static void second_moments_are_the_closed_ones(void **state)
 {
     (void)state;
@@ -107,7 +109,7 @@ static void second_moments_are_the_closed_ones(void **state)
     bo_context_destroy(context);
 }
 
-/* Equal Λ: Σ* = (I + 2Λ)(I - 2Λ)⁻¹; the second moments of one dimension are 1/√((1 + 2λ)(1 - 6λ)) and 1/(1 - 2λ). */
+/* Equal Λ: Σ* = (I + 2Λ)(I - 2Λ)⁻¹; the second moments in one dimension are 1/√((1 + 2λ)(1 - 6λ)) and 1/(1 - 2λ). */
 static void equal_sides_give_the_theorem(void **state)
 {
     (void)state;
@@ -138,8 +140,8 @@ static bo_law law_of(bo_context *context, double q, double k)
     return law;
 }
 
-/* Isotropic: finite iff λ_q/(1 + 2λ_q) + λ_k/(1 + 2λ_k) < 1/4, which is λ < 1/6 for equal ones. The proposal: λ <
- * 1/2, and with C = 0.05 where the precision p is below it, 2p > 0.05. */
+/* Isotropic data: finite iff λ_q/(1 + 2λ_q) + λ_k/(1 + 2λ_k) < 1/4, which is λ < 1/6 for equal ones. With the proposal:
+ * λ < 1/2, and with C = 0.05 if the precision p is below it, 2p > 0.05. */
 static void infinite_variances_are_told(void **state)
 {
     (void)state;
@@ -184,7 +186,7 @@ typedef struct data {
 
 typedef double (*sampler)(bo_rng *rng);
 
-/* Coordinate j has standard deviation size (j + 1)/DIM, mixed a little with the one before, and a mean. */
+/* Coordinate j has standard deviation size (j + 1)/DIM, mixed slightly with the previous one, and a mean. */
 static void fill(bo_rng *rng, sampler sample, double size, double offset, size_t rows, float *x)
 {
     for (size_t r = 0; r < rows; r++)
@@ -232,7 +234,7 @@ static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
 /* ---- whitening ------------------------------------------------------------------------------------------------- */
 
-/* Means of |x|², |Mx|² and of (Mx - mean)(Mx - mean)ᵀ over q and k of key head 1, each weighing the same. */
+/* Means of |x|², |Mx|² and (Mx - mean)(Mx - mean)ᵀ over q and k of key head 1, with equal weights. */
 static void through(const data *d, const float *m, size_t rank, double *before, double *after, double *covariance)
 {
     memset(covariance, 0, rank * rank * sizeof *covariance);
@@ -257,7 +259,7 @@ static void through(const data *d, const float *m, size_t rank, double *before, 
     }
 }
 
-/* Shrinkage by 0.01 and a ridge of 1e-4 leave the covariance white up to about that. */
+/* With shrinkage by 0.01 and a ridge of 1e-4 the covariance is white up to about these amounts. */
 static void whitening_whitens(void **state)
 {
     (void)state;
@@ -284,7 +286,7 @@ static void whitening_whitens(void **state)
     bo_context_destroy(context);
 }
 
-/* With rank 1 of data along one axis, M takes that axis. */
+/* For rank 1 and data along one axis, M is that axis. */
 static void low_rank_takes_the_leading_directions(void **state)
 {
     (void)state;
@@ -303,10 +305,10 @@ static void low_rank_takes_the_leading_directions(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- the proposal ---------------------------------------------------------------------------------------------- */
+/* ---- proposal for data ------------------------------------------------------------------------------------------- */
 
-/* Over seeds, φ(x)·φ(y) after a proposal has the mean exp(s x·y) and, with m frequencies, the variance
- * (|C|^-½ |2I - C|^-½ exp(2 z'(2I - C)⁻¹z - |x|² - |y|²) - exp(2 x·y)) / m, z = x + y, for x, y after √s. */
+/* Over seeds, φ(x)·φ(y) with a proposal has the mean exp(s x·y) and, with m frequencies, the variance (|C|^-½ |2I -
+ * C|^-½ exp(2 z'(2I - C)⁻¹z - |x|² - |y|²) - exp(2 x·y)) / m, z = x + y, for x and y scaled by √s. */
 static void proposals_stay_unbiased(void **state)
 {
     (void)state;
@@ -321,7 +323,7 @@ static void proposals_stay_unbiased(void **state)
         bo_attention *attention = make_attention(context, seed % 2 ? BO_ATTENTION_FAVOR : BO_ATTENTION_DARK, 0, seed);
         float zx[FEATURES], zy[FEATURES];
         bo_proposal_report report;
-        bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows make a law too */
+        bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows are enough for a proposal */
         assert_ok(context, bo_attention_propose(context, attention, &shape, d->q, d->k, &report));
         const bo_features *map = bo_attention_features(attention, 0);
         assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, FEATURES));
@@ -331,7 +333,7 @@ static void proposals_stay_unbiased(void **state)
         sum += value;
         squares += value * value;
         fourth += value * value * value * value;
-        if (seed == 0) { /* the law of these rows, for the variance below */
+        if (seed == 0) { /* the proposal for these rows, for the variance below */
             bo_geometry geometry;
             bo_second_moments mq, mk;
             assert_ok(context, bo_geometry_make(context, attention, &shape, &geometry));
@@ -374,7 +376,8 @@ static bo_proposal_report report_of(bo_context *context, const data *d)
     return report;
 }
 
-/* E|x|⁴-like statistics of n rows scatter by about √(8/(n d)) relative: 5 of that at n = 3000, d = 6 is 0.11. */
+/* Statistics like E|x|⁴ of n rows have a relative deviation of about √(8/(n d)): five times that at n = 3000, d = 6 is
+ * 0.11. */
 static void the_report_tells_assumptions(void **state)
 {
     (void)state;
@@ -387,8 +390,8 @@ static void the_report_tells_assumptions(void **state)
     assert_true(r.smallest > 0 && r.smallest < r.largest && r.largest < 1 / 6.0);
     free(d);
 
-    /* coordinates are independent up to the mixing: Laplace has kurtosis 6, uniform 1.8, against 3: in six dimensions
-     * (6·6 + 6·5)/48 = 1.375 and (6·1.8 + 30)/48 = 0.85, whatever the linear map after */
+    /* coordinates are independent up to the mixing: Laplace has kurtosis 6, uniform 1.8, normal 3. In six dimensions
+     * this gives (6·6 + 6·5)/48 = 1.375 and (6·1.8 + 30)/48 = 0.85, for any linear map */
     d = make_data(laplace, 0.5, 0.5, 0);
     assert_close(report_of(context, d).normality, 1.375, 0.2);
     free(d);

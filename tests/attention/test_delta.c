@@ -1,4 +1,4 @@
-/* The delta rule against its own recurrence: outputs, final states, and every gradient. */
+/* The delta rule compared with its recurrence: outputs, final states, and every gradient. */
 #include "delta.h"
 
 static const problem problems[] = {
@@ -48,7 +48,8 @@ static void test_recurrence(void **state)
     }
 }
 
-/* Many tokens, the planner's chunk, outputs only: reflections (β|k|² = 2) neither grow nor forget, nor do errors. */
+/* Many tokens with the planned chunk, outputs only: reflections (β|k|² = 2) neither grow nor decay, and neither do
+ * errors. */
 static void test_long(void **state)
 {
     (void)state;
@@ -57,7 +58,7 @@ static void test_long(void **state)
     bo_context *context = test_context(1);
     data d = make(&reflections);
     for (size_t i = 0; i < d.count[BETA]; i++) d.in[BETA][i] = 2;
-    /* Each token adds some roundings, 1500 of them: √1500 times as much as one. */
+    /* Each of the 1500 tokens adds a few rounding errors, which grow as √1500. */
     check_outputs(context, &d, "out", sqrt(1500) * 0x1p-22);
     discard(&d);
     bo_context_destroy(context);
@@ -71,7 +72,7 @@ static void extreme_gates(const data *d)
     for (size_t i = 0; i < d->count[GATE]; i++) d->in[GATE][i] = (double)sizes[i * 7 % 11];
 }
 
-/* da = ⟨dL/d(g S), g S⟩ is at most g times what it would be with g = 1: nothing else may be left of it. */
+/* da = ⟨dL/d(g S), g S⟩ is at most g times its value for g = 1. */
 static void check_closed(const run *r)
 {
     const data *d = r->d;
@@ -97,9 +98,9 @@ static void test_extreme_gates(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- less than everything --------------------------------------------------------------------------------------- */
+/* ---- partial inputs and gradients -------------------------------------------------------------------------------- */
 
-/* Queries of a state alone: o = s Sᵀq is linear in q and S, so its gradients are seen at once. */
+/* Queries of a state without keys: o = s Sᵀq is linear in q and S, so its gradients are explicit. */
 static void test_no_keys(void **state)
 {
     (void)state;
@@ -116,7 +117,7 @@ static void test_no_keys(void **state)
     assert_ok(r->context, bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
                                                 r->tape, r->dout, (const float *const[]){r->dfinal}, &gradients));
     const double *s = d->in[START], *q = d->in[Q], scale = 1 / sqrt((double)DIM);
-    double *out = d->out, *dq = doubles(TOKENS * DIM), *ds = d->dfinal; /* what leads to the final state, and more */
+    double *out = d->out, *dq = doubles(TOKENS * DIM), *ds = d->dfinal; /* the gradient of the final state is added */
     for (size_t i = 0; i < TOKENS * DIM * VALUES; i++) {
         size_t t = i / (DIM * VALUES), m = i / VALUES % DIM, n = i % VALUES;
         out[t * VALUES + n] += scale * s[m * VALUES + n] * q[t * DIM + m];
@@ -130,7 +131,7 @@ static void test_no_keys(void **state)
     run_close(r);
 }
 
-/* Without dout, only d_final counts; without places for them, gradients are not written. */
+/* Without dout only d_final counts; gradients without a destination are not written. */
 static void test_some_gradients(void **state)
 {
     (void)state;

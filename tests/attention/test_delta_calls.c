@@ -1,13 +1,13 @@
-/* Calls of the delta rule: in parts, in batches, on threads, causal to the bit; and what goes wrong. */
+/* Calls of the delta rule: in parts, in batches, with threads, bitwise causal; and errors. */
 #include "delta.h"
 
-/* ---- the same in other ways ------------------------------------------------------------------------------------- */
+/* ---- equivalent calls -------------------------------------------------------------------------------------------- */
 
 static const problem whole = {
     "whole",      4,        2, 7, 5, 1, {75}, .gated = true, .weighed = true, .unit = true, .tokens_first = true,
     .gates = 0.2, .norm = 2};
 
-/* Blocks, then steps, then blocks; the last answer once more without keys. */
+/* Blocks, then steps, then blocks; the last output again without keys. */
 static void test_splits(void **state)
 {
     (void)state;
@@ -28,7 +28,7 @@ static void test_splits(void **state)
     run_close(r);
 }
 
-/* Twenty states step together as each does alone. */
+/* A step of twenty states gives the same results as twenty single steps. */
 static void test_step_batch(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void test_step_batch(void **state)
     void *together[BATCH], *alone[BATCH];
     float *out = floats_of(BATCH * width, NULL), *single = floats_of(width, NULL);
     for (size_t s = 0; s < BATCH; s++) together[s] = state_of(r), alone[s] = state_of(r);
-    for (size_t round = 0; round < 3; round++) { /* tokens 20 round + s of the whole are sequence s's */
+    for (size_t round = 0; round < 3; round++) { /* tokens 20 round + s of the whole belong to sequence s */
         bo_attention_inputs in = inputs_from(r, round * BATCH);
         assert_ok(r->context, bo_attention_step(r->context, r->attention, BATCH, &in, together, out));
         for (size_t s = 0; s < BATCH; s++) {
@@ -71,7 +71,7 @@ static void test_threads(void **state)
     for (size_t n = 0; n < 3; n++) run_close(runs[n]);
 }
 
-/* Another token t, and what comes before keeps its bits. */
+/* Changing token t keeps the bits of all earlier outputs. */
 static void test_causality(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_causality(void **state)
     run_close(before);
 }
 
-/* ---- what goes wrong -------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void test_divergence(void **state)
 {
@@ -105,7 +105,7 @@ static void test_divergence(void **state)
     run_close(r);
 }
 
-/* k vᵀ leaves float, which a query of zeros does not see. */
+/* k vᵀ overflows float32, which a query of zeros does not detect. */
 static void test_final_overflow(void **state)
 {
     (void)state;

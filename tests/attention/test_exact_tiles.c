@@ -1,5 +1,5 @@
-/* The tiles of exact attention at their edges: tile, block and panel boundaries, windows, rings that wrap, states of
- * any age, gradients of all of it. The oracle is the definition in float64. */
+/* The tiles of softmax attention at their boundaries: tiles, blocks, panels, windows, ring buffers that wrap, states of
+ * any length, and all gradients. The reference is the definition in float64. */
 #include "testing.h"
 #include <bochner/attention.h>
 
@@ -7,13 +7,13 @@ typedef struct problem {
     size_t heads, key_heads, dim, value_dim;
     bool causal;
     size_t window;
-    size_t old, fresh; /* tokens in the initial state, tokens of the call */
-    size_t queries;    /* 0: fresh */
-    float size;        /* of q and k */
+    size_t old, fresh; /* tokens in the initial state; tokens of the call */
+    size_t queries;    /* 0: as many as `fresh` */
+    float size;        /* scale of q and k */
 } problem;
 
 static const problem problems[] = {
-    {1, 1, 64, 64, true, 0, 0, 1, 0, 1}, /* sizes about the block (32), the panel (64), the tile (128) */
+    {1, 1, 64, 64, true, 0, 0, 1, 0, 1}, /* sizes around the block (32), the panel (64) and the tile (128) */
     {1, 1, 64, 64, true, 0, 0, 31, 0, 1},
     {1, 1, 64, 64, true, 0, 0, 65, 0, 1},
     {2, 1, 64, 64, true, 0, 0, 129, 0, 1},
@@ -23,22 +23,22 @@ static const problem problems[] = {
     {2, 2, 1, 1, true, 0, 64, 64, 0, 1},
     {3, 1, 17, 200, false, 0, 0, 70, 129, 2}, /* cross attention */
     {2, 1, 16, 16, false, 0, 67, 70, 33, 2},
-    {2, 2, 16, 16, false, 0, 67, 0, 33, 2}, /* of a state alone */
+    {2, 2, 16, 16, false, 0, 67, 0, 33, 2}, /* queries of a state without new keys */
     {2, 1, 16, 16, true, 0, 67, 0, 33, 2},
     {1, 1, 16, 16, true, 1, 0, 70, 0, 2}, /* windows */
     {2, 1, 16, 16, true, 5, 0, 140, 0, 2},
     {2, 1, 16, 8, true, 64, 0, 400, 0, 2},
     {2, 1, 16, 8, true, 100, 0, 400, 0, 2},
-    {2, 1, 16, 8, true, 100, 41, 30, 0, 2}, /* … of which the state holds less, … */
-    {2, 1, 16, 8, true, 100, 321, 3, 0, 2}, /* … a ring that has wrapped, … */
+    {2, 1, 16, 8, true, 100, 41, 30, 0, 2}, /* … with fewer tokens in the state, … */
+    {2, 1, 16, 8, true, 100, 321, 3, 0, 2}, /* … with a ring buffer that has wrapped, … */
     {2, 1, 16, 8, true, 100, 321, 500, 0, 2},
-    {2, 1, 16, 8, true, 70, 150, 0, 9, 2}, /* … or all that is seen */
+    {2, 1, 16, 8, true, 70, 150, 0, 9, 2}, /* … or with all tokens visible */
 };
 enum { CAPACITY = 300 };
 
-/* ---- the oracle ------------------------------------------------------------------------------------------------ */
+/* ---- reference --------------------------------------------------------------------------------------------------- */
 
-/* Tokens are old + fresh for keys and values, queries for q; all (heads, tokens, width). */
+/* There are old + fresh keys and values, and `queries` queries; all arrays are (heads, tokens, width). */
 typedef struct arrays {
     size_t keys, queries, held;
     float *q, *k, *v, *dout, *d_final;
@@ -116,7 +116,7 @@ static void oracle_row(const problem *p, const arrays *a, size_t head, size_t ro
     free(slope);
 }
 
-/* Gradient of the final state: row r belongs to the r-th oldest key held. */
+/* Gradient of the final state: row r belongs to the r-th oldest key in it. */
 static void oracle_final(const problem *p, const arrays *a)
 {
     size_t width = p->dim + p->value_dim, first = a->keys > a->held ? a->keys - a->held : 0;
@@ -138,7 +138,7 @@ static void oracle(const problem *p, const arrays *a)
     oracle_final(p, a);
 }
 
-/* ---- ours ------------------------------------------------------------------------------------------------------ */
+/* ---- the library ------------------------------------------------------------------------------------------------- */
 
 static bo_attention *attention_of(bo_context *context, const problem *p)
 {
@@ -171,7 +171,7 @@ static void *new_state(bo_context *context, const bo_attention *attention)
     return state;
 }
 
-/* A state that has absorbed the old tokens, 50 at a time; what is asked of it does not matter. */
+/* A state that has absorbed the old tokens, 50 at a time; the outputs do not matter. */
 static void *old_state(bo_context *context, const bo_attention *attention, const problem *p, const arrays *a)
 {
     void *state = new_state(context, attention);
@@ -203,8 +203,8 @@ static void compare(const char *what, size_t heads, size_t count, const float *f
     }
 }
 
-/* Rounding: a score of size² √dim carries an error of that times 2^-24 and a few; it is the relative error of a weight,
- * and sums of N(0, 1) values and slopes keep it. */
+/* Rounding: a score of size² √dim has an error of a few times 2^-24 of its size, which is the relative error of a
+ * weight; sums of N(0, 1) values and gradients keep it. */
 static double tolerance(const problem *p)
 {
     double score = (double)p->size * (double)p->size * sqrt((double)p->dim);
@@ -269,7 +269,7 @@ static void test_edges_of_tiles_windows_and_states(void **state)
     bo_context_destroy(context);
 }
 
-/* The last token by a step from the state before it. */
+/* The last token as a step from the state before it. */
 static void test_steps_meet_the_definition(void **state)
 {
     (void)state;
@@ -301,7 +301,7 @@ static void test_steps_meet_the_definition(void **state)
     bo_context_destroy(context);
 }
 
-/* Another token t, and whatever comes before it keeps its bits. */
+/* Changing token t keeps the bits of all earlier outputs. */
 static void test_later_tokens_change_no_bit(void **state)
 {
     (void)state;
@@ -327,7 +327,7 @@ static void test_later_tokens_change_no_bit(void **state)
             for (size_t i = 0; i < p.dim; i++) a.k[t * p.dim + i] *= -20.0f;
             for (size_t i = 0; i < p.value_dim; i++) a.v[t * p.value_dim + i] += 1e6f;
         }
-        for (size_t t = 0; t < p.fresh; t += 17) { /* undo them one after the other */
+        for (size_t t = 0; t < p.fresh; t += 17) { /* undo the changes one by one */
             assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, other, NULL));
             for (size_t h = 0; h < p.heads; h++)
                 assert_memory_equal(out + h * p.fresh * p.value_dim, other + h * p.fresh * p.value_dim,

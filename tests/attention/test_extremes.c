@@ -1,11 +1,11 @@
-/* Finite inputs of any size: outputs and gradients are finite, or the call says that it cannot (BO_NUMERIC). */
+/* Finite inputs of any size: outputs and gradients are finite, or the call fails with BO_NUMERIC. */
 #include "cases.h"
 
-/* What is changed, and by how much. */
+/* The array to change, and the amount. */
 typedef struct extreme {
     const char *name;
     trial_array which;
-    bool set; /* to the value; else times it */
+    bool set; /* set to the value; otherwise multiply by it */
     float value;
 } extreme;
 
@@ -35,7 +35,7 @@ static const extreme extremes[] = {
     {"decays of e^-1000", LOG_DECAY, true, -1000},
 };
 
-/* Every number that was written is one. */
+/* Every number that was written is finite. */
 static void assert_finite(const trial *t, const char *what)
 {
     for (size_t i = 0; i < t->count[OUT]; i++)
@@ -76,8 +76,8 @@ static void extreme_arrays_leave_numbers(void **state)
     bo_context_destroy(context);
 }
 
-/* Norms of any size. Up to 1000 every kind answers; beyond, where exponents or products leave float32, it may say
- * so. */
+/* Norms of any size. Up to 1000 every kind succeeds; beyond, if exponents or products overflow float32, the call may
+ * fail. */
 static void queries_of_any_norm_leave_numbers(void **state)
 {
     (void)state;
@@ -106,21 +106,22 @@ static void queries_of_any_norm_leave_numbers(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- against the oracle ---------------------------------------------------------------------------------------- */
+/* ---- comparison with the reference ------------------------------------------------------------------------------- */
 
-/* The first keys have score 0, the others one far above it, and there are many: sums of weights that are kept
- * relative to a maximum which came late must not overflow. */
+/* The first keys have score 0, and many later keys have a much larger score: sums of weights that are relative to a
+ * maximum found late must not overflow. */
 static void scores_that_rise_are_followed(void **state)
 {
     (void)state;
     static const double scores[] = {2, 3.9, 4.1, 20, 60, 79.5, 87, 200};
     bo_context *context = test_context(1);
     for (size_t i = 0; i < 2 * sizeof scores / sizeof *scores; i++) {
-        trial_desc desc = {.name = "rising scores",
-                           .attention = {.kind = BO_ATTENTION_SOFTMAX, .heads = 1, .dim = 4, .scale = 1, .causal = i % 2},
-                           .shape = {.sequences = 1, .tokens = i % 2 ? 600 : 5, .key_tokens = i % 2 ? 0 : 3000},
-                           .forward_only = true,
-                           .seed = i};
+        trial_desc desc = {
+            .name = "rising scores",
+            .attention = {.kind = BO_ATTENTION_SOFTMAX, .heads = 1, .dim = 4, .scale = 1, .causal = i % 2},
+            .shape = {.sequences = 1, .tokens = i % 2 ? 600 : 5, .key_tokens = i % 2 ? 0 : 3000},
+            .forward_only = true,
+            .seed = i};
         trial t = trial_make(context, &desc);
         for (size_t j = 0; j < t.count[Q]; j++) t.array[Q][j] = j % 4 == 0 ? 10 : 0;
         for (size_t j = 0; j < t.count[K]; j++)
@@ -135,8 +136,8 @@ static void scores_that_rise_are_followed(void **state)
     bo_context_destroy(context);
 }
 
-/* A window all of whose weights are far below one, and sums that hold nothing yet: gradients of those sums are as
- * large as the weights are small. */
+/* All weights of the window are far below one, and the sums are still empty: the gradients of those sums are as large
+ * as the weights are small. */
 static void faint_windows_are_followed(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void faint_windows_are_followed(void **state)
 /* ---- log scales ------------------------------------------------------------------------------------------------ */
 
 /* A state that has absorbed one key of norm 1000 holds exp(log_scale) z = φ(k): the log scale is about 2e5, where
- * float32 is good to 0.01 only; what it cannot hold must be in z. Projections are known to 2⁻²² Σ|w_j x_j|, below
+ * float32 has a precision of 0.01 only; the rest must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below
  * 1e-3. */
 static void log_scales_lose_nothing(void **unused)
 {
@@ -206,7 +207,7 @@ static void log_scales_lose_nothing(void **unused)
     bo_context_destroy(context);
 }
 
-/* One key of five that is beyond all measure, and nobody asks yet: said at once, not when it is too late. */
+/* One of five keys is too large, and there is no query yet: the call fails at once, not when the state is used. */
 static void keys_beyond_measure_are_refused_at_once(void **unused)
 {
     (void)unused;
@@ -255,7 +256,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
                  bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
     void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
     assert_ok(context, bo_attention_state_init(context, attention, state));
-    for (size_t t = 0; t < 3; t++) { /* with the third token the first leaves the window */
+    for (size_t t = 0; t < 3; t++) { /* at the third token the first one leaves the window */
         bo_attention_inputs token = {.q = q + t * WIDTH, .k = k + t * WIDTH, .v = v + t * WIDTH};
         bo_status status = bo_attention_step(context, attention, 1, &token, &state, out);
         assert_int_equal(status, t < 2 ? BO_OK : BO_NUMERIC);
@@ -265,7 +266,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
     bo_context_destroy(context);
 }
 
-/* Values whose sums leave float32: the hybrid says so as the others do, of a sequence and token by token. */
+/* Values whose sums overflow float32: hybrid attention fails as the other kinds do, for a sequence and step by step. */
 static void values_beyond_float_are_not_given(void **unused)
 {
     (void)unused;
@@ -297,7 +298,7 @@ static void values_beyond_float_are_not_given(void **unused)
     bo_context_destroy(context);
 }
 
-/* Backward with dout times `size`, all gradients wanted, those of the initial states too. */
+/* Backward with dout multiplied by `size`; all gradients are requested, including those of the initial states. */
 static bo_status backward_of_size(trial *t, float size)
 {
     for (size_t i = 0; i < t->count[OUT]; i++) t->gradient[OUT][i] *= size;
@@ -310,7 +311,7 @@ static bo_status backward_of_size(trial *t, float size)
                                  t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
 }
 
-/* Gradients that float32 cannot hold: none is given as if it were one, whatever the kind. */
+/* Gradients that overflow float32 are not returned as finite numbers, for any kind. */
 static void gradients_beyond_float_are_not_given(void **unused)
 {
     (void)unused;
@@ -329,20 +330,20 @@ static void gradients_beyond_float_are_not_given(void **unused)
         for (size_t s = 0; status == BO_OK && s < 2; s++)
             for (size_t j = 0; j < t.gradient_floats; j++) assert_true(isfinite(t.d_initial[s][j]));
         if (status != BO_OK) assert_int_equal(status, BO_NUMERIC);
-        /* divided ones may leave rows out: attention.h, clamp */
+        /* normalized kinds may skip rows: attention.h, clamp */
         if (sizes[i % 3] == 1e30f && kind_is_memory(&kinds[i / 3])) assert_int_equal(status, BO_NUMERIC);
         trial_drop(&t);
     }
     bo_context_destroy(context);
 }
 
-/* And the array is named. */
+/* The message names the array. */
 static void gradients_beyond_float_are_named(void **unused)
 {
     (void)unused;
     static const struct {
         const char *kind, *words;
-        trial_array only; /* OUT: that of the initial state */
+        trial_array only; /* OUT means the gradient of the initial state */
     } cases[] = {{"delta", "the gradient of q is", Q},
                  {"gated delta", "the gradient of log_gate is", LOG_GATE},
                  {"ridge", "the gradient of k is", K},
@@ -373,8 +374,8 @@ static void gradients_beyond_float_are_named(void **unused)
     bo_context_destroy(context);
 }
 
-/* A convex gate of exactly 1 leaves its token the least weight, 1e-30, which no gate nearby changes: what remains is the
- * gradient of the decay, of the size of the others. */
+/* A convex gate of exactly 1 gives its token the minimum weight 1e-30, which does not change for gates nearby: what
+ * remains is the gradient of the decay, as large as the other gradients. */
 static void gates_of_one_have_gradients_of_their_size(void **unused)
 {
     (void)unused;

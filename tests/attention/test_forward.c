@@ -1,4 +1,4 @@
-/* Forward passes, and the states they leave, against the oracle. */
+/* Forward passes and their final states compared with the reference. */
 #include "cases.h"
 
 static void check(bo_context *context, const trial_desc *desc)

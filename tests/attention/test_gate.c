@@ -1,4 +1,5 @@
-/* The gate: log sigmoid and its gradients against float64, at both ends, for any number of threads. */
+/* The gate: log sigmoid and its gradients compared with float64, for very large and very small arguments, and for any
+ * number of threads. */
 #include <bochner/attention.h>
 #include "testing.h"
 
@@ -37,8 +38,8 @@ static double logit(const gate *g, size_t t, size_t h, double *size)
     return u;
 }
 
-/* A sum of n float terms is off by at most n 2^-24 of the sum of their sizes; log sigmoid has slope at most 1, and four
- * roundings of its own. */
+/* The error of a sum of n float terms is at most n 2^-24 times the sum of their magnitudes; log sigmoid has a slope of
+ * at most 1 and adds four rounding errors. */
 static void forward_is_log_sigmoid(void **state)
 {
     (void)state;
@@ -86,7 +87,8 @@ static void gradients_are_those_of_float64(void **state)
             double size, u = logit(g, t, h, &size);
             du[t * HEADS + h] = (double)g->dlog_gate[t * HEADS + h] / (1 + exp(u));
         }
-    /* du is off by 2^-24 (40 · 40 + 8) of itself at most (u's error, times the slope), typically by far less */
+    /* the relative error of du is at most 2^-24 (40 · 40 + 8), from the error of u times the slope, and typically far
+     * smaller */
     for (size_t t = 0; t < TOKENS; t++)
         for (size_t j = 0; j < WIDTH; j++) {
             double expected = 0, size = 0;
@@ -144,7 +146,7 @@ static void nonsense_is_refused(void **state)
                  bo_gate_backward(context, 2, 3, 1, x, NULL, log_gate, log_gate, x, NULL, NULL));
     x[4] = NAN;
     assert_fails(context, BO_NUMERIC, "token 1, head 0", bo_gate_forward(context, 2, 3, 1, x, w, &b, log_gate));
-    x[4] = INFINITY; /* log g would be 0, as if nothing were wrong */
+    x[4] = INFINITY; /* log g would be 0, which would hide the error */
     assert_fails(context, BO_NUMERIC, "token 1, head 0", bo_gate_forward(context, 2, 3, 1, x, w, &b, log_gate));
     assert_ok(context, bo_gate_forward(context, 0, 3, 1, NULL, w, &b, NULL));
     assert_ok(context, bo_gate_backward(context, 0, 3, 1, NULL, w, NULL, NULL, NULL, dw, &db));

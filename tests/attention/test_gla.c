@@ -1,5 +1,5 @@
-/* Gated linear attention against its recurrence in double, token by token: outputs, states and every gradient; gates of
- * every size; steps, splits, threads, causality. */
+/* Gated linear attention compared with its recurrence in double, token by token: outputs, states and every gradient;
+ * gates of every size; steps, splits, threads, causality. */
 #include "gla.h"
 
 /* ---- the library ----------------------------------------------------------------------------------------------- */
@@ -67,10 +67,11 @@ static void run(bo_context *context, data *x)
     bo_attention_destroy(attention);
 }
 
-/* ---- comparison ------------------------------------------------------------------------------------------------ */
+/* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* Sums of up to dim + value_dim + tokens terms, each with a product of gates of relative error |log| 2^-24 (below
- * e^-87 they are nothing) and a rounding a gate; to first order (terms + 87 + …) 2^-24 of the terms' magnitudes. */
+/* Sums of up to dim + value_dim + tokens terms, each with a product of gates of relative error |log| 2^-24 (negligible
+ * below e^-87) and one rounding error per gate; to first order (terms + 87 + …) 2^-24 times the magnitudes of the
+ * terms. */
 static double tolerance(const data *x)
 {
     const bo_attention_desc *d = &x->model.desc;
@@ -105,7 +106,7 @@ static void check(bo_context *context, const model *m)
 
 /* ---- tests ----------------------------------------------------------------------------------------------------- */
 
-/* The loss whose gradients are wanted, from the recurrence alone. */
+/* The loss whose gradients are tested, from the recurrence only. */
 static double loss(const data *x)
 {
     double sum = 0;
@@ -116,8 +117,8 @@ static double loss(const data *x)
     return sum;
 }
 
-/* Central differences of the loss in double with a step h, relative where x is large: error O(h²) + rounding / h. x is
- * float, so the step taken is measured. */
+/* Central differences of the loss in double with a step h, relative for large x: error O(h²) + rounding / h. x is
+ * float, so the actual step is computed. */
 static double difference(const data *x, float *input)
 {
     float was = *input, step = 0x1p-9f * fmaxf(1, fabsf(was));
@@ -219,7 +220,7 @@ static void states_are_asked(void **state)
     bo_context_destroy(context);
 }
 
-/* Blocks of any length, then single tokens, give what one pass gives. */
+/* Blocks of any length followed by single tokens give the result of one pass. */
 static void splits_and_steps(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void splits_and_steps(void **state)
         assert_ok(context, bo_attention_create(context, d, &attention));
         void **states = make_states(context, &x, attention, NULL);
         size_t next = 0, cut = 17 + n;
-        for (size_t t = 0; t < 60; t = next) { /* one block, then tokens, then another block */
+        for (size_t t = 0; t < 60; t = next) { /* one block, then single tokens, then another block */
             next = t == 0 ? cut : t < 50 ? t + 1 : 60;
             size_t tokens = next - t;
             for (size_t s = 0; s < 3; s++) {
@@ -267,7 +268,7 @@ static void splits_and_steps(void **state)
     bo_context_destroy(context);
 }
 
-/* Many sequences in one step, and a question that changes nothing. */
+/* Many sequences in one step, and a query without a key, which changes nothing. */
 static void steps_of_many_sequences(void **state)
 {
     (void)state;
@@ -322,7 +323,7 @@ static void threads_change_no_bit(void **state)
     for (size_t i = 0; i < 3; i++) drop(&x[i]);
 }
 
-/* Another token t, gates and all: outputs before it keep their bits, for every t. */
+/* Changing any token t, including its gates, keeps the bits of all earlier outputs. */
 static void the_future_changes_no_bit(void **state)
 {
     (void)state;
@@ -352,7 +353,8 @@ static void the_future_changes_no_bit(void **state)
     bo_context_destroy(context);
 }
 
-/* Gates so near to 1 that the rounding of each counts: 4096 tokens at log g = -1e-6, weights to 1e-5 all the same. */
+/* Gates so close to 1 that the rounding of each matters: 4096 tokens with log g = -1e-6, and weights still accurate to
+ * 1e-5. */
 static void gates_near_one(void **state)
 {
     (void)state;
@@ -369,14 +371,14 @@ static void gates_near_one(void **state)
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     bo_attention_inputs in = {.q = one, .k = k, .v = one, .log_gate = gate};
     assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
-    /* 256 blocks, each multiplying by a product rounded once and rounding the state once: 256 · 2^-24 = 1.5e-5 */
+    /* 256 blocks, each with one rounded product of gates and one rounding of the state: 256 · 2^-24 = 1.5e-5 */
     for (size_t t = 0; t < TOKENS; t++) assert_close(out[t], exp((double)gate[1] * (double)t), 1.6e-5);
     bo_attention_destroy(attention);
     free(k), free(gate), free(out), free(one);
     bo_context_destroy(context);
 }
 
-/* What is not finite, what is no gate, and finite numbers that lead beyond float. */
+/* Numbers that are not finite, invalid gates, and finite numbers that overflow float32. */
 static void bad_numbers(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Keys without queries (shape.no_queries): the states they leave, and the gradients that come back through them, are those of
- * a call whose queries nobody listens to, bit by bit, for any number of threads. */
+/* Keys without queries (shape.no_queries): the states and the gradients through them have the same bits as in a call
+ * whose outputs are not used, for any number of threads. */
 #include "kind_cases.h"
 #include "trial.h"
 
@@ -11,7 +11,7 @@ typedef struct left_behind {
     float *gradient[TRIAL_ARRAYS], **d_initial;
 } left_behind;
 
-/* Forward and, from d_final alone, backward. */
+/* Forward, and backward from d_final only. */
 static left_behind run(bo_context *context, const trial *t, bool alone)
 {
     left_behind out = {.final = trial_states(t), .d_initial = trial_state_gradients(t)};
@@ -86,7 +86,7 @@ static void keys_leave_what_they_leave_beside_queries(void **state)
                                .past = n / 2 * 9,
                                .final_gradient = true,
                                .seed = i};
-            if (desc.attention.causal != causal) continue; /* nothing else than causal */
+            if (desc.attention.causal != causal) continue; /* the kind exists only with a causal mask */
             check(contexts, &desc);
         }
     bo_context_destroy(contexts[0]);

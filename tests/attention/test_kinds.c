@@ -1,12 +1,12 @@
-/* The table of kinds: every kind has a row, rows agree with what is created and computed and with what is refused, names parse
- * back. What is expected comes from the table alone (bo_attention_has, …), what is found from bo_attention_create and
+/* The table of kinds: every kind has a row, and rows agree with what is created, computed and refused; names parse
+ * back. Expected values come from the table only (bo_attention_has, …), actual ones from bo_attention_create and
  * bo_attention_forward. */
 #include "attention/kinds.h"
 #include "testing.h"
 
 enum { HEADS = 2, DIM = 4, TOKENS = 3, MOST = HEADS * DIM * DIM * TOKENS };
 
-/* The least that makes an attention of this kind; a kernel of 0 is the kind's own. */
+/* The smallest descriptor for this kind; a kernel of 0 means the default of the kind. */
 static bo_attention_desc least(bo_attention_kind kind, bo_kernel kernel)
 {
     bo_attention_desc d = {.kind = kind, .heads = HEADS, .dim = DIM, .causal = true, .features = {.kernel = kernel}};
@@ -61,7 +61,7 @@ static void every_kind_has_a_row(void **state)
     bo_context_destroy(context);
 }
 
-/* Presets are descriptors that can be made, and every kind has one. */
+/* Every preset is a valid descriptor, and every kind has one. */
 static void presets_are_kinds(void **state)
 {
     (void)state;
@@ -86,10 +86,10 @@ static void presets_are_kinds(void **state)
 typedef struct field {
     const char *name;
     void (*set)(bo_attention_desc *d);
-    bool (*taken)(const bo_attention_desc *d); /* by the table; d without the field */
+    bool (*taken)(const bo_attention_desc *d); /* according to the table; d does not have the field */
 } field;
 
-/* The kernel that is made. */
+/* The kernel that is created. */
 static bo_kernel kernel_of(const bo_attention_desc *d)
 {
     return d->features.kernel ? d->features.kernel : bo_kind_of(d->kind)->usual_kernel;
@@ -152,7 +152,8 @@ static void descriptors_are_made_where_the_table_says_so(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    static const bo_kernel kernels[] = {BO_KERNEL_RBF, BO_KERNEL_HEDGEHOG}; /* the kind's own, a learned one */
+    /* the default of the kind, and a learned one */
+    static const bo_kernel kernels[] = {BO_KERNEL_RBF, BO_KERNEL_HEDGEHOG};
     for (int kind = 0; kind < BO_ATTENTION_COUNT; kind++)
         for (size_t k = 0; k < 2; k++)
             for (int gate = 0; gate < BO_GATE_COUNT; gate++) {
@@ -184,7 +185,7 @@ static void kernels_are_taken_where_the_table_says_so(void **state)
     bo_context_destroy(context);
 }
 
-/* A map is as long as it is told where the length is free, and knows its own elsewhere. */
+/* A map has the given number of features if it is free, and its own number otherwise. */
 static void free_lengths_are_free(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void free_lengths_are_free(void **state)
             bo_features_desc d = {.kernel = (bo_kernel)kernel, .function = (bo_function)function, .dim = DIM};
             bo_features *map = NULL;
             if (kernel == BO_KERNEL_CUSTOM) continue;
-            d.features = 12; /* = DIM (DIM + 1) / 2 + 2: of no exact map */
+            d.features = 12; /* = DIM (DIM + 1) / 2 + 2: not the size of any exact map */
             if (function == BO_FUNCTION_SELFTENSOR) d.features = 10;
             const bool free_length = bo_features_create(context, &d, &map) == BO_OK;
             bo_features_destroy(map), map = NULL;

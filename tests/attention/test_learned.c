@@ -1,5 +1,5 @@
-/* Learned maps: φ(W q + b)·φ(W' k + b') with φ exp(±y), softmax(±y) or max(y, 0), against the plain sum in float64; W and
- * b given for both sides, for one, or not at all. And the hybrid with such a map against its own pieces. */
+/* Learned maps: φ(W q + b)·φ(W' k + b') with φ = exp(±y), softmax(±y) or max(y, 0), compared with the direct sum in
+ * float64; W and b are given for both sides, for one, or not at all. Also hybrid attention with such a map. */
 #include "direct.h"
 
 enum { DIM = 7, RANK = 5, KEY_HEADS = 2 };
@@ -40,8 +40,8 @@ static const struct {
 } maps[] = {
     {BO_KERNEL_COSH, cosh_kernel}, {BO_KERNEL_HEDGEHOG, hedgehog_kernel}, {BO_KERNEL_RECTIFIER, rectifier_kernel}};
 
-/* W, b and W', b' as the bits of `which` say: 1 W, 2 W', 4 b, 8 b'. Biases of the rectifier are lifted, so that no sum
- * of weights is 0 and no difference crosses a kink. */
+/* The bits of `which` select the given arrays: 1 W, 2 W', 4 b, 8 b'. The biases of the rectifier are raised, so that no
+ * sum of weights is 0 and no difference crosses a kink. */
 static direct make(size_t map, unsigned which, int threads, bo_attention_shape shape, bo_attention_desc desc)
 {
     desc.heads = 2 * KEY_HEADS;
@@ -65,7 +65,7 @@ static void agrees_whatever_is_given(void **state)
     (void)state;
     for (size_t map = 0; map < 3; map++)
         for (unsigned which = 0; which < 16; which++) {
-            bool lifted = (which & 4) != 0; /* both sides then */
+            bool lifted = (which & 4) != 0; /* for both sides then */
             if (maps[map].kernel == BO_KERNEL_RECTIFIER && !lifted) continue;
             bo_attention_desc desc = {
                 .kind = BO_ATTENTION_LEARNED, .causal = which % 3 != 0, .rank = which % 2 ? RANK : 0};
@@ -80,7 +80,7 @@ static void agrees_whatever_is_given(void **state)
         }
 }
 
-/* Not given is the same as given twice: m's gradient is then the sum of both. */
+/* An array that is not given for the keys is shared: the gradient of m is then the sum of both. */
 static void shares_what_the_keys_are_not_given(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void shares_what_the_keys_are_not_given(void **state)
     direct_free(&twice);
 }
 
-/* Arguments of thousands: exp(±y) is kept relative to its largest, softmax by itself. */
+/* Arguments of thousands: exp(±y) is relative to its largest value, and softmax is bounded. */
 static void stays_finite(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void threads_change_nothing(void **state)
 
 enum { WINDOW = 4 };
 
-/* exp(s q·k) for the latest keys, the learned map for those before; one denominator. */
+/* exp(s q·k) for the latest keys, the learned map for earlier ones, with one denominator. */
 static void hybrid_query(const direct *d, size_t h, size_t i, double *out)
 {
     const bo_attention_desc *desc = &d->desc;
@@ -195,7 +195,7 @@ static void hybrid_has_learned_maps(void **state)
                                  1e-5);
             }
         const int arrays[] = {Q, K, M, M_K, BIAS, BIAS_K};
-        for (size_t n = 0; n < 6; n++) { /* a number of each array, by central differences */
+        for (size_t n = 0; n < 6; n++) { /* one number of each array, by central differences */
             int a = arrays[n];
             size_t i = d.count[a] / 3;
             double slope = 0, at = d.x[a][i];

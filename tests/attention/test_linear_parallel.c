@@ -1,5 +1,5 @@
-/* Fewer heads than threads: the forward pass goes by waves (exact attention: by parts of a sequence), and nothing tells: outputs, tapes (through the gradients they give)
- * and final states have the bits of one thread. */
+/* Fewer heads than threads: the forward pass runs in waves (softmax attention: in parts of a sequence) without any
+ * visible effect. Outputs, tapes (by the gradients) and final states have the bits of one thread. */
 #include <bochner/attention.h>
 #include "../testing.h"
 
@@ -8,7 +8,7 @@ enum { DIM = 9, VALUE = 5, FEATURES = 24, CHUNK = 4, CHUNKS = 128, LONGEST = CHU
 typedef struct wave_case {
     const char *name;
     bo_attention_desc desc;
-    size_t lengths[2], keys[2]; /* of two sequences; keys 0: as lengths */
+    size_t lengths[2], keys[2]; /* of two sequences; keys 0: the same as lengths */
 } wave_case;
 
 static const wave_case cases[] = {
@@ -71,7 +71,7 @@ static wave_result run(const wave_case *test, int threads)
               bo_attention_backward(context, attention, &shape, &in, NULL, result.out, tape, dout, NULL, &gradients));
     bo_attention_cost plan;
     assert_ok(context, bo_attention_estimate(context, attention, &shape, &plan));
-    assert_true((plan.tasks < (size_t)threads) == (threads > 2)); /* waves, or the test tests nothing */
+    assert_true((plan.tasks < (size_t)threads) == (threads > 2)); /* otherwise the pass does not run in waves */
     bo_attention_destroy(attention);
     bo_context_destroy(context);
     free(q), free(k), free(v), free(gate), free(dout), free(tape);

@@ -1,4 +1,4 @@
-/* 100,000 tokens: the last outputs against the oracle, by forward and step by step: no drift, no NaN. */
+/* 100,000 tokens: the last outputs compared with the reference, by a forward pass and by steps: no drift, no NaN. */
 #include "cases.h"
 
 enum { TOKENS = 100000, LAST = 4, WIDTH = 4, VALUE = 3, FEATURES = 8 };
@@ -24,7 +24,7 @@ static const char *const names[] = {
     "gated ridge",
 };
 
-/* The last few queries of the oracle, which sees every key. */
+/* The last queries of the reference, which sees every key. */
 static double *last_outputs(const trial *t)
 {
     trial_answer answer = judge_answer_make(t);
@@ -63,10 +63,9 @@ static void step_through(const trial *t, float *out)
     free(state);
 }
 
-/* Values are near one, so that a sum grows with N. A sum of N float32 terms wanders by about √N / 4 of its own last
- * place, 2⁻²⁴ √N / 4 = 5e-6 of it for N steps; features of both signs cancel, and the same wandering is then more of
- * what is left: 20 times as much is allowed. With a gate that forgets nothing adds up, and the few roundings of one
- * token remain. */
+/* Values are near one, so that a sum grows with N. A sum of N float32 terms drifts by about √N / 4 of its last place,
+ * 2⁻²⁴ √N / 4 = 5e-6 of it for N steps. Features of both signs cancel, which increases the relative drift: 20 times as
+ * much is allowed. With a gate that forgets nothing accumulates, and only the rounding errors of one token remain. */
 static void check(const trial *t, const double *truth, const float *out, const char *what)
 {
     double tolerance = t->d->gate ? 1e-5 : 1e-4;
@@ -93,8 +92,7 @@ static void long_sequences_do_not_drift(void **state)
                            .forward_only = true,
                            .seed = 4};
         trial t = trial_make(context, &desc);
-        for (size_t j = 0; j < t.count[V]; j++)
-            t.array[V][j] += 1; /* averages of order one, so that drift would show */
+        for (size_t j = 0; j < t.count[V]; j++) t.array[V][j] += 1; /* averages of order one, to make drift visible */
         double *truth = last_outputs(&t);
         trial_forward(&t);
         check(&t, truth, t.array[OUT], "forward");
@@ -109,9 +107,9 @@ static void long_sequences_do_not_drift(void **state)
 
 /* ---- slow gates ------------------------------------------------------------------------------------------------ */
 
-/* One key again and again with a gate that forgets slowly: the sums are geometric series, and their log scale is
- * that of the key all along, a number beside which log g is small. v = 1 for the first half and 0 for the second: o
- * = (g^(N/2) - g^N) / (1 - g^N) for either kind of gate. */
+/* The same key repeated with a gate that decays slowly: the sums are geometric series whose log scale is always that of
+ * the key, a number much larger than log g. v = 1 for the first half and 0 for the second: o = (g^(N/2) - g^N) / (1 -
+ * g^N) for both kinds of gates. */
 static void check_slow_gate(bo_context *context, bo_gate gate, double norm, double log_gate)
 {
     enum { HALF = 1000 };
@@ -137,7 +135,7 @@ static void check_slow_gate(bo_context *context, bo_gate gate, double norm, doub
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, stepped + i));
     trial_forward(&t);
     double found[] = {(double)t.array[OUT][2 * HALF - 1], (double)stepped[2 * HALF - 1]};
-    for (size_t i = 0; i < 2; i++) /* 2000 roundings of a sum: 2⁻²⁴ √2000 = 3e-6, ten times that */
+    for (size_t i = 0; i < 2; i++) /* 2000 rounding errors of a sum: 2⁻²⁴ √2000 = 3e-6; ten times that is allowed */
         if (fabs(found[i] - truth) > 3e-5)
             fail_msg("gate %s, |k| = %g, log g = %g, by %s: %.7g, expected %.7g", bo_gate_name(gate), norm, log_gate,
                      i ? "steps" : "forward", found[i], truth);

@@ -1,4 +1,4 @@
-/* Many random descriptors and shapes against the oracle. */
+/* Many random descriptors and shapes compared with the reference. */
 #include "random.h"
 
 enum { FIRST = 1000, SEEDS = 1500 };

@@ -1,5 +1,5 @@
-/* The comparison: outputs against softmax and against the kind's own kernel, single kernel values against features.
- * What it says is checked where the truth is known: exact attention, maps that are exact, variances. */
+/* The comparison of attention: outputs with those of softmax and of the kernel, and single kernel values with features.
+ * Checked where the result is known: softmax attention, exact maps, variances. */
 #include <bochner/attention.h>
 #include "attention/internal.h"
 #include "testing.h"
@@ -63,9 +63,9 @@ static bo_attention_accuracy compare(bo_context *context, const bo_attention_des
     return error;
 }
 
-/* ---- exact ----------------------------------------------------------------------------------------------------- */
+/* ---- softmax attention ------------------------------------------------------------------------------------------- */
 
-/* Float outputs of a softmax over at most 150 keys: 1e-5 is far above their rounding and far below any mistake. */
+/* Float outputs of a softmax over at most 150 keys: 1e-5 is far above rounding errors and far below any mistake. */
 static void exact_attention_is_exact(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void exact_attention_is_exact(void **state)
         assert_true(e.softmax_seconds > 0 && e.kind_seconds > 0);
         assert_true(e.softmax_bytes > 0 && e.kind_bytes == e.softmax_bytes);
     }
-    /* with a window it is another function, and its own kernel has the window */
+    /* with a window it is a different function, and its own kernel includes the window */
     bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     desc.window = 7;
     bo_attention_accuracy e = compare(context, &desc, &whole, &in, TOKENS);
@@ -90,7 +90,7 @@ static void exact_attention_is_exact(void **state)
     bo_context_destroy(context);
 }
 
-/* Any output may be judged, not only what forward gives: half of everything is an error of one half. */
+/* Any output can be compared, not only that of forward: half of the output has an error of one half. */
 static void errors_are_relative(void **state)
 {
     (void)state;
@@ -111,10 +111,10 @@ static void errors_are_relative(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- maps that are exact --------------------------------------------------------------------------------------- */
+/* ---- exact maps -------------------------------------------------------------------------------------------------- */
 
-/* TAYLOR, POLYNOMIAL (which may be negative), ELU and the maps of columns have φ(x)·φ(y) = k(x, y): the output is that
- * of the kernel up to float rounding, with gates of every kind, without a normalizer, packed, in either layout. */
+/* TAYLOR, POLYNOMIAL (which may be negative), ELU and the column maps have φ(x)·φ(y) = k(x, y): the output equals that
+ * of the kernel up to float rounding, with gates of every kind, without a normalizer, packed, in both layouts. */
 static void exact_maps_meet_their_kernel(void **state)
 {
     (void)state;
@@ -162,8 +162,7 @@ static void exact_maps_meet_their_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* A window of softmax with weights `mix`, an exact map before it; windows longer and shorter than some of the
- * sequences. */
+/* A softmax window with weights `mix` after an exact map; windows longer and shorter than some of the sequences. */
 static void hybrids_meet_their_kernel(void **state)
 {
     (void)state;
@@ -185,7 +184,7 @@ static void hybrids_meet_their_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* W and b on both sides, or one for both; also behind a window. */
+/* W and b for each side, or shared; also with a window. */
 static void learned_maps_meet_their_kernel(void **state)
 {
     (void)state;
@@ -206,7 +205,7 @@ static void learned_maps_meet_their_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* |s q·k|^p is its own closed form; there are no features to judge. */
+/* |s q·k|^p is its own closed form; there are no features to compare. */
 static void powers_meet_their_kernel(void **state)
 {
     (void)state;
@@ -225,7 +224,7 @@ static void powers_meet_their_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* A memory has no weights: it is compared with softmax alone. */
+/* Kinds with a matrix state have no weights: they are compared with softmax only. */
 static void memories_have_no_kernel(void **state)
 {
     (void)state;
@@ -255,10 +254,10 @@ static int ascending(const void *a, const void *b)
 }
 
 /* With m frequencies the error against the kind's own kernel falls as 1/√m: between 256 and 4096 by a factor of 4
- * (and by none at all were it not its own kernel); medians, since denominators of signed features may come near 0.
- * Independent draws: kernel_error² over thousands of pairs has the mean kernel_predicted². Eight seeds with two key
- * heads each are 16 draws, whose errors scatter by about 1/√(2·16) or, with the heavy tails of positive features,
- * twice that: within a factor of 1.6. */
+ * (against any other kernel it would not fall). Medians are used because denominators of signed features may be close
+ * to 0. Independent draws: the mean of kernel_error² over thousands of pairs is kernel_predicted². Eight seeds with two
+ * key heads each are 16 draws, whose errors vary by about 1/√(2·16), or twice that with the heavy tails of positive
+ * features: within a factor of 1.6. */
 static void check_near(bo_context *context, const bo_attention_desc *desc, const bo_attention_inputs *in)
 {
     enum { SEEDS = 8 };
@@ -318,7 +317,7 @@ static void kinds_meet_their_kernel(void **state)
         in.sigma = NULL;
     }
     bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
-    float lengths[DIM] = {1, 2, 0.8f, 1, 3, 1, 1, 1}; /* another kernel than softmax */
+    float lengths[DIM] = {1, 2, 0.8f, 1, 3, 1, 1, 1}; /* a kernel other than softmax */
     desc.features = (bo_features_desc){.length_scales = lengths, .draw = BO_DRAW_IID};
     check_near(context, &desc, &in);
     desc = base_desc(BO_ATTENTION_HYBRID, true);
@@ -348,8 +347,8 @@ static void gates_and_random_maps(void **state)
     bo_context_destroy(context);
 }
 
-/* Nothing overflows: |q| = 30 makes weights of exp(±300) and more. Exact attention is exact; the features are
- * nowhere near, and say so in finite numbers or INFINITY, never NaN. */
+/* Nothing overflows: |q| = 30 gives weights of exp(±300) and more. Softmax attention is exact; features have large
+ * errors, reported as finite numbers or INFINITY, never NaN. */
 static void large_norms_are_told(void **state)
 {
     (void)state;
@@ -395,7 +394,7 @@ static void what_is_not_known_is_nan(void **state)
     bo_context_destroy(context);
 }
 
-/* Cross attention, more queries than keys and the other way round. */
+/* Cross attention with more queries than keys and with fewer. */
 static void cross_attention(void **state)
 {
     (void)state;

@@ -1,11 +1,12 @@
-/* Memory: any allocation may fail and nothing leaks; a plan tells what a call takes; forward passes of the kinds with
- * features take the same for any length, backward passes the square root of it. */
+/* Memory: any allocation may fail and nothing leaks; a plan reports the memory of a call. Forward passes of kinds with
+ * features need the same memory for any length, backward passes memory proportional to the square root of the
+ * length. */
 #include "cases.h"
 #include "../base/counting.h"
 
 /* ---- any allocation may fail ----------------------------------------------------------------------------------- */
 
-/* Everything an attention can do, stopping at the first failure. The caller's arrays come from elsewhere. */
+/* Calls all functions of an attention, stopping at the first failure. The caller's arrays have another allocator. */
 static bo_status use(bo_context *context, const trial *t)
 {
     bo_attention *attention = NULL;
@@ -33,7 +34,7 @@ static bo_status use(bo_context *context, const trial *t)
     return status;
 }
 
-/* What stands beside the passes: gates, DARK's parameters, the comparison. */
+/* Functions other than the passes: gates, parameters of DARK, the comparison. */
 static bo_status use_rest(bo_context *context, const trial *t)
 {
     bo_attention *attention = NULL;
@@ -91,7 +92,7 @@ static void any_allocation_may_fail(void **state)
     check_failures(kind_named("dark"), 2, use_rest);
 }
 
-/* A redraw that finds no memory leaves an attention that works, and no state that it would misread. */
+/* A redraw that runs out of memory leaves an attention that works, and no state that it would misread. */
 static void redraws_that_fail_do_no_harm(void **state)
 {
     (void)state;
@@ -114,7 +115,7 @@ static void redraws_that_fail_do_no_harm(void **state)
         status = bo_attention_redraw(context, t.attention, 9);
         c.fail_at = 0;
         if (status == BO_MEMORY && bo_attention_state_check(context, t.attention, t.initial[0]) == BO_OK) {
-            trial_forward(&t); /* it says that it is the one it was */
+            trial_forward(&t); /* its identity has not changed */
             assert_memory_equal(before, t.array[OUT], t.count[OUT] * sizeof *before);
         }
         assert_ok(context, bo_attention_redraw(context, t.attention, 0));
@@ -128,11 +129,11 @@ static void redraws_that_fail_do_no_harm(void **state)
     assert_int_equal(c.live, 0);
 }
 
-/* ---- how much -------------------------------------------------------------------------------------------------- */
+/* ---- memory use -------------------------------------------------------------------------------------------------- */
 
 typedef struct usage {
     bo_attention_cost plan;
-    size_t forward, backward, tape; /* bytes allocated at the peak of each, and the caller's tape */
+    size_t forward, backward, tape; /* peak bytes of each pass, and the caller's tape */
 } usage;
 
 /* One sequence, one thread. The caller's arrays are not counted. */
@@ -161,7 +162,7 @@ static usage measure(const kind_of *kind, size_t tokens)
     return u;
 }
 
-/* Headers of blocks, the list of sequences. */
+/* Headers of blocks and the list of sequences. */
 enum { SUNDRIES = 1024 };
 
 static void plans_tell_what_calls_take(void **state)
@@ -178,7 +179,7 @@ static void plans_tell_what_calls_take(void **state)
     }
 }
 
-/* Operations of a token and head, by the table of docs/reference/attention.md. */
+/* Operations per token and head, by the table of docs/reference/attention.md. */
 static void check_operations(bo_context *context, bo_attention_desc desc, double each)
 {
     desc.heads = 2, desc.dim = 8, desc.value_dim = 6, desc.causal = true;
@@ -191,8 +192,8 @@ static void check_operations(bo_context *context, bo_attention_desc desc, double
     bo_attention_destroy(attention);
 }
 
-/* The count of operations that rates are given in: N H (4dD + 4D d_v + 65 (D + d_v)) for a causal pass with
- * features, and 4 d operations for each pair that exact attention looks at, where d_v = d. */
+/* The count of operations on which rates are based: N H (4dD + 4D d_v + 65 (D + d_v)) for a causal pass with features,
+ * and 4 d operations per pair that softmax attention uses, for d_v = d. */
 static void plans_count_operations(void **state)
 {
     (void)state;
@@ -224,8 +225,8 @@ static void plans_count_operations(void **state)
     bo_context_destroy(context);
 }
 
-/* 16 times the length: forward the same; backward and tape, but for two floats per query, at most 4 times as much. A
- * state may be added at each end where lengths do not divide. */
+/* For 16 times the length the forward pass needs the same memory; the backward pass and the tape need at most 4 times
+ * as much, except for two floats per query. One state may be added at each end if lengths do not divide evenly. */
 static void long_sequences_take_little(void **state)
 {
     (void)state;
@@ -246,7 +247,7 @@ static void long_sequences_take_little(void **state)
     }
 }
 
-/* Exact attention: what it takes beyond inputs and outputs grows no faster than they do. */
+/* Softmax attention: its memory beyond inputs and outputs grows no faster than they do. */
 static void exact_attention_takes_no_squares(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What is not asked for changes nothing: any subset of gradients, no tape, no final states, rows at odd addresses,
- * states and attentions shared by threads. All of it bit for bit. */
+/* Optional arguments do not change results: any subset of gradients, no tape, no final states, unaligned rows, states
+ * and attentions shared by threads. All results have the same bits. */
 #include "cases.h"
 #include <pthread.h>
 
@@ -61,7 +61,7 @@ static void gradients_do_not_depend_on_each_other(void **state)
     bo_context_destroy(context);
 }
 
-/* Without dout, only what flows into the final states flows back. */
+/* Without dout only the gradients of the final states are propagated. */
 static void no_output_gradient_is_a_zero_one(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void no_output_gradient_is_a_zero_one(void **state)
                                                  t.array[OUT], t.tape, NULL, (const float *const *)t.d_final, &g));
         for (size_t which = Q; which <= BETA; which++)
             for (size_t j = 0; j < t.count[which]; j++)
-                if (!(own[which][j] == t.gradient[which][j])) /* 0 and -0 are the same */
+                if (!(own[which][j] == t.gradient[which][j])) /* 0 and -0 are equal */
                     fail_msg("%s: %s without dout: %g, not %g", desc.name, trial_names[which], (double)own[which][j],
                              (double)t.gradient[which][j]);
         for (size_t which = Q; which < OUT; which++) free(own[which]);
@@ -93,9 +93,9 @@ static void no_output_gradient_is_a_zero_one(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- without tape, without final states, elsewhere in memory ---------------------------------------------------- */
+/* ---- without tape, without final states, unaligned --------------------------------------------------------------- */
 
-/* The same numbers, one float further on. */
+/* The same numbers, shifted by one float. */
 static const float *shifted(const float *array, size_t count, float **block)
 {
     *block = trial_floats(count + 1);
@@ -128,7 +128,7 @@ static void outputs_depend_on_numbers_alone(void **state)
     bo_context_destroy(context);
 }
 
-/* Layouts are only about where numbers lie. */
+/* Layouts only change the positions of numbers. */
 static void layouts_say_the_same(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void attentions_and_states_are_shared(void **state)
 
 /* ---- many sequences -------------------------------------------------------------------------------------------- */
 
-/* Gradients of parameters are sums over the sequences, however many; rows of zeros have gradients too. */
+/* Gradients of parameters are sums over all sequences; rows of zeros have gradients too. */
 static void parameters_collect_from_every_sequence(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The oracle itself: its features are those of features.h, and its gradients the derivatives of what it computes. */
+/* Tests of the reference: its features are those of features.h, and its gradients are the derivatives of its
+ * outputs. */
 #include "oracle.h"
 
 enum { GROUP = 2, QUERIES = 4, PAST = 2, DIM = 3, VALUE = 2, COUNT = 16 };
@@ -14,7 +15,7 @@ typedef struct case_of {
     double clamp;
     size_t window, rank, past;
     double power;
-    bool one_map; /* keys have no W and b of their own */
+    bool one_map; /* keys share W and b with the queries */
 } case_of;
 
 static const case_of cases[] = {
@@ -57,7 +58,7 @@ static const case_of cases[] = {
     {"hybrid of another kernel", BO_ATTENTION_HYBRID, BO_KERNEL_ELU, BO_FUNCTION_ELU, .causal = true, .window = 1},
 };
 
-/* Every number that the loss depends on, one after the other, so that they can be perturbed by index. */
+/* All numbers that the loss depends on, concatenated so that they can be perturbed by index. */
 typedef struct numbers {
     double q[GROUP * QUERIES * DIM], k[(QUERIES + PAST) * DIM], v[(QUERIES + PAST) * VALUE], log_gate[QUERIES + PAST];
     double sigma[DIM], m[DIM * DIM], mix[GROUP], s0[16 * VALUE], z0[16], m_k[DIM * DIM], bias[DIM], bias_k[DIM];
@@ -219,7 +220,7 @@ static void gradients_are_derivatives(void **state)
     bo_context_destroy(context);
 }
 
-/* exp(c) z against the room of features, for inputs small enough for both. */
+/* exp(c) z compared with the features module, for inputs small enough for both. */
 static void features_are_those_of_the_header(void **state)
 {
     (void)state;
@@ -251,7 +252,7 @@ static void features_are_those_of_the_header(void **state)
         oracle_noise none = {0};
         oracle_phi(&map, ROWS, x, c, z, &none);
         assert_ok(context, bo_features_apply_f64(context, features, ROWS, x, WIDE, expected, FEATURES));
-        for (size_t j = 0; j < ROWS * FEATURES; j++) /* frequencies are float32 once γ is folded in */
+        for (size_t j = 0; j < ROWS * FEATURES; j++) /* frequencies multiplied by γ are float32 */
             assert_close(exp(c[j / FEATURES]) * z[j], expected[j], 1e-5 * (fabs(expected[j]) + 0.1));
         oracle_map_drop(&map);
         bo_features_destroy(features);

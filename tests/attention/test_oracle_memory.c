@@ -1,5 +1,5 @@
-/* The oracle of the memories itself: its gradients are the derivatives of what it computes, and ridge regression is what
- * its name says. */
+/* Tests of the reference for GLA, DELTA and RIDGE: its gradients are the derivatives of its outputs, and ridge
+ * attention is ridge regression. */
 #include "oracle_memory.h"
 
 enum { GROUP = 2, TOKENS = 5, DIM = 3, VALUE = 2 };
@@ -24,7 +24,7 @@ static const case_of cases[] = {
     {"gated ridge of unit keys", BO_ATTENTION_RIDGE, .gate = true, .unit = true},
 };
 
-/* Every number that the loss depends on, one after the other, so that they can be perturbed by index. */
+/* All numbers that the loss depends on, concatenated so that they can be perturbed by index. */
 typedef struct numbers {
     double q[GROUP * TOKENS * DIM], k[TOKENS * DIM], v[TOKENS * VALUE], log_gate[TOKENS * DIM], beta[TOKENS];
     double lambda[DIM], s0[DIM * VALUE], h0[DIM * DIM];
@@ -132,7 +132,7 @@ static void gradients_are_derivatives(void **state)
     free(p);
 }
 
-/* Without a gate o_t = Wᵀq with the W that makes Σ β_j |v_j - Wᵀk_j|² + Σ_i λ_i |W_i|² least: its slope there is 0. */
+/* Without a gate o_t = Wᵀq with the W that minimizes Σ β_j |v_j - Wᵀk_j|² + Σ_i λ_i |W_i|²: its gradient there is 0. */
 static void ridge_is_the_least_of_its_sum(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void ridge_is_the_least_of_its_sum(void **state)
     memset(p->in.s0, 0, sizeof p->in.s0);
     memset(p->in.h0, 0, sizeof p->in.h0);
     double w[DIM * VALUE];
-    for (size_t i = 0; i < DIM; i++) { /* the last query asks for the rows of W one by one */
+    for (size_t i = 0; i < DIM; i++) { /* the last query reads the rows of W one by one */
         memory_head last = p->head;
         for (size_t c = 0; c < DIM; c++) p->in.q[(TOKENS - 1) * DIM + c] = i == c;
         last.dq = NULL;
@@ -161,7 +161,7 @@ static void ridge_is_the_least_of_its_sum(void **state)
     free(p);
 }
 
-/* β = 1 and |k| = 1: the value just stored is what its key finds, whatever was there. */
+/* With β = 1 and |k| = 1 the key of the last token retrieves its value, for any earlier state. */
 static void delta_stores_what_it_is_told(void **state)
 {
     (void)state;

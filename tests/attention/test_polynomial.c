@@ -1,9 +1,9 @@
-/* Polynomial and Taylor attention: within a chunk scores come from the closed form, across chunks from features. Against
- * the plain sum in float64, which knows neither. */
+/* Polynomial and Taylor attention: scores within a chunk use the closed form, scores across chunks use features.
+ * Compared with the direct sum in float64, which has neither chunks nor features. */
 #include "direct.h"
 
-/* (1 + s)^p and 1 + s + s²/2, s = x·y / √width: the default scale. Terms of a feature product have the signs of
- * monomials: their sizes add up to the same function of Σ |x_j y_j|. */
+/* (1 + s)^p and 1 + s + s²/2, s = x·y / √width: the default scale. The terms of a feature product have the signs of
+ * monomials: their magnitudes sum to the same function of Σ |x_j y_j|. */
 static double scaled(size_t width, const double *x, const double *y, double *size)
 {
     double sum = 0;
@@ -68,8 +68,8 @@ static bo_attention_desc describe(size_t map, size_t dim)
                                .features = {.kernel = maps[map].kernel, .degree = maps[map].degree}};
 }
 
-/* Odd degrees may divide by next to nothing: they are not divided. Chunks of less than a panel of rows, of one, and of
- * more; with and without decay. */
+/* Odd degrees could have denominators near 0, so they are not normalized. Chunks of fewer rows than a panel, of one
+ * panel, and of more; with and without decay. */
 static void agrees_with_the_sum(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void agrees_with_the_sum(void **state)
         }
 }
 
-/* Length scales are part of s: attention of x / ℓ with them is attention of x without. */
+/* Length scales are part of s: attention of x / ℓ with length scales equals attention of x without. */
 static void has_length_scales(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void has_length_scales(void **state)
     direct_free(&scaled);
 }
 
-/* At 64 columns, 2145 features: the size it is made for. Forward only, and a few gradients' directions. */
+/* 64 columns, 2145 features: the intended size. Forward, and gradients along a few directions. */
 static void large_maps_agree(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void threads_change_nothing(void **state)
         bo_attention_shape shape = {.sequences = 1, .tokens = tokens};
         direct one = direct_make(1, desc, shape, power2);
         direct_run(&one);
-        for (int threads = 2; threads <= 9; threads += 7) { /* nine of them go by waves */
+        for (int threads = 2; threads <= 9; threads += 7) { /* nine threads run in waves */
             direct many = direct_make(threads, desc, shape, power2);
             direct_run(&many);
             assert_memory_equal(many.out, one.out, one.outputs * sizeof(float));

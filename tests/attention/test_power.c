@@ -1,5 +1,5 @@
-/* Powers |s q·k|^p against plain sums in double: fractional and large p, products that are 0, windows, states, and
- * gradients by central differences. */
+/* Powers |s q·k|^p compared with direct sums in double: fractional and large p, products that are 0, windows, states,
+ * and gradients by central differences. */
 #include "testing.h"
 #include <bochner/attention.h>
 #include "base/rng.h"
@@ -119,7 +119,7 @@ static void steps_give_the_same(void **state)
     end(t);
 }
 
-/* L = Σ c·out, and its slope along one number of the problem. */
+/* L = Σ c·out, and its derivative with respect to one number of the problem. */
 static double slope(problem *p, double *number, const float *c)
 {
     double h = 1e-5, at = *number, there[V], back[V], sum = 0;
@@ -135,7 +135,7 @@ static void gradients_are_slopes(void **state)
     (void)state;
     for (size_t i = 0; i < 8; i++) {
         problem p;
-        fill(&p, powers[2 + i / 2], i % 2 * 9); /* below p = 2 the slope at 0 is none, or has two sides */
+        fill(&p, powers[2 + i / 2], i % 2 * 9); /* for p < 2 the derivative at 0 does not exist or is one-sided */
         trial *t = begin(&p);
         bo_attention_inputs in = {.q = t->q, .k = t->k, .v = t->v};
         float c[V], dq[QK], dk[QK], dv[V];
@@ -149,9 +149,10 @@ static void gradients_are_slopes(void **state)
         assert_ok(t->context,
                   bo_attention_backward(t->context, t->attention, &shape, &in, NULL, t->out, tape, c, NULL, &g));
         for (size_t j = 0; j < QK; j++) {
-            if (j / DIM == 7) continue; /* a query of 0: every weight is 0, and a step away none is */
+            if (j / DIM == 7) continue; /* a query of 0: every weight is 0, and after a small change none is */
             assert_close(dq[j], slope(&p, &p.q[j], c), 1e-3);
-            if (j / DIM != 0) assert_close(dk[j], slope(&p, &p.k[j], c), 1e-3); /* alone, key 0 is all or nothing */
+            /* the first token has only key 0, whose weight cancels */
+            if (j / DIM != 0) assert_close(dk[j], slope(&p, &p.k[j], c), 1e-3);
         }
         for (size_t j = 0; j < V; j++) assert_close(dv[j], slope(&p, &p.v[j], c), 1e-4);
         for (size_t j = 7 * DIM; j < 8 * DIM; j++) assert_true(dq[j] == 0);

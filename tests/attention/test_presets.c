@@ -1,21 +1,21 @@
-/* Every name makes an attention that says of itself what the table in docs/reference/attention.md says of it, and answers as the
- * oracle does. */
+/* Every preset creates an attention with the properties that docs/reference/attention.md lists, and its results agree
+ * with the reference. */
 #include "judge.h"
 
 enum { HEADS = 2, DIM = 6, VALUE = 3, FEATURES = 16 };
 
-/* What describe says after creation, and the numbers a state holds for one key head. */
+/* The description after creation, and the numbers that a state holds for one key head. */
 typedef struct expected {
     const char *name;
     bo_attention_kind kind;
     bo_gate gate;
     bo_normalizer normalizer;
     bo_proposal proposal;
-    bo_kernel kernel; /* with its function: nothing where there is no map */
+    bo_kernel kernel; /* with its function; zero if there is no map */
     bo_function function;
     size_t features, sums;
     double scale;
-    bool causal, unit, counted; /* causal: it is nothing else; counted: the number of features is the user's */
+    bool causal, unit, counted; /* causal: only with a causal mask; counted: the number of features is an option */
 } expected;
 
 #define USUAL 0.40824829046386302 /* 1/√DIM */
@@ -165,7 +165,7 @@ static void descriptions_are_those_of_the_table(void **state)
         if (e->scale > 0) assert_close(d->scale, e->scale, 1e-15);
         bool products = d->kind == BO_ATTENTION_LINEAR && e->kernel != BO_KERNEL_ELU;
         if (products) assert_close(d->features.gamma, USUAL, 1e-15);
-        size_t sums = e->sums ? e->sums : 4096 * (DIM + VALUE); /* explicit keys: the usual capacity */
+        size_t sums = e->sums ? e->sums : 4096 * (DIM + VALUE); /* explicit keys: the default capacity */
         if (bo_attention_state_gradient_floats(attention) != HEADS * sums)
             fail_msg("%s: a state of %zu numbers, expected %zu", e->name, bo_attention_state_gradient_floats(attention),
                      HEADS * sums);
@@ -179,7 +179,7 @@ static void descriptions_are_those_of_the_table(void **state)
     bo_context_destroy(context);
 }
 
-/* A name decides what it is about and nothing else. */
+/* A preset sets the options that it defines and no others. */
 static void the_rest_stays_as_it_was(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void aliases_stand_for_presets(void **state)
     assert_null(bo_attention_preset_find(NULL));
 }
 
-/* A descriptor that a preset made has the name of the preset, also after an attention resolved its defaults. */
+/* A descriptor made by a preset has the name of the preset, even after an attention resolved its defaults. */
 static void descriptors_have_the_names_of_presets(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void descriptors_have_the_names_of_presets(void **state)
     bo_context_destroy(context);
 }
 
-/* Forward, backward and a step of each. */
+/* Forward, backward and a step of each preset. */
 static void presets_answer_as_the_oracle(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void presets_answer_as_the_oracle(void **state)
                            .shape = {.sequences = 2, .tokens = 23},
                            .past = i % 2 ? 9 : 0,
                            .final_gradient = true,
-                           .no_parameters = i % 2, /* the defaults in brackets */
+                           .no_parameters = i % 2, /* the defaults */
                            .seed = i};
         desc.attention.causal |= i % 2;
         if (oracle_explicit(&desc.attention)) desc.attention.capacity = 64;

@@ -1,4 +1,4 @@
-/* Long passes tell how far they are and end on request. */
+/* Long passes report their progress and stop on request. */
 #include <bochner/attention.h>
 #include "../testing.h"
 
@@ -7,7 +7,7 @@ enum { DIM = 4, MOST = 600000 };
 typedef struct watch_case {
     const char *name;
     bo_attention_desc desc;
-    size_t tokens; /* several times what a pass does between two questions */
+    size_t tokens; /* several times the work between two calls of the callback */
 } watch_case;
 
 static const watch_case cases[] = {
@@ -30,7 +30,7 @@ static const watch_case cases[] = {
     {"gated ridge", {.kind = BO_ATTENTION_RIDGE, .causal = true, .gate = BO_GATE_DECAY}, MOST / 4},
 };
 
-/* How often it was asked, when it says no, and how far the pass said it was. */
+/* How often the callback was called, when it returns false, and the reported progress. */
 typedef struct listener {
     int asked, stop_at;
     double done, total;

@@ -1,4 +1,4 @@
-/* A proposal is made for all key heads or for none, and reports over all of them. */
+/* A proposal is made for all key heads or for none, and its report covers all of them. */
 #include <bochner/attention.h>
 #include "base/counting.h"
 
@@ -15,8 +15,8 @@ static bo_attention *make_attention(bo_context *context)
     return attention;
 }
 
-/* Rows ± size e_j by turns: key head h has sizes[h] in the first large[h] coordinates and 0.1 in the others, so that
- * Λ is diagonal with size² / DIM. */
+/* Rows alternate between ± size e_j: key head h has sizes[h] in the first large[h] coordinates and 0.1 in the others,
+ * so Λ is diagonal with size² / DIM. */
 static void fill(const double *sizes, const size_t *large, float *x)
 {
     memset(x, 0, KEY_HEADS * TOKENS * DIM * sizeof *x);
@@ -27,7 +27,7 @@ static void fill(const double *sizes, const size_t *large, float *x)
         }
 }
 
-/* The best law clips what is beyond 0.45: each size is 3, 4 or 5, λ at least 9/4. */
+/* The best proposal clips eigenvalues above 0.45: sizes are 3, 4 or 5, so λ is at least 9/4. */
 static void clipped_eigenvalues_of_all_heads_are_counted(void **state)
 {
     (void)state;
@@ -48,8 +48,8 @@ static void clipped_eigenvalues_of_all_heads_are_counted(void **state)
     bo_context_destroy(context);
 }
 
-/* Whichever allocation fails, the frequencies are those from before: a state of then still fits. Once with standard
- * frequencies before, once with a proposal. */
+/* If any allocation fails, the frequencies do not change: an earlier state still matches. Tested with standard
+ * frequencies and with an earlier proposal. */
 static void a_failure_leaves_every_head_as_it_was(void **state)
 {
     (void)state;

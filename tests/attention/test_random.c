@@ -1,4 +1,4 @@
-/* Random descriptors and shapes against the oracle; long_random takes many more. */
+/* Random descriptors and shapes compared with the reference; long_random tests many more. */
 #include "random.h"
 
 enum { SEEDS = 60 };
@@ -8,7 +8,7 @@ static void random_trials_agree(void **state)
     (void)state;
     bo_context *context = test_context(2);
     for (uint64_t seed = 1; seed <= SEEDS; seed++) random_check(context, seed);
-    random_check(context, 31949); /* a hybrid whose denominator is hardly above the smallest float */
+    random_check(context, 31949); /* a hybrid whose denominator is barely above the smallest float */
     bo_context_destroy(context);
 }
 

@@ -1,11 +1,12 @@
-/* Bad input is refused with a sentence that names what was expected and what was found, and nothing else happens. */
+/* Invalid input is refused with a message that states what was expected and what was found, and nothing else
+ * changes. */
 #include "refusals.h"
 
 /* ---- descriptors ----------------------------------------------------------------------------------------------- */
 
 typedef struct bad_desc {
     bo_status status;
-    const char *one, *two; /* both are in the message */
+    const char *one, *two; /* the message contains both */
     bo_attention_desc desc;
 } bad_desc;
 
@@ -61,11 +62,11 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "features", "found 0", {.kind = BO_ATTENTION_FAVOR, GOOD}},
     {BO_INVALID, "exactly 8", "found 16", LINEAR_(GOOD, .features.kernel = BO_KERNEL_ELU)},
     {BO_INVALID, "kernel", "99", LINEAR_(GOOD, .features.kernel = (bo_kernel)99)},
-    /* the powers of |q·k|, polynomials */
+    /* powers of |q·k|, polynomials */
     {BO_INVALID, "power", "-1", POWER_(GOOD, .power = -1)},
     {BO_INVALID, "power", "nan", POWER_(GOOD, .power = NAN)},
     {BO_INVALID, "power", "inf", POWER_(GOOD, .power = INFINITY)},
-    {BO_INVALID, "power", "1e-46", POWER_(GOOD, .power = 1e-46)}, /* 0 in float */
+    {BO_INVALID, "power", "1e-46", POWER_(GOOD, .power = 1e-46)}, /* 0 in float32 */
     {BO_INVALID, "power", "1e-40", POWER_(GOOD, .power = 1e-40)},
     {BO_INVALID, "power", "1e+39", POWER_(GOOD, .power = 1e39)},
     {BO_INVALID, "power 3", "softmax", EXACT_(GOOD, .power = 3)},
@@ -95,7 +96,7 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "gate fixed", "causal", LEARNED_(GOOD, .gate = BO_GATE_FIXED)},
     {BO_INVALID, "temperature 2", "learned", LEARNED_(GOOD, .temperature = 2)},
     {BO_INVALID, "rank 2", "hybrid", HYBRID_(GOOD, .causal = true, .rank = 2)},
-    /* the memories */
+    /* GLA, DELTA and RIDGE */
     {BO_INVALID, "gla", "causal", {.kind = BO_ATTENTION_GLA, GOOD}},
     {BO_INVALID, "delta", "causal", {.kind = BO_ATTENTION_DELTA, GOOD}},
     {BO_INVALID, "ridge", "causal", {.kind = BO_ATTENTION_RIDGE, GOOD}},
@@ -155,7 +156,7 @@ static void bad_descriptors_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A machine of a gigabyte, which says no by itself (a sanitizer's allocator ends the process instead). */
+/* An allocator with a limit of a gigabyte (a sanitizer's allocator would end the process instead). */
 static void *small_machine(void *user, size_t bytes)
 {
     (void)user;
@@ -168,7 +169,7 @@ static void small_machine_release(void *user, void *pointer)
     free(pointer);
 }
 
-/* Features beyond any memory. The numbers are in the message. */
+/* Features that exceed any memory. The message contains the numbers. */
 static void sizes_beyond_memory_are_refused(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void sizes_beyond_memory_are_refused(void **state)
                  bo_attention_create(context, &many, &attention)); /* 2^44 x 8 floats */
     many.features.features = SIZE_MAX / 2;
     assert_fails(context, BO_INVALID, "9223372036854775807", bo_attention_create(context, &many, &attention));
-    /* C(dim + p, p) features: more than there may be, or with value_dim columns more than any machine holds */
+    /* C(dim + p, p) features: more than the maximum, or with value_dim columns more than any host can hold */
     bo_attention_desc poly = {
         .kind = BO_ATTENTION_LINEAR, .heads = 1, .dim = 1 << 20, .features.kernel = BO_KERNEL_POLYNOMIAL};
     assert_fails(context, BO_INVALID, "1048576", bo_attention_create(context, &poly, &attention));
@@ -263,7 +264,8 @@ static void bad_shapes_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* NaN and infinity, first, last and in the middle of each array: named with sequence, head and token. */
+/* NaN and infinity at the start, at the end and in the middle of each array: the message names sequence, head and
+ * token. */
 static void numbers_that_are_none_are_refused(void **state)
 {
     (void)state;
@@ -304,7 +306,7 @@ static void numbers_that_are_none_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Keys that nobody asks about yet go into a state: they are looked at all the same, and what was there stays. */
+/* Keys without queries are checked before they are added to a state, and on failure the state does not change. */
 static void keys_without_queries_are_looked_at(void **state)
 {
     (void)state;
@@ -361,7 +363,7 @@ static void bad_parameters_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A step that meets a NaN says where. */
+/* A step with a NaN reports its position. */
 static void steps_refuse_too(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* Arrays and parameters that do not fit the kind, or are out of their range: named, with what was expected. */
+/* Arrays and parameters that do not fit the kind or are out of range: the message names them and states what was
+ * expected. */
 #include "refusals.h"
 
-/* A number out of its range: the array, the place, the word for what was expected. */
+/* A number that is out of range: the array, the position, the expected range in words. */
 typedef struct bad_number {
     bo_attention_desc desc;
     trial_array which;
@@ -74,7 +75,7 @@ static const float **input_at(bo_attention_inputs *in, trial_array which)
     return at[which];
 }
 
-/* Every array to every kind: where it has no place it is refused by name, also as a gradient. */
+/* Every array is passed to every kind: if the kind does not take it, it is refused by name, also as a gradient. */
 static void arrays_of_other_kinds_are_refused(void **state)
 {
     (void)state;
@@ -126,7 +127,7 @@ static void missing_gates_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- frequencies that wait for data ---------------------------------------------------------------------------- */
+/* ---- frequencies that need data ---------------------------------------------------------------------------------- */
 
 static void what_waits_for_data_is_refused(void **state)
 {
@@ -167,14 +168,14 @@ static void what_waits_for_data_is_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- reserved words -------------------------------------------------------------------------------------------- */
+/* ---- reserved fields --------------------------------------------------------------------------------------------- */
 
 static void assert_zero(const uint64_t reserved[4])
 {
     for (size_t i = 0; i < 4; i++) assert_true(reserved[i] == 0);
 }
 
-/* Calibrates an attention of the same shape, whose frequencies come from data. */
+/* Calibrates an attention of the same shape whose frequencies are drawn from data. */
 static bo_calibration *make_calibration(bo_context *context, bo_attention **attention)
 {
     const bo_attention_desc desc = FAVOR_(GOOD, .causal = true, .proposal = BO_PROPOSAL_GAUSSIAN);
@@ -184,7 +185,7 @@ static bo_calibration *make_calibration(bo_context *context, bo_attention **atte
     return seen;
 }
 
-/* What later versions may use: refused in what is given, in every word and by every call. */
+/* Reserved fields of input structs are refused if they are not zero, in every field and by every call. */
 static void reserved_words_are_refused(void **state)
 {
     (void)state;
@@ -232,7 +233,7 @@ static void reserved_words_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* … and zero in what is filled in, whatever was there. */
+/* Reserved fields of output structs are set to zero. */
 static void reserved_words_are_filled_in(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* States that do not fit, tapes that are not there or of another pass: refused with a sentence. */
+/* States that do not match, and tapes that are missing or of another pass: refused with a message. */
 #include "refusals.h"
 #include "attention/internal.h"
 
@@ -14,7 +14,7 @@ static void full_caches_are_refused(void **state)
     assert_int_equal(status, BO_INVALID);
     assert_non_null(strstr(bo_context_error(context), "holds 5 tokens and is to take 5 more"));
     assert_non_null(strstr(bo_context_error(context), "7"));
-    t.desc.shape.tokens = 3; /* one too many */
+    t.desc.shape.tokens = 3; /* one token too many */
     assert_fails(context, BO_INVALID, "to take 3 more",
                  bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
     t.desc.shape.tokens = 2;
@@ -26,8 +26,8 @@ static void full_caches_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Each differs from the first in one thing that a state depends on. A state that is smaller than what would read it
- * must not get that far. */
+/* Each differs from the first in one property that a state depends on. A state that is smaller than expected must be
+ * refused before it is read. */
 static const bo_attention_desc favors[] = {
     FAVOR_(GOOD, .causal = true, .features.seed = 5),
     FAVOR_(GOOD, .causal = true, .features.seed = 6),
@@ -98,7 +98,7 @@ static void check_foreign(const bo_attention_desc *descs, size_t count)
     for (size_t i = 1; i < count; i++) {
         trial other = make(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&other);
-        void *copy = aligned_alloc(64, bytes / 64 * 64 + 64), *states[] = {copy, t.initial[1]}; /* no byte more */
+        void *copy = aligned_alloc(64, bytes / 64 * 64 + 64), *states[] = {copy, t.initial[1]}; /* no additional byte */
         memcpy(copy, t.initial[0], bytes);
         if (bo_attention_state_check(context, other.attention, copy) != BO_INVALID) fail_msg("foreign state %zu", i);
         assert_fails(context, BO_INVALID, "another",
@@ -138,7 +138,7 @@ static void states_of_another_draw_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Frequencies drawn for other data are other frequencies. */
+/* Frequencies drawn for other data are different frequencies. */
 static void states_of_another_calibration_are_refused(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void states_of_another_calibration_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* What a memory's state holds: S alone, or G and H; no log scale. */
+/* The state of a matrix kind: S only, or G and H; no log scale. */
 static void matrices_of_other_kinds_are_refused(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void matrices_of_other_kinds_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Two sequences may not write one state, nor one read what another writes. */
+/* Two sequences must not write to one state, and none may read a state that another writes. */
 static void shared_states_are_refused(void **state)
 {
     (void)state;
@@ -208,7 +208,8 @@ static void shared_states_are_refused(void **state)
     assert_fails(context, BO_INVALID, "0 and 1",
                  bo_attention_forward(context, t.attention, shape, &in, from, crossed, out, NULL));
     assert_ok(context, bo_attention_forward(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
-    void *in_place[] = {t.initial[0], t.final[1]}; /* a fork that changes what the other still reads */
+    /* a fork that changes a state which the other sequence still reads */
+    void *in_place[] = {t.initial[0], t.final[1]};
     assert_fails(context, BO_INVALID, "0 and 1",
                  bo_attention_forward(context, t.attention, shape, &in, one, in_place, out, NULL));
     trial_drop(&t);
@@ -293,7 +294,7 @@ static void backward_refuses_what_it_cannot_do(void **state)
     g = (bo_attention_gradients){.initial = (float *const *)missing};
     assert_fails(context, BO_INVALID, "initial state 0", BACKWARD(out, t.tape, dout, NULL, &g));
     g = (bo_attention_gradients){0};
-    assert_ok(context, BACKWARD(out, t.tape, dout, NULL, &g)); /* nothing is wanted */
+    assert_ok(context, BACKWARD(out, t.tape, dout, NULL, &g)); /* no gradient is requested */
     bo_attention_shape other = t.desc.shape;
     other.layout = BO_LAYOUT_TOKENS_FIRST, shape = &other;
     assert_fails(context, BO_INVALID, "another", BACKWARD(out, t.tape, dout, NULL, &g));
@@ -306,13 +307,13 @@ static void backward_refuses_what_it_cannot_do(void **state)
     assert_ok(context, bo_attention_redraw(context, t.attention, 0));
     from = (const void *const *)t.initial;
     g.q = t.gradient[Q];
-    assert_ok(context, BACKWARD(out, t.tape, NULL, NULL, &g)); /* nothing flows */
+    assert_ok(context, BACKWARD(out, t.tape, NULL, NULL, &g)); /* no gradient is given */
     for (size_t i = 0; i < t.count[Q]; i++) assert_close((double)t.gradient[Q][i], 0, 0);
     trial_drop(&t);
     bo_context_destroy(context);
 }
 
-/* A call that only makes a state has something to go back through too. */
+/* A call that only produces a state needs a tape for the backward pass too. */
 static void tapes_are_wanted_without_queries(void **state)
 {
     (void)state;

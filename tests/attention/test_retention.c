@@ -1,5 +1,5 @@
-/* Gate FIXED: one decay for all tokens of a key head. Against the plain sum in float64, and against gate DECAY with the
- * same number for every token, which has its own tests. */
+/* Gate FIXED: one decay for all tokens of a key head. Compared with the direct sum in float64, and with gate DECAY with
+ * the same number for every token, which has its own tests. */
 #include "direct.h"
 
 static double inner(size_t width, const double *x, const double *y, double *size)
@@ -41,7 +41,7 @@ static void check(direct *d, size_t terms)
     direct_check_causal(d);
 }
 
-/* Mild decays, none at all, one that leaves nothing after a few tokens, and each beside another. */
+/* Mild decays, no decay, a decay that forgets within a few tokens, and combinations. */
 static void agrees_with_the_sum(void **state)
 {
     (void)state;
@@ -125,7 +125,8 @@ static pass *run(bo_attention_desc desc, bo_gate gate, int threads)
     return p;
 }
 
-/* Equal up to rounding; the gradient of the decay is the sum of the gates', and threads change nothing. */
+/* Equal up to rounding; the gradient of the decay is the sum of those of the gates, and the number of threads does not
+ * matter. */
 static void is_one_gate_for_all_tokens(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Ridge attention against float64: outputs, states and all gradients. Tolerances: without a gate the systems are
- * solved in float64, and some hundred float32 products of numbers of order one leave 1e-5 of an array's largest
- * number room for a hundred roundings; with a gate the residual, 1e-6 of the right-hand side, times a condition
- * number of some tens. */
+/* Ridge attention compared with float64: outputs, states and all gradients. Tolerances: without a gate the systems are
+ * solved in float64, and for several hundred float32 products of numbers of order one, 1e-5 of the largest number of an
+ * array allows for a hundred rounding errors; with a gate, the residual, 1e-6 of the right-hand side, times a condition
+ * number below 100. */
 #include "ridge_problem.h"
 
 static const problem problems[] = {
@@ -52,9 +52,9 @@ static void test_against_float64(void **state)
     (void)state;
 }
 
-/* Wider than a vector and than a chunk; outputs only, differences would take long. Small Λ, where conjugate gradients in
- * float32 end nowhere: what is left is the rounding of the sums from chunk to chunk, which 32 keys in 32 dimensions, near
- * to dependent, make some hundred times larger. */
+/* Wider than a vector and than a chunk; outputs only, because differences would take long. Λ is so small that conjugate
+ * gradients in float32 do not converge: the remaining error is the rounding of the sums between chunks, which 32 nearly
+ * dependent keys in 32 dimensions amplify several hundred times. */
 static void test_widths(void **state)
 {
     static const problem wide[] = {

@@ -1,5 +1,5 @@
-/* Ridge attention as it is called: in pieces and token by token, from states, for a long time, with numbers of any
- * size, on any number of threads; what it reports and what it refuses. */
+/* Calls of ridge attention: in pieces and step by step, from states, for many tokens, with numbers of any size, with
+ * any number of threads; its report, and invalid calls. */
 #include "ridge_problem.h"
 
 static const problem plain = {"plain", 4, 2, 9, 5, 2, {70, 70}, .weighed = true, .lambda = 0.5, .chunk = 16};
@@ -8,7 +8,7 @@ static const problem gated = {
 
 /* ---- pieces ---------------------------------------------------------------------------------------------------- */
 
-/* One sequence, tokens first. */
+/* One sequence, in layout TOKENS_FIRST. */
 static problem single(const problem *from)
 {
     problem p = *from;
@@ -43,7 +43,7 @@ static void test_pieces(void **state)
     (void)state;
 }
 
-/* Queries alone: the last token's, asked of the state after it. */
+/* A query without a key: that of the last token, for the state after it. */
 static void test_asking(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
@@ -69,8 +69,8 @@ static void test_asking(void **state)
     (void)state;
 }
 
-/* A question with another Λ, asked of a state that has a factor or of one that has none yet: not a bit of the state
- * changes, and the answer is right. */
+/* A query with another Λ, for a state with or without a factorization: no bit of the state changes, and the output is
+ * correct. */
 static void test_asking_changes_nothing(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
@@ -84,7 +84,7 @@ static void test_asking_changes_nothing(void **state)
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
         bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
-        other.lambda = NULL; /* 1, where the state has 0.5 */
+        other.lambda = NULL; /* the default 1; the state has 0.5 */
         assert_ok(r->context, bo_attention_forward(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
         memcpy(fresh, before, bytes);
         for (int which = 0; which < 2; which++) {
@@ -102,7 +102,7 @@ static void test_asking_changes_nothing(void **state)
     (void)state;
 }
 
-/* Sums that are put into a state which has a factor already: answers are those of a state that had none. */
+/* Sums that are written to a state with a factorization: outputs are those of a state without one. */
 static void test_sums_put_in(void **state)
 {
     bo_context *context = test_context(1);
@@ -133,7 +133,7 @@ static void test_sums_put_in(void **state)
     (void)state;
 }
 
-/* A state made with one Λ and used with another answers as one that was made with the other. */
+/* A state made with one Λ and used with another gives the outputs of a state made with the other. */
 static void test_other_lambda(void **state)
 {
     problem p = single(&plain);
@@ -158,8 +158,8 @@ static void test_other_lambda(void **state)
 
 /* ---- long, large and small ------------------------------------------------------------------------------------- */
 
-/* Every thousandth of 10^5 tokens, keys with a common part (a condition of some hundreds), equals refitting:
- * without a gate U takes each token in double, so that only outputs are rounded to float32. */
+/* Every thousandth of 10^5 tokens equals refitting, for keys with a common component (a condition number of several
+ * hundred): without a gate U is updated in double, so that only outputs are rounded to float32. */
 static void test_long(void **state)
 {
     static const problem p = {"long", 1, 1, 16, 4, 1, {100000}, .lambda = 0.01, .tilt = 3, .tokens_first = true};
@@ -176,12 +176,12 @@ static void test_long(void **state)
             compare(p.name, steps ? "out of steps" : "out", p.values, r->out + t * p.values, r->d->out + t * p.values,
                     1e-6);
     }
-    assert_true(r->solves.largest_residual < 1e-3); /* of the state's H, sums of 10^5 floats */
+    assert_true(r->solves.largest_residual < 1e-3); /* residual of the H in the state, sums of 10^5 floats */
     run_close(r);
     (void)state;
 }
 
-/* Λ from 1e-12 to 1e12, keys and β that are 0; without a gate, in double, all of it is exact. */
+/* Λ from 1e-12 to 1e12, keys and β that are 0; without a gate everything is computed in double and is exact. */
 static void test_extremes(void **state)
 {
     bo_context *context = test_context(1);
@@ -209,8 +209,8 @@ static void test_extremes(void **state)
     (void)state;
 }
 
-/* A state whose H has rank one but for its rounding, far larger than Λ: whatever is left of the other directions,
- * they are no less than Λ. */
+/* A state whose H has rank one up to rounding and is much larger than Λ: in the other directions H + Λ is at least
+ * Λ. */
 static void test_rounded_state(void **state)
 {
     static const problem p = {"rounded", 1, 1, 9, 1, 1, {1}, .lambda = 1e-8, .carried = true};
@@ -233,7 +233,7 @@ static void test_rounded_state(void **state)
 
 /* ---- bits ------------------------------------------------------------------------------------------------------ */
 
-/* The third problem's systems are solved both ways. */
+/* The systems of the third problem are solved both ways. */
 static void test_threads_and_causality(void **state)
 {
     static const int threads[] = {1, 2, 5};
@@ -273,7 +273,7 @@ static void test_threads_and_causality(void **state)
 
 /* ---- gates ----------------------------------------------------------------------------------------------------- */
 
-/* Nothing passes a gate that is closed, nor the first of all: however loosely systems are solved its gradient is 0. */
+/* The gradient of a closed gate, and of the first gate, is 0 for any accuracy of the solver. */
 static void test_closed_gates(void **state)
 {
     bo_context *context = test_context(1);
@@ -322,7 +322,7 @@ static void test_report(void **state)
     solves = solves_of(&p);
     assert_int_equal(solves.iterations, solves.systems);
     assert_true(solves.refactored > solves.systems / 2 && solves.largest_residual < 1e-5);
-    p.iterations = 1000, p.lambda = 1e-6; /* enough for steps that believe they are there and are not */
+    p.iterations = 1000, p.lambda = 1e-6; /* enough iterations for a solver that stops too early */
     solves = solves_of(&p);
     assert_true(solves.refactored > 0 && solves.largest_residual <= 1e-5);
     (void)state;

@@ -1,12 +1,13 @@
-/* Gradients over segments: what one segment's backward writes for its initial state is what the one before takes as the
- * gradient of its final state, and the chain gives the gradients of one long sequence. Sums that were set by hand. */
+/* Gradients over segments: the gradient that one segment writes for its initial state is the gradient of the final
+ * state of the previous segment, and the chain gives the gradients of one long sequence. Also sums that the caller
+ * sets. */
 #include "cases.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 53, MOST = 8 };
 
 typedef struct chain {
     size_t count;
-    size_t first[MOST + 1]; /* of each segment, and the end */
+    size_t first[MOST + 1]; /* first token of each segment, and the end */
     void *states[MOST + 1]; /* before each segment, and after the last */
     void *tapes[MOST];
 } chain;
@@ -39,7 +40,7 @@ static void chain_forward(trial *t, chain *c)
     }
 }
 
-/* Rows of a token lie together; gradients of parameters are sums over the segments. */
+/* The rows of a token are adjacent; gradients of parameters are sums over the segments. */
 static void segment_backward(trial *t, const chain *c, size_t i, const float *d_final, float *d_initial)
 {
     size_t at = c->first[i];
@@ -84,7 +85,7 @@ static void check_chain(bo_context *context, const kind_of *kind, chain c)
     trial t = trial_make(context, &desc);
     chain_forward(&t, &c);
     chain_backward(&t, &c);
-    memcpy(t.final[0], c.states[c.count], bo_attention_state_bytes(t.attention)); /* in whose units d_final is */
+    memcpy(t.final[0], c.states[c.count], bo_attention_state_bytes(t.attention)); /* d_final is in its units */
     judge_verdict verdict = judge_make(&t);
     judge_forward(&t, &verdict);
     judge_backward(&t, &verdict);
@@ -108,9 +109,9 @@ static void gradients_chain_over_segments(void **unused)
     bo_context_destroy(context);
 }
 
-/* ---- sums by hand ---------------------------------------------------------------------------------------------- */
+/* ---- sums set by the caller -------------------------------------------------------------------------------------- */
 
-/* Any sums may stand in a state: the oracle reads them and goes on from there, forward and backward. */
+/* A state may contain any sums: the reference reads them and continues from there, forward and backward. */
 static void check_sums(bo_context *context, const kind_of *kind, double log_scale)
 {
     trial_desc desc = {.name = kind->name,
@@ -154,7 +155,7 @@ static void any_sums_may_be_set(void **unused)
     bo_context_destroy(context);
 }
 
-/* S, or G and a covariance H; what a memory keeps beside them must follow. */
+/* S, or G and a covariance H; data that a state derives from them must be updated. */
 static void check_matrices(bo_context *context, const kind_of *kind)
 {
     enum { MATRIX = WIDTH * VALUE, SQUARE = WIDTH * WIDTH };
@@ -194,7 +195,7 @@ static void any_matrices_may_be_set(void **unused)
     bo_context_destroy(context);
 }
 
-/* Parameters are a call's own: a state made with others goes on with these. Steps too. */
+/* Parameters belong to a call: a state made with other parameters continues with these. Steps too. */
 static void parameters_may_change(void **unused)
 {
     (void)unused;
@@ -213,7 +214,7 @@ static void parameters_may_change(void **unused)
         judge_verdict verdict = judge_make(&t);
         bo_attention_inputs in = trial_inputs(&t);
         assert_ok(context, bo_attention_step(context, t.attention, 2, &in, t.initial, t.array[OUT]));
-        for (size_t s = 0; s < 2; s++) /* the states are now those that the pass left */
+        for (size_t s = 0; s < 2; s++) /* the states are now the final ones of the pass */
             memcpy(t.final[s], t.initial[s], bo_attention_state_bytes(t.attention));
         judge_forward(&t, &verdict);
         judge_drop(&verdict);

@@ -1,5 +1,6 @@
-/* States: any split of a sequence into blocks and steps says the same, gradients chain over segments, and the bytes
- * may be copied, forked and moved. One sequence, tokens first: a segment is then a piece of each array. */
+/* States: any split of a sequence into blocks and steps gives the same result, gradients chain over segments, and the
+ * bytes may be copied, forked and moved. One sequence in layout TOKENS_FIRST: a segment is then a slice of each
+ * array. */
 #include "cases.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
@@ -67,7 +68,7 @@ static void check_blocks(const trial *t, const judge_verdict *verdict, float *ou
     static const size_t sizes[] = {2, 3, 7, 16, 32, 33};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         void *state = state_new(t);
-        for (size_t at = 0; at < TOKENS; at += sizes[i]) /* every third block by steps */
+        for (size_t at = 0; at < TOKENS; at += sizes[i]) /* every third block as steps */
             for (size_t end = at + sizes[i] < TOKENS ? at + sizes[i] : TOKENS, by = at; by < end;) {
                 bool steps = at / sizes[i] % 3 == 2;
                 steps ? step(t, by, state, out) : extend(t, by, end - by, state, out);
@@ -107,7 +108,7 @@ static void any_split_says_the_same(void **unused)
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------- */
 
-/* A copy somewhere else, aligned to 8 bytes only, goes on with the same bits; so do two forks of one state. */
+/* A copy at another address, aligned to 8 bytes only, continues with the same bits; so do two forks of one state. */
 static void copies_go_on_with_the_same_bits(void **unused)
 {
     (void)unused;
@@ -135,7 +136,8 @@ static void copies_go_on_with_the_same_bits(void **unused)
     bo_context_destroy(context);
 }
 
-/* forward from one state into another: the first keeps its bytes, and the second gets those that extend would leave. */
+/* forward from one state into another: the first keeps its bytes, and the second gets the bytes that extend would
+ * produce. */
 static void initial_states_stay_as_they_are(void **unused)
 {
     (void)unused;
@@ -168,8 +170,7 @@ static void initial_states_stay_as_they_are(void **unused)
     bo_context_destroy(context);
 }
 
-/* Asked without a key, a state answers and keeps its bytes; asked with the last token's query, it answers as that token
- * was answered. */
+/* A query without a key does not change the state; the query of the last token gives the output of that token. */
 static void asking_changes_nothing(void **unused)
 {
     (void)unused;
@@ -204,7 +205,7 @@ static void asking_changes_nothing(void **unused)
     bo_context_destroy(context);
 }
 
-/* Many states in one step: each gets what it would have got alone. 37 is more than two blocks of sequences. */
+/* Many states in one step: each gets the result of a single step. 37 is more than two blocks of sequences. */
 static void steps_of_many_are_steps_of_each(void **unused)
 {
     (void)unused;
@@ -217,7 +218,7 @@ static void steps_of_many_are_steps_of_each(void **unused)
         float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
         for (size_t s = 0; s < MANY; s++) {
             states[s] = state_new(&t), alone[s] = state_new(&t);
-            extend(&t, 0, s, states[s], one); /* each somewhere else */
+            extend(&t, 0, s, states[s], one); /* each has a different state */
             memcpy(alone[s], states[s], bytes);
         }
         bo_attention_inputs in = trial_inputs_from(&t, 20); /* sequence s takes token 20 + s */
@@ -240,7 +241,7 @@ static void steps_of_many_are_steps_of_each(void **unused)
     bo_context_destroy(context);
 }
 
-/* ---- spoilt bytes ---------------------------------------------------------------------------------------------- */
+/* ---- corrupted bytes --------------------------------------------------------------------------------------------- */
 
 static void use_spoilt(const trial *t, void *state)
 {
@@ -267,8 +268,8 @@ static void use_spoilt(const trial *t, void *state)
     free(d_initial);
 }
 
-/* Bytes may come from a file or a wire. Whatever they say, the answer is a status or numbers, never a crash:
- * sanitizers watch. The count of tokens is told apart, since positions follow from it. */
+/* Bytes may come from a file or a network. For any bytes the result is a status or numbers, never a crash; sanitizers
+ * check this. The token count is corrupted separately, because positions depend on it. */
 static void spoilt_bytes_do_no_harm(void **unused)
 {
     (void)unused;
@@ -281,7 +282,7 @@ static void spoilt_bytes_do_no_harm(void **unused)
         float *out = trial_floats(t.count[OUT]);
         extend(&t, 0, 40, good, out);
         memcpy(state, good, bytes);
-        while (at < 64 && bo_attention_state_tokens(state) == 40) { /* where the count stands */
+        while (at < 64 && bo_attention_state_tokens(state) == 40) { /* find the position of the count */
             ((char *)state)[at] ^= 1;
             if (bo_attention_state_tokens(state) == 40) ((char *)state)[at] ^= 1, at++;
         }

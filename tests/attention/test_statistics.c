@@ -1,6 +1,6 @@
-/* Statistical truth: over many draws the kernel that attention computes with has its target as mean, and the
- * variance that bo_features_variance predicts. The kernel is read from states: one that has absorbed a single key
- * holds φ of it. */
+/* Statistics over many draws: the kernel that attention uses has the target as its mean, and the variance that
+ * bo_features_variance predicts. The kernel is read from states: a state that has absorbed a single key contains its
+ * φ. */
 #include "trial.h"
 
 enum { HEADS = 2, WIDTH = 4, FEATURES = 32, PAIRS = 3, DRAWS = 2000 };
@@ -12,7 +12,7 @@ typedef struct estimator {
     bo_function function;
     bo_draw draw;
     size_t rank;
-    bool variance; /* independent draws: the variance itself must be as predicted, not only the mean within it */
+    bool variance; /* independent draws: the variance must be as predicted, not only the mean */
 } estimator;
 
 static const estimator estimators[] = {
@@ -71,12 +71,12 @@ static trial make(bo_context *context, const estimator *e)
                                                   .pair_norm = e->function == BO_FUNCTION_OPRF ? 1 : 0,
                                                   .seed = 77}},
                        .shape = {.sequences = 1, .tokens = 2 * PAIRS},
-                       .norm = 0.8, /* |x + y|² near one: the fourth moments of positive features are still tame */
+                       .norm = 0.8, /* |x + y|² near one: the fourth moments of positive features are still small */
                        .seed = 12};
     return trial_make(context, &desc);
 }
 
-/* What φ is applied to: row `token` of this key head, after σ and M. */
+/* The argument of φ: row `token` of this key head, after σ and M. */
 static void front(const trial *t, size_t head, size_t token, double *y)
 {
     double x[WIDTH], sigma[WIDTH], m[WIDTH * WIDTH];
@@ -89,7 +89,7 @@ static void front(const trial *t, size_t head, size_t token, double *y)
     oracle_front_apply(&f, x, y, &none);
 }
 
-/* The kernel in closed form, by hand. */
+/* The kernel in closed form. */
 static double target(const trial *t, size_t head, size_t pair)
 {
     double x[WIDTH] = {0}, y[WIDTH] = {0}, dot = 0, distance = 0, nx = 0, ny = 0;
@@ -118,8 +118,8 @@ static double predicted_variance(const trial *t, size_t head, size_t pair)
     return bo_features_variance(bo_attention_features(t->attention, head), x32, y32);
 }
 
-/* φ of the key head's token, from a state that has absorbed it alone (and, where a window keeps the latest, one
- * more). */
+/* φ of a token of the key head, from a state that has absorbed only this token (and one more if a window keeps the
+ * latest). */
 static void read_features(const trial *t, void *state, size_t head, size_t token, double *phi)
 {
     float k[2 * HEADS * WIDTH] = {0}, v[2 * HEADS] = {0}, q[2 * HEADS * WIDTH] = {0}, out[2 * HEADS], s[FEATURES],
@@ -135,9 +135,9 @@ static void read_features(const trial *t, void *state, size_t head, size_t token
     for (size_t f = 0; f < FEATURES; f++) phi[f] = exp(log_scale) * (double)z[f];
 }
 
-/* |mean - target| <= 5 standard errors: one in two million for a normal law, and there are a hundred of them. The
- * variance of DRAWS values with the kurtosis κ of a mean over FEATURES frequencies has the relative deviation √((κ -
- * 1) / DRAWS); κ is below 10 here, so that a factor of 1 ± 0.4 is 5 deviations. */
+/* |mean - target| <= 5 standard errors: one in two million for a normal distribution, and there are a hundred of these
+ * checks. The variance of DRAWS values with the kurtosis κ of a mean over FEATURES frequencies has the relative
+ * deviation √((κ - 1) / DRAWS); κ is below 10 here, so a factor of 1 ± 0.4 is 5 deviations. */
 static void check(bo_context *context, const estimator *e)
 {
     trial t = make(context, e);
@@ -174,7 +174,7 @@ static void kernels_have_their_targets_as_means(void **state)
     bo_context_destroy(context);
 }
 
-/* Each key head has its own draw, unless one is asked for; a draw is the same whenever it is made. */
+/* Each key head has its own draw, unless one shared draw is requested; a draw does not depend on when it is made. */
 static void draws_differ_where_they_should(void **state)
 {
     (void)state;
@@ -202,7 +202,8 @@ static void draws_differ_where_they_should(void **state)
         assert_memory_equal(w[1], other, sizeof other);
         assert_null(bo_attention_features(attention, 2));
         bo_attention_destroy(attention);
-        assert_ok(context, bo_attention_create(context, &desc, &attention)); /* draw 0 is the one that create makes */
+        /* draw 0 is the draw of bo_attention_create */
+        assert_ok(context, bo_attention_create(context, &desc, &attention));
         assert_ok(context, bo_features_get_frequencies(context, bo_attention_features(attention, 0), other));
         assert_memory_equal(w[0], other, sizeof other);
         bo_attention_destroy(attention);

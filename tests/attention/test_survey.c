@@ -1,8 +1,8 @@
-/* Samples of attention: what they hold, and the prediction against the measurement. */
+/* Samples of attention: their contents, and predictions compared with measurements. */
 #include "advice.h"
 #include "attention/advise.h"
 
-/* The survey of this data, as advise makes it. */
+/* The survey of this data, made as in bo_attention_advise. */
 typedef struct surveyed {
     bo_attention *exact;
     bo_geometry geometry;
@@ -25,8 +25,8 @@ static void survey_drop(surveyed *s)
     bo_attention_destroy(s->exact);
 }
 
-/* The exact answers are those of exact attention at the places they were taken from: all heads, 64 of the 150 queries at
- * odd places, every key; 1e-5 is float's rounding. What calibrations see is at even places. */
+/* The exact outputs are those of softmax attention at the sampled positions: all heads, 64 of the 150 queries at odd
+ * positions, every key; 1e-5 allows for float rounding. Calibrations see even positions. */
 static void samples_hold_the_exact_answer(void **state)
 {
     (void)state;
@@ -73,10 +73,9 @@ static bo_attention *candidate(bo_context *context, bo_attention_kind kind, bo_f
     return attention;
 }
 
-/* Independent draws, norms of 0.6, errors around a twentieth: to first order error² <= floor² + slope/m. What is
- * common to the keys of a query cancels: of positive features the share 1/(1 + exp(0.36)) = 0.41, of the even ones
- * less. 12 seeds of 4 maps are 48 draws, whose squared errors scatter by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 +
- * 0.2 of the prediction. */
+/* Independent draws, norms of 0.6, errors around 5%: to first order error² <= floor² + slope/m. Errors common to all
+ * keys of a query cancel: a share of 1/(1 + exp(0.36)) = 0.41 for positive features, less for even ones. 12 seeds of 4
+ * maps are 48 draws, whose squared errors vary by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 + 0.2 of the prediction. */
 static void errors_are_as_predicted(void **state)
 {
     (void)state;

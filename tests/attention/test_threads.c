@@ -1,7 +1,7 @@
 /* The same bits for any number of threads: forward, backward, states, steps. */
 #include "cases.h"
 
-/* Everything that the library wrote, bit for bit. */
+/* Compares everything that the library wrote, bit for bit. */
 static void assert_same(const trial *a, const trial *b)
 {
     for (size_t i = 0; i < TRIAL_ARRAYS; i++) {
@@ -51,7 +51,7 @@ static void threads_change_no_bit(void **state)
                            .seed = i};
         check(&desc, contexts);
         desc.attention =
-            kind_desc(&kinds[i], 1, 1, 8, 5, false, 16); /* one task only: it may not be split by threads */
+            kind_desc(&kinds[i], 1, 1, 8, 5, false, 16); /* a single task must not be split between threads */
         desc.shape = (bo_attention_shape){.sequences = 1, .tokens = 300};
         check(&desc, contexts);
     }

@@ -1,10 +1,9 @@
-/* A trial: an attention with random inputs, put through the library and through the oracle, and how far apart they
- * may be.
+/* A trial: an attention with random inputs, computed by the library and by the reference, and their allowed difference.
  *
- * Tolerances are not chosen: the oracle is asked again with every feature, score and weight shaken by 2⁻²¹, eight
- * units of float32's rounding as sums of some tens of terms have (times the size of an exponent), and the library
- * may be off by as much as the answer then moves, times SLACK for the luck of a few draws. Ill-conditioned answers
- * get wide tolerances by themselves, and only they do. */
+ * Tolerances are computed: the reference is evaluated again with every feature, score and weight perturbed by 2⁻²¹,
+ * eight units of float32 rounding as in sums of tens of terms (times the size of an exponent). The library may differ
+ * by the change of the result, times SLACK because there are few perturbations. Only ill-conditioned results get wide
+ * tolerances. */
 #ifndef BO_TEST_ATTENTION_TRIAL_H
 #define BO_TEST_ATTENTION_TRIAL_H
 
@@ -19,20 +18,20 @@ typedef struct trial_desc {
     bo_attention_desc attention;
     bo_attention_shape shape;
     size_t past;         /* tokens that the initial states have absorbed; 0: no initial states */
-    double norm;         /* of queries and keys; 0: 1.5 */
-    bool final_gradient; /* a gradient flows into the final states */
-    bool no_parameters;  /* beta and everything from sigma on are NULL */
-    bool one_map;        /* m_k and bias_k are NULL: those of the queries serve the keys too */
-    bool across;         /* every query sees every key, whatever the kind: cross attention by states */
-    bool forward_only;   /* the oracle need not know gradients */
+    double norm;         /* norm of queries and keys; 0: 1.5 */
+    bool final_gradient; /* a gradient of the final states is given */
+    bool no_parameters;  /* beta and all arrays from sigma on are NULL */
+    bool one_map;        /* m_k and bias_k are NULL: those of the queries are used for the keys too */
+    bool across;         /* every query sees every key, for any kind: cross attention through states */
+    bool forward_only;   /* gradients are not compared */
     uint64_t seed;
 } trial_desc;
 
-/* Everything the oracle says, in the shape's layout. */
+/* All results of the reference, in the layout of the shape. */
 typedef struct trial_answer {
     double *out, *gradient[TRIAL_ARRAYS];
     double *initial; /* sequences x state_gradient */
-    double *sums;    /* sequences x key_heads x trial_sums, in units of the final states' log scales */
+    double *sums;    /* sequences x key_heads x trial_sums, in units of the log scales of the final states */
 } trial_answer;
 
 typedef struct trial {
@@ -42,15 +41,15 @@ typedef struct trial {
     const bo_attention_desc *d;
     size_t *queries, *keys, *query_start, *key_start; /* one per sequence */
     size_t queries_total, keys_total;
-    size_t count[TRIAL_ARRAYS];    /* of each array; 0: there is none */
-    float *array[TRIAL_ARRAYS];    /* inputs, and out as the library left it */
-    float *gradient[TRIAL_ARRAYS]; /* as the library left it; [OUT] is dout, given */
+    size_t count[TRIAL_ARRAYS];    /* floats of each array; 0: absent */
+    float *array[TRIAL_ARRAYS];    /* inputs, and the outputs of the library */
+    float *gradient[TRIAL_ARRAYS]; /* gradients of the library; [OUT] is the given dout */
     float *past[SIGMA];            /* k, v, log_gate, beta: sequences x key_heads x past x … */
-    bo_solves solves;              /* RIDGE: of the forward pass */
+    bo_solves solves;              /* RIDGE: report of the forward pass */
     void **initial, **final;
     float **d_final, **d_initial;
     void *tape;
-    size_t gradient_floats; /* of a state */
+    size_t gradient_floats; /* of one state */
 } trial;
 
 static inline float *trial_floats(size_t count)
@@ -60,7 +59,7 @@ static inline float *trial_floats(size_t count)
     return array;
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------------- */
+/* ---- construction ------------------------------------------------------------------------------------------------ */
 
 static inline void trial_lengths(trial *t)
 {
@@ -98,7 +97,7 @@ static inline void trial_normal(bo_rng *rng, float *array, size_t count, double 
     for (size_t i = 0; i < count; i++) array[i] = (float)(deviation * bo_rng_normal(rng));
 }
 
-/* Gates of every kind: most moderate, some that forget nothing (g = 1), some nearly everything, some all there was. */
+/* Gates of all kinds: most are moderate, some forget nothing (g = 1), some nearly everything, some everything. */
 static inline void trial_gates(bo_rng *rng, float *gate, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -112,7 +111,7 @@ static inline void trial_gates(bo_rng *rng, float *gate, size_t count)
     }
 }
 
-/* DELTA is stable for β|k|² <= 2, and the other kinds for any β >= 0. Some tokens are let pass: β = 0. */
+/* DELTA is stable for β|k|² <= 2, the other kinds for any β >= 0. Some tokens have β = 0. */
 static inline void trial_betas(bo_rng *rng, const bo_attention_desc *d, const float *k, float *beta, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -124,7 +123,7 @@ static inline void trial_betas(bo_rng *rng, const bo_attention_desc *d, const fl
     }
 }
 
-/* Near the identity's first rows. */
+/* Close to the first rows of the identity. */
 static inline void trial_matrices(bo_rng *rng, const bo_attention_desc *d, float *m, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -146,7 +145,8 @@ static inline void trial_parameters(bo_rng *rng, trial *t)
         t->array[LOG_DECAY][i] = (float)(-2 * fmax(0, pow(bo_rng_uniform(rng), 4) - 1e-3));
 }
 
-/* Of a coordinate of q and k. Keys that DELTA takes as they are with β = 1 are short enough for it. */
+/* Standard deviation of a coordinate of q and k. Keys that DELTA uses without normalization and with β = 1 are small
+ * enough to be stable. */
 static inline double trial_deviation(const trial *t)
 {
     double norm = t->desc.norm > 0 ? t->desc.norm : 1.5;
@@ -190,7 +190,7 @@ static inline bo_attention_inputs trial_inputs(const trial *t)
                                  .bias_k = given[BIAS_K]};
 }
 
-/* The inputs from a token on, of one sequence with tokens first. */
+/* The inputs from a token on, for one sequence in layout TOKENS_FIRST. */
 static inline bo_attention_inputs trial_inputs_from(const trial *t, size_t first)
 {
     const bo_attention_desc *d = t->d;
@@ -203,7 +203,7 @@ static inline bo_attention_inputs trial_inputs_from(const trial *t, size_t first
     return in;
 }
 
-/* Attention that must see data before it is used sees queries and keys like the trial's. */
+/* Attention that needs data for its frequencies is calibrated on queries and keys similar to those of the trial. */
 static inline bo_status trial_calibrate(bo_context *context, const trial *t, bo_attention *attention)
 {
     enum { ROWS = 50 };
@@ -238,7 +238,7 @@ static inline void **trial_states(const trial *t)
     return states;
 }
 
-/* Rows of past tokens like those of the call. */
+/* Rows of past tokens, similar to those of the call. */
 static inline void trial_fill_past(trial *t)
 {
     const bo_attention_desc *d = t->d;
@@ -277,7 +277,7 @@ static inline float **trial_state_gradients(const trial *t)
     return arrays;
 }
 
-/* The sums' part of d_final is of the size of 1 / features: log scales make the sums themselves near one. */
+/* The part of d_final for the sums has the size 1 / features: with log scales the sums are near one. */
 static inline void trial_final_gradients(trial *t)
 {
     bo_rng rng = bo_rng_make(t->desc.seed, bo_rng_stream("test.trial.final", 0));
@@ -365,7 +365,7 @@ static inline void trial_backward(trial *t)
     float *wanted[TRIAL_ARRAYS];
     for (size_t i = 0; i < TRIAL_ARRAYS; i++) {
         wanted[i] = t->count[i] ? t->gradient[i] : NULL;
-        for (size_t j = 0; i != OUT && j < t->count[i]; j++) t->gradient[i][j] = NAN; /* each is overwritten */
+        for (size_t j = 0; i != OUT && j < t->count[i]; j++) t->gradient[i][j] = NAN; /* to be overwritten */
     }
     for (size_t s = 0; s < t->desc.shape.sequences; s++)
         for (size_t j = 0; j < t->gradient_floats; j++) t->d_initial[s][j] = NAN;

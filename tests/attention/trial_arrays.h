@@ -1,4 +1,4 @@
-/* The arrays that attention takes, by number: which kind takes which, and how wide they are. */
+/* The arrays that attention takes, by number: which kinds take which arrays, and their widths. */
 #ifndef BO_TEST_ATTENTION_TRIAL_ARRAYS_H
 #define BO_TEST_ATTENTION_TRIAL_ARRAYS_H
 
@@ -6,8 +6,8 @@
 
 enum { TRIAL_ARRAYS = 14 };
 
-/* The arrays of a call, the same for inputs, outputs and gradients. Those before SIGMA have a row for each token,
- * those from there on belong to heads. */
+/* The arrays of a call, in the same order for inputs, outputs and gradients. Arrays before SIGMA have one row per
+ * token; the others belong to heads. */
 typedef enum trial_array {
     Q,
     K,
@@ -32,7 +32,8 @@ static inline bool trial_is_memory(const bo_attention_desc *d)
     return d->kind == BO_ATTENTION_GLA || d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
 }
 
-/* Floats of one row of an array: of one token and head, of one head's vector, of one row of a head's matrix. */
+/* Number of floats in one row of an array: of one token and head, of the vector of one head, or of one row of the
+ * matrix of a head. */
 static inline size_t trial_width(const bo_attention_desc *d, trial_array which)
 {
     switch (which) {
@@ -59,7 +60,7 @@ static inline size_t trial_width(const bo_attention_desc *d, trial_array which)
     return d->dim;
 }
 
-/* Whether attention of this kind takes the array at all. */
+/* Whether attention of this kind takes the array. */
 static inline bool trial_takes(const bo_attention_desc *d, trial_array which)
 {
     bool learned = oracle_learned(d);
