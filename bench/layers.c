@@ -152,26 +152,26 @@ static int measure(bench_run *run, void *given)
 
 static const cli_option rows[] = {
     SECTION("Measuring"),
-    COUNT("gemm", "N", layers_options, run.gemm, "rows of the matrices of the yardstick", .low = 1, .high = 32768,
-          .otherwise = "2048"),
+    COUNT("gemm", "N", layers_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
+          .high = 32768, .otherwise = "2048"),
     TEXT("only", "LAYERS", layers_options, run.only,
-         "layers to measure, of linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, "
+         "layers to measure: linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, "
          "conv-14x14x64, conv-tokens, conv-depthwise, pool-max, batch-norm, rnn, gru, lstm, lstm-512, "
          "graph-mean",
          .otherwise = "all"),
-    COUNT("repeats", "N", layers_options, repeats, "medians are over this many runs", .low = 1, .high = 99,
+    COUNT("repeats", "N", layers_options, repeats, "number of runs; medians are reported", .low = 1, .high = 99,
           .initial = "9"),
-    SECTION("Peers"),
-    TEXT("peers", "FOLDER", layers_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
-    TEXT("python", "FILE", layers_options, run.python, "a Python that has PyTorch", .otherwise = "python3"),
+    SECTION("Comparison"),
+    TEXT("peers", "FOLDER", layers_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
+    TEXT("python", "FILE", layers_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
     END_OF_OPTIONS,
 };
 
 const cli_usage bench_layers_usage = {
     .command = "bench layers",
     .synopsis = "[options]",
-    .about = "Measures forward and backward of each layer and of the mean square of its output, with the "
-             "gradients of its input and of its weights, beside the same in PyTorch.",
+    .about = "Measures the forward and backward pass of each layer, with the gradients of input and weights, "
+             "and compares it with PyTorch.",
     .examples = "  bochner bench layers --only ssm,lstm --repeats 5\n",
     .groups = {{rows, 0}},
 };

@@ -194,43 +194,45 @@ static int measure(bench_run *run, void *given)
 }
 
 static const cli_option rows[] = {
-    SECTION("Memories"),
+    SECTION("Kinds"),
     TEXT("only", "KINDS", recall_options, run.only,
-         "kinds to measure, of softmax, softmax-norms, power, window, identity, elu, poly, favor, favor-norms, "
+         "kinds to measure: softmax, softmax-norms, power, window, identity, elu, poly, favor, favor-norms, "
          "favor++, trig, trig-norms, rfa, rfa-norms, rfa-gate, hybrid, hybrid-trig, retention, gla, delta, "
          "gated-delta, ridge",
          .otherwise = "all"),
-    TEXT("sizes", "LIST", recall_options, sizes_text, "features, or dimensions of the keys, or pairs of a window",
-         .initial = "16,64,256,1024"),
-    COUNT("window", "N", recall_options, measure.window, "number of latest pairs that hybrid keeps", .low = 1,
+    TEXT("sizes", "LIST", recall_options, sizes_text,
+         "sizes of the state: features, dimensions of keys, or pairs of a window", .initial = "16,64,256,1024"),
+    COUNT("window", "N", recall_options, measure.window, "number of most recent pairs that hybrid keeps", .low = 1,
           .high = 1 << 16, .initial = "64"),
-    COUNT("horizon", "N", recall_options, measure.horizon, "tokens after which a gate leaves 1/e", .low = 1,
-          .high = 1 << 30, .initial = "256"),
+    COUNT("horizon", "N", recall_options, measure.horizon,
+          "number of tokens after which gates have multiplied a pair by 1/e", .low = 1, .high = 1 << 30,
+          .initial = "256"),
     SECTION("Pairs"),
-    COUNT("tokens", "N", recall_options, measure.tokens, "pairs of a sequence", .low = 1, .high = 1 << 20,
+    COUNT("tokens", "N", recall_options, measure.tokens, "pairs per sequence, one per token", .low = 1, .high = 1 << 20,
           .initial = "16384"),
     COUNT("lanes", "N", recall_options, measure.lanes, "number of sequences", .low = 1, .high = 1024, .initial = "16"),
-    COUNT("width", "N", recall_options, measure.width, "dimensions of a value, and of a key where --sizes does not say",
+    COUNT("width", "N", recall_options, measure.width, "dimension of values, and of keys unless --sizes sets it",
           .low = 2, .high = 1024, .initial = "64"),
     COUNT("values", "N", recall_options, measure.codes, "number of different values", .low = 2, .high = 1 << 16,
           .initial = "256"),
-    REAL("noise", "X", recall_options, measure.noise,
-         "length of what is added to a key of length 1 when it is asked for", .high = 10, .initial = "0.1"),
-    SECTION("Pictures"),
-    TEXT("plot", "FILE", recall_options, plot, "picture of pairs held by bytes of the state: .svg, .png, .pdf"),
+    REAL("noise", "X", recall_options, measure.noise, "norm of the noise in a query, relative to the norm of the key",
+         .high = 10, .initial = "0.1"),
+    SECTION("Plots"),
+    TEXT("plot", "FILE", recall_options, plot,
+         "draw the number of recalled pairs by bytes of the state: .svg, .png or .pdf"),
     TEXT("plot-distance", "FILE", recall_options, plot_distance,
-         "picture of recall by distance, with the largest states"),
+         "draw recall by distance for the largest states: .svg, .png or .pdf"),
     END_OF_OPTIONS,
 };
 
 const cli_usage bench_recall_usage = {
     .command = "bench recall",
     .synopsis = "[options]",
-    .about = "Writes a pair of a random key and one of some random values a token into the state of every kind "
-             "of attention, and asks for pairs again: how many tokens nine of ten still come back after, by "
-             "size of the state, and how many of those seen 1, 4, 16, … tokens ago at the end. Nothing is "
-             "learned: what a kind cannot be without (sharpness, rate, ridge) is the best of a few, found on "
-             "other pairs.",
+    .about = "Measures how many pairs of key and value the state of each kind of attention can recall. Each "
+             "token writes one random pair; queries then request earlier values. The table shows the number "
+             "of tokens up to which nine of ten pairs are recalled, by size of the state, and the recall of "
+             "pairs written 1, 4, 16, … tokens before the end. Nothing is trained. Parameters that a kind "
+             "needs (sharpness, learning rate, ridge) are the best of a few values, chosen on other pairs.",
     .examples = "  bochner bench recall --only softmax,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
     .groups = {{rows, 0}},
     .essential = {"only", "sizes", "tokens", "lanes", "plot", "plot-distance", "seed", "json"},

@@ -72,33 +72,34 @@ static const cli_option rows[] = {
     TEXT("only", "PARTS", attention_options, run.only,
          "parts to measure: forward, backward, softmax, peer, crossover, flat, memory, decode, family, gates, laws",
          .otherwise = "all"),
-    TEXT("lengths", "LIST", attention_options, lengths_text, "tokens of a sequence",
+    TEXT("lengths", "LIST", attention_options, lengths_text, "sequence lengths in tokens",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
     TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
-    COUNT("tokens", "N", attention_options, tokens, "longest sequence of the part flat", .low = 64, .high = 1 << 28,
-          .initial = "1048576"),
-    COUNT("sequences", "N", attention_options, sequences, "sequences decoded at once", .low = 1, .high = 1 << 20,
-          .initial = "256"),
-    COUNT("repeats", "N", attention_options, repeats, "medians are over this many alternating runs", .low = 1,
+    COUNT("tokens", "N", attention_options, tokens, "tokens of the longest sequence in the part flat", .low = 64,
+          .high = 1 << 28, .initial = "1048576"),
+    COUNT("sequences", "N", attention_options, sequences, "number of sequences decoded together", .low = 1,
+          .high = 1 << 20, .initial = "256"),
+    COUNT("repeats", "N", attention_options, repeats, "number of alternating runs; medians are reported", .low = 1,
           .high = 99, .initial = "5"),
     TEXT("plot", "FILE", attention_options, plot,
-         "picture of forward time by length, linear and softmax: .svg, .png, .pdf"),
+         "draw the forward time of linear and softmax attention by length: .svg, .png or .pdf"),
     TEXT("plot-laws", "FILE", attention_options, plot_laws,
-         "picture of the error of the output by features, for each law of the frequencies"),
-    SECTION("Peers"),
-    TEXT("peers", "FOLDER", attention_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
-    TEXT("python", "FILE", attention_options, run.python, "a Python that has PyTorch", .otherwise = "python3"),
+         "draw the error of the output by number of features, for each distribution of the frequencies"),
+    SECTION("Comparison"),
+    TEXT("peers", "FOLDER", attention_options, run.peers, "folder with the comparison scripts",
+         .initial = "bench/peers"),
+    TEXT("python", "FILE", attention_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
     END_OF_OPTIONS,
 };
 
 const cli_usage bench_attention_usage = {
     .command = "bench attention",
     .synopsis = "[options]",
-    .about = "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes, "
-             "features included, against small matrix products on every core; softmax attention; PyTorch; the "
-             "length where linear attention overtakes softmax for each map; time per token by length; memory by "
-             "counting; decoding against memory's bandwidth and a cache of keys and values; every kind of the "
-             "family; what gates cost; the error that each law of the frequencies leaves.",
+    .about = "Measures causal attention with 8 heads of 64 dimensions: rates of forward and backward passes "
+             "relative to small matrix products, softmax attention, PyTorch, the length from which linear "
+             "attention is faster than softmax, time per token by length, memory, decoding with a state and "
+             "with a KV cache, all kinds of attention, gates, and the error for each distribution of the "
+             "frequencies.",
     .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
     .groups = {{rows, 0}},
     .essential = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},

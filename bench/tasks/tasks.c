@@ -69,35 +69,35 @@ static int measure(bench_run *run, void *given)
 
 static const cli_option rows[] = {
     SECTION("Model"),
-    COUNT("layers", "N", tasks_options, layers, "layers of the model", .low = 1, .high = 1024, .initial = "4"),
+    COUNT("layers", "N", tasks_options, layers, "number of layers", .low = 1, .high = 1024, .initial = "4"),
     COUNT("width", "N", tasks_options, width, "width of the model", .low = 8, .high = 1 << 16, .initial = "128"),
-    COUNT("heads", "N", tasks_options, heads, "heads of attention", .low = 1, .high = 1024, .initial = "4"),
+    COUNT("heads", "N", tasks_options, heads, "attention heads", .low = 1, .high = 1024, .initial = "4"),
     COUNT("features", "N", tasks_options, features, "features of linear attention", .low = 2, .high = 1 << 16,
           .initial = "64"),
     SECTION("Measuring"),
-    TEXT("only", "PARTS", tasks_options, run.only, "parts to measure, of train,decode", .otherwise = "all"),
-    COUNT("bytes", "N", tasks_options, bytes, "bytes of a document", .low = 16, .high = 1 << 24, .initial = "4096"),
-    COUNT("documents", "N", tasks_options, documents, "documents of a step of training", .low = 1, .high = 1 << 16,
+    TEXT("only", "PARTS", tasks_options, run.only, "parts to measure: train, decode", .otherwise = "all"),
+    COUNT("bytes", "N", tasks_options, bytes, "bytes per document", .low = 16, .high = 1 << 24, .initial = "4096"),
+    COUNT("documents", "N", tasks_options, documents, "documents per training step", .low = 1, .high = 1 << 16,
           .initial = "4"),
-    TEXT("lengths", "LIST", tasks_options, lengths_text, "tokens read before decoding is timed",
+    TEXT("lengths", "LIST", tasks_options, lengths_text, "numbers of tokens that are read before decoding is timed",
          .initial = "16,32,64,128,256,512,1024,2048,4096,8192,16384"),
-    TEXT("batches", "LIST", tasks_options, batches_text, "sequences decoded together", .initial = "1,8,64"),
-    COUNT("repeats", "N", tasks_options, repeats, "medians are over this many turns", .low = 1, .high = 99,
-          .initial = "5"),
-    FLAG("quick", tasks_options, quick, "tiny sizes of everything: whether it works, not how fast it is"),
-    SECTION("Pictures"),
-    TEXT("plot", "FILE", tasks_options, plot, "picture of the time of a step of decoding by length: .svg, .png, .pdf"),
+    TEXT("batches", "LIST", tasks_options, batches_text, "numbers of sequences decoded together", .initial = "1,8,64"),
+    COUNT("repeats", "N", tasks_options, repeats, "number of alternating runs; medians are reported", .low = 1,
+          .high = 99, .initial = "5"),
+    FLAG("quick", tasks_options, quick,
+         "use tiny sizes, to check that the benchmark works; the times are not meaningful"),
+    SECTION("Plots"),
+    TEXT("plot", "FILE", tasks_options, plot, "draw the time per decoding step by length: .svg, .png or .pdf"),
     END_OF_OPTIONS,
 };
 
 const cli_usage bench_tasks_usage = {
     .command = "bench tasks",
     .synopsis = "[options]",
-    .about = "Measures linear attention beside our own softmax: steps of training a classifier of long "
-             "documents of noise, read in both directions (rfa, favor); steps of decoding with a language "
-             "model by tokens read and sequences decoded together, softmax from its cache of keys and values, "
-             "rfa from a state of fixed size; the length from which on rfa is faster, and the bytes of a "
-             "sequence.",
+    .about = "Compares linear with softmax attention: training steps of a bidirectional classifier of long "
+             "documents (rfa, favor), and decoding steps of a language model by number of tokens read and of "
+             "sequences decoded together. Reports the length from which rfa is faster than softmax, and the "
+             "bytes per sequence.",
     .examples = "  bochner bench tasks --quick\n",
     .groups = {{rows, 0}},
     .essential = {"only", "quick", "lengths", "batches", "repeats", "plot", "json"},

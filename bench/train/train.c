@@ -80,40 +80,41 @@ static int measure(bench_run *run, void *given)
 
 static const cli_option rows[] = {
     SECTION("Model"),
-    COUNT("layers", "N", train_options, layers, "layers of the model", .low = 1, .high = 1024, .initial = "6"),
+    COUNT("layers", "N", train_options, layers, "number of layers", .low = 1, .high = 1024, .initial = "6"),
     COUNT("width", "N", train_options, width, "width of the model", .low = 8, .high = 1 << 16, .initial = "384"),
-    COUNT("heads", "N", train_options, heads, "heads of attention", .low = 1, .high = 1024, .initial = "6"),
-    COUNT("context", "N", train_options, context, "tokens of a sequence", .low = 16, .high = 1 << 24,
-          .initial = "1024"),
-    COUNT("vocab", "N", train_options, vocab, "number of tokens", .low = 256, .high = 1 << 24, .initial = "8192"),
-    COUNT("batch", "N", train_options, batch, "sequences of a step", .low = 1, .high = 1 << 16, .initial = "2"),
+    COUNT("heads", "N", train_options, heads, "attention heads", .low = 1, .high = 1024, .initial = "6"),
+    COUNT("context", "N", train_options, context, "tokens per sequence", .low = 16, .high = 1 << 24, .initial = "1024"),
+    COUNT("vocab", "N", train_options, vocab, "vocabulary size", .low = 256, .high = 1 << 24, .initial = "8192"),
+    COUNT("batch", "N", train_options, batch, "sequences per step", .low = 1, .high = 1 << 16, .initial = "2"),
     SECTION("Measuring"),
-    TEXT("only", "PARTS", train_options, run.only, "parts to measure, of step,length,decode", .otherwise = "all"),
-    COUNT("gemm", "N", train_options, run.gemm, "rows of the matrices of the yardstick", .low = 1, .high = 32768,
-          .otherwise = "2048"),
-    COUNT("tokens", "N", train_options, tokens, "context of the part length", .low = 32, .high = 1 << 24,
+    TEXT("only", "PARTS", train_options, run.only, "parts to measure: step, length, decode", .otherwise = "all"),
+    COUNT("gemm", "N", train_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
+          .high = 32768, .otherwise = "2048"),
+    COUNT("tokens", "N", train_options, tokens, "tokens per sequence in the part length", .low = 32, .high = 1 << 24,
           .initial = "16384"),
-    TEXT("lengths", "LIST", train_options, lengths_text, "tokens read before decoding is timed",
+    TEXT("lengths", "LIST", train_options, lengths_text, "numbers of tokens that are read before decoding is timed",
          .initial = "1024,16384,262144,1048576"),
     COUNT("decode-layers", "N", train_options, decode_layers,
-          "layers of the model whose decoding is compared with memory", .low = 1, .high = 1024, .initial = "5"),
-    COUNT("decode-width", "N", train_options, decode_width, "width of the model whose decoding is compared with memory",
-          .low = 64, .high = 1 << 16, .initial = "768"),
-    COUNT("repeats", "N", train_options, repeats, "medians are over this many steps", .low = 1, .high = 99,
+          "layers of the model whose decoding is compared with the memory bandwidth", .low = 1, .high = 1024,
           .initial = "5"),
-    SECTION("Peers"),
-    TEXT("peers", "FOLDER", train_options, run.peers, "folder of the peers' scripts", .initial = "bench/peers"),
-    TEXT("python", "FILE", train_options, run.python, "a Python that has PyTorch", .otherwise = "python3"),
+    COUNT("decode-width", "N", train_options, decode_width,
+          "width of the model whose decoding is compared with the memory bandwidth", .low = 64, .high = 1 << 16,
+          .initial = "768"),
+    COUNT("repeats", "N", train_options, repeats, "number of steps; medians are reported", .low = 1, .high = 99,
+          .initial = "5"),
+    SECTION("Comparison"),
+    TEXT("peers", "FOLDER", train_options, run.peers, "folder with the comparison scripts", .initial = "bench/peers"),
+    TEXT("python", "FILE", train_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
     END_OF_OPTIONS,
 };
 
 const cli_usage bench_train_usage = {
     .command = "bench train",
     .synopsis = "[options]",
-    .about = "Measures training: the rate of a step with softmax attention (AdamW, GELU, LayerNorm, learned "
-             "positions) against large matrix products and against PyTorch; a step with linear attention "
-             "beside softmax at a long context, with checkpointing, and its memory; time per token of decoding "
-             "by the length of what was read, and against memory's bandwidth.",
+    .about = "Measures training and decoding: the rate of a training step with softmax attention (AdamW, "
+             "GELU, LayerNorm, learned positions) relative to large matrix products and to PyTorch; time and "
+             "memory of a step with linear and with softmax attention at a long context; decoding time per "
+             "token by length, and relative to the memory bandwidth.",
     .examples = "  bochner bench train --only step --repeats 3\n",
     .groups = {{rows, 0}},
     .essential = {"only", "layers", "width", "heads", "context", "batch", "repeats", "peers", "python", "json"},
