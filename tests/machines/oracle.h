@@ -1,5 +1,4 @@
-/* A second opinion on kernel machines: everything by the plainest formula, in double, from the features themselves.
- * Nothing here is clever; that is the point. */
+/* Reference for kernel machines: simple formulas in double, applied to the features. */
 #ifndef BO_TEST_ORACLE_H
 #define BO_TEST_ORACLE_H
 
@@ -51,7 +50,7 @@ static inline double *oracle_inverse(size_t n, const double *a)
 
 /* ---- data ------------------------------------------------------------------------------------------------- */
 
-/* A smooth function of the first columns and some noise; target t is shifted and stretched, so that no two are alike. */
+/* A smooth function of the first columns plus noise; targets differ by shift and scale. */
 static inline double oracle_truth(const float *x, size_t dim, size_t t)
 {
     double second = dim > 1 ? (double)x[1] : 0;
@@ -70,8 +69,8 @@ static inline bo_samples oracle_regression(size_t rows, size_t dim, size_t targe
     return (bo_samples){.rows = rows, .dim = dim, .targets = targets, .x = x, .y = y};
 }
 
-/* Round Gaussian clouds of unit width, their centers `distance` from the origin along different axes (the last class at
- * the origin). Class c has weight c + 1 among the rows. */
+/* Gaussian classes with unit variance; their centers are at `distance` from the origin along different axes (the last
+ * one at the origin). Class c has weight c + 1 among the rows. */
 static inline bo_samples oracle_classes(size_t rows, size_t dim, size_t classes, double distance, uint64_t seed)
 {
     float *x = malloc(rows * dim * sizeof *x);
@@ -87,7 +86,7 @@ static inline bo_samples oracle_classes(size_t rows, size_t dim, size_t classes,
     return (bo_samples){.rows = rows, .dim = dim, .targets = 1, .x = x, .y = y, .classes = classes};
 }
 
-static inline float *oracle_weights(size_t rows, uint64_t seed) /* whole numbers 0 to 3 */
+static inline float *oracle_weights(size_t rows, uint64_t seed) /* integers from 0 to 3 */
 {
     float *weights = malloc(rows * sizeof *weights);
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.weights", 0));
@@ -120,15 +119,15 @@ static inline bo_samples oracle_without(const bo_samples *all, size_t gone)
     return out;
 }
 
-/* ---- features of a machine ---------------------------------------------------------------------------------- */
+/* ---- features of a kernel machine -------------------------------------------------------------------------------- */
 
-/* A feature as a machine of precision int8 keeps it: the nearest of 255 multiples of the quantum. */
+/* A feature in the precision int8: the nearest of 255 multiples of the quantum. */
 static inline double oracle_round(double z, double quantum)
 {
     return quantum > 0 ? fmax(-127, fmin(127, rint(z / quantum))) * quantum : z;
 }
 
-/* φ(s(x)) in double, with the machine's own map and scaling: features are another room's business. */
+/* φ(s(x)) in double, with the map and scaling of the machine; features have their own tests. */
 static inline double *oracle_features(bo_context *context, const bo_machine *machine, size_t rows, const float *x)
 {
     size_t dim = machine->report.dim, features = machine->report.features;
@@ -145,8 +144,8 @@ static inline double *oracle_features(bo_context *context, const bo_machine *mac
 
 /* ---- ridge -------------------------------------------------------------------------------------------------- */
 
-/* Minimizes Σ w_i |β·z_i + b - y_i|² + Σ_j D_j |β_j|² by the normal equations of [z, 1]. beta: (features + 1) x targets,
- * the intercept in the last row (zero without). w NULL: all 1. */
+/* Minimizes Σ w_i |β·z_i + b - y_i|² + Σ_j D_j |β_j|² by the normal equations of [z, 1]. beta: (features + 1) x
+ * targets, with the intercept in the last row (zero without intercept). w NULL: all 1. */
 static inline double *oracle_ridge(size_t rows, size_t features, size_t targets, const double *z, const double *y,
                                    const double *w, const double *penalty, bool intercept)
 {
@@ -197,8 +196,8 @@ static inline double oracle_deviation(size_t rows, size_t targets, const double 
     return sqrt(squares);
 }
 
-/* How far predictions may be from the oracle's when the Gram matrix G is off by rounding, |δG| <= ε |G| with ε = 2⁻²⁴
- * times a few for products in float32: δβ = -(G + D)⁻¹ δG β, so that |δf| <= |z| |δG| |β| / min D, and as much again for
+/* Bound of the difference to the reference predictions when the Gram matrix G has rounding errors |δG| <= ε |G|, with ε
+ * a few times 2⁻²⁴ for float32 products: δβ = -(G + D)⁻¹ δG β, so |δf| <= |z| |δG| |β| / min D, and the same again for
  * the right-hand side. |G| <= Σ w |z|². */
 static inline double oracle_tolerance(size_t rows, size_t features, size_t targets, const double *z, const double *beta,
                                       double least_penalty, double deviation, bool precise)
@@ -216,14 +215,14 @@ static inline double oracle_tolerance(size_t rows, size_t features, size_t targe
         norm = fmax(norm, sqrt(square));
     }
     double unit = precise ? 0x1p-50 : 0x1p-23;
-    /* targets are float32 in the system: 2⁻²⁴ of each, taken over by the smoother, whose norm is at most 1 */
+    /* targets are float32 in the system: an error of 2⁻²⁴ each, propagated by the smoother, whose norm is at most 1 */
     return 2 * unit * sqrt(largest) * norm * gram / least_penalty +
            deviation * (4 * sqrt((double)rows) * 0x1p-24 + unit);
 }
 
-/* ---- machines ----------------------------------------------------------------------------------------------- */
+/* ---- kernel machines --------------------------------------------------------------------------------------------- */
 
-/* The plainest machine: everything given, nothing scaled. */
+/* A simple machine: all parameters given, no scaling. */
 static inline bo_machine_desc oracle_desc(size_t features, double gamma, double lambda)
 {
     return (bo_machine_desc){.scaling = BO_SCALING_NONE,
@@ -261,7 +260,7 @@ static inline double oracle_farthest(size_t count, const double *a, const double
     double most = 0;
     for (size_t i = 0; i < count; i++) {
         double d = fabs(a[i] - b[i]);
-        if (!(d <= most)) most = d; /* NaN comes through */
+        if (!(d <= most)) most = d; /* also true for NaN */
     }
     return most;
 }

@@ -1,11 +1,11 @@
-/* A table with rows held out, a machine, its metrics: what `bochner fit --holdout` does, in a few calls. */
+/* A table with held-out rows, a kernel machine and its metrics: the steps of `bochner fit --holdout` with few calls. */
 #include "oracle.h"
 #include "base/counting.h"
 #include <unistd.h>
 
 enum { ROWS = 1200, DIM = 3, TEST_ROWS = 5000 };
 
-/* Metrics over blocks are those of all predictions at once. */
+/* Metrics accumulated over blocks equal those of all predictions at once. */
 static void test_regression(void **state)
 {
     (void)state;
@@ -62,7 +62,7 @@ static void test_classes(void **state)
     ((double *)test.y)[7] = 3;
     assert_fails(context, BO_INVALID, "row 7: expected a class from 0 to 2",
                  bo_machine_evaluate(context, machine, 100, test.x, DIM, test.y, metrics));
-    ((double *)test.y)[7] = 0, ((double *)test.y)[4500] = -1; /* beyond the first block; nothing is added */
+    ((double *)test.y)[7] = 0, ((double *)test.y)[4500] = -1; /* in a later block; nothing is added */
     assert_fails(context, BO_INVALID, "row 4500: expected a class from 0 to 2",
                  bo_machine_evaluate(context, machine, TEST_ROWS, test.x, DIM, test.y, metrics));
     assert_int_equal(metrics->rows, TEST_ROWS);
@@ -75,7 +75,7 @@ static void test_classes(void **state)
     bo_context_destroy(context);
 }
 
-/* The whole way, from a file; every allocation may fail. */
+/* The whole sequence of calls, from a file; every allocation may fail. */
 typedef struct trial {
     bo_context *context;
     const char *path;
@@ -128,7 +128,7 @@ static void test_hold_out(void **state)
     for (uint64_t row = 0; row < ROWS; row++)
         expected += bo_split_row(&(bo_split_desc){.test = 0.2, .seed = 1}, row) == BO_SPLIT_TEST;
     assert_int_equal(t.rows, expected);
-    /* noise of 0.1, and something is learned */
+    /* noise of 0.1, and the fit is better than the mean */
     assert_true(t.rmse > 0.05 && t.rmse < oracle_deviation(ROWS, 1, all.y, 0) / 2);
     counting_inject(&(injection){&c, context, hold_out, &t, 60, 7, NULL});
     bo_context_destroy(context);

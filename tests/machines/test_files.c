@@ -1,4 +1,5 @@
-/* Model files: what is loaded predicts bit for bit what was saved; what is damaged is refused and never crashes. */
+/* Model files: a loaded model predicts the same bits as the saved one; damaged files are refused and never crash the
+ * program. */
 #include "oracle.h"
 #include "io/tensors.h"
 #include <errno.h>
@@ -20,7 +21,7 @@ static int open_fixture(void **state)
     f->train = oracle_regression(ROWS, DIM, 2, 0.3, 1);
     f->classes = oracle_classes(ROWS, DIM, 3, 2, 2);
     f->fresh = oracle_regression(NEW_ROWS, DIM, 1, 0, 3);
-    /* in memory where there is such a place: every save waits for the disk */
+    /* in memory if possible, because every save waits for the disk */
     snprintf(f->folder, sizeof f->folder, "%s/bochner-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(f->folder)) return -1;
     snprintf(f->path, sizeof f->path, "%s/model", f->folder);
@@ -33,7 +34,7 @@ static int close_fixture(void **state)
 {
     fixture *f = *state;
     unlink(f->path), unlink(f->other);
-    int left = rmdir(f->folder); /* fails when a half-written file was left behind */
+    int left = rmdir(f->folder); /* fails if a partial file remains */
     oracle_drop(&f->train), oracle_drop(&f->classes), oracle_drop(&f->fresh);
     bo_context_destroy(f->context);
     free(f);
@@ -61,7 +62,7 @@ static void spill(const char *path, const char *bytes, size_t size)
     fclose(file);
 }
 
-/* The kinds of machines, small. */
+/* The kinds of machines, with small sizes. */
 typedef enum kind { PRIMAL, DUAL, CONJUGATE, CLASSES, DUAL_CLASSES, LOGISTIC, MATERN, POLYNOMIAL, KINDS } kind;
 
 static bo_machine *fit_kind(fixture *f, kind k)
@@ -129,7 +130,7 @@ static void test_round_trip(void **state)
         assert_null(schema);
         expect_same_bits(f, machine, loaded);
         expect_same_report(bo_machine_report(machine), bo_machine_report(loaded));
-        /* what was loaded can be saved, to the same bytes */
+        /* a loaded model saves to the same bytes */
         assert_ok(f->context, bo_machine_save(f->context, loaded, NULL, f->other));
         size_t size, again;
         char *bytes = slurp(f->path, &size), *copy = slurp(f->other, &again);
@@ -137,12 +138,12 @@ static void test_round_trip(void **state)
         assert_memory_equal(bytes, copy, size);
         free(bytes), free(copy);
         bo_machine_destroy(loaded);
-        /* and an image in memory has them, too */
+        /* and an image in memory has the same bytes */
         void *image;
         assert_ok(f->context, bo_machine_save_memory(f->context, machine, NULL, &image, &size));
         assert_file_equal(f->path, image, size);
         assert_ok(f->context, bo_machine_load_memory(f->context, image, size, &loaded, NULL));
-        bo_free(image); /* not needed any more */
+        bo_free(image); /* no longer needed */
         expect_same_bits(f, machine, loaded);
         bo_machine_destroy(machine);
         bo_machine_destroy(loaded);
@@ -177,14 +178,14 @@ static void test_schema(void **state)
     bo_free(a);
     expect_same_bits(f, machine, loaded);
     bo_machine_destroy(loaded);
-    assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, NULL)); /* not wanted */
+    assert_ok(f->context, bo_machine_load(f->context, f->path, &loaded, NULL)); /* no schema requested */
     bo_machine_destroy(loaded), bo_machine_destroy(machine);
     bo_schema_destroy(schema), bo_schema_destroy(loaded_schema);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------------------------------- */
 
-/* Rewrites the metadata value `key` (NULL value: drops it) and the tensor `name` (dropped when NULL shape). */
+/* Rewrites the metadata value `key` (NULL value: removes it) and the tensor `name` (removed if shape is NULL). */
 static void rewrite(fixture *f, const char *key, const char *value, const char *drop)
 {
     bo_tensors *file;
@@ -292,7 +293,7 @@ static void test_missing_tensors(void **state)
     }
 }
 
-/* Replaces the number of `"field":` in the machine's description. */
+/* Replaces the number after `"field":` in the description of the machine. */
 static void contradict(fixture *f, const char *field, const char *number)
 {
     bo_tensors *file;
@@ -328,7 +329,7 @@ static void test_contradictions(void **state)
         contradict(f, "outputs", "0");
         expect_refused(f, BO_FORMAT, "inconsistent");
         static const char *const quanta[] = {"0.3", "1", "-0.5", "1e-40",
-                                             "1e300"}; /* no powers of two, or out of bounds */
+                                             "1e300"}; /* not powers of two, or out of bounds */
         for (size_t n = 0; n < sizeof quanta / sizeof *quanta; n++) {
             contradict(f, "quantum", quanta[n]);
             expect_refused(f, BO_FORMAT, "inconsistent");
@@ -348,7 +349,7 @@ static void test_contradictions(void **state)
 
 /* ---- damage ---------------------------------------------------------------------------------------------------------- */
 
-/* Loading either works or says why; what was loaded can be used. */
+/* Loading succeeds or reports an error; a loaded model can be used. */
 static bo_status try_damaged(fixture *f, const char *bytes, size_t size)
 {
     bo_machine *machine = NULL;
@@ -413,7 +414,7 @@ static void test_mutations(void **state)
         for (int m = 0; m < MUTATIONS; m++) {
             memcpy(copy, bytes, size);
             size_t flips = 1 + (size_t)bo_rng_below(&rng, 4);
-            for (size_t i = 0; i < flips; i++) { /* mostly in the header, where sizes are */
+            for (size_t i = 0; i < flips; i++) { /* mostly in the header, which contains sizes */
                 size_t at = (size_t)bo_rng_below(&rng, bo_rng_below(&rng, 4) ? 8 + header : size);
                 if (bo_rng_below(&rng, 2))
                     copy[at] ^= (char)(1 << bo_rng_below(&rng, 8));
@@ -424,7 +425,7 @@ static void test_mutations(void **state)
         }
         free(bytes), free(copy);
     }
-    assert_true(refused > 3 * MUTATIONS / 4); /* the header is most of what is hit: the test does reach the checks */
+    assert_true(refused > 3 * MUTATIONS / 4); /* most changes hit the header, so the checks are reached */
 }
 
 static void test_not_a_number(void **state)
@@ -437,7 +438,7 @@ static void test_not_a_number(void **state)
     expect_refused(f, BO_FORMAT, "machine.beta");
 }
 
-/* Nowhere to write: an error, and nothing left there. */
+/* An unwritable location: an error, and no file remains. */
 static void test_unwritable(void **state)
 {
     fixture *f = *state;
@@ -445,10 +446,10 @@ static void test_unwritable(void **state)
     char path[128];
     snprintf(path, sizeof path, "%s/no/such/folder", f->folder);
     assert_fails(f->context, BO_IO, "folder", bo_machine_save(f->context, machine, NULL, path));
-    assert_int_equal(mkdir(f->other, 0700), 0); /* the name is taken by a folder */
+    assert_int_equal(mkdir(f->other, 0700), 0); /* the name is that of a folder */
     assert_true(bo_machine_save(f->context, machine, NULL, f->other) != BO_OK);
     assert_int_equal(rmdir(f->other), 0);
-    /* a failed save leaves the old file alone */
+    /* a failed save does not change the old file */
     spill(f->path, "old", 3);
     if (chmod(f->folder, 0500) == 0 && geteuid() != 0) {
         assert_fails(f->context, BO_IO, "", bo_machine_save(f->context, machine, NULL, f->path));

@@ -1,4 +1,4 @@
-/* Leave-one-out without refitting, against refitting without each row; GCV against its definition. */
+/* Leave-one-out without refitting compared with refitting without each row; GCV compared with its definition. */
 #include "oracle.h"
 
 enum { ROWS = 60, DIM = 2, FEATURES = 24 };
@@ -10,8 +10,8 @@ static double square(double x)
 
 /* ---- exact kernel on a sample ------------------------------------------------------------------------------- */
 
-/* Kernel ridge with an unpenalized intercept on all rows but `gone`: [K + λ, 1; 1ᵀ, 0] [α; b] = [y; 0]. Squared errors of
- * predicting `gone`, summed over outputs. */
+/* Kernel ridge with an unpenalized intercept on all rows except `gone`: [K + λ, 1; 1ᵀ, 0] [α; b] = [y; 0]. Squared
+ * errors of the prediction for `gone`, summed over outputs. */
 static double refit_kernel(size_t n, size_t outputs, const double *k, const double *y, double lambda, bool intercept,
                            size_t gone)
 {
@@ -67,7 +67,7 @@ static void test_exact_kernel(void **state)
             for (size_t i = 0; i < ROWS; i++) honest += refit_kernel(ROWS, TARGETS, k, y, lambdas[l], intercept, i);
             honest /= ROWS * TARGETS;
             assert_ok(context, bo_loo_point(context, &loo, lambdas[l], &point));
-            /* both solve systems of condition n/λ in double: 60 / 1e-4 * 2⁻⁵² * n */
+            /* both solve systems with condition number n/λ in double: 60 / 1e-4 * 2⁻⁵² * n */
             double tolerance = honest * (1e-12 + ROWS / lambdas[l] * 0x1p-52 * 100 * ROWS);
             assert_close(point, honest, tolerance);
             assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, true, &samples));
@@ -75,7 +75,7 @@ static void test_exact_kernel(void **state)
             assert_close(grid[l], honest, tolerance);
             assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, true, &samples));
         }
-        /* the largest eigenvalue is between the mean and the trace of a positive matrix */
+        /* the largest eigenvalue is between the mean and the trace of a positive definite matrix */
         assert_true(largest > 1 && largest < ROWS);
         bo_loo_free(&loo);
     }
@@ -85,7 +85,7 @@ static void test_exact_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* The kernel that the features make, ZZᵀ, centered by hand. */
+/* The kernel of the features, ZZᵀ, centered explicitly. */
 static void test_kernel_of_features(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void test_kernel_of_features(void **state)
     bo_context_destroy(context);
 }
 
-/* Nothing is left of a row that is interpolated: not a number to be proud of, and not a failure. */
+/* A row that is interpolated has no residual information: the score is bad, but the call does not fail. */
 static void test_interpolation_scores_badly(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_interpolation_scores_badly(void **state)
     assert_ok(context, bo_loo_create(context, &samples, &targets, true, &loo));
     bo_features_desc map = {.kernel = BO_KERNEL_RBF, .dim = 1, .features = FEATURES};
     assert_ok(context,
-              bo_loo_kernel(context, &loo, &map, 1e-4, true, &samples)); /* nearly constant: singular in double */
+              bo_loo_kernel(context, &loo, &map, 1e-4, true, &samples)); /* nearly constant, so singular in double */
     assert_ok(context, bo_loo_point(context, &loo, tiny, error));
     assert_ok(context, bo_loo_grid(context, &loo, &tiny, 1, error + 1, &largest));
     assert_false(error[0] < 1e-3 || isnan(error[0]));
@@ -145,7 +145,7 @@ static void test_interpolation_scores_badly(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- the machine itself --------------------------------------------------------------------------------------- */
+/* ---- the kernel machine ------------------------------------------------------------------------------------------ */
 
 typedef struct setting {
     bool intercept, weighted, classes, corrupted;
@@ -171,7 +171,7 @@ static bo_machine_desc desc_of(const setting *s)
     return desc;
 }
 
-/* What a fit without row `gone` predicts for it, from features z and targets y in the system's units. */
+/* The prediction of a fit without row `gone` for this row, from features z and targets y in the units of the system. */
 static void refit(size_t features, size_t outputs, const double *z, const double *y, const double *w,
                   const double *penalty, bool intercept, size_t gone, double *out)
 {
@@ -184,7 +184,7 @@ static void refit(size_t features, size_t outputs, const double *z, const double
     free(beta);
 }
 
-/* Features, encoded targets and weights of the fitting's rows, in double. */
+/* Features, encoded targets and weights of the rows of a fitting, in double. */
 static void system_of(bo_context *context, const bo_fitting *fitting, const bo_samples *samples, double *z, double *y,
                       double *w)
 {
@@ -243,8 +243,8 @@ static void test_ridge_left_out(void **state)
     bo_context_destroy(context);
 }
 
-/* The noise level of a machine, primal and dual: s² = mean of e² (1 - h) with e the left-out error; since the residual is
- * r = e (1 - h), that is the mean of e r, both by plain refits. */
+/* The noise level of a machine, primal and dual: s² is the mean of e² (1 - h), where e is the leave-one-out error; the
+ * residual is r = e (1 - h), so this is the mean of e r, both computed by refitting. */
 static void test_noise_level(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void test_noise_level(void **state)
         for (size_t k = 0; k < 2; k++) {
             bo_machine_desc desc = desc_of(&s);
             desc.solver = solvers[k];
-            desc.precision = BO_PRECISION_FLOAT32; /* so that both see the same features */
+            desc.precision = BO_PRECISION_FLOAT32; /* so that both use the same features */
             bo_machine *machine = oracle_fit(context, &desc, &samples);
             double *z = oracle_features(context, machine, ROWS, samples.x), d[FEATURES], w[ROWS], y[ROWS * 2],
                    honest[2];
@@ -265,7 +265,7 @@ static void test_noise_level(void **state)
             for (size_t j = 0; j < FEATURES; j++) d[j] = desc.lambda + ROWS * square(desc.noise);
             for (size_t i = 0; i < ROWS * FEATURES; i++)
                 d[i % FEATURES] += desc.dropout / (1 - desc.dropout) * square(z[i]);
-            /* without an intercept, what is added to β·φ at prediction is no part of the fit */
+            /* without an intercept, the constant added to β·φ in predictions is not part of the fit */
             double base[2] = {s.intercept ? 0 : machine->intercept[0], s.intercept ? 0 : machine->intercept[1]};
             for (size_t i = 0; i < ROWS * 2; i++) y[i] = samples.y[i] - base[i % 2];
             for (size_t i = 0; i < ROWS; i++) w[i] = 1;
@@ -290,8 +290,8 @@ static void test_noise_level(void **state)
 
 /* ---- generalized cross-validation ------------------------------------------------------------------------------- */
 
-/* GCV = Σ_t RSS_t / n / (1 - tr S / n)². RSS is exact; the trace is Hutchinson's with 32 sign vectors, whose variance is
- * 2/32 times the sum of squares off the diagonal of D^½ (A + D)⁻¹ D^½. */
+/* GCV = Σ_t RSS_t / n / (1 - tr S / n)². RSS is exact; the trace is Hutchinson's estimate with 32 sign vectors, whose
+ * variance is 2/32 times the sum of squared off-diagonal elements of D^½ (A + D)⁻¹ D^½. */
 static void test_gcv(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void test_gcv(void **state)
             }
         double freedom = FEATURES - trace + (s->intercept ? 1 : 0);
         assert_close(ridge.freedom, freedom, 5 * sqrt(2 * off / 32) + 1e-3);
-        double present = 0; /* GCV counts rows, however much they weigh */
+        double present = 0; /* GCV counts rows regardless of their weights */
         for (size_t i = 0; i < ROWS; i++) present += w[i] > 0;
         double left = 1 - ridge.freedom / present;
         for (size_t t = 0; t < outputs; t++) {
@@ -355,7 +355,7 @@ static void test_gcv(void **state)
     bo_context_destroy(context);
 }
 
-/* The same signs for every λ: the estimate of freedom falls as λ grows, as the true one does. */
+/* The same sign vectors for every λ: the estimated degrees of freedom fall as λ grows, like the true ones. */
 static void test_freedom_falls(void **state)
 {
     (void)state;

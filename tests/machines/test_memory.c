@@ -1,4 +1,4 @@
-/* Out of memory at every single allocation: BO_MEMORY, nothing leaked, no crash, and the work succeeds when asked again. */
+/* Every allocation fails once: BO_MEMORY, nothing leaks, no crash, and a second call succeeds. */
 #include "base/counting.h"
 #include "oracle.h"
 #include <unistd.h>
@@ -10,13 +10,13 @@ typedef struct setting {
     bo_context *context;
     bo_machine_desc desc;
     bo_samples samples;
-    bo_machine *machine; /* what predict, save and load use */
+    bo_machine *machine; /* used by predict, save and load */
     char path[64];
 } setting;
 
 typedef bo_status (*work_fn)(void *setting);
 
-/* What speeds a fit up but can be done without may be missing. */
+/* Allocations that only speed up a fit may fail without an error. */
 static void inject_every(setting *s, work_fn work, size_t stride)
 {
     counting_inject(&(injection){&s->counted, s->context, work, s, 100, stride, "the features of all rows"});
@@ -96,7 +96,7 @@ static void test_fit_with_search(void **state)
     close_setting(&s);
 }
 
-/* Rows are set aside only from 200 on. */
+/* Rows are held out only from 200 rows on. */
 static void test_fit_held_out(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_stream(void **state)
     close_setting(&s);
 }
 
-/* ---- using ------------------------------------------------------------------------------------------------------------ */
+/* ---- use --------------------------------------------------------------------------------------------------------- */
 
 static bo_status predict(void *what)
 {
@@ -163,7 +163,7 @@ static bo_status save(void *what)
     return bo_machine_save(s->context, s->machine, NULL, s->path);
 }
 
-/* Through memory instead of a file. */
+/* In memory instead of a file. */
 static bo_status copy(void *what)
 {
     setting *s = what;

@@ -1,4 +1,5 @@
-/* Features rounded to 8 bits: the same ridge on rounded features, exact sums, chosen only where λ does not notice. */
+/* Features rounded to 8 bits: ridge regression on rounded features, exact sums, chosen only if λ is much larger than
+ * the rounding. */
 #include "oracle.h"
 
 enum { ROWS = 300, DIM = 3, FEATURES = 64, NEW = 50 };
@@ -24,7 +25,7 @@ static void test_quantum(void **state)
     assert_true(bo_quantum_of(&unbounded) == 0);
 }
 
-/* Ridge on the rounded features, by the normal equations. */
+/* Ridge regression on the rounded features, by the normal equations. */
 static void test_is_ridge_on_rounded_features(void **state)
 {
     (void)state;
@@ -81,7 +82,8 @@ static void test_sums_are_exact(void **state)
     oracle_drop(&train);
 }
 
-/* Rounding is noise of variance quantum²/12 on every feature: the prediction moves by about its product with |β|. */
+/* Rounding is noise with variance quantum²/12 on every feature: the prediction changes by about its product with
+ * |β|. */
 static void test_close_to_float32(void **state)
 {
     (void)state;
@@ -96,8 +98,8 @@ static void test_close_to_float32(void **state)
     double *a = oracle_mean(context, rounded, NEW, fresh.x), *b = oracle_mean(context, plain, NEW, fresh.x), norm = 0;
     for (size_t j = 0; j < FEATURES; j++) norm += plain->beta[j] * plain->beta[j];
     double sigma = rounded->quantum / sqrt(12), noise = sigma * sqrt(norm);
-    /* training sees n rows of such noise: β moves by at most that of a target's noise of the same size, amplified by at
-     * most √(n/λ) a direction; in the mean over rows a few σ|β| are left */
+    /* training sees n rows with this noise: β changes by at most the effect of target noise of the same size, amplified
+     * by at most √(n/λ) per direction; the mean over rows is a few σ|β| */
     assert_true(oracle_rmse(NEW, a, b) < 5 * noise);
     assert_true(oracle_rmse(NEW, a, b) > 0);
     free(a), free(b);

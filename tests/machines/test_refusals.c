@@ -1,4 +1,4 @@
-/* Bad input: a status, a sentence that names what is wrong, no machine, nothing leaked. */
+/* Bad input: a status, a message that names the error, no machine, no leak. */
 #include "base/counting.h"
 #include "oracle.h"
 
@@ -34,7 +34,7 @@ static int close_fixture(void **state)
     return leaked ? -1 : 0;
 }
 
-/* Both ways in: the whole fit and the beginning of a stream. */
+/* Both entry points: the whole fit and the start of a stream. */
 static void expect(fixture *f, const bo_machine_desc *desc, const bo_samples *samples, bo_status status,
                    const char *words)
 {
@@ -169,7 +169,7 @@ static void test_enums(void **state)
     expect(f, &desc, &f->train, BO_INVALID, "expected a target with classes, found numbers");
     desc = f->desc, desc.loss = BO_LOSS_LOGISTIC;
     expect(f, &desc, &f->train, BO_INVALID, "logistic");
-    /* numbers outside the enums, as a program in another language may pass them */
+    /* values outside of the enums, as a program in another language may pass them */
     desc = f->desc, desc.solver = (bo_solver)17;
     expect(f, &desc, &f->train, BO_INVALID, "solver");
     desc = f->desc, desc.loss = (bo_loss)17;
@@ -186,9 +186,9 @@ static void test_features(void **state)
 {
     fixture *f = *state;
     bo_machine_desc desc = f->desc;
-    desc.features.features = 17; /* sin/cos come in pairs */
+    desc.features.features = 17; /* sines and cosines come in pairs */
     expect(f, &desc, &f->train, BO_INVALID, "features");
-    desc = f->desc, desc.features.function = BO_FUNCTION_RELU; /* not of this kernel */
+    desc = f->desc, desc.features.function = BO_FUNCTION_RELU; /* not a function of this kernel */
     expect(f, &desc, &f->train, BO_UNSUPPORTED, "");
     desc = f->desc, desc.features.kernel = BO_KERNEL_CUSTOM; /* no callback */
     expect(f, &desc, &f->train, BO_INVALID, "");
@@ -207,13 +207,13 @@ static void test_default_features(void **state)
     assert_int_equal(machine->report.features, 4096);
     assert_int_equal(machine->report.solver, BO_SOLVER_DUAL);
     bo_machine_destroy(machine);
-    desc.features.kernel = BO_KERNEL_POLYNOMIAL; /* exact maps fix it themselves: C(3 + 2, 2) */
+    desc.features.kernel = BO_KERNEL_POLYNOMIAL; /* exact maps determine the number: C(3 + 2, 2) */
     machine = oracle_fit(f->context, &desc, &f->train);
     assert_int_equal(machine->report.features, 10);
     bo_machine_destroy(machine);
 }
 
-/* Odd but fair: these must fit. */
+/* Unusual but valid input must fit. */
 static void test_accepted(void **state)
 {
     fixture *f = *state;
@@ -222,7 +222,7 @@ static void test_accepted(void **state)
     few.rows = 2;
     bo_machine *machine = oracle_fit(f->context, &desc, &few);
     bo_machine_destroy(machine);
-    desc.lambda = 0, desc.features.gamma = 0; /* two rows, everything chosen */
+    desc.lambda = 0, desc.features.gamma = 0; /* two rows, all parameters chosen automatically */
     machine = oracle_fit(f->context, &desc, &few);
     double mean, std;
     assert_ok(f->context, bo_machine_predict(f->context, machine, 1, few.x, DIM, &mean, &std));
@@ -273,7 +273,7 @@ static void test_predict(void **state)
     bo_machine_destroy(NULL);
 }
 
-/* ---- canceling ------------------------------------------------------------------------------------------------------ */
+/* ---- cancellation ------------------------------------------------------------------------------------------------ */
 
 typedef struct patience {
     int calls, most;
@@ -286,7 +286,7 @@ static bool be_patient(void *user, const char *what, double done, double total)
     return ++p->calls <= p->most;
 }
 
-/* Canceled at the first call, the second, … until the work is done: always BO_CANCELED, nothing leaked. */
+/* Canceled at the first call, the second, … until the work completes: always BO_CANCELED, nothing leaks. */
 static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *samples, int least)
 {
     for (int most = 0;; most++) {
@@ -304,14 +304,14 @@ static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *sa
             assert_int_equal(status, BO_CANCELED);
             assert_null(machine);
             assert_true(strstr(bo_context_error(context), "canceled") != NULL);
-            assert_int_equal(p.calls, most + 1); /* and not asked again */
+            assert_int_equal(p.calls, most + 1); /* the callback is not called again */
         }
         bo_machine_destroy(status == BO_OK ? machine : NULL);
         assert_true(counted.live == before);
         bo_context_destroy(context);
         assert_true(counted.live == 0);
         if (status != BO_OK) continue;
-        assert_true(most >= least); /* there were so many chances */
+        assert_true(most >= least); /* there were this many calls */
         return;
     }
 }

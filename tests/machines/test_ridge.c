@@ -1,4 +1,5 @@
-/* The ridge machine against explicit normal equations with an unpenalized intercept. Tolerances: oracle_tolerance. */
+/* Ridge regression compared with explicit normal equations with an unpenalized intercept. Tolerances:
+ * oracle_tolerance. */
 #include "oracle.h"
 
 enum { ROWS = 240, DIM = 3, FEATURES = 48, NEW_ROWS = 60 };
@@ -8,7 +9,8 @@ static bo_samples new_rows(void)
     return oracle_regression(NEW_ROWS, DIM, 1, 0, 99);
 }
 
-/* The machine's predictions on new rows equal those of normal equations with these weights and this penalty. */
+/* The predictions of the machine on new rows equal those of the normal equations with these weights and this
+ * penalty. */
 static void expect_ridge(bo_context *context, const bo_machine *machine, const bo_samples *train, const double *y,
                          size_t outputs, const double *weights, const double *penalty, bool intercept)
 {
@@ -62,7 +64,7 @@ static void test_normal_equations(void **state)
     bo_context_destroy(context);
 }
 
-/* Scaling: the machine's s(x) has mean 0 and deviation 1 a column, or one factor for all. */
+/* Scaling: s(x) has mean 0 and standard deviation 1 per column, or one factor for all columns. */
 static void test_scaling(void **state)
 {
     (void)state;
@@ -144,8 +146,8 @@ static void test_weights(void **state)
     bo_context_destroy(context);
 }
 
-/* A row of weight k is k equal rows, a row of weight 0 is none. Targets are scaled by other means in the two, so agreement
- * is to rounding. */
+/* A row of weight k equals k copies of the row, and a row of weight 0 equals no row. The targets are scaled with
+ * different means, so the results agree up to rounding. */
 static void test_weights_are_repetitions(void **state)
 {
     (void)state;
@@ -226,7 +228,7 @@ static void test_dual(void **state)
         bo_samples train = oracle_regression(FEW, DIM, 2, 0.3, 5), fresh = new_rows();
         if (mode & 1) train.weights = oracle_weights(FEW, 6);
         bo_machine_desc desc = oracle_desc(MANY, 0.5, 0.2);
-        desc.precision = BO_PRECISION_FLOAT32; /* the dual never rounds features */
+        desc.precision = BO_PRECISION_FLOAT32; /* the dual solver never rounds features */
         desc.no_intercept = mode & 2;
         if (mode & 4) desc.dropout = 0.1, desc.noise = 0.02;
         bo_machine *primal = oracle_fit(context, &desc, &train);
@@ -255,7 +257,7 @@ static void test_dual(void **state)
 
 /* ---- regularizers ----------------------------------------------------------------------------------------------- */
 
-/* Noise of deviation σ on the features is λ + Σw σ², and nothing else. */
+/* Noise with standard deviation σ on the features is equivalent to λ + Σw σ². */
 static void test_noise_is_lambda(void **state)
 {
     (void)state;
@@ -269,7 +271,7 @@ static void test_noise_is_lambda(void **state)
         noisy.solver = plain.solver = solvers[s];
         bo_samples rows = train;
         bo_machine *a = oracle_fit(context, &noisy, &rows), *b = NULL;
-        double held = solvers[s] == BO_SOLVER_CG ? ROWS / 10 : 0; /* CG sets rows aside: n is smaller by those */
+        double held = solvers[s] == BO_SOLVER_CG ? ROWS / 10 : 0; /* CG holds out rows, so n is smaller */
         plain.lambda = 0.25 + (ROWS - held) * 0.125 * 0.125;
         b = oracle_fit(context, &plain, &rows);
         double *f = oracle_mean(context, a, NEW_ROWS, fresh.x), *g = oracle_mean(context, b, NEW_ROWS, fresh.x);
@@ -281,9 +283,9 @@ static void test_noise_is_lambda(void **state)
     bo_context_destroy(context);
 }
 
-/* Ridge on C corrupted copies of every row with penalty Cλ tends to the machine with `noise` or `dropout` as C grows: the
- * copies' Gram matrix divided by C is that of the machine plus errors of order 1/√C. Checked is the mean difference of
- * predictions over independent repetitions, against its own standard error. */
+/* Ridge regression on C corrupted copies of every row with penalty Cλ tends to the machine with `noise` or `dropout` as
+ * C grows: the Gram matrix of the copies divided by C is that of the machine plus errors of order 1/√C. The mean
+ * difference of predictions over independent repetitions is compared with its standard error. */
 typedef void (*corrupt_fn)(bo_rng *rng, size_t features, const double *z, double amount, double *out);
 
 static void add_noise(bo_rng *rng, size_t features, const double *z, double amount, double *out)
@@ -296,7 +298,7 @@ static void drop_features(bo_rng *rng, size_t features, const double *z, double 
     for (size_t j = 0; j < features; j++) out[j] = bo_rng_uniform(rng) < amount ? 0 : z[j] / (1 - amount);
 }
 
-/* One repetition: coefficients of ridge on `copies` corrupted copies of each row. */
+/* One repetition: coefficients of ridge regression on `copies` corrupted copies of each row. */
 static double *copies_ridge(const bo_samples *train, size_t features, const double *z, size_t copies,
                             corrupt_fn corrupt, double amount, double lambda, uint64_t seed)
 {
@@ -344,15 +346,15 @@ static void expect_copies(corrupt_fn corrupt, double noise, double dropout)
         }
         free(beta);
     }
-    /* 12 repetitions: t with 11 degrees of freedom, 20 points; 7 standard errors is below 1e-4 in all. The bias left by
-     * finite copies is of order v/C, C = 200, against a standard error of √(v/(12 C)). */
+    /* 12 repetitions: t with 11 degrees of freedom, 20 points; exceeding 7 standard errors has a total probability
+     * below 1e-4. The bias of finitely many copies is of order v/C, C = 200, and the standard error is √(v/(12 C)). */
     for (size_t i = 0; i < POINTS; i++) {
         double average = sum[i] / REPEATS, variance = squares[i] / REPEATS - average * average;
         double error = sqrt(variance / (REPEATS - 1));
         assert_close(average / error, 0, 7);
         far = fmax(far, fabs(clean[i] - mean[i]) / error);
     }
-    assert_true(far > 40); /* the test would see a machine that ignores the regularizer */
+    assert_true(far > 40); /* a machine that ignores the regularizer would fail the test */
     free(z), free(z_new), free(mean), free(clean);
     bo_machine_destroy(machine), bo_machine_destroy(without);
     oracle_drop(&train), oracle_drop(&fresh);
@@ -371,7 +373,7 @@ static void test_dropout_is_dropout(void **state)
     expect_copies(drop_features, 0, 0.3);
 }
 
-/* Dropout p is the penalty λ + p/(1 - p) |z_j|² on coefficient j. */
+/* Dropout p is equivalent to the penalty λ + p/(1 - p) |z_j|² on coefficient j. */
 static void test_dropout_is_generalized_ridge(void **state)
 {
     (void)state;
@@ -393,8 +395,8 @@ static void test_dropout_is_generalized_ridge(void **state)
 
 /* ---- precision ---------------------------------------------------------------------------------------------------- */
 
-/* λ tiny against the spectrum: float32 products would move the answer by ε |G| / λ; the machine notices and sums in
- * float64. */
+/* λ is tiny relative to the spectrum: float32 products would change the result by ε |G| / λ; the machine detects this
+ * and sums in float64. */
 static void test_tiny_lambda(void **state)
 {
     (void)state;
@@ -409,7 +411,7 @@ static void test_tiny_lambda(void **state)
     desc.lambda = 1;
     machine = oracle_fit(context, &desc, &train);
     assert_int_not_equal(machine->report.precision, BO_PRECISION_FLOAT64);
-    /* the largest eigenvalue of the centered Gram matrix, by a power iteration of our own, within the promised few per cent */
+    /* the largest eigenvalue of the centered Gram matrix, by an independent power iteration, within a few percent */
     double *z = oracle_features(context, machine, ROWS, train.x), v[FEATURES], u[ROWS], top = 0, center[FEATURES] = {0};
     for (size_t i = 0; i < ROWS * FEATURES; i++) center[i % FEATURES] += z[i] / ROWS;
     for (size_t j = 0; j < FEATURES; j++) v[j] = 1 + (double)j / 7;

@@ -1,5 +1,5 @@
-/* What is chosen when nothing is said: error on fresh rows against the best of a fine grid, respect for what is given, the
- * same bits for any number of threads, and the time it takes. */
+/* Automatic choices: the error on new rows compared with the best of a fine grid, given parameters are kept, the same
+ * bits for any number of threads, and the time of the search. */
 #include "oracle.h"
 
 enum { TEST_ROWS = 1500 };
@@ -34,10 +34,10 @@ static const problem problems[] = {
     {"ripple", ripple, 400, 1, 64, 0.1, BO_KERNEL_RBF},
     {"friedman", friedman, 500, 5, 64, 0.5, BO_KERNEL_RBF},
     {"friedman, matern", friedman, 500, 5, 64, 0.5, BO_KERNEL_MATERN52},
-    {"wave in a crowd", wave, 2600, 3, 128, 0.5, BO_KERNEL_RBF}, /* beyond the exact stage */
+    {"wave in a crowd", wave, 2600, 3, 128, 0.5, BO_KERNEL_RBF}, /* more rows than the exact stage uses */
 };
 
-/* Inputs without tails: how a machine extrapolates is not what is chosen here. */
+/* Inputs with bounded support: extrapolation is not tested here. */
 static bo_samples make(const problem *p, size_t rows, double noise, uint64_t seed)
 {
     bo_samples samples = oracle_regression(rows, p->dim, 1, 0, seed);
@@ -48,7 +48,7 @@ static bo_samples make(const problem *p, size_t rows, double noise, uint64_t see
     return samples;
 }
 
-/* The least error on fresh rows over a grid of γ and λ, with the same features scaled by γ. */
+/* The smallest error on new rows over a grid of γ and λ, with the same features scaled by γ. */
 static double best_of_grid(bo_context *context, const problem *p, size_t features, const bo_samples *train,
                            const bo_samples *fresh, const bo_machine *chosen)
 {
@@ -97,9 +97,10 @@ static double best_of_grid(bo_context *context, const problem *p, size_t feature
     return sqrt(least);
 }
 
-/* The best of the grid looks at the fresh rows, the search does not: it may lose the price of choosing from n noisy rows.
- * Two parameters chosen by leave-one-out cost about the error of estimating two more coefficients, 2 s²/n of the variance,
- * and noise in the choice several times that; 5% of the standard deviation is 10% of the variance, 30 rows' worth at 300. */
+/* The best of the grid uses the new rows, the search does not: its loss is the price of choosing from n noisy rows. Two
+ * parameters chosen by leave-one-out cost about as much as estimating two more coefficients, 2 s²/n of the variance,
+ * and noise in the choice several times that; 5% of the standard deviation is 10% of the variance, equivalent to 30 of
+ * 300 rows. */
 static void test_close_to_the_best(void **state)
 {
     (void)state;
@@ -123,8 +124,8 @@ static void test_close_to_the_best(void **state)
     bo_context_destroy(context);
 }
 
-/* Two round clouds, equally frequent, at distance 2: nobody is right more often than Φ(1) = 84.1%. A classifier that learns
- * from 600 rows may lose a little; the test rows' own error is 0.6% a deviation. */
+/* Two Gaussian classes of equal frequency at distance 2: the best accuracy is Φ(1) = 84.1%. A classifier trained on 600
+ * rows may lose a little; the standard error of the test rows is 0.6%. */
 static void test_classes(void **state)
 {
     (void)state;
@@ -176,7 +177,8 @@ static void test_given_is_given(void **state)
     bo_context_destroy(context);
 }
 
-/* Targets in another unit, inputs in another unit: the same machine in that unit. Powers of two, so that nothing rounds. */
+/* Targets and inputs in other units give the same machine in these units. The factors are powers of two, so nothing
+ * rounds. */
 static void test_units(void **state)
 {
     (void)state;
@@ -238,8 +240,8 @@ static void test_same_bits(void **state)
     oracle_drop(&small), oracle_drop(&large), oracle_drop(&classes);
 }
 
-/* At most two final fits and a second; the best of three, since other programs run here too. Sanitizers and tiny
- * blocks slow our code down and not LAPACK's: nothing to be learned there. */
+/* At most two final fits plus one second; the best of three, because other programs may run at the same time.
+ * Sanitizers and tiny blocks slow down Bochner's code but not LAPACK, so the test is skipped there. */
 static void test_time(void **state)
 {
     (void)state;
@@ -264,7 +266,7 @@ static void test_time(void **state)
     bo_context_destroy(context);
 }
 
-/* Another seed is another draw; the same seed is the same machine. */
+/* Another seed gives another draw; the same seed gives the same machine. */
 static void test_seed(void **state)
 {
     (void)state;

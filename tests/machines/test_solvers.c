@@ -1,11 +1,12 @@
-/* The other solvers: conjugate gradients and descent against the primal solution, the choice by memory, and the logistic
- * loss against a plain Newton method; probabilities against those that made the data. */
+/* The other solvers: conjugate gradients and gradient descent compared with the primal solution, the choice by memory,
+ * and the logistic loss compared with a plain Newton method; probabilities compared with those that generated the
+ * data. */
 #include "base/counting.h"
 #include "oracle.h"
 
 enum { DIM = 3, FEATURES = 48, NEW_ROWS = 100 };
 
-/* Largest difference of predictions on fresh rows, in deviations of the target. */
+/* Largest difference of predictions on new rows, in standard deviations of the target. */
 static double distance(bo_context *context, const bo_machine *a, const bo_machine *b, const bo_samples *train)
 {
     bo_samples fresh = oracle_regression(NEW_ROWS, DIM, 1, 0, 9);
@@ -21,14 +22,14 @@ static double distance(bo_context *context, const bo_machine *a, const bo_machin
 
 /* ---- conjugate gradients ------------------------------------------------------------------------------------- */
 
-/* It stops at a relative residual of 1e-5 in the unknown D^½ β, where the system's least eigenvalue is 1: the error of D^½ β
- * is at most 1e-5 |D^-½ Zᵀy| <= 1e-5 √n |y| √(|G|/λ), and that of f that times |z|/√λ. */
+/* CG stops at a relative residual of 1e-5 in the unknown D^½ β, where the smallest eigenvalue of the system is 1: the
+ * error of D^½ β is at most 1e-5 |D^-½ Zᵀy| <= 1e-5 √n |y| √(|G|/λ), and that of f is this times |z|/√λ. */
 static void test_cg_equals_primal(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
     float *weights = oracle_weights(190, 2);
-    for (int mode = 0; mode < 8; mode++) { /* below 200 rows none is set aside */
+    for (int mode = 0; mode < 8; mode++) { /* below 200 rows none is held out */
         bo_samples train = mode & 1 ? oracle_classes(190, DIM, 3, 2, 1) : oracle_regression(190, DIM, 2, 0.3, 1);
         if (mode & 2) train.weights = weights;
         bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 1);
@@ -48,7 +49,7 @@ static void test_cg_equals_primal(void **state)
     bo_context_destroy(context);
 }
 
-/* More rows than the preconditioner's sample: still a handful of iterations, where plain CG needs about √(|G|/λ) of them. */
+/* More rows than the sample of the preconditioner: still few iterations, while CG without it needs about √(|G|/λ). */
 static void test_cg_is_preconditioned(void **state)
 {
     (void)state;
@@ -61,7 +62,7 @@ static void test_cg_is_preconditioned(void **state)
     double plain = sqrt(primal->report.spectrum / 0.01);
     assert_true(plain > 150 && cg->report.iterations < 30);
     assert_true(cg->report.residual <= 1e-5);
-    /* a tenth of the rows is set aside by a seeded permutation; primal on the others is the same machine */
+    /* a tenth of the rows is held out by a seeded permutation; primal on the other rows is the same machine */
     enum { HELD = 300, REST = 2700 };
     static size_t order[HELD + REST];
     static float x[REST * DIM];
@@ -83,11 +84,11 @@ static void test_cg_is_preconditioned(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- descent --------------------------------------------------------------------------------------------------- */
+/* ---- gradient descent -------------------------------------------------------------------------------------------- */
 
-/* Twenty epochs at a step of b/(m + (b - 1)λ₁) contract a direction of eigenvalue e (of the mean ZᵀZ/n) by (1 - rate e) a
- * step. With λ = n/20 no direction is slower than rate/20: near convergence. Rows are chosen so that the last batch of an
- * epoch is full, single or half. */
+/* Twenty epochs with a step of b/(m + (b - 1)λ₁) contract a direction of eigenvalue e (of the mean ZᵀZ/n) by (1 - rate
+ * e) per step. With λ = n/20 no direction is slower than rate/20, so the result is close to convergence. The numbers of
+ * rows make the last batch of an epoch full, single or half. */
 static void test_sgd_close_to_primal(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static void test_sgd_close_to_primal(void **state)
     bo_context_destroy(context);
 }
 
-/* The step must be stable for any penalty, too. */
+/* The step must be stable for any penalty. */
 static void test_sgd_with_a_large_lambda(void **state)
 {
     (void)state;
@@ -157,7 +158,7 @@ static void test_choice_by_memory(void **state)
     bo_context_destroy(context);
 }
 
-/* Losses and solvers are those of the fit that follows; a stream is what stream_rows says. */
+/* Losses and solvers are those of the fit that follows; stream_rows selects a stream. */
 static void test_estimate(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void test_estimate(void **state)
     assert_close(part.operations, 1e6 * 4096 * (10 + 4096.) + pow(4096, 3) / 3, 1e-9 * part.operations);
     desc = (bo_machine_desc){.features = {.kernel = BO_KERNEL_POLYNOMIAL}};
     assert_ok(context, bo_machine_estimate(context, &desc, 1000, 10, 1, &all));
-    assert_int_equal(all.features, 66); /* products of at most 2 of 10 and a constant: (12 over 2) */
+    assert_int_equal(all.features, 66); /* products of at most 2 of 10 columns and a constant: (12 over 2) */
     bo_context_destroy(context);
 }
 
@@ -201,7 +202,7 @@ static void test_choice_is_done(void **state)
     (void)state;
     bo_context *context = test_context(1);
     bo_machine_desc desc;
-    /* and so it is done: a limit that the Gram matrix does not fit into */
+    /* the fit does the same: the Gram matrix exceeds the limit */
     bo_samples train = oracle_regression(400, DIM, 1, 0.3, 1);
     desc = (bo_machine_desc){.features = {.features = 64, .gamma = 0.5}, .lambda = 1, .memory = 1000};
     bo_machine *machine = oracle_fit(context, &desc, &train);
@@ -216,7 +217,7 @@ static void test_choice_is_done(void **state)
     bo_context_destroy(context);
 }
 
-/* "At most" is a promise: the most bytes alive at once during a fit. */
+/* The limit is an upper bound: the peak of live bytes during a fit. */
 static void test_memory_is_an_upper_bound(void **state)
 {
     (void)state;
@@ -254,8 +255,8 @@ static void test_memory_is_an_upper_bound(void **state)
 
 enum { L_ROWS = 300, L_FEATURES = 16, CLASSES = 3, UNKNOWNS = (L_FEATURES + 1) * CLASSES };
 
-/* F = Σ w (log Σ exp s - s_y) + λ/2 |B|², s = Bᵀ(z - center) + b, theta = [B (features x classes); b]; the intercept is free.
- * gradient and Hessian may be NULL. */
+/* F = Σ w (log Σ exp s - s_y) + λ/2 |B|², s = Bᵀ(z - center) + b, theta = [B (features x classes); b]; the intercept is
+ * not penalized. gradient and hessian may be NULL. */
 static double logistic_loss(const bo_samples *train, const double *z, const double *w, double lambda,
                             const double *theta, double *gradient, double *hessian)
 {
@@ -310,7 +311,7 @@ static void test_logistic_is_the_minimum(void **state)
             w[i] = (train.weights ? (double)train.weights[i] : 1) *
                    (k >= 3 ? (double)class_weights[(size_t)train.y[i]] : 1);
         double best = INFINITY;
-        for (int step = 0; step < 60; step++) { /* Newton, halved while it does not descend */
+        for (int step = 0; step < 60; step++) { /* Newton, with halved steps until the loss decreases */
             best = logistic_loss(&train, z, w, desc.lambda, theta, gradient, hessian);
             for (size_t c = 0; c < UNKNOWNS; c++)
                 hessian[c * UNKNOWNS + c] += 1e-9; /* b may be shifted by a constant */
@@ -323,7 +324,7 @@ static void test_logistic_is_the_minimum(void **state)
             }
             memcpy(theta, trial, sizeof theta);
         }
-        /* the machine's own point, the center folded into its intercept */
+        /* the solution of the machine, with the center included in its intercept */
         double mine[UNKNOWNS];
         memcpy(mine, machine->beta, L_FEATURES * CLASSES * sizeof *mine);
         for (size_t c = 0; c < CLASSES; c++) {
@@ -333,9 +334,9 @@ static void test_logistic_is_the_minimum(void **state)
         }
         double value = logistic_loss(&train, z, w, desc.lambda, mine, gradient, hessian);
         assert_true(value >= best * (1 - 1e-9));
-        /* it stops when g·H⁻¹g < 1e-6 F; half of that is above the minimum; sums in float32 blur as much */
+        /* it stops when g·H⁻¹g < 1e-6 F, so it is half of that above the minimum; float32 sums add as much */
         assert_true(value <= best * (1 + 2e-6));
-        /* the gradient in the Hessian's norm says the same without knowing the minimum */
+        /* the gradient in the norm of the Hessian shows the same without the minimum */
         double move[UNKNOWNS], decrement = 0;
         memcpy(move, gradient, sizeof move);
         for (size_t c = 0; c < UNKNOWNS; c++) hessian[c * UNKNOWNS + c] += 1e-9;
@@ -374,7 +375,7 @@ static void test_logistic_refusals(void **state)
 
 /* ---- probabilities -------------------------------------------------------------------------------------------------- */
 
-/* The probabilities that made the clouds of oracle_classes: priors (c + 1), densities exp(-|x - center|²/2). */
+/* The probabilities that generated the classes of oracle_classes: priors (c + 1), densities exp(-|x - center|²/2). */
 static void bayes(size_t dim, size_t classes, double apart, const float *x, double *p)
 {
     double sum = 0;
@@ -396,8 +397,8 @@ static double log_loss(size_t rows, size_t classes, const double *p, const doubl
     return sum;
 }
 
-/* Learning from n rows costs about (effective coefficients)/2n nats above what Bayes has: 30 features of freedom and 3 classes
- * at 1000 rows make 0.03. Plain scores in a softmax cost several times that. */
+/* Learning from n rows costs about (effective coefficients)/2n nats more than the Bayes classifier: 30 degrees of
+ * freedom and 3 classes at 1000 rows give 0.03. Uncalibrated scores in a softmax cost several times that. */
 static void test_probabilities(void **state)
 {
     (void)state;
@@ -436,8 +437,8 @@ static void test_probabilities(void **state)
     bo_context_destroy(context);
 }
 
-/* Sharpness and offsets are the minimum of the log loss of rows left out (plus 2 |offset|², the pull of 4 rows): no small
- * step in any of them does better. */
+/* Sharpness and offsets minimize the log loss of held-out rows (plus 2 |offset|², equivalent to 4 rows): no small step
+ * in any of them improves it. */
 static void test_calibration_is_a_minimum(void **state)
 {
     (void)state;
@@ -456,7 +457,7 @@ static void test_calibration_is_a_minimum(void **state)
     assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, true, 1, &ridge));
     assert_ok(context, bo_ridge_left_out(context, &ridge, &row_map, &fitting->targets, &train, true, &left_out));
     double values[9], *p = malloc(TRAIN * 3 * sizeof *p);
-    for (int k = 0; k < 9; k++) { /* 0: as it is; then each of the four, up and down */
+    for (int k = 0; k < 9; k++) { /* 0: unchanged; then each of the four parameters, up and down */
         double sharpness = machine->sharpness, offset[3] = {machine->offset[0], machine->offset[1], machine->offset[2]};
         double step = k % 2 ? 0.03 : -0.03;
         if (k == 1 || k == 2) sharpness *= 1 + step;

@@ -1,4 +1,4 @@
-/* Streams: blocks, merges and sums over ranks give the in-memory fit, to rounding. */
+/* Streams: blocks, merges and sums over ranks give the in-memory fit up to rounding. */
 #include "oracle.h"
 
 enum { ROWS = 700, DIM = 3, FEATURES = 48, NEW_ROWS = 50 };
@@ -68,7 +68,7 @@ static bo_machine *finish(bo_context *context, bo_fitting *fitting)
     return machine;
 }
 
-/* To rounding: sums of float32 products in another grouping, ε |G| / λ (oracle_tolerance). */
+/* Up to rounding: sums of float32 products in another grouping, ε |G| / λ (oracle_tolerance). */
 static void expect_same(fixture *f, const bo_machine *a, const bo_machine *b, const bo_samples *train)
 {
     assert_int_equal(a->report.rows, b->report.rows);
@@ -108,7 +108,8 @@ static void test_blocks(void **state)
     free(weights);
 }
 
-/* A sample that is only part of the rows: scaling differs from the whole's, so scaling is off; then the same machine. */
+/* The sample is only a part of the rows, so its scaling would differ and is turned off; then the machine is the
+ * same. */
 static void test_from_a_sample(void **state)
 {
     fixture *f = *state;
@@ -125,8 +126,8 @@ static void test_from_a_sample(void **state)
     bo_machine_destroy(whole), bo_machine_destroy(streamed);
 }
 
-/* Nothing given: γ and the start of λ from the sample, λ by GCV on all rows. The in-memory fit of the same rows chooses
- * the same γ; its λ is found on the same path. */
+/* No parameters given: γ and the initial λ from the sample, λ by GCV on all rows. The in-memory fit of the same rows
+ * chooses the same γ, and finds its λ on the same path. */
 static void test_everything_chosen(void **state)
 {
     fixture *f = *state;
@@ -160,13 +161,13 @@ static void test_merge(void **state)
         bo_machine *merged = finish(f->context, one), *whole = finish(f->context, all),
                    *other = finish(f->context, two);
         expect_same(f, whole, merged, train);
-        assert_int_equal(other->report.rows, ROWS - 333); /* the second is as it was */
+        assert_int_equal(other->report.rows, ROWS - 333); /* the second is unchanged */
         bo_machine_destroy(merged), bo_machine_destroy(whole), bo_machine_destroy(other);
         bo_fitting_destroy(one), bo_fitting_destroy(two), bo_fitting_destroy(all);
     }
 }
 
-/* Refused, with a word of what differs, and unharmed. */
+/* Refused with the name of the difference, and unchanged. */
 static void expect_refused(fixture *f, const bo_machine_desc *desc, const bo_samples *sample, const char *words)
 {
     bo_machine_desc plain = plain_desc();
@@ -205,7 +206,7 @@ static void test_merge_refused(void **state)
     expect_refused(f, &desc, &f->train, "scaled differently");
 }
 
-/* Maps that share kernel, draw, γ and seed and still differ. */
+/* Maps with the same kernel, draw, γ and seed that still differ. */
 static void test_merge_of_other_maps_refused(void **state)
 {
     fixture *f = *state;
@@ -263,7 +264,7 @@ static void test_solvers_refused(void **state)
     bo_fitting_destroy(fitting);
 }
 
-/* Finishing is looking, not ending: more rows, another look. */
+/* bo_fitting_finish does not end a fitting: more rows can be added, and it can be finished again. */
 static void test_finish_and_go_on(void **state)
 {
     fixture *f = *state;
@@ -279,7 +280,7 @@ static void test_finish_and_go_on(void **state)
         double *before = oracle_mean(f->context, early, NEW_ROWS, f->fresh.x);
         add_range(f->context, fitting, &f->train, 200, ROWS);
         bo_machine *late = finish(f->context, fitting);
-        bo_fitting_destroy(fitting); /* machines live on their own */
+        bo_fitting_destroy(fitting); /* machines are independent of the fitting */
         double *after = oracle_mean(f->context, early, NEW_ROWS, f->fresh.x);
         assert_memory_equal(before, after, 2 * NEW_ROWS * sizeof *before);
         free(before), free(after);
@@ -295,11 +296,11 @@ static void test_finish_and_go_on(void **state)
 
 /* ---- several ranks ------------------------------------------------------------------------------------------------ */
 
-/* A collective for ranks that are called one after the other: each call of sum() adds its values to what the other ranks
- * hold, read from their fittings. */
+/* A collective for ranks that are called one after the other: each call of sum() adds its values to those of the other
+ * ranks, read from their fittings. */
 enum { RANKS = 3 };
 typedef struct fake {
-    double *totals[2]; /* of the Gram matrices, of the row counts */
+    double *totals[2]; /* of the Gram matrices and of the row counts */
     size_t counts[2];
     int call;
     bo_status answer;
@@ -342,7 +343,7 @@ static void test_reduce(void **state)
         assert_memory_equal(machines[r]->beta, machines[0]->beta, 2 * FEATURES * sizeof(double));
     }
     for (int r = 0; r < RANKS; r++) bo_machine_destroy(machines[r]), bo_fitting_destroy(ranks[r]);
-    /* alone: nothing to ask; a failure is told with the rank */
+    /* a single rank needs no collective; a failure is reported with the rank */
     bo_collective alone = {.rank = 0, .size = 1, .sum = NULL};
     assert_ok(f->context, bo_fitting_reduce(f->context, all, &alone));
     fake broken = {.answer = BO_IO};

@@ -1,10 +1,10 @@
-/* Standard deviations: the explicit formula, and the share of fresh rows inside the 95% interval. */
+/* Standard deviations: the explicit formula, and the coverage of the 95% interval on new rows. */
 #include "oracle.h"
 
 enum { ROWS = 120, DIM = 2, FEATURES = 32, NEW_ROWS = 40 };
 
-/* std² = s² (1 + 1/W + (φ - c)ᵀ (Σ w (φ - c)(φ - c)ᵀ + D)⁻¹ (φ - c)), c the weighted mean of φ; without an intercept c = 0
- * and no 1/W. */
+/* std² = s² (1 + 1/W + (φ - c)ᵀ (Σ w (φ - c)(φ - c)ᵀ + D)⁻¹ (φ - c)), where c is the weighted mean of φ; without an
+ * intercept c = 0 and there is no 1/W. */
 static void expect_formula(bo_context *context, const bo_machine_desc *desc, const bo_samples *train)
 {
     bo_machine *machine = oracle_fit(context, desc, train);
@@ -42,9 +42,9 @@ static void expect_formula(bo_context *context, const bo_machine_desc *desc, con
                 form +=
                     (q[i * features + j] - center[j]) * inverse[j * features + k] * (q[i * features + k] - center[k]);
         for (size_t t = 0; t < outputs; t++) {
-            double fresh_noise = 1 / machine->mean_weight; /* a new row weighs what training rows do on average */
+            double fresh_noise = 1 / machine->mean_weight; /* a new row has the mean weight of the training rows */
             double expected = sqrt(machine->noise_variance[t] * (fresh_noise + (intercept ? 1 / weight : 0) + form));
-            /* the factor is kept in float32, and its products were */
+            /* the factor and its products are float32 */
             assert_close(std[i * outputs + t] / expected, 1, 1e-4);
             assert_true(std[i * outputs + t] >= sqrt(machine->noise_variance[t] * fresh_noise));
         }
@@ -73,7 +73,7 @@ static void test_formula(void **state)
     bo_context_destroy(context);
 }
 
-/* Farther than the data the machine knows less. */
+/* The standard deviation grows away from the data. */
 static void test_grows_away_from_the_data(void **state)
 {
     (void)state;
@@ -94,10 +94,10 @@ static void test_grows_away_from_the_data(void **state)
     bo_context_destroy(context);
 }
 
-/* Functions drawn from the model's own prior and noise of known size: the 95% interval must hold 95% of fresh rows. With
- * FUNCTIONS independent draws of FRESH rows the binomial error is √(.05 .95 / 8000) = 0.24%; rows of one draw share its s²,
- * whose relative error √(2/n) = 8% moves coverage by 0.08 * 1.96 * 2 φ(1.96) = 1.8% a draw, 0.6% over 8 of them. Together
- * 0.65%: 93% to 97% is three of those. */
+/* Functions drawn from the prior of the model with noise of known size: the 95% interval must contain 95% of new rows.
+ * With FUNCTIONS independent draws of FRESH rows the binomial error is √(.05 .95 / 8000) = 0.24%; rows of one draw
+ * share s², whose relative error √(2/n) = 8% changes the coverage by 0.08 * 1.96 * 2 φ(1.96) = 1.8% per draw, 0.6% over
+ * 8 draws. The total is 0.65%: 93% to 97% is three standard errors. */
 static void test_coverage(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Blocks of 512 rows, a stride wider than the row, and no rows at all: each row's answer is its own. */
+/* Blocks of 512 rows, a stride wider than the row, and no rows: the result of each row is independent of the others. */
 static void test_rows_are_independent(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Weights with everything left to the machine: their unit does not matter, and rows of weight 0 might as well be absent. */
+/* Weights with automatic choices: their unit does not matter, and rows of weight 0 are equivalent to absent rows. */
 #include "oracle.h"
 
 enum { DIM = 2, NEW = 100, FEATURES = 128 };
@@ -12,8 +12,8 @@ static void fit_weighted(bo_context *context, const bo_samples *train, const bo_
     bo_machine_destroy(machine);
 }
 
-/* λ is found on a grid of absolute numbers, so that another unit leads to a neighboring λ: predictions agree to a fraction of
- * the noise, and standard deviations to a few per cent. */
+/* λ is found on a grid of absolute numbers, so another unit leads to a neighboring λ: predictions agree to a fraction
+ * of the noise, and standard deviations to a few percent. */
 static void test_unit_does_not_matter(void **state)
 {
     (void)state;
@@ -42,7 +42,7 @@ static void test_unit_does_not_matter(void **state)
     bo_context_destroy(context);
 }
 
-/* A third of the rows is nonsense, and weighs nothing. */
+/* A third of the rows is invalid and has weight 0. */
 static void test_weight_zero_is_absent(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void test_weight_zero_is_absent(void **state)
     bo_context_destroy(context);
 }
 
-/* The search's leave-one-out of weighted rows against refits without each row. */
+/* Leave-one-out errors of weighted rows in the search compared with refits without each row. */
 static void test_left_out_rows(void **state)
 {
     (void)state;

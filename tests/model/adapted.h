@@ -1,4 +1,4 @@
-/* Models with adapters that are away from where they began. */
+/* Models with adapters that differ from their initial values. */
 #ifndef BO_TEST_MODEL_ADAPTED_H
 #define BO_TEST_MODEL_ADAPTED_H
 
@@ -12,7 +12,7 @@ static inline int remove_one(const char *path, const struct stat *about, int kin
     return where->level ? remove(path) : 0;
 }
 
-/* With the folders in it. */
+/* Removes the folder and the folders in it. */
 static inline int folders_teardown(void **state)
 {
     nftw(((test_folder *)*state)->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -24,7 +24,7 @@ static inline size_t numbers_of(const bo_weight *weight)
     return weight->rows * weight->columns;
 }
 
-/* Weights that both have are the same bits. */
+/* Number of shared weights whose bits differ. */
 static inline size_t count_other(const bo_model *a, const bo_model *b)
 {
     size_t other = 0;
@@ -35,7 +35,7 @@ static inline size_t count_other(const bo_model *a, const bo_model *b)
     return other;
 }
 
-/* As training leaves it: what is not frozen is elsewhere. */
+/* Changes the trained weights, as training would. */
 static inline void move_adapters(bo_model *model)
 {
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {

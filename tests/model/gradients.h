@@ -1,6 +1,6 @@
-/* A model's graph run by the library and by the interpreter, and the comparison of gradients: along random directions
- * of every weight, against differences of the interpreter's loss. Tolerances as in tests/backend/truth.h: what shaking
- * every number by 2⁻²³, two units of rounding, does to the derivative, times SLACK. */
+/* The graph of a model run by the library and by the interpreter, and the comparison of gradients: along random
+ * directions of every weight, with differences of the interpreter's loss. Tolerances as in tests/backend/truth.h: the
+ * change of the derivative when every number is perturbed by 2⁻²³, two units of rounding, times SLACK. */
 #ifndef BO_TEST_MODEL_GRADIENTS_H
 #define BO_TEST_MODEL_GRADIENTS_H
 
@@ -10,7 +10,7 @@
 enum { GRADIENT_WINDOW = 7, GRADIENT_SLACK = 12, GRADIENT_DIRECTIONS = 2 };
 #define GRADIENT_NOISE 0x1p-23
 
-/* What is put into a graph: `rows` tokens, in windows of GRADIENT_WINDOW or as the pass says. Some have no target. */
+/* Inputs of a graph: `rows` tokens, in windows of GRADIENT_WINDOW or as the pass specifies. Some have no target. */
 typedef struct reading {
     size_t rows;
     int32_t tokens[CONTEXT], targets[CONTEXT], positions[CONTEXT];
@@ -31,7 +31,7 @@ static inline reading reading_make(size_t rows, const bo_graph_pass *pass)
     return r;
 }
 
-/* Planned, with memory, and with the reading in it. */
+/* A graph that is planned, has memory, and contains the reading. */
 static inline bo_model_graph graph_make(bo_context *context, bo_model *model, const reading *r, bool gradients,
                                         bool checkpoint)
 {
@@ -53,7 +53,7 @@ static inline void clear_gradients(bo_model *model)
     memset(bo_weights_gradients(model->weights), 0, bo_weights_floats(model->weights) * sizeof(float));
 }
 
-/* The gradients of all weights after one run, to be freed. */
+/* The gradients of all weights after one run; the caller frees them. */
 static inline float *gradients_of(bo_context *context, bo_model *model, const reading *r, bool checkpoint)
 {
     size_t floats = bo_weights_floats(model->weights);
@@ -77,7 +77,7 @@ static inline interpreter interpreter_of(bo_context *context, const bo_model_gra
 
 /* ---- one weight -------------------------------------------------------------------------------------------------- */
 
-/* Directions: one through all numbers, and single numbers. */
+/* Directions: one random direction over all numbers, and single numbers. */
 static inline void draw_direction(double *u, size_t count, size_t weight, size_t number)
 {
     bo_rng rng = bo_rng_make(weight, bo_rng_stream("test.direction", number));
@@ -92,8 +92,8 @@ static inline double largest_of(const float *x, size_t count)
     return largest;
 }
 
-/* What shaking does to a derivative, and rounding in backward itself: of this gradient's sums, and of terms that cancel
- * in them, which may be as large as any gradient. */
+/* Tolerance: the effect of the perturbation on a derivative, and rounding in the backward pass: of the sums of this
+ * gradient, and of terms that cancel in them, which may be as large as any gradient. */
 static inline void judge_weight(interpreter *in, const char *name, size_t index, const float *all)
 {
     const bo_weight *w = bo_weights_at(in->graph->weights, index);
@@ -118,7 +118,7 @@ static inline void judge_weight(interpreter *in, const char *name, size_t index,
     free(u);
 }
 
-/* Every weight. */
+/* Checks every weight. */
 static inline void judge_gradients(bo_context *context, const char *name, bo_model *model, const reading *r,
                                    const float *gradients)
 {

@@ -1,9 +1,10 @@
-/* A recorded graph in double: its nodes one after the other by the oracles of tests/backend, with weights that the
- * caller may move. Nothing of the plan, of the schedule or of any backward is used, so that differences of the loss are
- * a truth for all of them.
+/* Evaluates a recorded graph in double: node by node with the references of tests/backend, with weights that the caller
+ * may change. It uses neither the plan, the schedule nor any backward pass, so differences of its loss are a reference
+ * for all of them.
  *
- * Noise: every number that a node makes is changed by a relative amount that depends on its place alone, and attention
- * inside by its oracle's noise, so that a shaken graph is still a smooth function of its weights. */
+ * Perturbation: every number that a node computes is changed by a relative amount that depends on its position only,
+ * and attention uses the perturbation of its own reference, so that a perturbed graph is still a smooth function of its
+ * weights. */
 #ifndef BO_TEST_MODEL_INTERPRETER_H
 #define BO_TEST_MODEL_INTERPRETER_H
 
@@ -14,10 +15,10 @@ typedef struct interpreter {
     bo_context *context;
     const bo_graph *graph;
     const bo_graph_pass *pass;
-    double **weights;      /* by their index in the set */
-    plain_tensor *tensors; /* by bo_value; those of weights are the weights' */
-    double **masks;        /* by node: what dropout and noise draw; NULL: nothing */
-    double noise;          /* 0: none */
+    double **weights;      /* by index in the weight set */
+    plain_tensor *tensors; /* by bo_value; those of weights share the memory of `weights` */
+    double **masks;        /* by node: masks of dropout and noise; NULL: none */
+    double noise;          /* relative perturbation; 0: none */
     uint64_t seed;
 } interpreter;
 
@@ -26,7 +27,7 @@ static inline size_t weight_numbers(const bo_weight *weight)
     return weight->rows * weight->columns;
 }
 
-/* Weights as they are; inputs are written by interpreter_index. */
+/* Copies the current weights; interpreter_index writes inputs. */
 static inline interpreter interpreter_make(bo_context *context, const bo_graph *graph, const bo_graph_pass *pass)
 {
     interpreter in = {.context = context, .graph = graph, .pass = pass};
@@ -75,7 +76,7 @@ static inline bo_operation interpreter_kind(const interpreter *in, const bo_op *
     return (bo_operation)BO_OPERATION_COUNT;
 }
 
-/* Deviation `noise`, uniform, a function of seed, node and place: a mixer of bits (splitmix64). */
+/* Uniform noise with standard deviation `noise`, a function of seed, node and position, by splitmix64. */
 static inline void interpreter_shake(const interpreter *in, size_t node, const plain_tensor *out)
 {
     for (size_t i = 0; in->noise > 0 && i < plain_count(out); i++) {
@@ -106,14 +107,14 @@ static inline void interpreter_node(const interpreter *in, size_t number)
     for (size_t i = 0; i < node->outputs; i++) interpreter_shake(in, 2 * number + i, &op.out[i]);
 }
 
-/* The loss of the graph, and every tensor on the way. */
+/* Computes every tensor and returns the loss of the graph. */
 static inline double interpreter_run(const interpreter *in)
 {
     for (size_t i = 0; i < in->graph->nodes.count; i++) interpreter_node(in, i);
     return in->tensors[in->graph->desc.loss].x[0];
 }
 
-/* d loss / dh at weights + h u, by a central difference of fourth order. */
+/* d loss / dh at weights + h u, by a fourth-order central difference. */
 static inline double interpreter_derivative(const interpreter *in, size_t weight, const double *u, double h)
 {
     static const double steps[4] = {-2, -1, 1, 2}, factors[4] = {1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12};

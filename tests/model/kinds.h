@@ -1,4 +1,4 @@
-/* Everything that lets tokens see each other, by name: presets of attention, then the other mixers. */
+/* All mixers by name: presets of attention, then the other mixers. */
 #ifndef BO_TEST_MODEL_KINDS_H
 #define BO_TEST_MODEL_KINDS_H
 
@@ -25,7 +25,7 @@ static const test_mixer test_mixers[] = {{"mlp", BO_MIXER_MLP, 0},
                                          {"degree-e", BO_MIXER_DEGREE_E, 0}};
 enum { TEST_MIXERS = sizeof test_mixers / sizeof *test_mixers };
 
-/* NULL after the last. */
+/* Returns NULL after the last one. */
 static inline const char *test_kind(size_t index)
 {
     size_t presets = 0;
@@ -34,14 +34,14 @@ static inline const char *test_kind(size_t index)
     return index - presets < TEST_MIXERS ? test_mixers[index - presets].name : NULL;
 }
 
-/* gcc warns of strcmp between literals that differ. */
+/* gcc warns about strcmp of different literals. */
 static inline bool test_same_word(const char *a, const char *b)
 {
     while (*a && *a == *b) a++, b++;
     return *a == *b;
 }
 
-/* Its attention or mixer, small. */
+/* Sets the attention or mixer, with small sizes. */
 static inline void test_set_kind(const char *name, bo_model_desc *desc)
 {
     desc->attention = (bo_attention_desc){.features = {.features = 0}};

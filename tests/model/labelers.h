@@ -1,4 +1,4 @@
-/* Small models that label texts, and labeled texts of several lengths for them. */
+/* Small models that classify texts, and labeled texts of several lengths. */
 #ifndef BO_TEST_MODEL_LABELERS_H
 #define BO_TEST_MODEL_LABELERS_H
 
@@ -15,7 +15,8 @@ static inline bo_model_desc labeler_desc(const char *kind, bo_model_task task)
     return desc;
 }
 
-/* An example for each length (of pairs: the first text has it, the second half of it and one more); letters are drawn. */
+/* One example per length; of a pair the first text has this length, and the second has half of it plus one. Letters are
+ * random. */
 static inline bo_texts *labeled_texts(bo_context *context, const bo_tokenizer *tokenizer, const bo_model_desc *d,
                                       size_t count, const size_t *lengths)
 {
@@ -44,7 +45,7 @@ static inline bo_texts *labeled_texts(bo_context *context, const bo_tokenizer *t
     return texts;
 }
 
-/* The first `count` examples in a pack of so many rows. */
+/* The first `count` examples in a pack with the given number of rows. */
 static inline bo_text_pack *labeled_pack(bo_context *context, const bo_texts *texts, size_t rows, size_t most,
                                          size_t count)
 {
@@ -67,7 +68,7 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
     return g;
 }
 
-/* Frequencies from data, in all layers at once. */
+/* Draws the frequencies of all layers from data at once. */
 static inline void calibrate_labeler(bo_context *context, bo_model *model, const bo_text_pack *pack)
 {
     bo_calibration *seen[LAYERS] = {0};

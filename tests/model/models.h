@@ -1,4 +1,4 @@
-/* Small models for the tests: of every preset of attention and every mixer, with random weights everywhere, and text to read. */
+/* Small models for tests, with every preset of attention and every mixer and random weights, and text to read. */
 #ifndef BO_TEST_MODELS_H
 #define BO_TEST_MODELS_H
 
@@ -15,14 +15,14 @@ static inline bo_model_desc test_desc(const char *kind)
     return desc;
 }
 
-/* Text of a sort: ids that follow one another in no simple way. */
+/* Ids without a simple pattern. */
 static inline void test_tokens(size_t count, int32_t *ids)
 {
     bo_rng rng = bo_rng_make(11, 5);
     for (size_t i = 0; i < count; i++) ids[i] = (int32_t)bo_rng_below(&rng, i % 3 ? 40 : VOCAB);
 }
 
-/* Losses of `count` tokens read as one window, through a graph without states. */
+/* Losses of `count` tokens read as one window, by a graph without states. */
 static inline bo_status window_pass(bo_context *context, const bo_model *model, const int32_t *ids, size_t count,
                                     bo_calibration *const *calibrations, float *losses)
 {
@@ -50,20 +50,20 @@ static inline bool wants_calibration(const bo_model *model)
     return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
 }
 
-/* Frequencies from data, layer by layer: the next layer's q and k depend on them. */
+/* Draws frequencies from data layer by layer, because q and k of the next layer depend on them. */
 static inline void calibrate(bo_context *context, bo_model *model, const int32_t *ids)
 {
     float losses[CONTEXT];
     for (size_t i = 0; wants_calibration(model) && i < LAYERS; i++) {
         bo_calibration *seen[LAYERS] = {0};
         assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
-        window_pass(context, model, ids, CONTEXT, seen, losses); /* fails at the layer that is not ready yet */
+        window_pass(context, model, ids, CONTEXT, seen, losses); /* fails at the first layer that is not calibrated */
         assert_ok(context, bo_calibration_apply(context, seen[i], model->attentions[i], 0, NULL));
         bo_calibration_destroy(seen[i]);
     }
 }
 
-/* Weights away from where they begin, so that none of them is without effect. */
+/* Changes the weights from their initial values, so that each has an effect. */
 static inline void shake(bo_context *context, bo_model *model)
 {
     for (size_t i = 0; i < bo_model_weights(model); i++) {

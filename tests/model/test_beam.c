@@ -1,11 +1,11 @@
-/* Searching: greedy is a beam of one, wide beams find the best there is, narrow ones what a plain beam search finds whose every
- * hypothesis reads everything anew; sources do not see each other. */
+/* Beam search: greedy decoding is a beam of one, wide beams find the best text, and narrow beams find the result of a
+ * simple beam search that reads every hypothesis from the start. Sources do not affect each other. */
 #include "model/translate.h"
 #include "translators.h"
 
 enum { SMALL = 5, LAST = SMALL - 1, MOST = 4, ROOM = 1024 };
 
-/* A text that is being written: log p of all its tokens, of which `end` may be the last. */
+/* A partial text: log p of all its tokens; the last may be `end`. */
 typedef struct text {
     int32_t ids[MOST];
     size_t length;
@@ -15,14 +15,14 @@ typedef struct text {
 
 typedef struct truth {
     bo_context *context;
-    bo_lanes *lane; /* one of a beam of one */
+    bo_lanes *lane; /* a beam of one */
     bo_text_view source;
     const bo_search *search;
     text best;
     double score;
 } truth;
 
-/* log p of what may follow a text, reading everything anew. */
+/* log p of all possible next tokens, computed by reading the text from the start. */
 static void followers(const truth *t, const text *x, double *log_p)
 {
     float logits[SMALL];
@@ -51,7 +51,7 @@ static void judge(truth *t, const text *x)
     if (score > t->score) t->score = score, t->best = *x;
 }
 
-/* Every text there is. */
+/* All possible texts. */
 static void try_all(truth *t, const text *x)
 {
     double log_p[SMALL];
@@ -71,7 +71,7 @@ static int likelier_first(const void *a, const void *b)
     return x->log_p > y->log_p ? -1 : x->log_p < y->log_p;
 }
 
-/* The likeliest `width` at every length; those that end leave. */
+/* The `width` most likely texts of each length; finished ones are removed. */
 static void try_beam(truth *t)
 {
     static text alive[ROOM], next[ROOM];
@@ -94,7 +94,7 @@ static void try_beam(truth *t)
     }
 }
 
-/* The text does not begin with the likeliest token: its hypothesis was not the first of its beam. */
+/* The text does not start with the most likely token, so its hypothesis was not the first of its beam. */
 static bool is_detour(const truth *t)
 {
     double log_p[SMALL];
@@ -104,7 +104,8 @@ static bool is_detour(const truth *t)
     return false;
 }
 
-/* What is searched for together, against each source alone. How many detours were best. */
+/* Searches all sources together and compares with each source alone. Returns how many of the best texts were
+ * detours. */
 static size_t check(bo_context *context, const bo_model *model, size_t beam, double penalty, bool exhaustive)
 {
     static const int32_t words[] = {1, 3, 0, LAST, 2, LAST, 0, 0, 1, 2, LAST};
@@ -136,7 +137,8 @@ static size_t check(bo_context *context, const bo_model *model, size_t beam, dou
     return detours;
 }
 
-/* Torn between words, and in no hurry to end: the logit of the end is what column 0 says, which is 1 after the last norm. */
+/* Makes words nearly equally likely and the end unlikely: the logit of the end depends on column 0, which is 1 after
+ * the last norm. */
 static void ponder(bo_context *context, bo_model *model)
 {
     enum { WIDTH = 8 };
@@ -164,7 +166,7 @@ static size_t check_kind(bo_context *context, const char *kind, bo_cross cross, 
     assert_int_equal(check(context, model, 1, 0, false), 0);
     detours += check(context, model, 2, 0.6, false);
     detours += check(context, model, 3, 1, false);
-    check(context, model, 256, seed % 2 ? 0 : 1, true); /* more than there are texts */
+    check(context, model, 256, seed % 2 ? 0 : 1, true); /* wider than the number of texts */
     bo_model_destroy(model);
     return detours;
 }

@@ -1,5 +1,5 @@
-/* Whole models of every attention and mixer: what a token changes comes after it, to the bit; sequences of a batch know nothing
- * of each other; a session that reads token by token says what the float64 interpreter says of the whole window. */
+/* Models with every attention and mixer: a token only changes later outputs, bit by bit; sequences of a batch do not
+ * affect each other; a session that reads token by token agrees with the float64 interpreter of the whole window. */
 #include "gradients.h"
 
 enum { ROWS = 2 * GRADIENT_WINDOW };
@@ -12,7 +12,8 @@ static void losses_of(bo_context *context, bo_model *model, const reading *r, fl
     bo_model_graph_destroy(&g);
 }
 
-/* A token that is another one: losses of other sequences and of places before it keep their bits, its own does not. */
+/* Replacing a token keeps the bits of the losses of other sequences and of earlier positions, and changes its own
+ * loss. */
 static void check_causality(bo_context *context, const char *preset, bo_model *model, const bo_graph_pass *pass)
 {
     reading r = reading_make(ROWS, pass);
@@ -53,7 +54,7 @@ static void nothing_comes_before_its_cause(void **state)
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-/* The loss of every row; to be freed. */
+/* The loss of every row; the caller frees it. */
 static double *interpreted(const interpreter *in, bo_value losses)
 {
     interpreter_run(in);

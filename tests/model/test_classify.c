@@ -1,4 +1,5 @@
-/* Labels of texts: the same alone, in packs and in pieces; both sides are seen; what was found is counted; bad input. */
+/* Classification of texts: the same result alone, in packs and in pieces; both directions are seen; results are
+ * counted; bad input. */
 #include "base/counting.h"
 #include "labelers.h"
 
@@ -34,10 +35,10 @@ static double furthest(size_t count, const float *a, const float *b)
     return most;
 }
 
-/* Sums in another order: some roundings of numbers of size 1, and where denominators are clamped a few more. */
+/* Sums in another order: a few rounding errors of numbers of size 1, and a few more if denominators are clamped. */
 #define ROUNDING 2e-5
 
-/* ---- alone or together ---------------------------------------------------------------------------------------------- */
+/* ---- alone and packed -------------------------------------------------------------------------------------------- */
 
 static void alone_as_together(const setting *s, const char *kind, bo_model_task task, bo_pooling pooling)
 {
@@ -72,7 +73,7 @@ static void test_packs_change_nothing(void **state)
 
 /* ---- long texts ----------------------------------------------------------------------------------------------------- */
 
-/* Example 0 in a graph that reads it whole. */
+/* Reads example 0 in a graph that holds all of it. */
 static void read_whole(const setting *s, const bo_model *model, const bo_texts *texts, float *out)
 {
     bo_graph_pass pass = {0};
@@ -120,7 +121,8 @@ static void test_texts_of_any_length(void **state)
         {"gru", BO_MODEL_TASK_MATCH, BO_POOLING_LAST, true, true, 0},
         {"conv", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MAX, true, true, 0},
         {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, true, true, 9},
-        {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, false, 0}, /* keeps every key: read whole */
+        /* keeps every key, so the text is read whole */
+        {"softmax", BO_MODEL_TASK_CLASSIFY, BO_POOLING_LAST, true, false, 0},
         {"rfa", BO_MODEL_TASK_CLASSIFY, BO_POOLING_MEAN, false, false, 0},
         {"rfa-gate", BO_MODEL_TASK_MATCH, BO_POOLING_MEAN, false, false, 0},
     };
@@ -136,7 +138,7 @@ static void test_texts_of_any_length(void **state)
     }
 }
 
-/* What streams takes as much memory for a long text as for a longer one. */
+/* A streaming model needs the same memory for a longer text. */
 static void test_streams_in_constant_memory(void **state)
 {
     setting *s = *state;
@@ -159,9 +161,9 @@ static void test_streams_in_constant_memory(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- both sides ------------------------------------------------------------------------------------------------------- */
+/* ---- both directions --------------------------------------------------------------------------------------------- */
 
-/* The mixer of a layer adds nothing. */
+/* Makes the mixer of a layer output zero. */
 static void silence(bo_context *context, bo_model *model, size_t layer)
 {
     static const float zeros[1 << 10];
@@ -171,7 +173,8 @@ static void silence(bo_context *context, bo_model *model, size_t layer)
     assert_ok(context, bo_model_set_weight(context, model, name, zeros));
 }
 
-/* Whether the vector of the first token knows the last, or that of the last the first; with one layer silent (-1: none). */
+/* Whether the vector of the first token depends on the last token, or that of the last on the first; with one layer
+ * silenced (-1: none). */
 static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling, bool forward, int silent)
 {
     static const char lines[] = "bad\tthe first\nbad\tthe firsu\ngood\tche first\n";
@@ -199,7 +202,7 @@ static void test_both_sides_are_seen(void **state)
     enum { BOTH_WAYS = 3 };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (int silent = -1; silent < LAYERS; silent++) {
-            /* layer 0 reads forwards, layer 1 backwards */
+            /* layer 0 reads forward, layer 1 backward */
             const bool first = i < BOTH_WAYS || silent != 1, last = i < BOTH_WAYS || silent != 0;
             if (sees_far_end(*state, kinds[i], BO_POOLING_FIRST, false, silent) != first ||
                 sees_far_end(*state, kinds[i], BO_POOLING_LAST, false, silent) != last ||
@@ -208,7 +211,7 @@ static void test_both_sides_are_seen(void **state)
         }
 }
 
-/* ---- how well --------------------------------------------------------------------------------------------------------- */
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 static void test_found_is_counted(void **state)
 {
@@ -305,7 +308,7 @@ static void test_wrong_models_and_texts(void **state)
     bo_texts_close(alone);
 }
 
-/* Out of memory at every allocation. */
+/* Every allocation fails once. */
 static void test_starved(void **state)
 {
     setting *s = *state;

@@ -1,6 +1,6 @@
-/* Losses and gradients of whole classifiers and matchers against a float64 interpreter of the same graph: attention that sees
- * both sides, mixers that read forwards and backwards in turn, every pooling, packed with filler and with room for examples
- * that are not there; the same bits with checkpoints and for any number of threads. */
+/* Losses and gradients of classifiers and matchers compared with a float64 interpreter of the same graph: bidirectional
+ * attention, mixers that alternate between forward and backward reading, every pooling, packs with padding and with
+ * unused examples; the same bits with checkpoints and for any number of threads. */
 #include "gradients.h"
 #include "labelers.h"
 
@@ -80,7 +80,7 @@ static bo_model_graph graph_of(const labeled *l, bool checkpoint, bo_graph_pass 
     return labeler_graph(l->context, l->model, l->pack, desc, pass);
 }
 
-/* As bo_model_graph_fill should have written them. */
+/* The inputs that bo_model_graph_fill should write. */
 static void write_inputs(interpreter *in, const bo_model_graph *g, const labeled *l)
 {
     const bo_text_pack *p = l->pack;

@@ -1,4 +1,5 @@
-/* Models made from descriptors: presets, defaults, refusals, what one takes over from another, evaluation. */
+/* Models made from descriptors: presets, defaults, invalid descriptors, weights adopted from another model,
+ * evaluation. */
 #include <bochner/text.h>
 #include <pthread.h>
 #include "io/files.h"
@@ -20,7 +21,7 @@ static void test_presets(void **unused)
     assert_int_equal(count, 3);
 }
 
-/* GPT-2's count: embeddings, then 12 width² a layer and gains. */
+/* The parameter count of GPT-2: embeddings, then 12 width² per layer and gains. */
 static void test_shape(void **unused)
 {
     (void)unused;
@@ -42,7 +43,7 @@ static void test_shape(void **unused)
     bo_context_destroy(context);
 }
 
-/* Where gates, σ and decays begin. */
+/* Initial values of gates, σ and decays. */
 static void test_begins(void **unused)
 {
     (void)unused;
@@ -77,7 +78,7 @@ static void test_begins(void **unused)
     bo_context_destroy(context);
 }
 
-/* Every layer and key head has frequencies of its own, which the seed decides. */
+/* Every layer and key head has different frequencies, which depend on the seed. */
 static void test_frequencies(void **unused)
 {
     (void)unused;
@@ -165,17 +166,17 @@ static void test_adopt(void **state)
     assert_ok(context, window_pass(context, teacher, ids, CONTEXT, NULL, first));
     assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, second));
     assert_memory_equal(first, second, sizeof first);
-    desc = test_desc("rfa-gate"); /* has no norms of q and k, but σ and a gate's matrix and bias */
+    desc = test_desc("rfa-gate"); /* has no norms of q and k, but σ and the matrix and bias of a gate */
     assert_ok(context, bo_model_create(context, &desc, NULL, &other));
     assert_ok(context, bo_model_adopt(context, other, teacher, &taken));
     assert_int_equal(taken, weights - LAYERS * 2);
-    assert_int_equal(folder->infos, LAYERS * (2 + 3 + 1)); /* left out, new, new frequencies */
+    assert_int_equal(folder->infos, LAYERS * (2 + 3 + 1)); /* left out, new, and new frequencies */
     assert_ok(context, bo_model_get_weight(context, teacher, "model.norm.weight", theirs));
     assert_ok(context, bo_model_get_weight(context, other, "model.norm.weight", norm));
     assert_memory_equal(norm, theirs, sizeof norm);
     bo_model_destroy(twin);
     folder->infos = 0;
-    desc.seed = 1234; /* other frequencies: the first model's are taken over */
+    desc.seed = 1234; /* different frequencies: those of the first model are adopted */
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_true(bo_model_fingerprint(twin) != bo_model_fingerprint(other));
     assert_ok(context, bo_model_adopt(context, twin, other, &taken));
@@ -192,7 +193,7 @@ static void test_adopt(void **state)
     bo_model_destroy(teacher);
 }
 
-/* Rows of another tokenizer's tokens are not taken over, and there is a warning; positions are. */
+/* Rows of tokens of another tokenizer are not adopted, with a warning; positions are adopted. */
 static void test_adopt_tokens(void **state)
 {
     test_folder *folder = *state;
@@ -230,7 +231,7 @@ static void test_adopt_tokens(void **state)
 
 /* ---- evaluation --------------------------------------------------------------------------------------------------- */
 
-/* Every token but the first once, from windows that begin with nothing. */
+/* Every token but the first counts once, in windows without earlier context. */
 static void check_evaluation(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
                              size_t scored, size_t window, uint64_t most)
 {
@@ -250,7 +251,7 @@ static void check_evaluation(bo_context *context, const bo_model *model, const b
     assert_true(found.state_bytes > 0 && found.tokens_per_second > 0);
 }
 
-/* Windows too long for one graph: each begins anew. */
+/* Windows that are too long for one graph; each starts without context. */
 static void check_long_windows(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
                                size_t scored)
 {
@@ -293,7 +294,7 @@ static void test_evaluate(void **state)
     check_evaluation(context, model, corpus, ids, TOKENS - 1, 7, 0);
     check_evaluation(context, model, corpus, ids, 100, CONTEXT, 100);
     check_evaluation(context, model, corpus, ids, 1, 1, 1);
-    /* one window of all, through a state, and through a graph as far as one goes */
+    /* one window of all tokens, with a state, and with graphs of the maximum length */
     assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
     assert_ok(context, bo_model_evaluate(context, model, corpus, 1000000, 2048, &pieces));
     assert_close(whole.loss, pieces.loss, 1e-4);
@@ -303,7 +304,8 @@ static void test_evaluate(void **state)
     desc = test_desc("softmax");
     model = test_model(context, &desc, bytes);
     assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
-    assert_ok(context, bo_model_evaluate(context, model, corpus, (size_t)1 << 60, 2048, &pieces)); /* no more is kept */
+    /* memory does not grow further */
+    assert_ok(context, bo_model_evaluate(context, model, corpus, (size_t)1 << 60, 2048, &pieces));
     assert_close(whole.loss, pieces.loss, 1e-4);
     assert_int_equal(whole.state_bytes, pieces.state_bytes);
     bo_corpus_close(corpus);

@@ -1,5 +1,5 @@
-/* A layer of the caller's own within a model: one that rebuilds a built-in MLP gives the same bits in training and decoding;
- * files name it, and loading asks for its function; mistakes are sentences. */
+/* A custom layer in a model: one that rebuilds a built-in MLP gives the same bits in training and decoding; files
+ * contain its name, and loading requires its function; mistakes are reported. */
 #include <bochner/lora.h>
 #include <bochner/train.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static bo_value join(bo_graph *graph, const bo_custom_place *place, const char *
     return bo_nn_linear(graph, name, x, &(bo_linear_layer){.out = place->model->hidden, .bias = place->model->bias});
 }
 
-/* relu², under the names of the built-in one. */
+/* relu², with the weight names of the built-in MLP. */
 static bo_value rebuilt(bo_graph *graph, const bo_custom_place *place)
 {
     char down[96];
@@ -85,7 +85,7 @@ static bo_corpus *corpus_of(bo_context *context, bo_tokenizer **tokenizer)
     return corpus;
 }
 
-/* Losses of some steps. */
+/* Records the losses of several steps. */
 static void train(bo_context *context, bo_model *model, bo_trainer_desc desc, size_t steps, double *losses)
 {
     bo_trainer *trainer;
@@ -106,7 +106,7 @@ static void logits_of(bo_context *context, const bo_model *model, size_t piece, 
     bo_session_destroy(session);
 }
 
-/* ---- the same as built in --------------------------------------------------------------------------------------------- */
+/* ---- comparison with the built-in layer -------------------------------------------------------------------------- */
 
 static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
 {
@@ -143,9 +143,9 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- what is not built in --------------------------------------------------------------------------------------------- */
+/* ---- layers that are not built in -------------------------------------------------------------------------------- */
 
-/* Losses of a session that reads in pieces are those of a graph that sees the window at once, and its targets. */
+/* The losses of a session that reads in pieces are those of a graph that reads the window and its targets at once. */
 static void check_scores(bo_context *context, const bo_model *model)
 {
     int32_t ids[CONTEXT + 1];
@@ -160,7 +160,7 @@ static void check_scores(bo_context *context, const bo_model *model)
     bo_session_destroy(session);
 }
 
-/* Models of every task take one, in their encoders too. */
+/* Models of every task accept a custom layer, in their encoders too. */
 static void every_task_takes_it(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void every_task_takes_it(void **state)
     bo_context_destroy(context);
 }
 
-/* It learns, decodes token by token as it reads at once (as test_sessions.c has it), freezes and takes adapters. */
+/* It is trained, decodes token by token as it reads at once (see test_sessions.c), can be frozen and takes adapters. */
 static void a_new_layer_lives_like_any_other(void **state)
 {
     (void)state;
@@ -247,10 +247,10 @@ static void files_name_the_layer(void **state)
     assert_memory_equal(here, there, sizeof here);
     bo_model_destroy(loaded);
     bo_free(bytes);
-    const bo_custom_layer lied = {.name = "wa\"ves", .record = rebuilt}; /* another layer under the name */
+    const bo_custom_layer lied = {.name = "wa\"ves", .record = rebuilt}; /* another layer with the same name */
     assert_fails(context, BO_FORMAT, "up_proj", bo_model_load_custom(context, folder, &lied, 1, &loaded));
     bo_model_destroy(model);
-    desc = custom_desc(NULL); /* a model without loads as well */
+    desc = custom_desc(NULL); /* a model without custom layers loads too */
     model = create(context, &desc);
     assert_ok(context, bo_model_save(context, model, folder));
     assert_ok(context, bo_model_load_custom(context, folder, layers, 2, &loaded));

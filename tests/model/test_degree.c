@@ -1,5 +1,5 @@
-/* Models of random features and of polynomials: gradients against a float64 interpreter, whose frequencies they take over,
- * what is counted as trained, and what is refused. */
+/* Models with random features and with polynomials: gradients compared with a float64 interpreter, adopted frequencies,
+ * counts of trained parameters, and invalid descriptors. */
 #include "gradients.h"
 
 static const bo_mlp kinds[] = {BO_MLP_RANDOM_FEATURES, BO_MLP_DEGREE_2, BO_MLP_DEGREE_3,
@@ -64,7 +64,7 @@ static void losses_of(bo_context *context, const bo_model *model, float losses[C
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
 }
 
-/* A readout is of no use with other frequencies than its own. */
+/* A readout is useless with other frequencies than its own. */
 static void adoption_brings_frequencies(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void adoption_brings_frequencies(void **state)
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Frequencies are not weights; every layer has its own. */
+/* Frequencies are not weights; every layer has different ones. */
 static void frequencies_are_not_trained(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void frequencies_are_not_trained(void **state)
     assert_ok(context, bo_model_create(context, &none, NULL, &bare));
     assert_int_equal(bo_model_frozen_parameters(bare), 0);
     assert_int_equal(bo_model_frozen_parameters(model), LAYERS * 6 * 8); /* sin and cos of 6 frequencies */
-    /* a norm, a scale and a readout a layer */
+    /* one norm, one scale and one readout per layer */
     assert_int_equal(bo_model_parameters(model) - bo_model_parameters(bare), LAYERS * (8 + 1 + 12 * 8));
     float first[6 * 8], second[6 * 8];
     assert_ok(context, bo_features_get_frequencies(context, model->mlp_maps[0], first));

@@ -1,4 +1,5 @@
-/* Models as folders: what is written is read, bit for bit; what lies, lacks or is cut is refused by name. */
+/* Models as folders: saved and loaded bit for bit; files that are inconsistent, missing or truncated are refused by
+ * name. */
 #include <bochner/text.h>
 #include "io/tensors.h"
 #include "model/config.h"
@@ -30,7 +31,7 @@ static void check_trip(test_folder *folder, const bo_model_desc *desc, const cha
     assert_ok(context, bo_config_write(context, read, &other));
     assert_string_equal(json, other);
     bo_free(other);
-    /* what bo_model_describe says makes the same model */
+    /* the descriptor of bo_model_describe makes the same model */
     assert_ok(context, bo_model_create(context, bo_model_describe(model), NULL, &again));
     assert_ok(context, bo_config_write(context, again, &other));
     assert_string_equal(json, other);
@@ -51,7 +52,7 @@ static void test_trips(void **state)
     }
 }
 
-/* MLPs with maps, heads and forms; a map that has nothing to store; mixers that are one attention. */
+/* MLPs with maps, heads and forms; a map without stored tensors; mixers that are one attention. */
 static void test_degrees(void **state)
 {
     for (unsigned mlp = BO_MLP_RANDOM_FEATURES; mlp < BO_MLP_COUNT; mlp++) {
@@ -106,7 +107,7 @@ static void test_options(void **state)
     check_trip(*state, &desc, "hadamard");
 }
 
-/* Frequencies that were redrawn are in the file. */
+/* Redrawn frequencies are saved in the file. */
 static void test_redrawn(void **state)
 {
     test_folder *folder = *state;
@@ -145,7 +146,7 @@ static void test_tokenizer(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- lies --------------------------------------------------------------------------------------------------------- */
+/* ---- inconsistent files ------------------------------------------------------------------------------------------ */
 
 static char *read_file(const char *path, size_t *size)
 {
@@ -158,7 +159,7 @@ static char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* config.json with the first `old` replaced. */
+/* Writes config.json with the first `old` replaced. */
 static void lie(test_folder *folder, const char *config, const char *old, const char *new)
 {
     const char *at = strstr(config, old);
@@ -254,9 +255,9 @@ static void test_cut(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- other numbers ------------------------------------------------------------------------------------------------ */
+/* ---- other number formats ---------------------------------------------------------------------------------------- */
 
-/* Every weight as BF16: its upper half. */
+/* Every weight as BF16, the upper half of its bits. */
 static void test_bfloat16(void **state)
 {
     test_folder *folder = *state;

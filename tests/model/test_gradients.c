@@ -1,5 +1,5 @@
-/* Gradients of whole models against differences of a float64 interpreter of the same graph: every attention, every MLP,
- * norm and kind of positions; the same bits with checkpoints and with any number of threads; the same to rounding in
+/* Gradients of models compared with differences of a float64 interpreter of the same graph: every attention, MLP, norm
+ * and kind of positions; the same bits with checkpoints and with any number of threads; equal up to rounding in
  * micro-batches. */
 #include "gradients.h"
 
@@ -38,7 +38,8 @@ static void of_every_attention(void **state)
     bo_context_destroy(context);
 }
 
-/* Every MLP, norm and kind of positions, tied or not, with biases or without, packed or in windows. */
+/* Every MLP, norm and kind of positions, with tied and untied embeddings, with and without biases, packed and in
+ * windows. */
 static void of_every_part(void **state)
 {
     (void)state;
@@ -83,7 +84,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
     for (size_t i = 0; i < 2; i++) bo_context_destroy(contexts[i]);
 }
 
-/* Four windows at once, or one after the other with a quarter of the loss each, where every one has as many targets. */
+/* Four windows at once, or one by one with a quarter of the loss each; all have the same number of targets. */
 static void micro_batches_add_up(void **state)
 {
     (void)state;

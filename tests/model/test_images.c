@@ -1,4 +1,4 @@
-/* Models and sessions in memory and as one file: the same bytes, the same logits bit for bit; what is cut or changed is
+/* Models and sessions in memory and as one file: the same bytes and bitwise equal logits; truncated or changed data is
  * refused or harmless. */
 #include "adapted.h"
 #include "base/counting.h"
@@ -28,7 +28,7 @@ static void read_some(bo_context *context, const bo_model *model, float *logits)
 
 /* ---- models ------------------------------------------------------------------------------------------------------- */
 
-/* A file of the image is the same bytes, and both load to the same model. */
+/* A file and the image in memory have the same bytes, and both load to the same model. */
 static void check_trip(test_folder *folder, const bo_model *model, const char *what)
 {
     bo_context *context = folder->context;
@@ -40,7 +40,7 @@ static void check_trip(test_folder *folder, const bo_model *model, const char *w
     assert_true(bo_model_exists(context, path));
     assert_ok(context, bo_model_load(context, path, &from_file));
     assert_ok(context, bo_model_load_memory(context, first.bytes, first.size, &read));
-    memset(first.bytes, 0x5a, first.size); /* they need not outlive the call */
+    memset(first.bytes, 0x5a, first.size); /* the bytes need not outlive the call */
     assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
     assert_int_equal(count_other(model, read), 0);
     assert_int_equal(count_other(model, from_file), 0);
@@ -89,7 +89,7 @@ static void test_tasks(void **state)
     }
 }
 
-/* The tokenizer travels with the model; alone it loads from the same file. */
+/* The tokenizer is part of the file; it can be loaded alone from the same file. */
 static void test_tokenizers(void **state)
 {
     static const char text[] = "the cat sat on the mat; \"the\" bat \\ sat \xe2\x82\xac on the cat, that sat";
@@ -121,7 +121,7 @@ static void test_tokenizers(void **state)
     }
 }
 
-/* A merged model is a model; adapters without their base are none. */
+/* A merged model is a complete model; adapters without their base are not. */
 static void test_adapters(void **state)
 {
     test_folder *folder = *state;
@@ -145,7 +145,7 @@ static void test_adapters(void **state)
     const char *file = test_path(folder, "no.safetensors"), *adapter = test_path(folder, "adapter");
     assert_fails(context, BO_UNSUPPORTED, "merge them first", bo_model_save(context, model, file));
     assert_false(bo_model_exists(context, file));
-    assert_ok(context, bo_model_save(context, model, adapter)); /* its base is one file */
+    assert_ok(context, bo_model_save(context, model, adapter)); /* the base is one file */
     assert_true(bo_model_exists(context, adapter));
     assert_ok(context, bo_model_load(context, adapter, &read));
     assert_ok(context, bo_model_merge(context, model));
@@ -168,7 +168,7 @@ static void test_refusals(void **state)
     bo_model *model = test_model(context, &desc, NULL), *read = model;
     bo_tensors *file;
     image i = save(context, model);
-    /* the tensors alone are no model */
+    /* the tensors alone are not a model */
     assert_ok(context, bo_model_save(context, model, folder->path));
     assert_false(bo_model_exists(context, test_path(folder, "model.safetensors")));
     assert_fails(context, BO_FORMAT, "\"config.json\"",
@@ -178,7 +178,7 @@ static void test_refusals(void **state)
     assert_true(bo_model_exists(context, folder->path));
     assert_fails(context, BO_INVALID, "NULL", bo_model_load_memory(context, NULL, 0, &read));
     assert_fails(context, BO_FORMAT, "found only 0 bytes", bo_model_load_memory(context, "", 0, &read));
-    /* what config.json promises the tensors must have */
+    /* the tensors must match config.json */
     assert_ok(context, bo_tensors_open_memory(context, "memory", i.bytes, i.size, &file));
     const bo_meta config = {"config.json", bo_tensors_meta(file, "config.json")};
     void *bytes;
@@ -192,7 +192,7 @@ static void test_refusals(void **state)
     bo_model_destroy(model);
 }
 
-/* Truncated anywhere it is refused. A changed byte is refused or gives a model: never anything else. */
+/* A truncated image is refused. A changed byte is refused or gives a valid model. */
 static void test_damaged(void **state)
 {
     test_folder *folder = *state;
@@ -265,7 +265,7 @@ static void test_sessions(void **state)
     for (size_t i = 0; test_kind(i); i++) check_session(*state, test_kind(i));
 }
 
-/* A session that refuses a state stays as it was. */
+/* A session that refuses a state does not change. */
 static void test_damaged_sessions(void **state)
 {
     test_folder *folder = *state;

@@ -1,5 +1,5 @@
-/* Lanes: what is decoded step by step from states is what one graph of source and target says, for every kind of attention and
- * every mixer; lanes that become others; what is refused. */
+/* Lanes: step-by-step decoding from states equals one graph of source and target, for every kind of attention and every
+ * mixer; lanes that become copies of others; invalid calls. */
 #include "base/counting.h"
 #include "model/lanes.h"
 #include "translators.h"
@@ -19,7 +19,7 @@ static float *whole_logits(bo_context *context, const bo_model *model, const pac
     return logits;
 }
 
-/* Lanes of all sources, fed with the targets; those that end leave. */
+/* Feeds the targets to lanes of all sources; finished lanes are removed. */
 static void check_steps(bo_context *context, const char *name, const bo_model *model, const pack *p)
 {
     float *whole = whole_logits(context, model, p), logits[PAIRS * WORDS];
@@ -50,7 +50,8 @@ static void check_steps(bo_context *context, const char *name, const bo_model *m
     free(whole);
 }
 
-/* An MLP along tokens has matrices for a window; a gate that is not the kind's own and a window go with time. */
+/* An MLP along tokens has matrices of a fixed length; gates and windows depend on time, so cross attention cannot have
+ * them. */
 static bool is_refused(const char *kind, const char *cross_kind)
 {
     bo_attention_desc desc = {0};
@@ -97,9 +98,9 @@ static void of_every_cross_attention(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- lanes that become others -------------------------------------------------------------------------------------------- */
+/* ---- copies of lanes --------------------------------------------------------------------------------------------- */
 
-/* What each lane has read, so that another can be made to read the same. */
+/* The tokens that each lane has read, so that another lane can read the same. */
 typedef struct past {
     size_t source, length;
     int32_t ids[16];
@@ -115,7 +116,7 @@ static void read_again(bo_context *context, const bo_model *model, const pack *p
     bo_lanes_destroy(lane);
 }
 
-/* Permutations, doublings, fewer lanes and more of them again, in turn. */
+/* Permutations, duplicates, fewer lanes and more lanes again. */
 static void check_choices(bo_context *context, const char *name, const bo_model *model)
 {
     enum { LANES = 6, TURNS = 8 };
@@ -187,7 +188,7 @@ static void sizes_of_graphs(void **state)
     assert_true(bo_lanes_size_number((size_t)1 << 31) < BO_LANES_SIZES);
 }
 
-/* More tokens than one run of the encoder takes, of lengths that leave all sorts of filler. */
+/* More tokens than one run of the encoder takes, with lengths that leave different amounts of padding. */
 static void check_many(bo_context *context, const char *kind, bo_cross cross, size_t count)
 {
     enum { MANY = 90, LONGEST = 21 };
@@ -207,7 +208,8 @@ static void check_many(bo_context *context, const char *kind, bo_cross cross, si
     assert_ok(context, bo_lanes_create(context, model, &sizes, &lanes));
     assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lane));
     assert_ok(context,
-              bo_lanes_read(context, lanes, sources + MANY - count, count)); /* others before, and they are gone */
+              /* other sources were read before and are discarded */
+              bo_lanes_read(context, lanes, sources + MANY - count, count));
     assert_ok(context, bo_lanes_read(context, lanes, sources, count));
     assert_ok(context, bo_lanes_step(context, lanes, count, ids, logits));
     for (size_t i = 0; i < count; i++) {
@@ -249,7 +251,7 @@ static size_t state_bytes(bo_context *context, const bo_model *model, size_t cap
     return bytes;
 }
 
-/* A state of features is of one size; exact attention keeps every key, of the text and of its source. */
+/* A state of features has a fixed size; softmax attention keeps every key of the text and of its source. */
 static void states_stay_small(void **state)
 {
     (void)state;
@@ -263,7 +265,7 @@ static void states_stay_small(void **state)
         size_t small = state_bytes(context, model, 32, 32), long_text = state_bytes(context, model, 96, 32);
         size_t long_source = state_bytes(context, model, 32, 96);
         if (test_same_word(kinds[i], "softmax")) {
-            const size_t keys = LAYERS * 64 * 2 * desc.width * sizeof(float); /* and values, of 64 tokens more */
+            const size_t keys = LAYERS * 64 * 2 * desc.width * sizeof(float); /* keys and values of 64 more tokens */
             assert_in_range(long_text - small, keys, keys + 1024);
             assert_in_range(long_source - small, keys, keys + 1024);
         } else {
@@ -307,7 +309,7 @@ static void steps_allocate_nothing(void **state)
     }
 }
 
-/* There is a graph for every number of lanes: none may have room for what only long sequences need. */
+/* There is one graph per number of lanes: none may reserve memory that only long sequences need. */
 static void graphs_stay_small(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Adapters: the model begins as it was, gradients reach A and B alone, merging rounds once, unmerging gives the bits back,
- * files keep everything, and what does not fit is refused by name. */
+/* Adapters: the model starts unchanged, gradients reach only A and B, merging rounds once, unmerging restores the bits,
+ * files keep everything, and mismatches are refused by name. */
 #include "adapted.h"
 #include "gradients.h"
 #include "base/counting.h"
@@ -14,7 +14,7 @@ static bo_lora_desc lora_of(bo_lora_init init, const bo_corpus *data)
     return (bo_lora_desc){.rank = RANK, .alpha = 5, .init = init, .data = data, .sequences = 3, .seed = 2};
 }
 
-/* Words to take a gradient of. */
+/* A corpus to compute gradients with. */
 static bo_corpus *open_text(test_folder *folder, bo_tokenizer **tokenizer)
 {
     const char *path = test_path(folder, "text");
@@ -35,7 +35,7 @@ static void losses_of(bo_context *context, const bo_model *model, float losses[C
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
 }
 
-/* Some hundred roundings of numbers about 6. */
+/* Several hundred rounding errors of numbers of about 6. */
 static void assert_same_losses(bo_context *context, const bo_model *a, const bo_model *b)
 {
     float first[CONTEXT], second[CONTEXT];
@@ -44,7 +44,7 @@ static void assert_same_losses(bo_context *context, const bo_model *a, const bo_
     for (size_t i = 0; i < CONTEXT; i++) assert_close(first[i], second[i], 2e-5);
 }
 
-/* ---- where it begins ------------------------------------------------------------------------------------------------ */
+/* ---- initialization ---------------------------------------------------------------------------------------------- */
 
 static void begins_as_the_base(void **state)
 {
@@ -60,7 +60,7 @@ static void begins_as_the_base(void **state)
         assert_ok(context, bo_model_adapt(context, model, &lora));
         assert_int_equal(count_other(base, model), 0);
         assert_same_losses(context, base, model);
-        assert_ok(context, bo_model_merge(context, model)); /* B A - B0 A0 is zero: not a bit may move */
+        assert_ok(context, bo_model_merge(context, model)); /* B A - B0 A0 is zero, so no bit may change */
         assert_int_equal(bo_model_weights(model), bo_model_weights(base));
         assert_int_equal(count_other(base, model), 0);
         bo_model_destroy(model);
@@ -70,8 +70,8 @@ static void begins_as_the_base(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* s B A of the weight's singular vectors is what of the weight they span: W - s B A has what is left, all of it orthogonal to
- * the rows of A. */
+/* s B A from the singular vectors of the weight is their part of the weight: the rest W - s B A is orthogonal to the
+ * rows of A. */
 static void svd_takes_the_largest(void **state)
 {
     bo_context *context = ((test_folder *)*state)->context;
@@ -96,7 +96,7 @@ static void svd_takes_the_largest(void **state)
                         left -= 5.0 / RANK * (double)b[row * RANK + r] * (double)a[r * n + j];
                     inner += left * (double)a[k * n + j];
                 }
-                assert_close(inner, 0, 1e-5); /* numbers of size 1 and their roundings */
+                assert_close(inner, 0, 1e-5); /* rounding errors of numbers of size 1 */
             }
     }
     assert_int_equal(sites, LAYERS);
@@ -123,7 +123,7 @@ static void gradients_of_a_and_b(void **state)
         size_t judged = 0;
         for (size_t i = 0; i < bo_weights_count(model->weights); i++)
             if (!bo_weights_at(model->weights, i)->frozen) judge_weight(&in, "lora", i, gradients), judged++;
-        assert_int_equal(judged, 2 * LAYERS * (init ? 7 : 6)); /* A and B of q, k, v, o and the MLP's */
+        assert_int_equal(judged, 2 * LAYERS * (init ? 7 : 6)); /* A and B of q, k, v, o and the MLP */
         interpreter_drop(&in);
         bo_model_graph_destroy(&g);
         free(gradients);
@@ -293,11 +293,11 @@ static void refuses_what_does_not_fit(void **state)
     bo_model_destroy(base);
 }
 
-/* ---- without memory -------------------------------------------------------------------------------------------------- */
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct work {
     places p;
-    bo_model *adapted, *merged; /* made with memory enough */
+    bo_model *adapted, *merged; /* made with enough memory */
 } work;
 
 static bo_status adapt_and_merge(bo_context *context, const work *w)

@@ -1,4 +1,5 @@
-/* Adapters of models that say labels: what says them is trained along, kept in the adapter's files, merged and given back. */
+/* Adapters of classification models: the classification head is trained too, saved with the adapter, merged and
+ * restored. */
 #include "adapted.h"
 #include "labelers.h"
 
@@ -17,7 +18,8 @@ static size_t count_trained(const bo_model *model, bool labels)
     return count;
 }
 
-/* A language model's layers, and labels at random: all of what says them is trained, and nothing else but adapters. */
+/* Layers of a language model with a random classification head: the head is trained completely; in the other layers
+ * only adapters are. */
 static void trains_what_is_new(void **state)
 {
     bo_context *context = ((test_folder *)*state)->context;
@@ -37,7 +39,7 @@ static void trains_what_is_new(void **state)
         assert_int_equal(count_trained(model, false), 2 * LAYERS);
         bo_model_destroy(model);
         assert_ok(context, bo_model_adapt(context, before, &(bo_lora_desc){.rank = 2, .whole = ""}));
-        assert_int_equal(count_trained(before, true), task == BO_MODEL_TASK_MATCH ? 2 : 0); /* adapters of match */
+        assert_int_equal(count_trained(before, true), task == BO_MODEL_TASK_MATCH ? 2 : 0); /* adapters of a matcher */
         bo_model_destroy(before);
     }
     bo_model_destroy(language);
@@ -61,7 +63,7 @@ static void files_keep_labels(void **state)
         assert_ok(context, bo_model_save(context, model, adapter));
         assert_ok(context, bo_model_load_adapted(context, adapter, &again));
         assert_int_equal(count_other(model, again), 0);
-        assert_int_equal(count_trained(again, true), init ? 3 : 1); /* it goes on as it began */
+        assert_int_equal(count_trained(again, true), init ? 3 : 1); /* the loaded model trains the same weights */
         assert_ok(context, bo_model_load(context, adapter, &whole));
         assert_ok(context, bo_model_merge(context, again));
         assert_int_equal(count_other(whole, again), 0);

@@ -1,11 +1,11 @@
-/* Out of memory at every allocation: an error, nothing leaks, nothing breaks. */
+/* Every allocation fails once: an error, no leak, no damage. */
 #include "base/counting.h"
 #include "io/files.h"
 #include "models.h"
 
 typedef struct work {
     bo_model_desc desc;
-    bo_model *model; /* made with memory enough */
+    bo_model *model; /* made with enough memory */
     char folder[1024], state[1024];
 } work;
 
@@ -113,7 +113,7 @@ static void check(test_folder *folder, const char *preset, bo_mlp mlp)
     bo_model_destroy(w.model);
 }
 
-/* Of another task; sessions are not for them. */
+/* Models of another task, which have no sessions. */
 static void check_task(test_folder *folder, bo_model_task task)
 {
     static const char *const labels[] = {"no", "yes"};

@@ -1,4 +1,4 @@
-/* Models under a parametrization: kept in files, the same in sessions and losses, of unit scale where promised, and in eight
+/* Models under a parametrization: saved in files, equal in sessions and losses, of unit scale if promised, and in eight
  * bits. */
 #include <bochner/model.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ static void stays_in_files(void **state)
     bo_context_destroy(context);
 }
 
-/* Logits of a session and the loss of a window have the same factor in front. */
+/* The logits of a session and the loss of a window have the same factor. */
 static void sessions_agree(void **state)
 {
     (void)state;
@@ -85,8 +85,8 @@ static void sessions_agree(void **state)
 
 /* ---- unit scale ---------------------------------------------------------------------------------------------------- */
 
-/* Weights, and what every part computes, are of size 1: mean |N(0, 1)| is 0.8. A branch adds τ/√(1 + τ²) of that and takes a
- * part of the stream off, at least 0.1 and at most 1. */
+/* Weights and activations have size 1: the mean of |N(0, 1)| is 0.8. A branch adds τ/√(1 + τ²) of that and reduces the
+ * residual stream, so the size is between 0.1 and 1. */
 static void unit_scale(void **state)
 {
     (void)state;
@@ -161,8 +161,8 @@ static double trial_loss(bo_context *context, trial *t)
     return (double)loss;
 }
 
-/* Along its own gradient every weight changes the loss by |g|² for a small step, once the scale of gradients is undone: factors
- * of products and of residuals are in both directions of the graph. */
+/* A small step along its own gradient changes the loss by |g|² for every weight, after the gradient scale is removed:
+ * the factors of products and residuals apply in both directions of the graph. */
 static void gradients_are_exact(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void gradients_are_exact(void **state)
             size_t count = weight->rows * weight->columns;
             double square = 0, loss[2];
             for (size_t j = 0; j < count; j++) square += pow((double)g[weight->offset + j] / scale, 2);
-            double step = 4e-3 / sqrt(square); /* a change of 8e-3 |g|: well above float32's rounding of the loss */
+            double step = 4e-3 / sqrt(square); /* a change of 8e-3 |g|, well above the float32 rounding of the loss */
             for (int side = 0; side < 2; side++) {
                 for (size_t j = weight->offset; j < weight->offset + count; j++)
                     w[j] = w0[j] + (float)((side ? step : -step) * (double)g[j] / scale);
@@ -201,7 +201,7 @@ static void gradients_are_exact(void **state)
     bo_context_destroy(context);
 }
 
-/* Numbers of gradients of the matrices that are not 0. */
+/* Fraction of the gradients of matrices that are not 0. */
 static double alive(bo_context *context, const bo_model_desc *desc)
 {
     trial t = trial_make(context, desc);
@@ -217,7 +217,7 @@ static double alive(bo_context *context, const bo_model_desc *desc)
     return (double)some / (double)all;
 }
 
-/* Losses are near those of float32, and gradients of size 1 come through: hardly a number of them is rounded to 0. */
+/* Losses are close to those of float32, and gradients of size 1 survive: almost none is rounded to 0. */
 static void eight_bits(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void eight_bits(void **state)
         trial rounded = trial_make(context, &desc);
         double a = trial_loss(context, &exact), b = trial_loss(context, &rounded);
         assert_true(a != b);
-        assert_close(a, b, 0.1); /* three bits of mantissa in each of some ten products */
+        assert_close(a, b, 0.1); /* three bits of mantissa in each of about ten products */
         trial_drop(&exact);
         trial_drop(&rounded);
     }

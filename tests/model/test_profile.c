@@ -1,9 +1,9 @@
-/* Profiles of models: every kind and task, and weights that stay as they are. */
+/* Profiles of models: every kind and task; weights do not change. */
 #include "models.h"
 #include "labelers.h"
 #include <string.h>
 
-/* Operations of a scope. */
+/* Number of operations in a scope. */
 static size_t in_scope(const bo_profile *p, const char *scope)
 {
     size_t count = 0;

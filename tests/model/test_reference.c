@@ -1,6 +1,7 @@
-/* Against transformers: tiny models with random weights, written by it with the logits it computed (float32, version 5.17).
- * Proves RoPE in halves, RMSNorm, SwiGLU, grouped queries, the scale of attention and an untied output (Llama), learned
- * positions, LayerNorm, GELU by tanh, biases and tied embeddings (GPT-2), and how both name and lay out their weights. */
+/* Comparison with transformers (version 5.17): tiny models with random weights, written by transformers with their
+ * float32 logits. Covers RoPE in halves, RMSNorm, SwiGLU, grouped queries, the attention scale and untied output
+ * (Llama); learned positions, LayerNorm, tanh GELU, biases and tied embeddings (GPT-2); and the names and layouts of
+ * the weights of both. */
 #include "io/tensors.h"
 #include "io/files.h"
 #include "models.h"
@@ -44,8 +45,8 @@ static void close_reference(reference *r)
     bo_model_destroy(r->model);
 }
 
-/* Both sides are float32: each logit is a sum of 64 products after three layers, so that errors of some 1e-6 of the
- * largest logit are to be expected, and 2e-5 is out of reach for any difference of formula. */
+/* Both sides are float32: each logit is a sum of 64 products after three layers, so errors of about 1e-6 of the largest
+ * logit are expected; any difference of formula would exceed 2e-5. */
 static void check_logits(bo_context *context, const reference *r, bool pieces)
 {
     bo_session *session;
@@ -111,7 +112,7 @@ static void test_gpt2(void **unused)
     check("gpt2-tiny");
 }
 
-/* Saved as our own it is the same model. */
+/* Saved in our format it is the same model. */
 static void test_as_our_own(void **state)
 {
     test_folder *folder = *state;

@@ -1,4 +1,4 @@
-/* Sampling: the draws follow the law, the choices are what they say, and the seed decides. */
+/* Sampling: draws follow the distribution, options restrict them as documented, and the seed determines them. */
 #include <bochner/model.h>
 #include "testing.h"
 
@@ -20,8 +20,9 @@ static int32_t draw(bo_sampler *sampler)
     return bo_sampler_next(sampler, work, CHOICES);
 }
 
-/* Pearson's statistic of draws against the law softmax(logits / temperature) restricted to `kept`. With k - 1 degrees of
- * freedom it has mean k - 1 and variance 2 (k - 1); 5 deviations above that for k up to 12 happen once in 1e4 at most. */
+/* Pearson's statistic of draws against the distribution softmax(logits / temperature) restricted to `kept`. With k - 1
+ * degrees of freedom it has mean k - 1 and variance 2 (k - 1); for k up to 12 it exceeds the mean by 5 standard
+ * deviations at most once in 1e4. */
 static void check_law(bo_sampler_desc desc, double temperature, const bool *kept)
 {
     bo_context *context = test_context(1);
@@ -47,7 +48,7 @@ static void check_law(bo_sampler_desc desc, double temperature, const bool *kept
 
 static void keep_first(size_t count, bool *kept)
 {
-    static const size_t order[CHOICES] = {2, 6, 11, 5, 8, 0, 9, 3, 4, 10, 1, 7}; /* equal ones by id */
+    static const size_t order[CHOICES] = {2, 6, 11, 5, 8, 0, 9, 3, 4, 10, 1, 7}; /* equal logits are ordered by id */
     for (size_t i = 0; i < CHOICES; i++) kept[order[i]] = i < count;
 }
 
@@ -66,7 +67,7 @@ static void test_law(void **unused)
     }
 }
 
-/* The fewest most likely whose probabilities reach p. */
+/* The smallest set of most likely tokens whose probabilities sum to at least p. */
 static void test_top_p(void **unused)
 {
     (void)unused;
@@ -93,14 +94,14 @@ static void test_greedy(void **unused)
     bo_context *context = test_context(1);
     bo_sampler *sampler = make(context, (bo_sampler_desc){.greedy = true});
     bo_sampler *one = make(context, (bo_sampler_desc){.top_k = 1, .seed = 9});
-    assert_int_equal(draw(sampler), 2); /* the first of two equals */
+    assert_int_equal(draw(sampler), 2); /* the first of two equal logits */
     assert_int_equal(draw(one), 2);
     bo_sampler_destroy(sampler);
     bo_sampler_destroy(one);
     bo_context_destroy(context);
 }
 
-/* How many tokens later a token is forgotten. */
+/* After how many tokens a token is forgotten. */
 static void check_window(bo_context *context, size_t given, size_t window)
 {
     for (size_t later = window - 1; later <= window; later++) {
@@ -118,7 +119,7 @@ static void test_penalty(void **unused)
     (void)unused;
     bo_context *context = test_context(1);
     bo_sampler *sampler = make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
-    /* 2.0, 2.0, 1.6, 1.1 … : each is halved once it was taken, however often it was */
+    /* 2.0, 2.0, 1.6, 1.1 … : each is halved after its first use, however often it is used */
     static const int32_t expected[] = {2, 6, 11, 5, 2, 2, 2};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) assert_int_equal(draw(sampler), expected[i]);
     bo_sampler *negative = make(context, (bo_sampler_desc){.greedy = true, .repetition_penalty = 2});
@@ -141,7 +142,7 @@ static void test_seed(void **unused)
                *c = make(context, (bo_sampler_desc){.seed = 6});
     int same = 0;
     for (uint64_t i = 0; i < 200; i++) {
-        if (i == 100) { /* continued */
+        if (i == 100) { /* resumed */
             bo_sampler_destroy(b);
             b = make(context, (bo_sampler_desc){.seed = 5});
             bo_sampler_set_drawn(b, bo_sampler_drawn(a));
@@ -158,7 +159,7 @@ static void test_seed(void **unused)
     bo_context_destroy(context);
 }
 
-/* The ids that version 0.1.0 drew first. */
+/* The first ids that version 0.1.0 drew. */
 static void test_kept(void **unused)
 {
     static const struct {

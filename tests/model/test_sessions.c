@@ -1,5 +1,5 @@
-/* Sessions: what is read token by token, in pieces or at once is the same, for every kind of attention; states travel
- * through files and are refused where they do not belong. */
+/* Sessions: reading token by token, in pieces or at once gives the same result for every kind of attention; states can
+ * be saved in files and are refused by other models. */
 #include "io/tensors.h"
 #include "io/files.h"
 #include "models.h"
@@ -15,8 +15,8 @@ static void score_in(bo_context *context, bo_session *session, const int32_t *id
     assert_int_equal(bo_session_tokens(session), CONTEXT);
 }
 
-/* Losses are of order log 256 = 5.5 and go through two layers of float32 sums of some dozen terms: a few units of 1e-6;
- * ridge solves systems on top of that. */
+/* Losses are about log 256 = 5.5 and pass two layers of float32 sums of dozens of terms: errors of a few 1e-6; ridge
+ * attention also solves linear systems. */
 static void check_splits(bo_context *context, const char *preset, const bo_model *model)
 {
     static const size_t splits[][CONTEXT + 1] = {{CONTEXT}, {1, 1, 1, 5, 13, 27}, {31, 17}};
@@ -62,7 +62,7 @@ static void test_positions(void **unused)
         desc.mlp = (bo_mlp)p;
         desc.bias = p % 2;
         desc.untied = p > 2;
-        desc.dropout = 0.25; /* not active: nobody trains */
+        desc.dropout = 0.25; /* inactive outside of training */
         bo_model *model = test_model(context, &desc, NULL);
         check_splits(context, bo_positions_name(desc.positions), model);
         bo_model_destroy(model);
@@ -70,7 +70,7 @@ static void test_positions(void **unused)
     bo_context_destroy(context);
 }
 
-/* The logits after the last token are those of the loss: -log softmax(logits)[target]. */
+/* The logits after the last token agree with the loss: -log softmax(logits)[target]. */
 static void test_logits(void **unused)
 {
     (void)unused;
@@ -210,7 +210,7 @@ static void test_files_refused(void **state)
     fclose(file);
     for (size_t cut = 0; cut < size; cut += size / 50 + 1)
         assert_true(bo_session_load(context, session, test_write(folder, "cut", bytes, cut)) == BO_FORMAT);
-    assert_int_equal(bo_session_tokens(session), 5); /* as it was */
+    assert_int_equal(bo_session_tokens(session), 5); /* unchanged */
     assert_ok(context, bo_session_feed(context, session, NULL, 0, after));
     assert_memory_equal(logits, after, sizeof after);
     bo_session_destroy(session);
@@ -218,7 +218,7 @@ static void test_files_refused(void **state)
     bo_model_destroy(model);
 }
 
-/* One bit of one weight is another model; the number of threads is not. */
+/* A change of one bit of one weight makes a different model; the number of threads does not. */
 static void test_other_weights(void **state)
 {
     test_folder *folder = *state;

@@ -1,5 +1,5 @@
-/* Models whose matrices are kept as bfloat16 or int8: they compute with what these stand for, in files, sessions and
- * evaluation; for reading only. */
+/* Models with matrices stored as bfloat16 or int8: they compute with the stored values in files, sessions and
+ * evaluation; for inference only. */
 #include "io/files.h"
 #include "io/tensors.h"
 #include "models.h"
@@ -19,8 +19,8 @@ static void fill_with(bo_context *context, bo_model *model, const bo_model *from
     }
 }
 
-/* Of a stored model and of one in float32 with the same numbers: many rows differ by rounding alone, few rows by that of
- * their integers (2^-16 of the largest), which passes through two layers. */
+/* Compares a stored model with a float32 model that has the same values: many rows differ by rounding only, few rows
+ * also by the rounding of integers (2^-16 of the largest number), through two layers. */
 static void check_kind(bo_context *context, const char *kind, bo_storage storage)
 {
     bo_model_desc desc = test_desc(kind);
@@ -73,7 +73,7 @@ static void they_take_fewer_bytes(void **state)
         bo_model *model = test_model(context, &desc, NULL);
         double before = (double)bo_model_bytes(model);
         uint64_t parameters = bo_model_parameters(model);
-        assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_FLOAT32)); /* as they are */
+        assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_FLOAT32)); /* unchanged */
         assert_true((double)bo_model_bytes(model) == before);
         assert_ok(context, bo_model_set_storage(context, model, storages[i]));
         assert_true((double)bo_model_bytes(model) < (i ? 0.28 : 0.51) * before);
@@ -82,7 +82,7 @@ static void they_take_fewer_bytes(void **state)
     }
 }
 
-/* BF16 in the file, and the same numbers after reading it. */
+/* The file contains BF16 and loads to the same values. */
 static void bfloat16_goes_through_files(void **state)
 {
     test_folder *folder = *state;
@@ -127,7 +127,7 @@ static void what_cannot_be_is_refused(void **state)
                  bo_model_set_storage(context, model, (bo_storage)BO_STORAGE_COUNT));
     assert_fails(context, BO_INVALID, "NULL", bo_model_set_storage(context, NULL, BO_STORAGE_INT8));
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
-    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8)); /* it is */
+    assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8)); /* already stored this way */
     assert_fails(context, BO_INVALID, "kept in fewer bits already",
                  bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
     assert_fails(context, BO_UNSUPPORTED, "kept as int8, which is made when a model is read and is not written",
@@ -139,13 +139,14 @@ static void what_cannot_be_is_refused(void **state)
                                        &(bo_model_graph_desc){.rows = 8, .loss = true, .gradients = true}, &graph));
     assert_fails(context, BO_INVALID, "no training", bo_weights_allocate(context, model->weights, true));
     assert_fails(context, BO_INVALID, "for reading only", bo_model_adopt(context, model, other, &taken));
-    assert_ok(context, bo_model_adopt(context, other, model, &taken)); /* the other way round: what they stand for */
+    /* in the other direction: the dequantized values */
+    assert_ok(context, bo_model_adopt(context, other, model, &taken));
     assert_int_equal(taken, bo_model_weights(model));
     bo_model_destroy(model);
     bo_model_destroy(other);
 }
 
-/* A state goes with the weights that made it, as they were kept. */
+/* A state belongs to the weights that produced it, in their storage format. */
 static void states_know_them(void **state)
 {
     test_folder *folder = *state;

@@ -1,5 +1,5 @@
-/* Models that label or translate: what their descriptors mean and refuse, their folders, what they take from a language model,
- * and what else is done with any model. */
+/* Models that classify or translate: valid and invalid descriptors, their folders, weights adopted from a language
+ * model, and operations that all models share. */
 #include <bochner/lora.h>
 #include "io/files.h"
 #include "labelers.h"
@@ -97,16 +97,16 @@ static void test_refused(void **state)
     assert_fails(folder->context, BO_INVALID, "no gate", bo_model_create(folder->context, &desc, NULL, &model));
 }
 
-/* Which way attention looks, by task. */
+/* The direction of attention for each task. */
 static void test_directions(void **state)
 {
     static const struct {
         const char *kind;
-        bool causal; /* by nature */
+        bool causal; /* by definition of the kind */
         bo_attention_kind cross;
     } cases[] = {{"softmax", false, BO_ATTENTION_SOFTMAX}, {"rfa", false, BO_ATTENTION_RFA},
-                 {"rfa-gate", true, BO_ATTENTION_RFA}, {"hybrid", true, BO_ATTENTION_FAVOR},
-                 {"delta", true, BO_ATTENTION_DELTA},  {"gru", true, BO_ATTENTION_SOFTMAX}};
+                 {"rfa-gate", true, BO_ATTENTION_RFA},     {"hybrid", true, BO_ATTENTION_FAVOR},
+                 {"delta", true, BO_ATTENTION_DELTA},      {"gru", true, BO_ATTENTION_SOFTMAX}};
     test_folder *folder = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_TASK_CLASSIFY), forward = desc;
@@ -133,7 +133,7 @@ static void test_directions(void **state)
     }
 }
 
-/* A window looks back: not causal attention would refuse it. */
+/* A window looks backward: attention without a causal mask would refuse it. */
 static void test_windows_alternate(void **state)
 {
     test_folder *folder = *state;
@@ -145,7 +145,7 @@ static void test_windows_alternate(void **state)
     bo_model_destroy(model);
 }
 
-/* A tokenizer without an end gets one. */
+/* A tokenizer without an end token gets one. */
 static void test_vocabulary_of_translators(void **state)
 {
     test_folder *folder = *state;
@@ -215,12 +215,12 @@ static void test_trips(void **state)
     }
 }
 
-/* One thing of a config.json told otherwise, and what the refusal says of it; no words: the model loads all the same. */
+/* A change of config.json and the words of the resulting error; without words the model still loads. */
 typedef struct lie {
     const char *old, *new, *words;
 } lie;
 
-/* The first of what is behind `where`. */
+/* Replaces the first occurrence after `where`. */
 static void tell(test_folder *folder, const bo_model_desc *desc, const char *where, size_t count, const lie *lies)
 {
     bo_context *context = folder->context;
@@ -245,7 +245,7 @@ static void tell(test_folder *folder, const bo_model_desc *desc, const char *whe
     bo_model_destroy(model);
 }
 
-/* Sizes that a few bytes claim cost nothing until the weights are seen to be there. */
+/* Large sizes in a small file do not allocate memory before the weights are found to be present. */
 static void test_lies_about_sizes(void **state)
 {
     static const lie lies[] = {{"\"features\": 8,", "\"features\": 1048576,", "promises"}};
@@ -281,7 +281,7 @@ static void test_lies(void **state)
         {"\"fair\": 1", "\"fair\": 2", "\"fair\" is not as"},
         {"\"fair\": 1", "\"faire\": 1", "\"faire\" is not as"},
         {"\"label2id\": {", "\"label2id\": {\"bad\": 0}, \"other\": {", "the 3 labels"},
-        {"\"label2id\"", "\"labels\"", ""}, /* not needed: the model loads */
+        {"\"label2id\"", "\"labels\"", ""}, /* optional: the model loads */
     };
     const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_TASK_MATCH);
     tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
@@ -297,7 +297,7 @@ static bool same_weight(bo_context *context, const bo_model *a, const bo_model *
     return memcmp(first, second, 64 * sizeof *first) == 0;
 }
 
-/* A language model gives embeddings and layers; what labels is new. */
+/* A language model provides embeddings and layers; the classification head is new. */
 static void test_adopted(void **state)
 {
     test_folder *folder = *state;
@@ -362,7 +362,7 @@ static void test_fingerprints(void **state)
     }
 }
 
-/* Stored in fewer bits, with adapters, at another width by the rules of mup: labels are still found. */
+/* Stored in fewer bits, with adapters, or at another width by the rules of μP: classification still works. */
 static void test_other_forms(void **state)
 {
     test_folder *folder = *state;
@@ -379,7 +379,7 @@ static void test_other_forms(void **state)
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, before));
     assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2}));
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
-    assert_memory_equal(before, after, sizeof before); /* adapters begin as nothing */
+    assert_memory_equal(before, after, sizeof before); /* adapters have no effect initially */
     bo_model_destroy(model);
     model = labeler(context, &desc, bytes);
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));

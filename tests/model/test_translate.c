@@ -1,5 +1,5 @@
-/* Translating texts: the same however many are taken together, in the order of the file; loss and BLEU are those of each by itself;
- * bad input; out of memory at every allocation. */
+/* Translation of texts: the result does not depend on how many are translated together, in the order of the file; loss
+ * and BLEU are those of the single texts; bad input; every allocation fails once. */
 #include <bochner/data.h>
 #include <bochner/tasks.h>
 #include "base/counting.h"
@@ -35,7 +35,7 @@ static void free_all(bo_ids *ids, size_t count)
     for (size_t i = 0; i < count; i++) bo_ids_free(&ids[i]);
 }
 
-/* ---- any number together ------------------------------------------------------------------------------------------------ */
+/* ---- any number of texts together -------------------------------------------------------------------------------- */
 
 static void check_together(bo_context *context, const bo_model *model, const bo_texts *texts, size_t beam)
 {
@@ -78,7 +78,7 @@ static void any_number_together(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------------------------ */
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
 
 static void add_bleu(bo_context *context, const bo_model *model, const bo_texts *texts, bo_bleu_counts *counts)
 {
@@ -178,7 +178,7 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- asked to stop ------------------------------------------------------------------------------------------------------ */
+/* ---- cancellation ------------------------------------------------------------------------------------------------ */
 
 static bool until_second_step(void *user, const char *what, double done, double total)
 {
@@ -187,7 +187,7 @@ static bool until_second_step(void *user, const char *what, double done, double 
     return strcmp(what, "searching") != 0 || done < 2;
 }
 
-/* Heard between the steps of a search, of which one may be all that there is to do. */
+/* Cancellation between the steps of a search, which may be the only work. */
 static void test_stopped(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void test_stopped(void **state)
     bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TASK_TRANSLATE);
     assert_ok(context, open_lines(context, model, 0, 1, &texts));
     bo_translate_desc desc = {.beam = 300,
-                              .most = 9}; /* more than there are tokens: the best cannot end them all at once */
+                              .most = 9}; /* wider than the number of tokens: the best cannot all end at once */
     assert_int_equal(bo_model_translate(context, model, texts, 0, 1, &desc, ids, NULL), BO_CANCELED);
     assert_true(asked >= 3);
     assert_null(ids[0].items);

@@ -1,17 +1,17 @@
-/* Losses and gradients of whole translators against a float64 interpreter of the same graph: attention of several kinds within
- * and across streams, recurrent ones with attention and with a summary alone, packed with filler; the same bits with
- * checkpoints and for any number of threads. */
+/* Losses and gradients of translators compared with a float64 interpreter of the same graph: several kinds of attention
+ * within and across streams, recurrent models with attention and with a summary only, packed with padding; the same
+ * bits with checkpoints and for any number of threads. */
 #include "gradients.h"
 #include "translators.h"
 
 typedef struct translator_case {
-    const char *kind, *cross; /* cross NULL: as the kind, "summary": BO_CROSS_SUMMARY */
+    const char *kind, *cross; /* cross NULL: the same kind; "summary": BO_CROSS_SUMMARY */
 } translator_case;
 
 static const translator_case cases[] = {
-    {"softmax", NULL}, {"rfa", NULL},      {"favor", NULL},    {"softmax", "delta"},   {"gla", "gla"},
-    {"gru", NULL},   {"gru", "summary"}, {"ssm", "favor"},   {"dark", NULL},       {"lstm", "rfa"},
-    {"t2r", NULL},   {"conv", "softmax"},  {"rfa-gate", NULL}, {"softmax", "summary"},
+    {"softmax", NULL}, {"rfa", NULL},       {"favor", NULL},    {"softmax", "delta"},   {"gla", "gla"},
+    {"gru", NULL},     {"gru", "summary"},  {"ssm", "favor"},   {"dark", NULL},         {"lstm", "rfa"},
+    {"t2r", NULL},     {"conv", "softmax"}, {"rfa-gate", NULL}, {"softmax", "summary"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -29,7 +29,7 @@ static bo_model_desc case_desc(size_t index)
         return desc;
     }
     assert_true(bo_attention_preset(cases[index].cross, &desc.cross_attention));
-    desc.cross_attention.heads = desc.heads; /* all zero would mean: as the mixer's */
+    desc.cross_attention.heads = desc.heads; /* all zero would mean: the attention of the mixer */
     return desc;
 }
 

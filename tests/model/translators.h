@@ -1,4 +1,4 @@
-/* Small translators of every kind, and a pack for them made by hand: sources and targets of several lengths, and filler. */
+/* Small translators of every kind, and a pack for them: sources and targets of several lengths, and padding. */
 #ifndef BO_TEST_MODEL_TRANSLATORS_H
 #define BO_TEST_MODEL_TRANSLATORS_H
 
@@ -7,7 +7,7 @@
 enum { PAIRS = 3, SOURCE_ROWS = 21, TARGET_ROWS = 16, WORDS = 23, END = WORDS - 1 };
 static const size_t source_lengths[PAIRS + 1] = {7, 1, 9, 4}, target_lengths[PAIRS + 1] = {5, 6, 3, 2};
 
-/* Behind the names of kinds (kinds.h) there is room for how the source is seen: "gru summary". */
+/* The name of a kind (kinds.h), optionally followed by the cross attention: "gru summary". */
 static inline bo_model_desc translator_desc(const char *kind)
 {
     bo_model_desc desc = test_desc(kind);
@@ -35,7 +35,7 @@ static inline void pack_stream(bo_packed_stream *stream, size_t rows, int32_t *r
     }
 }
 
-/* Targets begin with the end and are what they are asked for a token later; sources end with it. */
+/* Targets start with the end token and are shifted by one token; sources end with it. */
 static inline void pack_make(pack *p)
 {
     bo_rng rng = bo_rng_make(13, 1);
@@ -67,7 +67,7 @@ static inline bo_model_graph pack_graph(bo_context *context, const bo_model *mod
     return g;
 }
 
-/* Every place that draws from data sees the pack, in the order in which the graph comes to it. */
+/* Every attention that draws from data sees the pack, in the order of the graph. */
 static inline void calibrate_translator(bo_context *context, bo_model *model, const pack *p)
 {
     size_t places = bo_model_place(&model->desc, BO_MODEL_PART_END);
