@@ -268,8 +268,8 @@ bool bench_gemm(bench_run *bench)
         cli_fail_status(bench->session, status);
         return false;
     }
-    bench_add(bench, "GEMM, the yardstick", yard.best_gflops, "GFLOP/s", NAN, false,
-              "%zu^3 float32: %s %.0f on %d threads, our own (%s) %.0f on %d", yard.n, yard.library,
+    bench_add(bench, "GEMM rate", yard.best_gflops, "GFLOP/s", NAN, false,
+              "%zu^3 float32: %s %.0f on %d threads, bochner (%s) %.0f on %d", yard.n, yard.library,
               yard.openblas_gflops, yard.openblas_threads, yard.isa, yard.own_gflops, yard.own_threads);
     return true;
 }
@@ -307,7 +307,8 @@ static int measure_machines(bench_run *bench, void *options)
     if (!o->fashion && stat(fashion, &info) == 0) o->fashion = fashion;
     bench->options = o;
     if (!o->mnist && !o->fashion && !o->uci && !o->scratch)
-        cli_say(bench->session, "no data given: only the yardstick is measured (--mnist, --fashion, --uci, --scratch)");
+        cli_say(bench->session,
+                "no data: only the reference matrix product is measured (--mnist, --fashion, --uci, --scratch)");
     bool ok = bench_gemm(bench);
     if (ok && bench_wanted(bench, "speed")) ok = bench_mnist(bench);
     if (ok && bench_wanted(bench, "quality")) ok = bench_quality(bench);
@@ -374,14 +375,14 @@ static const struct {
     {"attention", bench_attention, "Attention: speed, memory, decoding, error"},
     {"train", bench_train, "Training: speed of a step, memory, decoding"},
     {"layers", bench_layers, "Layers: speed of each kind"},
-    {"recall", bench_recall, "Recall: how many pairs a state holds"},
+    {"recall", bench_recall, "Recall: number of pairs that a state holds"},
     {"tasks", bench_tasks, "Classification and translation: training and decoding"},
 };
 
 static void bench_overview(void)
 {
     fputs("Usage: bochner bench SUBJECT [options]\n\n"
-          "Measures speed and quality, mostly as ratios of two measurements of one run.\n\n"
+          "Measures speed and quality. Most results are ratios of two measurements of the same run.\n\n"
           "Subjects\n",
           stdout);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) printf("  %-12s%s\n", subjects[i].name, subjects[i].summary);

@@ -129,8 +129,8 @@ static void compare_with_peer(bench_run *bench, const timed *chosen, const timed
     if (plain != chosen)
         bench_add(bench, "MNIST, float32, times faster than scikit-learn", peer_seconds / plain->seconds, "x", 4, false,
                   "scikit-learn (float32) %.1f s, bochner (float32 products) %.2f s", peer_seconds, plain->seconds);
-    bench_add(bench, "MNIST, accuracy above scikit-learn's", 100 * (chosen->accuracy - peer_accuracy), "points", 0,
-              false, "scikit-learn %.2f%%, bochner %.2f%% (float32 products %.2f%%)", 100 * peer_accuracy,
+    bench_add(bench, "MNIST, accuracy minus that of scikit-learn", 100 * (chosen->accuracy - peer_accuracy), "points",
+              0, false, "scikit-learn %.2f%%, bochner %.2f%% (float32 products %.2f%%)", 100 * peer_accuracy,
               100 * chosen->accuracy, 100 * plain->accuracy);
     free(json);
 }
@@ -167,7 +167,7 @@ static bool quality_of(bench_run *bench, const char *name, const char *folder, d
                   report.lambda, report.search_seconds, report.fit_seconds);
         snprintf(title, sizeof title, "%s, search / fit", name);
         bench_add(bench, title, report.search_seconds / report.fit_seconds, "", 2, true,
-                  "time of choosing gamma and lambda");
+                  "the search chooses gamma and lambda");
     }
     close_images(&set);
     return ok;

@@ -47,9 +47,9 @@ static const char *kind_name(const void *unused, size_t index)
 /* Every second point: 1, 4, 16, … tokens ago. */
 static void print_header(const recall_bench *bench, size_t points)
 {
-    printf("%zu pairs, one a token, %zu sequences each; chance is %.1f%%\n\n", bench->options->measure.tokens,
+    printf("%zu pairs per sequence, one per token; %zu sequences; chance is %.1f%%\n\n", bench->options->measure.tokens,
            bench->options->measure.lanes, 100 / (double)bench->options->measure.codes);
-    printf("| kind | size | state | knob | 90%% up to |");
+    printf("| kind | size | state | parameter | 90%% recalled up to |");
     for (size_t i = 0; i < points; i += 2) printf(" %zu ago |", (size_t)1 << i);
     printf("\n|---|--:|--:|--:|--:|");
     for (size_t i = 0; i < points; i += 2) printf("--:|");
@@ -105,13 +105,13 @@ static void print_json(const recall_bench *bench)
 /* Capacity by bytes of the state, for kinds with a state. */
 static int plot_capacity(const recall_bench *bench, cli_curves *curves)
 {
-    cli_drawing d = {curves, "",   "bytes of the state", "pairs of which nine of ten come back", "outside right",
-                     1,      false};
+    cli_drawing d = {curves, "", "bytes of the state", "pairs recalled, nine of ten", "outside right", 1, false};
     for (size_t i = 0; i < bench->count; i++)
         if (bench->rows[i].size && bench->rows[i].result.capacity >= 1)
             cli_curves_add(curves, bench->rows[i].kind->name, (double)bench->rows[i].result.bytes,
                            bench->rows[i].result.capacity);
-    snprintf(d.title, sizeof d.title, "Pairs held by a state, values of %zu dimensions", bench->options->measure.width);
+    snprintf(d.title, sizeof d.title, "Pairs recalled from a state, values of dimension %zu",
+             bench->options->measure.width);
     return cli_curves_plot(bench->run->session, bench->options->plot, &d);
 }
 
@@ -125,7 +125,7 @@ static int plot_distances(const recall_bench *bench, cli_curves *curves)
         for (size_t j = 0; j < row->result.points; j++)
             cli_curves_add(curves, row->kind->name, (double)((size_t)1 << j), row->result.by_distance[j]);
     }
-    snprintf(d.title, sizeof d.title, "A pair seen so many tokens ago, of %zu", bench->options->measure.tokens);
+    snprintf(d.title, sizeof d.title, "Recall by distance after %zu tokens", bench->options->measure.tokens);
     return cli_curves_plot(bench->run->session, bench->options->plot_distance, &d);
 }
 

@@ -134,7 +134,7 @@ static bool run_set(bench_run *bench, const char *set, const char *peer, double 
     if (ok) {
         char title[96];
         snprintf(title, sizeof title, "%.40s, RMSE / exact kernel ridge", set);
-        bench_add(bench, title, rmse / exact, "", 1.05, true, "RMSE %.4g, exact %.4g, %.1f s a split", rmse, exact,
+        bench_add(bench, title, rmse / exact, "", 1.05, true, "RMSE %.4g, exact %.4g, %.1f s per split", rmse, exact,
                   (cli_now() - start) / SPLITS);
         snprintf(title, sizeof title, "%.40s, inside the 95%% interval", set);
         bool high = covered > 0.94; /* the nearer bound of the range from 90 to 98% */

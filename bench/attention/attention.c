@@ -29,8 +29,8 @@ static bool say_yardstick(attention_bench *bench)
     double gflops;
     const char *implementation;
     if (!attention_small_gemm(bench, &gflops, &implementation)) return false;
-    bench_add(bench->run, "small-GEMM, the yardstick", gflops, "GFLOP/s", NAN, false,
-              "64 x 64 x 128 float32 in cache, %s, on %d threads at once; measured again around every figure",
+    bench_add(bench->run, "small-GEMM rate", gflops, "GFLOP/s", NAN, false,
+              "64 x 64 x 128 float32 in cache, %s, on %d threads at once; measured again before and after each result",
               implementation, bo_context_threads(bench->context));
     return true;
 }

@@ -36,11 +36,10 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
         char name[96];
         snprintf(name, sizeof name, "decode, %zu features, %zu sequences, states' bandwidth / triad", features,
                  d.count);
-        bench_add(
-            bench->run, name, rate / ((before + after) / 2), "", 0.7, false,
-            "%.4g ms a step; %s of states read and written once: %.1f GB/s. Triad %.1f GB/s: a = b + s c over 1 GiB, "
-            "its 3 arrays counted, the fetch of a before it is written not",
-            1e3 * seconds, cli_bytes(bytes / 2).s, rate, (before + after) / 2);
+        bench_add(bench->run, name, rate / ((before + after) / 2), "", 0.7, false,
+                  "%.4g ms per step; %s of states, read and written once: %.1f GB/s. Triad a = b + s c "
+                  "over 1 GiB: %.1f GB/s, counting its 3 arrays but not the fetch of a before it is written",
+                  1e3 * seconds, cli_bytes(bytes / 2).s, rate, (before + after) / 2);
     }
     attention_decoder_close(&d);
     return ok;
@@ -65,7 +64,7 @@ static bool measure_point(attention_bench *bench, attention_decoder *linear, att
     char name[96];
     snprintf(name, sizeof name, "decode, batch %zu, %zu tokens, cache / state", sequences, tokens);
     bench_add(bench->run, name, seconds[1] / seconds[0], "x", NAN, false,
-              "a token takes %.4g us from the cache, %.4g us from the state", 1e6 * seconds[1] / (double)sequences,
+              "%.4g us per token with the cache, %.4g us with the state", 1e6 * seconds[1] / (double)sequences,
               1e6 * seconds[0] / (double)sequences);
     attention_crossing_add(crossing, tokens, seconds[0] / seconds[1]);
     return true;

@@ -73,7 +73,7 @@ static bool measure_pass(attention_bench *bench, const member *of, bool gradient
     char name[96];
     snprintf(name, sizeof name, "%s, forward%s / small-GEMM", of->name, gradients ? " + backward" : "");
     bench_add(bench->run, name, rate.ratio, "", gradients ? NAN : of->goal, false,
-              "N = %zu: %.4g ms, %.4g of %.4g GFLOP/s, %.4g Mflop a token", tokens, 1e3 * rate.seconds, rate.gflops,
+              "N = %zu: %.4g ms, %.4g of %.4g GFLOP/s, %.4g Mflop per token", tokens, 1e3 * rate.seconds, rate.gflops,
               rate.yardstick, 1e-6 * plan.operations / (double)tokens);
     return true;
 }
@@ -92,10 +92,10 @@ static bool measure_step(attention_bench *bench, const member *of)
     ok = ok && attention_time(bench, &work, 1, &seconds, NULL);
     if (ok) {
         char name[96];
-        snprintf(name, sizeof name, "%s, a step of decoding", of->name);
+        snprintf(name, sizeof name, "%s, decoding step", of->name);
         bench_add(bench->run, name, 1e6 * seconds / (double)sequences, "us", NAN, true,
-                  "a token of %d heads, %zu sequences at once; a state is %s%s", ATTENTION_HEADS, sequences,
-                  cli_bytes((double)decoder.bytes).s, grows ? ", and grows: 64 keys here" : "");
+                  "one token of %d heads, %zu sequences together; the state has %s%s", ATTENTION_HEADS, sequences,
+                  cli_bytes((double)decoder.bytes).s, grows ? " with 64 keys and grows" : "");
     }
     attention_decoder_close(&decoder);
     return ok;
@@ -116,7 +116,7 @@ enum { GATES = 3 };
 static const struct {
     const char *name;
     bo_gate gate;
-} gates[GATES] = {{"plain", BO_GATE_NONE}, {"retention", BO_GATE_FIXED}, {"a gate a token", BO_GATE_DECAY}};
+} gates[GATES] = {{"plain", BO_GATE_NONE}, {"retention", BO_GATE_FIXED}, {"one gate per token", BO_GATE_DECAY}};
 
 static const struct map {
     const char *name;

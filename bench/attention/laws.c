@@ -173,11 +173,10 @@ static bool measure_trial(attention_bench *bench, const trial *t, size_t feature
     for (size_t i = 0; i < CLI_COUNT_OF(laws); i++) {
         char name[96];
         snprintf(name, sizeof name, "%s, width %zu, %zu features, %s", t->data->name, t->dim, features, laws[i].name);
-        bench_add(
-            bench->run, name, all[i].output, "", NAN, true,
-            "error of the output, %.3g of favor's; of the kernel %.3g; of independent frequencies predicted %.3g, the "
-            "least there is %.3g",
-            all[i].output / all[0].output, all[i].kernel, all[i].predicted, all[i].least);
+        bench_add(bench->run, name, all[i].output, "", NAN, true,
+                  "error of the output, %.3g times that of favor; of the kernel %.3g; for independent frequencies "
+                  "predicted %.3g, lower bound %.3g",
+                  all[i].output / all[0].output, all[i].kernel, all[i].predicted, all[i].least);
     }
     return true;
 }

@@ -146,7 +146,7 @@ static bool measure_flat(attention_bench *bench, attention_case *longest, size_t
                 (size_t)snprintf(each + at, sizeof each - at, "%s%.0f at %zu", i ? ", " : "", 1e9 * token, lengths[i]);
     }
     snprintf(name, sizeof name, "forward, %zu features, time per token, largest / smallest", features);
-    bench_add(bench->run, name, most / least, "", 1.2, true, "%d heads; ns a token: %s", FLAT_HEADS, each);
+    bench_add(bench->run, name, most / least, "", 1.2, true, "%d heads; ns per token: %s", FLAT_HEADS, each);
     return true;
 }
 

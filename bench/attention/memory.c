@@ -82,7 +82,7 @@ static void say_counts(attention_bench *bench, size_t features, const counted co
     snprintf(name, sizeof name, "forward, %zu features, bytes at 16 N / bytes at N", features);
     double growth =
         last->forward > first->forward ? last->forward / first->forward : 1; /* no memory at all counts as no growth */
-    bench_add(bench->run, name, growth, "", 1, true, "N = %zu: %s, %zu: %s, %zu: %s; a state of %d heads is %s",
+    bench_add(bench->run, name, growth, "", 1, true, "N = %zu: %s, %zu: %s, %zu: %s; the state of %d heads has %s",
               first->tokens, cli_bytes(first->forward).s, counts[1].tokens, cli_bytes(counts[1].forward).s,
               last->tokens, cli_bytes(last->forward).s, ATTENTION_HEADS, cli_bytes(first->state).s);
     snprintf(name, sizeof name, "backward + tape, %zu features, bytes / (sqrt(N) states)", features);
@@ -91,8 +91,8 @@ static void say_counts(attention_bench *bench, size_t features, const counted co
     double exponent = log(bytes[LENGTHS - 1] / bytes[0]) / log((double)last->tokens / (double)first->tokens);
     snprintf(name, sizeof name, "backward + tape, %zu features, exponent of N", features);
     bench_add(bench->run, name, exponent, "", NAN, true,
-              "0.5 is sqrt(N); of the tape at %zu, %s are the denominators, two floats a query and head", last->tokens,
-              cli_bytes(2.0 * sizeof(float) * ATTENTION_HEADS * (double)last->tokens).s);
+              "0.5 is sqrt(N); of the tape at %zu, %s are the denominators, two floats per query and head",
+              last->tokens, cli_bytes(2.0 * sizeof(float) * ATTENTION_HEADS * (double)last->tokens).s);
 }
 
 static bool count_features(attention_bench *bench, bo_context *context, counter *count, size_t features)

@@ -120,7 +120,7 @@ static void report_length(table *t, size_t tokens, const double seconds[KINDS])
     bool counts = tokens == GOAL_LENGTH && t->batch == GOAL_BATCH;
     snprintf(name, sizeof name, "decode, %zu together after %zu, times faster", t->batch, tokens);
     bench_add(bench->run, name, seconds[0] / seconds[1], "x", counts ? GOAL : NAN, false,
-              "rfa, %zu features: %.4g ms a step, softmax %.4g ms: %.0f and %.0f tokens/s", bench->options->features,
+              "rfa, %zu features: %.4g ms per step, softmax %.4g ms: %.0f and %.0f tokens/s", bench->options->features,
               1e3 * seconds[1], 1e3 * seconds[0], (double)t->batch / seconds[1], (double)t->batch / seconds[0]);
 }
 
@@ -133,7 +133,7 @@ static void report_even(table *t, const attention_crossing *crossing)
     else if (crossing->at <= (double)crossing->first)
         snprintf(where, sizeof where, "at the shortest length tried");
     else
-        snprintf(where, sizeof where, "between the lengths tried, logarithms taken as linear");
+        snprintf(where, sizeof where, "interpolated between two lengths");
     bench_add(t->bench->run, name, crossing->at, "tokens", NAN, true, "%s", where);
 }
 
@@ -184,7 +184,7 @@ static bool measure_memory(tasks_bench *bench)
         char name[96];
         snprintf(name, sizeof name, "decode, state of %s at %zu / at %zu", k ? kinds[k] : "softmax", ends[1], ends[0]);
         bench_add(bench->run, name, (double)bytes[1] / (double)bytes[0], "x", k ? 1 : NAN, true,
-                  "bytes of a sequence: %s and %s", cli_bytes((double)bytes[1]).s, cli_bytes((double)bytes[0]).s);
+                  "bytes per sequence: %s and %s", cli_bytes((double)bytes[1]).s, cli_bytes((double)bytes[0]).s);
     }
     return true;
 }
@@ -193,7 +193,7 @@ bool tasks_decode_part(tasks_bench *bench)
 {
     const bench_list *batches = &bench->options->batches;
     cli_say(bench->run->session,
-            "decode: one sequence is read token by token, untimed; the others begin as its copies");
+            "decode: one sequence is read token by token, untimed; the others start as copies of it");
     for (size_t i = 0; i < batches->count; i++)
         if (!measure_batch(bench, batches->items[i])) return false;
     return measure_memory(bench);

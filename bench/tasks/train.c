@@ -74,14 +74,15 @@ static void report(tasks_bench *bench, trained what[KINDS])
         seconds[i] = bench_median(what[i].samples, o->repeats);
         snprintf(name, sizeof name, "train, %s, documents of %zu bytes", kinds[i], o->bytes);
         bench_add(bench->run, name, tokens / seconds[i], "tokens/s", NAN, false,
-                  "%zu layers, width %zu, %zu heads%s; %zu documents a step, one at a time: %s of activations",
+                  "%zu layers, width %zu, %zu heads%s; %zu documents per step, one at a time: %s of activations",
                   o->layers, o->width, o->heads, i ? "" : ", softmax", o->documents,
                   cli_bytes((double)what[i].plan.activation_bytes).s);
     }
     for (size_t i = 1; i < KINDS; i++) {
         snprintf(name, sizeof name, "train, %s, times faster than softmax", kinds[i]);
         bench_add(bench->run, name, seconds[0] / seconds[i], "x", o->quick ? NAN : GOAL, false,
-                  "%zu features, both directions: %.4g s a step, softmax %.4g s", o->features, seconds[i], seconds[0]);
+                  "%zu features, both directions: %.4g s per step, softmax %.4g s", o->features, seconds[i],
+                  seconds[0]);
     }
 }
 

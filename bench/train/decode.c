@@ -86,7 +86,7 @@ static bool measure_lengths(train_bench *bench)
         if (!ok) break;
         if (i == 0) first = seconds;
         char name[96];
-        snprintf(name, sizeof name, "decode, a token after %zu", lengths->items[i]);
+        snprintf(name, sizeof name, "decode, time per token after %zu", lengths->items[i]);
         bench_add(bench->run, name, 1e6 * seconds, "us", NAN, true,
                   "rfa-gate of the tiny shape: %zu layers, width %zu; state %s", desc.layers, desc.width,
                   cli_bytes((double)d.state_bytes).s);
@@ -121,11 +121,12 @@ static bool measure_bandwidth(train_bench *bench)
     ok = ok && train_ok(bench, bo_yardstick_triad(bench->context, 0, 3, &after));
     if (ok) {
         double bytes = (double)(bo_model_bytes(d.model) + d.state_bytes), rate = 1e-9 * bytes / seconds;
-        bench_add(bench->run, "decode, bandwidth / triad", rate / ((before + after) / 2), "", 0.8, false,
-                  "%zu layers, width %zu, vocabulary %zu: %s of weights and %s of state, read once a token in %.4g ms: "
-                  "%.1f of %.1f GB/s",
-                  desc.layers, desc.width, desc.vocab, cli_bytes((double)bo_model_bytes(d.model)).s,
-                  cli_bytes((double)d.state_bytes).s, 1e3 * seconds, rate, (before + after) / 2);
+        bench_add(
+            bench->run, "decode, bandwidth / triad", rate / ((before + after) / 2), "", 0.8, false,
+            "%zu layers, width %zu, vocabulary %zu: %s of weights and %s of state, read once per token in %.4g ms: "
+            "%.1f of %.1f GB/s",
+            desc.layers, desc.width, desc.vocab, cli_bytes((double)bo_model_bytes(d.model)).s,
+            cli_bytes((double)d.state_bytes).s, 1e3 * seconds, rate, (before + after) / 2);
     }
     close_decoder(&d);
     return ok;
@@ -154,7 +155,7 @@ static bool measure_weights(train_bench *bench)
         char name[96];
         snprintf(name, sizeof name, "decode, %s / float32 weights", bo_storage_name(kinds[k]));
         bench_add(bench->run, name, best[0] / best[k], "x", wanted[k], false,
-                  "%s of weights and %.1f tokens/s, against %s and %.1f",
+                  "%s of weights and %.1f tokens/s; float32: %s and %.1f",
                   cli_bytes((double)bo_model_bytes(d[k].model)).s, 1 / best[k],
                   cli_bytes((double)bo_model_bytes(d[0].model)).s, 1 / best[0]);
     }

@@ -131,8 +131,8 @@ static bool measure_memory(train_bench *bench, const char *attention)
     snprintf(name, sizeof name, "%s, activations at %zu tokens / at %zu", attention, tokens, tokens / 2);
     double bytes = (double)whole.plan.activation_bytes;
     bench_add(bench->run, name, bytes / (double)half.plan.activation_bytes, "x", 2.1, true,
-              "%s with checkpointing, %s a token; without %s", cli_bytes(bytes).s, cli_bytes(bytes / (double)tokens).s,
-              cli_bytes((double)kept.plan.activation_bytes).s);
+              "%s with checkpointing, %s per token; without checkpointing %s", cli_bytes(bytes).s,
+              cli_bytes(bytes / (double)tokens).s, cli_bytes((double)kept.plan.activation_bytes).s);
     return true;
 }
 

@@ -45,7 +45,7 @@ static bool open_corpus(train_bench *bench)
     int descriptor = mkstemp(path);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (!file) {
-        cli_fail(bench->run->session, "%s: no room for a corpus of noise", path);
+        cli_fail(bench->run->session, "%s: cannot create the temporary file", path);
         return false;
     }
     size_t bytes = 2 * (o->batch * o->context + o->tokens) + 4096;

@@ -37,7 +37,7 @@ for map in positive sincos hyperbolic elu relu rfa rfa-gate dark hybrid; do
 done
 
 measures --only flat,memory --tokens 256 --lengths 256
-grep -q "ns a token: [0-9]* at 256\"" out || complain "no time per token: $(cat out)"
+grep -q "ns per token: [0-9]* at 256\"" out || complain "no time per token: $(cat out)"
 [ "$(figure "forward, 16 features, bytes at 16 N / bytes at N" value)" = 1 ] || complain "forward's memory grows: $(cat out)"
 [ "$(figure "backward + tape, 16 features, bytes / (sqrt(N) states)" met)" = true ] || complain "backward's memory: $(cat out)"
 
@@ -52,7 +52,7 @@ expect "bandwidth" "$(figure "decode, 16 features, 2 sequences, states' bandwidt
 
 measures --only family,gates --lengths 64 --sequences 2
 for kind in "linear (elu)" retention favor "favor, decay gate" "poly, degree 2" taylor hedgehog t2r "power, degree 2" gla delta gated-delta ridge gated-ridge; do
-    for pass in "forward / small-GEMM" "forward + backward / small-GEMM" "a step of decoding"; do
+    for pass in "forward / small-GEMM" "forward + backward / small-GEMM" "decoding step"; do
         expect "$kind, $pass" "$(figure "$kind, $pass" value)" '>' 0
     done
 done
@@ -60,7 +60,7 @@ done
 detail=$(tr '{' '\n' <out | grep -F '"retention, forward / small-GEMM"' | sed 's/.*"detail": "N = 64: //; s/ms, //; s/of //')
 near "operations of retention a token" "$(echo "$detail" | awk '{ print $1 * $2 / 64 }')" "$(echo "$detail" | awk '{ print $5 }')"
 for map in "identity, not normalized" elu favor; do
-    for gate in retention "a gate a token"; do
+    for gate in retention "one gate per token"; do
         expect "gates of $map" "$(figure "$map, forward: $gate / plain" value)" '>' 0
         expect "gates of $map" "$(figure "$map, forward + backward: $gate / plain" value)" '>' 0
     done
@@ -77,7 +77,7 @@ for data in gaussian anisotropic; do
             expect "$name" "$(figure "$name" value)" '>' 0
             tr '{' '\n' <out | awk -v name="\"name\": \"$name\"," 'index($0, name) == 1' >detail
             predicted=$(sed 's/.*predicted //; s/,.*//' detail)
-            least=$(sed 's/.*the least there is //; s/".*//' detail)
+            least=$(sed 's/.*lower bound //; s/".*//' detail)
             expect "$name: predicted against the least" "$predicted" '>=' "$(awk -v x="$least" 'BEGIN { print 0.9 * x }')"
         done
         expect "$data, width $width: dark beside favor" "$(figure "$data, width $width, 64 features, dark, gaussian proposal" value)" \

@@ -25,7 +25,7 @@ for kind in rfa-gate favor; do
     expect "$kind, memory" "$(figure "$kind, activations at 128 tokens / at 64" value)" '>' 1
 done
 
-for n in 32 96; do expect "after $n tokens" "$(figure "decode, a token after $n" value)" '>' 0; done
+for n in 32 96; do expect "after $n tokens" "$(figure "decode, time per token after $n" value)" '>' 0; done
 expect "longest / shortest" "$(figure "decode, time per token, longest / shortest" value)" '>' 0
 expect "bandwidth" "$(figure "decode, bandwidth / triad" value)" '>' 0
 for how in bfloat16 int8; do expect "$how" "$(figure "decode, $how / float32 weights" value)" '>' 0; done
