@@ -1,8 +1,8 @@
-/* A bench: an operation with its operands in memory that tells on whoever reads or writes beside it.
+/* A test bench: an operation with operands in memory that detects reads and writes out of bounds.
  *
- * Every block has guards on both sides that must stay as they were; those of what is read are NANs (or -1), so that
- * reading them shows too, and with AddressSanitizer they may not be touched at all. What is to be written is NAN
- * before, and scratch is garbage. */
+ * Every block has guards on both sides that must not change. Guards of inputs are NANs (or -1), so that reading them
+ * shows too; with AddressSanitizer any access to them is an error. Outputs are NAN before the call, and scratch
+ * contains garbage. */
 #ifndef BO_TEST_BACKEND_BENCH_H
 #define BO_TEST_BACKEND_BENCH_H
 
@@ -16,10 +16,10 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-/* The guards of what is read and of what is written differ: a NAN that is copied from the one shows in the other. */
+/* The guards of inputs and outputs differ, so that a NAN copied from an input guard is recognized. */
 enum { BLOCK_GUARD = 128, BLOCK_POISON = 0xFF, BLOCK_WRITTEN = 0xFB };
 
-/* Invariant: data is NULL and there is no memory where bytes is 0. */
+/* Invariant: if bytes is 0, data is NULL and no memory is allocated. */
 typedef struct block {
     size_t bytes;
     unsigned char guard;
@@ -45,7 +45,7 @@ static inline block block_make(size_t bytes, unsigned char fill, unsigned char g
     return b;
 }
 
-/* Fails where a guard has changed. */
+/* Fails if a guard has changed. */
 static inline void block_check(const block *b, const char *name, const char *what)
 {
     if (!b->bytes) return;
@@ -85,7 +85,7 @@ static inline block block_of_doubles(const double *x, size_t count)
     return b;
 }
 
-/* ---- the bench --------------------------------------------------------------------------------------------------- */
+/* ---- bench ------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
     const op_case *c;
@@ -93,8 +93,8 @@ typedef struct bench {
     bo_context *context;
     bo_op_call call;
     block in[BO_OP_INPUTS], out[BO_OP_OUTPUTS], dout[BO_OP_OUTPUTS], din[BO_OP_INPUTS], saved, scratch;
-    unsigned char garbage; /* in scratch and saved, beforehand */
-    counting *counted;     /* what the context allocates; NULL: nobody knows */
+    unsigned char garbage; /* initial contents of scratch and saved */
+    counting *counted;     /* counts the allocations of the context; NULL: not counted */
 } bench;
 
 static inline void bench_try(const bench *b, bo_status status, const char *what)
@@ -103,7 +103,7 @@ static inline void bench_try(const bench *b, bo_status status, const char *what)
         fail_msg("%s: %s: %s: %s", b->c->name, what, bo_status_string(status), bo_context_error(b->context));
 }
 
-/* Operands as the case has them; shape() must find the same outputs as the oracle. */
+/* Operands of the case; shape() must give the same outputs as the reference. */
 static inline bench bench_make(bo_context *context, const bo_op *op, const op_case *c, const plain_op *plain,
                                const op_truth *t, unsigned char garbage)
 {
@@ -150,7 +150,7 @@ static inline void bench_drop(bench *b)
     block_drop(&b->scratch);
 }
 
-/* Nobody has written where nothing was to be written. */
+/* Checks that nothing was written out of bounds. */
 static inline void bench_check(const bench *b, const char *when)
 {
     char what[64];
@@ -176,7 +176,7 @@ static inline void bench_check(const bench *b, const char *when)
 
 typedef bo_status (*bench_direction)(bo_context *context, const bo_op_call *call);
 
-/* One call, which may not allocate. */
+/* One call, which must not allocate memory. */
 static inline void bench_call(const bench *b, bench_direction direction, const char *what)
 {
     size_t before = b->counted ? atomic_load(&b->counted->calls) : 0;
@@ -188,7 +188,7 @@ static inline void bench_call(const bench *b, bench_direction direction, const c
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-/* Room for one call, asked for before anything has memory; in backward what forward saved stays. */
+/* Memory for one call, requested before any operand has memory; in backward the memory that forward saved is kept. */
 static inline void bench_rooms(bench *b, bool gradients, bool backward)
 {
     size_t saved = 0, scratch = 0;
@@ -219,8 +219,8 @@ static inline void bench_forward(bench *b, bool gradients)
     bench_call(b, b->op->forward, "forward");
 }
 
-/* Bits: gradients that are wanted, those that are added, outputs whose gradient is there. What backward says it does
- * not read is not there. */
+/* Bit masks: requested gradients, gradients that are added to, outputs whose gradient is given. Operands that backward
+ * declares as unread are absent. */
 static inline void bench_backward(bench *b, unsigned wanted, unsigned added, unsigned given)
 {
     for (size_t k = 0; k < b->call.inputs; k++) {

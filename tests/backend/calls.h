@@ -1,4 +1,4 @@
-/* One operation at a time, with its memory: for the tests of single operations. */
+/* Calls of single operations with their memory. */
 #ifndef BO_TEST_BACKEND_CALLS_H
 #define BO_TEST_BACKEND_CALLS_H
 
@@ -22,7 +22,7 @@ static inline float *test_normals(size_t count, uint64_t stream)
     return x;
 }
 
-/* A call under way: inputs are the caller's; outputs, gradients, saved and scratch are the call's own. */
+/* A call in progress: the caller owns the inputs; the call owns outputs, gradients, saved and scratch. */
 typedef struct test_call {
     const bo_op *op;
     bo_op_call call;
@@ -34,7 +34,7 @@ static inline void test_input(test_call *t, void *data, bo_element element, size
     t->call.in[t->call.inputs++] = (bo_tensor){data, element, rows, columns};
 }
 
-/* Garbage (NaN) with a guard behind it; bytes stand before it. */
+/* Garbage (NaN) followed by a guard; the size is stored before it. */
 enum { TEST_GUARD = 64 };
 
 static inline void *test_room(size_t bytes)
@@ -77,7 +77,7 @@ static inline void test_forward(bo_context *context, test_call *t, bool gradient
     t->call.scratch = NULL;
 }
 
-/* dout: NULL is ones. Gradients of every float input; `add`: to ones. */
+/* dout NULL means ones. Computes gradients of every float input; `add`: added to ones. */
 static inline void test_backward(bo_context *context, test_call *t, const float *dout, bool add)
 {
     size_t saved, scratch, count = t->call.out[0].rows * t->call.out[0].columns;

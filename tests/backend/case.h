@@ -1,24 +1,25 @@
-/* A case: an operation, its attributes, and inputs drawn by a law. */
+/* A case: an operation, its attributes, and inputs drawn from a distribution. */
 #ifndef BO_TEST_BACKEND_CASE_H
 #define BO_TEST_BACKEND_CASE_H
 
 #include "oracle.h"
 
-struct trial; /* of attention */
+struct trial; /* for attention */
 
 typedef enum op_law {
-    LAW_NORMAL = 0, /* deviation a (0: 1), mean b */
+    LAW_NORMAL = 0, /* standard deviation a (0: 1), mean b */
     LAW_UNIFORM,    /* from a to b */
-    LAW_AWAY,       /* normal of deviation a (0: 1), but not within 0.02 of 0, where functions may have a corner */
-    LAW_EVENLY,     /* from a to b in even steps */
-    LAW_BELOW,      /* int32, below a */
-    LAW_TARGETS,    /* int32, below a, every third one -1 or less */
-    LAW_NOBODY,     /* int32, all -1 */
-    LAW_PLACES,     /* int32, a, a + 1, … and back to a after b of them (0: never) */
-    LAW_RISING,     /* int32, from 0 to a, slowly first, so that some are the same */
-    LAW_FEW,        /* int32, below a, nearly all the same */
-    LAW_CERTAIN,    /* 0 or 1 */
-    LAW_LIKE_FIRST  /* as the first input, but for every second number, which is normal */
+    /* normal with standard deviation a (0: 1), but not within 0.02 of 0, where functions may have a kink */
+    LAW_AWAY,
+    LAW_EVENLY,    /* from a to b in equal steps */
+    LAW_BELOW,     /* int32 below a */
+    LAW_TARGETS,   /* int32 below a, every third one negative */
+    LAW_NOBODY,    /* int32, all -1 */
+    LAW_PLACES,    /* int32: a, a + 1, …, back to a after b numbers (0: never) */
+    LAW_RISING,    /* int32 from 0 to a, slowly at first, so that some are equal */
+    LAW_FEW,       /* int32 below a, nearly all equal */
+    LAW_CERTAIN,   /* 0 or 1 */
+    LAW_LIKE_FIRST /* the first input, with every second number replaced by a normal one */
 } op_law;
 
 typedef struct op_input {
@@ -34,12 +35,12 @@ typedef struct op_case {
     size_t inputs;
     op_input in[BO_OP_INPUTS];
     bo_graph_pass pass;
-    bool exact;       /* outputs are those of the oracle rounded to float, bit by bit */
-    bool large;       /* too large to differentiate by every number: random directions and some numbers only */
-    double step;      /* of differences; 0: 1e-3 */
-    double canceling; /* size of a gradient's terms where they cancel by definition: what is left is their rounding */
-    unsigned moved;   /* bits of weights without a gradient, which forward may write in training */
-    struct trial *trial; /* ATTENTION: in[] is as the trial has it */
+    bool exact;          /* outputs equal the reference rounded to float, bit by bit */
+    bool large;          /* too large to differentiate by every number: random directions and some numbers only */
+    double step;         /* step of differences; 0: 1e-3 */
+    double canceling;    /* size of the terms of a gradient that cancel by definition: what remains is their rounding */
+    unsigned moved;      /* bit mask of weights without a gradient that forward may write in training */
+    struct trial *trial; /* ATTENTION: in[] follows the trial */
     uint64_t seed;
 } op_case;
 
@@ -90,7 +91,7 @@ static inline double op_draw(bo_rng *rng, const op_input *in, size_t i, const do
     }
 }
 
-/* Operands in double, each a float. */
+/* Operands in double whose values are floats. */
 static inline plain_op op_make(const op_case *c)
 {
     plain_op op = {.kind = c->op, .attributes = c->attributes, .inputs = c->inputs, .pass = &c->pass};

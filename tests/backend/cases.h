@@ -1,4 +1,4 @@
-/* The cases of every operation but attention: every attribute, odd sizes, optional inputs, extremes. */
+/* Test cases of every operation except attention: every attribute, odd sizes, optional inputs, extremes. */
 #ifndef BO_TEST_BACKEND_CASES_H
 #define BO_TEST_BACKEND_CASES_H
 
@@ -6,7 +6,7 @@
 
 #define CASE_NAME(...) (snprintf(name, sizeof name, __VA_ARGS__), name)
 
-/* Sizes that fit no vector, one that does, and single rows and columns. */
+/* Sizes that are not a multiple of a vector, one that is, and single rows and columns. */
 static const size_t case_sizes[][2] = {{1, 1}, {1, 17}, {9, 1}, {5, 7}, {3, 33}, {8, 16}};
 enum { CASE_SIZES = sizeof case_sizes / sizeof *case_sizes };
 
@@ -28,7 +28,7 @@ static inline void cases_embed(op_visitor visit, void *user)
                          .seed = n};
             visit(user, &c);
         }
-    for (size_t law = 0; law < 2; law++) { /* a row that many tokens name, and more tokens than one block has */
+    for (size_t law = 0; law < 2; law++) { /* a row that many tokens use, and more tokens than one block has */
         op_case c = {.name = CASE_NAME("embed, large, law %zu", law),
                      .op = BO_OPERATION_EMBED,
                      .inputs = 2,
@@ -119,7 +119,7 @@ static inline void cases_rope(op_visitor visit, void *user)
     }
 }
 
-/* Inputs of a norm: x, then what the attributes say. */
+/* Inputs of a norm: x, then those that the attributes require. */
 static inline void case_norm(op_visitor visit, void *user, op_case c, bo_norm_attributes a)
 {
     c.op = BO_OPERATION_NORM, c.attributes = &a, c.inputs = 1;
@@ -188,11 +188,11 @@ static inline void cases_unary(op_visitor visit, void *user)
         c.name = CASE_NAME("function %zu from -8 to 8", f);
         c.in[0] = (op_input){.law = LAW_EVENLY, .rows = 40, .columns = 6, .a = -8.03, .b = 8};
         visit(user, &c);
-        if (f == BO_UNARY_EXP) continue; /* leaves float at 88 */
+        if (f == BO_UNARY_EXP) continue; /* overflows float32 at 88 */
         c.name = CASE_NAME("function %zu from -300 to 300", f);
         c.in[0] = (op_input){.law = LAW_EVENLY, .rows = 61, .columns = 1, .a = -301, .b = 300};
         visit(user, &c);
-        if (f % 3) continue; /* how a function is spread over threads is the same for all */
+        if (f % 3) continue; /* the division between threads is the same for all functions */
         c.name = CASE_NAME("function %zu, large", f), c.large = true, c.attributes = &scaled;
         c.in[0] = (op_input){.law = LAW_AWAY, .rows = 173, .columns = 129};
         visit(user, &c);

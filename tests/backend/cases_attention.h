@@ -1,5 +1,5 @@
-/* The cases of attention, and its truth: trials of tests/attention, whose float64 oracle has gradients of its own that
- * are checked against differences there. */
+/* Test cases of attention with their reference: trials of tests/attention, whose float64 reference has its own
+ * gradients, which are checked against differences there. */
 #ifndef BO_TEST_BACKEND_CASES_ATTENTION_H
 #define BO_TEST_BACKEND_CASES_ATTENTION_H
 
@@ -11,7 +11,7 @@
 static const trial_array attention_given[] = {LOG_GATE, SIGMA, M, MIX, BETA, LOG_DECAY, LAMBDA, M_K, BIAS, BIAS_K};
 enum { ATTENTION_GIVEN = sizeof attention_given / sizeof *attention_given };
 
-/* Which array input k is, given those that are there. */
+/* The array of input k, given the arrays that are present. */
 static inline trial_array attention_input(const trial *t, size_t k)
 {
     static const trial_array always[] = {Q, K, V};
@@ -53,7 +53,7 @@ static inline void attention_copy(truth_array *a, const double *from, size_t sha
     memcpy(truth_slot(a, shake), from, a->rows * a->columns * sizeof *from);
 }
 
-/* By the oracle of attention, shaken by its own noise. */
+/* By the reference for attention, with its own perturbation. */
 static inline op_truth attention_truth(const op_case *c, const trial *t, const plain_op *op)
 {
     op_truth found = truth_begin(c, op);
@@ -70,11 +70,11 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
     return found;
 }
 
-/* A trial with tokens first is a case. `lengths`: told by the pass instead of the attributes. */
+/* Converts a trial in layout TOKENS_FIRST to a case. `lengths`: given by the pass instead of the attributes. */
 static inline void attention_check(harness *h, const trial_desc *desc, bool lengths)
 {
     const bo_op *op = h->backend->ops[BO_OPERATION_ATTENTION];
-    if (!op) return; /* test_ops_all.c's to find */
+    if (!op) return; /* test_ops_all.c reports this */
     trial t = trial_make(h->contexts[1], desc);
     bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};
     attributes.tokens = desc->shape.lengths ? 0 : desc->shape.tokens;
@@ -95,7 +95,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
 
 /* ---- the cases --------------------------------------------------------------------------------------------------- */
 
-/* As the name says, with as many features as the map wants: fewer where it counts them itself. */
+/* The named preset with the requested number of features; fewer if the map determines their number. */
 static inline bo_attention_desc attention_preset(bo_context *context, const char *name, bo_attention_desc desc)
 {
     bo_attention *attention = NULL;
@@ -107,7 +107,7 @@ static inline bo_attention_desc attention_preset(bo_context *context, const char
     return desc;
 }
 
-/* Every preset: one sequence, several of one length, packed ones; grouped heads; with parameters or without. */
+/* Every preset: one sequence, several of equal length, packed ones; grouped heads; with and without parameters. */
 static inline void cases_attention_presets(harness *h)
 {
     static const size_t packed[] = {5, 0, 1, 17};
@@ -129,7 +129,7 @@ static inline void cases_attention_presets(harness *h)
         }
 }
 
-/* Every kind with every map, gate and window, and what is not causal. */
+/* Every kind with every map, gate and window, and kinds without a causal mask. */
 static inline void cases_attention_kinds(harness *h)
 {
     for (size_t i = 0; i < KINDS; i++) {
@@ -142,10 +142,10 @@ static inline void cases_attention_kinds(harness *h)
     }
 }
 
-/* |q| = |k| = 30: exponents of some hundreds; and lengths of several chunks. */
+/* |q| = |k| = 30: exponents of several hundred; and lengths of several chunks. */
 static inline void cases_attention_extremes(harness *h)
 {
-    static const char *const names[] = {"softmax",       "favor", "rfa-gate", "hybrid", "hedgehog, convex",
+    static const char *const names[] = {"softmax",     "favor", "rfa-gate", "hybrid", "hedgehog, convex",
                                         "gated delta", "ridge", "gla",      "power"};
     char name[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -160,8 +160,8 @@ static inline void cases_attention_extremes(harness *h)
         }
 }
 
-/* Queries of one stream, keys of another: every preset as it is causal, which reads the source into states, and without
- * order where the kind can; sequences without queries, without keys, with more of the one or the other. */
+/* Queries of one stream and keys of another: every preset with a causal mask, which reads the source into states, and
+ * without if the kind supports it; sequences without queries, without keys, and with different numbers of both. */
 static inline void cases_attention_across(harness *h)
 {
     static const size_t queries[] = {5, 0, 1, 9, 3}, keys[] = {2, 4, 7, 0, 70};

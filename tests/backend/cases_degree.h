@@ -1,4 +1,4 @@
-/* The cases of the operations that polynomials and random features are made of. */
+/* Test cases of the operations of polynomials and random features. */
 #ifndef BO_TEST_BACKEND_CASES_DEGREE_H
 #define BO_TEST_BACKEND_CASES_DEGREE_H
 
@@ -23,7 +23,7 @@ static inline void cases_scale(op_visitor visit, void *user)
         }
 }
 
-/* One to four factors, as they are and in powers; numbers near 0 and of either sign. */
+/* One to four factors, plain and in powers; numbers near 0 and of either sign. */
 static inline void cases_product(op_visitor visit, void *user)
 {
     static const bo_product_attributes powers[] = {
@@ -48,7 +48,7 @@ static inline void cases_product(op_visitor visit, void *user)
             }
 }
 
-/* Visits x (rows x dim) under the map of `desc`. */
+/* Visits x (rows x dim) with the map of `desc`. */
 static inline void case_features(op_visitor visit, void *user, bo_context *context, size_t rows,
                                  const bo_features_desc *desc)
 {
@@ -65,13 +65,13 @@ static inline void case_features(op_visitor visit, void *user, bo_context *conte
                  .inputs = 1,
                  .in = {{.law = LAW_AWAY, .rows = rows, .columns = desc->dim, .a = 0.5}},
                  .large = rows > 40,
-                 .step = 1e-5, /* corners within a step of 0 are rare */
+                 .step = 1e-5, /* kinks within a step of 0 are rare */
                  .seed = rows + (uint64_t)desc->function};
     visit(user, &c);
     bo_features_destroy(features);
 }
 
-/* Every function, the draw that has no matrix, length scales; more rows than one task takes. */
+/* Every function, the draw without a matrix, length scales; more rows than one task takes. */
 static inline void cases_features(op_visitor visit, void *user)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* The cases of operations on graphs, and of those that move or disturb numbers. */
+/* Test cases of operations on graphs, and of operations that move numbers or add noise. */
 #ifndef BO_TEST_BACKEND_CASES_GRAPH_H
 #define BO_TEST_BACKEND_CASES_GRAPH_H
 
@@ -38,7 +38,7 @@ static inline void cases_concat(op_visitor visit, void *user)
         }
 }
 
-/* Numbers far enough apart that a difference does not change which is the largest. */
+/* Numbers far enough apart that a difference does not change which one is the largest. */
 static inline void cases_aggregate(op_visitor visit, void *user)
 {
     static const struct {

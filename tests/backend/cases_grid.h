@@ -1,4 +1,4 @@
-/* The cases of convolution, pooling and batch normalization. */
+/* Test cases of convolution, pooling and batch normalization. */
 #ifndef BO_TEST_BACKEND_CASES_GRID_H
 #define BO_TEST_BACKEND_CASES_GRID_H
 
@@ -6,7 +6,7 @@
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-/* Images of size[0] x size[1] (0 wide: a pass or `tokens` says), their windows and channels. */
+/* Images of size[0] x size[1] (width 0: given by a pass or `tokens`), their windows and channels. */
 typedef struct grid_case {
     size_t images, size[2], kernel[2], stride[2], before[2], after[2];
     size_t in, out, groups;
@@ -40,31 +40,22 @@ static inline void cases_convolution(op_visitor visit, void *user)
         {1, {1, 1}, {0}, {0}, {0}, {0}, 1, 1, 0, true, false},
         {2, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 3, 1, true, false},
         {1, {7, 5}, {3, 2}, {2, 3}, {1, 0}, {0, 1}, 3, 4, 1, false, false},
-        {2, {4, 3}, {1, 1}, {1, 1}, {0}, {0}, 3, 5, 0, true, false},       /* place by place */
-        {1, {7, 6}, {2, 2}, {3, 3}, {0}, {0}, 2, 2, 1, true, false},       /* places that no window sees */
+        {2, {4, 3}, {1, 1}, {1, 1}, {0}, {0}, 3, 5, 0, true, false},       /* a single position */
+        {1, {7, 6}, {2, 2}, {3, 3}, {0}, {0}, 2, 2, 1, true, false},       /* positions that no window covers */
         {1, {3, 3}, {5, 5}, {1, 1}, {2, 2}, {2, 2}, 1, 2, 1, true, false}, /* larger than the image */
-        {1, {2, 3}, {2, 2}, {2, 1}, {4, 3}, {3, 5}, 2, 2, 1, true, false}, /* windows of zeros alone */
+        {1, {2, 3}, {2, 2}, {2, 1}, {4, 3}, {3, 5}, 2, 2, 1, true, false}, /* windows in the padding only */
         {2, {3, 4}, {3, 4}, {1, 1}, {0}, {0}, 3, 17, 1, false, false},     /* one window */
         {2, {1, 9}, {1, 4}, {1, 1}, {0, 3}, {0, 0}, 4, 4, 4, true, false}, /* depthwise */
         {1, {5, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 6, 6, 6, false, false},
         {1, {2, 2}, {2, 2}, {3, 3}, {4, 4}, {4, 4}, 3, 3, 3, true, false},
         {2, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 6, 4, 2, true, false}, /* groups */
         {1, {4, 4}, {3, 3}, {1, 2}, {0, 1}, {0, 1}, 3, 6, 3, true, false},
-        {1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 19, 70, 1, true, true},   /* two panels */
-        {2, {1, 701}, {1, 3}, {1, 1}, {0, 1}, {0, 1}, 5, 9, 1, true, true},   /* wider than tiles */
-        {1, {1, 20}, {1, 3}, {1, 1}, {0, 0}, {0, 0}, 200, 8, 1, false, true}, /* deeper than registers sum */
+        {1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 19, 70, 1, true, true}, /* two panels */
+        {2, {1, 701}, {1, 3}, {1, 1}, {0, 1}, {0, 1}, 5, 9, 1, true, true}, /* wider than tiles */
+        /* more terms than are summed in registers */
+        {1, {1, 20}, {1, 3}, {1, 1}, {0, 0}, {0, 0}, 200, 8, 1, false, true},
         {1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 100, 6, 1, false, true},
-        {3,
-         {4, 5},
-         {3, 2},
-         {2, 1},
-         {1, 0},
-         {1, 1},
-         3,
-         133,
-         1,
-         true,
-         true}, /* so wide that columns are brought together */
+        {3, {4, 5}, {3, 2}, {2, 1}, {1, 0}, {1, 1}, 3, 133, 1, true, true}, /* so wide that columns are gathered */
         {3, {21, 30}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, 3, 5, 1, true, true},
         {2, {11, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 40, 40, 40, true, true},
         {1, {26, 30}, {3, 5}, {1, 1}, {1, 2}, {1, 2}, 33, 3, 3, true, true},
@@ -80,7 +71,7 @@ static inline void cases_convolution(op_visitor visit, void *user)
     }
 }
 
-/* Windows within sequences: of a number of tokens, or of lengths that a pass gives. */
+/* Windows within sequences: of a fixed number of tokens, or of lengths that a pass gives. */
 static inline void cases_causal_convolution(op_visitor visit, void *user)
 {
     static const size_t lengths[] = {3, 0, 5, 1}, long_lengths[] = {1, 290, 2, 610};
@@ -111,8 +102,8 @@ static inline void cases_pool(op_visitor visit, void *user)
         {2, {4, 6}, {2, 2}, {2, 2}, {0}, {0}, 3, 0, 0, false, false},
         {1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 0, 0, false, false},
         {1, {5, 7}, {3, 2}, {2, 3}, {1, 0}, {2, 1}, 5, 0, 0, false, false},
-        {2, {3, 4}, {3, 4}, {1, 1}, {0}, {0}, 17, 0, 0, false, false}, /* all of an image */
-        {1, {6, 5}, {1, 2}, {3, 4}, {0}, {0}, 2, 0, 0, false, false},  /* places that no window sees */
+        {2, {3, 4}, {3, 4}, {1, 1}, {0}, {0}, 17, 0, 0, false, false}, /* the whole image */
+        {1, {6, 5}, {1, 2}, {3, 4}, {0}, {0}, 2, 0, 0, false, false},  /* positions that no window covers */
         {3, {1, 8}, {1, 3}, {1, 2}, {0, 2}, {0, 1}, 4, 0, 0, false, false},
         {7, {27, 28}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 6, 0, 0, false, true},
     };
@@ -125,7 +116,7 @@ static inline void cases_pool(op_visitor visit, void *user)
                          .op = BO_OPERATION_POOL,
                          .attributes = &a,
                          .inputs = 1,
-                         /* so far apart that a step of differences does not change which is largest */
+                         /* far enough apart that the step of a difference does not change the maximum */
                          .in = {{.rows = g->images * g->size[0] * g->size[1], .columns = g->in, .a = 5000}},
                          .large = g->large,
                          .exact = kind == BO_POOL_KIND_MAX,
@@ -156,7 +147,7 @@ static inline void cases_batch_norm(op_visitor visit, void *user)
                          .pass = {.training = training},
                          .moved = 1 << 3 | 1 << 4,
                          .large = rows > 1000,
-                         .canceling = rows < 4 && training ? 30 : 0, /* two rows are ±1 whatever they were */
+                         .canceling = rows < 4 && training ? 30 : 0, /* two rows are always normalized to ±1 */
                          .step = rows < 4 ? 1e-4 : 0,
                          .seed = n};
             visit(user, &c);

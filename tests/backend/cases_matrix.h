@@ -1,10 +1,10 @@
-/* The cases of the operations that are matrix products: linear layers, and cross-entropy with its projection. */
+/* Test cases of matrix products: linear layers, and cross-entropy with its projection. */
 #ifndef BO_TEST_BACKEND_CASES_MATRIX_H
 #define BO_TEST_BACKEND_CASES_MATRIX_H
 
 #include "cases.h"
 
-/* x, the weights (a little wider from one to the next), their biases, and what is added. */
+/* x, the weights (with increasing widths), their biases, and the residual. */
 static inline void case_linear(op_visitor visit, void *user, op_case c, bo_linear_attributes a, size_t rows, size_t in,
                                size_t out)
 {
@@ -35,7 +35,7 @@ static inline void cases_linear(op_visitor visit, void *user)
             c.large = true;
             for (size_t n = 0; n < sizeof large / sizeof *large; n++) {
                 const size_t *s = large[(n + 2 * weights) % 8];
-                if (weights > 1 ? n > 1 : (n + bits) % 2) continue; /* two of them are enough, or half */
+                if (weights > 1 ? n > 1 : (n + bits) % 2) continue; /* some of the combinations are enough */
                 c.name = CASE_NAME("linear, %zu weights, bits %u, %zu x %zu to %zu", weights, bits, s[0], s[1], s[2]);
                 case_linear(visit, user, c, a, s[0], s[1], s[2]);
             }
@@ -87,7 +87,7 @@ static inline void cases_cross_entropy(op_visitor visit, void *user)
         c.large = n >= 4;
         visit(user, &c);
     }
-    for (size_t n = 0; n < 2; n++) { /* logits of some hundreds, of one sign or both */
+    for (size_t n = 0; n < 2; n++) { /* logits of several hundred, of one sign or both */
         op_case c =
             case_cross_entropy(CASE_NAME("cross-entropy of large logits, %zu", n), &plain, 5, 6, 11, LAW_TARGETS);
         c.in[0].a = 9, c.in[1].a = 20, c.in[1].b = n ? 30 : 0, c.step = 1e-4;

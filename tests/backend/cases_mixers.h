@@ -1,11 +1,11 @@
-/* The cases of recurrent cells and of products along tokens. */
+/* Test cases of recurrent cells and of products along tokens. */
 #ifndef BO_TEST_BACKEND_CASES_MIXERS_H
 #define BO_TEST_BACKEND_CASES_MIXERS_H
 
 #include "backend/shapes.h"
 #include "cases.h"
 
-/* Sequences of a pass: of no token, of one, of more than are taken at a time; in any order. */
+/* Sequences of a pass: with no token, with one, with more than are processed at a time; in any order. */
 static const size_t case_lengths[][11] = {{0, 3, 1}, {1, 0, 2, 1, 3, 2, 1, 1, 2, 4, 0}};
 
 static inline size_t case_length_sum(size_t i, size_t *sequences)

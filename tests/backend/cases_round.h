@@ -1,4 +1,4 @@
-/* The cases of rounding. The gradient is as it comes: what rounds it has tests of its own (test_ops_round.c). */
+/* Test cases of rounding. The gradient passes unchanged; rounding of gradients is tested in test_ops_round.c. */
 #ifndef BO_TEST_BACKEND_CASES_ROUND_H
 #define BO_TEST_BACKEND_CASES_ROUND_H
 
@@ -6,7 +6,8 @@
 
 static inline void cases_round(op_visitor visit, void *user)
 {
-    static const double sizes[] = {1, 1e-3, 1e-5, 300, 40000}; /* where formats are normal, subnormal, at their end */
+    /* where formats are normal, subnormal, at their maximum */
+    static const double sizes[] = {1, 1e-3, 1e-5, 300, 40000};
     char name[128];
     for (size_t n = 0; n <= CASE_SIZES; n++)
         for (size_t kind = 0; kind < BO_SMALL_FLOAT_COUNT; kind++)
@@ -24,7 +25,7 @@ static inline void cases_round(op_visitor visit, void *user)
                              .large = n == CASE_SIZES,
                              .step = 1e-3 * sizes[s],
                              .seed = n};
-                if (n == CASE_SIZES && s > 0) continue; /* how it is spread over threads is the same for all */
+                if (n == CASE_SIZES && s > 0) continue; /* the division between threads is the same for all sizes */
                 visit(user, &c);
             }
 }

@@ -1,10 +1,10 @@
-/* The cases of state-space systems. */
+/* Test cases of state-space systems. */
 #ifndef BO_TEST_BACKEND_CASES_SSM_H
 #define BO_TEST_BACKEND_CASES_SSM_H
 
 #include "cases.h"
 
-/* x and the parameters of a kind; slow and fast systems side by side. */
+/* x and the parameters of a kind; slow and fast systems in one case. */
 static inline op_case case_ssm(const bo_ssm_attributes *a, size_t rows, size_t channels)
 {
     op_case c = {.op = BO_OPERATION_SSM, .attributes = a, .inputs = 2};

@@ -1,12 +1,12 @@
-/* One operation called directly, without tape: memory for its tensors, a context that counts allocations, and scratch that
- * ends in a guard. */
+/* Direct calls of one operation without a tape: memory for its tensors, a context that counts allocations, and scratch
+ * with a guard at its end. */
 #ifndef BO_TESTS_DIRECT_H
 #define BO_TESTS_DIRECT_H
 
 #include "testing.h"
 #include "backend/backend.h"
 
-/* allowed: allocations still granted */
+/* allowed: number of allocations that may still succeed */
 typedef struct direct_purse {
     long allowed;
 } direct_purse;
@@ -45,7 +45,7 @@ static inline bo_tensor direct_operand(size_t rows, size_t columns, uint64_t str
     return (bo_tensor){direct_floats(rows * columns, stream), BO_ELEMENT_FLOAT32, rows, columns};
 }
 
-/* Forward, or backward, with scratch of the size asked for and no allocation granted. */
+/* Forward or backward with scratch of the requested size and no allocation allowed. */
 static inline bo_status direct_run(bo_context *context, direct_purse *purse, const bo_op *op, bo_op_call *call,
                                    bool backward)
 {

@@ -1,4 +1,4 @@
-/* The harness: what every operation must stand, case by case. */
+/* The checks that every operation must pass, case by case. */
 #ifndef BO_TEST_BACKEND_HARNESS_H
 #define BO_TEST_BACKEND_HARNESS_H
 
@@ -9,7 +9,7 @@ enum { HARNESS_THREADS = 3 };
 typedef struct harness {
     const bo_backend *backend;
     bo_context *contexts[HARNESS_THREADS];
-    counting counted; /* what the first of them allocates */
+    counting counted; /* counts the allocations of the first context */
     size_t cases;
 } harness;
 
@@ -26,7 +26,7 @@ static inline void harness_end(harness *h)
     for (size_t i = 0; i < HARNESS_THREADS; i++) bo_context_destroy(h->contexts[i]);
 }
 
-/* ---- against the truth ------------------------------------------------------------------------------------------- */
+/* ---- comparison with the reference ------------------------------------------------------------------------------- */
 
 static inline void harness_outputs(const bench *b, const op_truth *t, const char *when)
 {
@@ -43,7 +43,7 @@ static inline void harness_outputs(const bench *b, const op_truth *t, const char
     }
 }
 
-/* What gradient k should be added to: something of its size, or nothing. */
+/* The initial value that gradient k is added to: of similar size, or 0. */
 static inline double harness_before(const op_truth *t, size_t k, size_t i, bool added)
 {
     double size = t->size[k] > 0 ? t->size[k] : 1;
@@ -86,7 +86,7 @@ static inline void harness_gradient_directions(const bench *b, const op_truth *t
     }
 }
 
-/* One backward and all that it should have written; bits as in bench_backward. */
+/* One backward call and a check of everything that it should have written; bit masks as in bench_backward. */
 static inline void harness_backward(bench *b, const op_truth *t, unsigned wanted, unsigned added, unsigned given,
                                     const char *when)
 {
@@ -102,7 +102,7 @@ static inline void harness_backward(bench *b, const op_truth *t, unsigned wanted
     if (b->op->forward_in_backward) harness_outputs(b, t, when);
 }
 
-/* ---- what a case stands ------------------------------------------------------------------------------------------ */
+/* ---- checks of a case -------------------------------------------------------------------------------------------- */
 
 static inline unsigned harness_all(const op_truth *t)
 {
@@ -111,7 +111,8 @@ static inline unsigned harness_all(const op_truth *t)
     return all;
 }
 
-/* Subsets of gradients that a graph may want: all, one alone, all but one, added or not; and of those of outputs. */
+/* Subsets of gradients that a graph may request: all, one alone, all but one, added or not; and subsets of output
+ * gradients. */
 static inline void harness_subsets(bench *b, const op_truth *t)
 {
     unsigned all = harness_all(t), outputs = (1U << t->outputs) - 1;
@@ -135,7 +136,7 @@ static inline void harness_same_bits(const block *a, const block *b, const char 
     if (a->bytes && memcmp(a->data, b->data, a->bytes)) fail_msg("%s: %s", name, what);
 }
 
-/* Another number of threads and other garbage in scratch: the same bits. */
+/* Another number of threads and other garbage in scratch give the same bits. */
 static inline void harness_threads(const bench *first, bo_context *context, const plain_op *plain, const op_truth *t)
 {
     bench b = bench_make(context, first->op, first->c, plain, t, 0x3C);
@@ -148,7 +149,7 @@ static inline void harness_threads(const bench *first, bo_context *context, cons
     bench_drop(&b);
 }
 
-/* What is said to be dout[0] as it is, is. */
+/* A gradient that is declared equal to dout[0] is equal. */
 static inline void harness_passes(const bench *b, const op_truth *t)
 {
     unsigned bits = b->op->passes ? b->op->passes(&b->call) : 0;
@@ -180,7 +181,7 @@ static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, 
     bench_drop(&b);
 }
 
-/* What an operation draws is its own choice: dropout and masks seen on ones, noise that is added on zeros. */
+/* Random numbers are the choice of an operation: masks are read from ones, additive noise from zeros. */
 static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c)
 {
     size_t count = c->in[0].rows * c->in[0].columns;
@@ -202,7 +203,7 @@ static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c
     return mask;
 }
 
-/* A visitor. Operations that the backend lacks are another test's to find (test_ops_all.c). */
+/* A visitor. test_ops_all.c reports operations that the backend lacks. */
 static inline void harness_check(void *user, const op_case *c)
 {
     harness *h = user;

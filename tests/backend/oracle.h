@@ -1,6 +1,6 @@
-/* A second opinion on every operation of a backend but attention: its definition in backend.h, in double, loop by loop.
- * Nothing here is fast, fused or shared with the library; that is the point. Gradients are not here at all: differences
- * of these functions are the truth (truth.h). */
+/* Reference for every operation of a backend except attention: its definition in backend.h, as loops in double. Nothing
+ * is shared with the library. There are no gradients: differences of these functions are the reference for gradients
+ * (truth.h). */
 #ifndef BO_TEST_BACKEND_ORACLE_H
 #define BO_TEST_BACKEND_ORACLE_H
 
@@ -15,8 +15,9 @@ typedef struct plain_tensor {
     int32_t *index;
 } plain_tensor;
 
-/* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number (NULL: all
- * 1). The rest is attention's: its own noise too (tests/attention/oracle_features.h), 0: none. */
+/* One operation with its operands. `mask` belongs to dropout, whose choice is arbitrary: 0 or 1 for each number (NULL:
+ * all 1). The other fields belong to attention, with its own perturbation (tests/attention/oracle_features.h); 0:
+ * none. */
 typedef struct plain_op {
     bo_operation kind;
     const void *attributes;
@@ -27,10 +28,10 @@ typedef struct plain_op {
     const bo_graph_pass *pass;
     double noise;
     uint64_t seed;
-    bool smooth; /* asked for differences: steps count as what they lie along */
+    bool smooth; /* for differences: rounding is the identity */
 } plain_op;
 
-/* Of the sequences of the stream or of the source; NULL: the pass gives none. */
+/* Lengths of the sequences of the stream or of the source; NULL: the pass has none. */
 static inline const size_t *plain_lengths(const plain_op *op, bool source)
 {
     if (!op->pass) return NULL;
@@ -56,7 +57,7 @@ static inline double plain_at(const plain_tensor *tensor, size_t row, size_t col
 
 /* ---- functions of one number ------------------------------------------------------------------------------------- */
 
-/* log(1 + exp(x)) without leaving double. */
+/* log(1 + exp(x)) without overflow. */
 static inline double plain_softplus(double x)
 {
     return fmax(x, 0) + log1p(exp(-fabs(x)));
@@ -131,8 +132,8 @@ static inline void plain_embed(plain_op *op)
             op->out[0].x[r * table->columns + c] = plain_at(table, (size_t)op->in[0].index[r], c);
 }
 
-/* base^(-2i / width), and position times that, less whole turns: at positions up to 2³¹ a double would have only the
- * first digits of it. */
+/* base^(-2i / width), and the position times that modulo full turns: at positions up to 2³¹ a double would keep only
+ * the first digits. */
 static inline long double plain_frequency(size_t i, size_t width, double base)
 {
     return powl((long double)base, -2 * (long double)i / (long double)width);
@@ -206,7 +207,7 @@ static inline void plain_norm(plain_op *op)
         plain_norm_group(a, op->in[0].x + at, gain, bias, op->out[0].x + at);
 }
 
-/* Pair i of the head that begins at x turns by an angle. */
+/* Rotates pair i of the head at x by an angle. */
 static inline void plain_rope_pair(const bo_rope_attributes *a, size_t i, double angle, const double *x, double *y)
 {
     size_t rotated = a->rotated ? a->rotated : a->dim;
@@ -303,7 +304,7 @@ static inline void plain_loss(plain_op *op)
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------- */
 
-/* Rows and columns of the outputs and their number; one output like the first input is there already. */
+/* Rows and columns of the outputs and their number; the default is one output with the shape of the first input. */
 static inline void plain_shape_embed(plain_op *op)
 {
     op->out[0].columns = op->in[1].columns;
@@ -338,15 +339,15 @@ static inline void plain_shape_linear(plain_op *op)
 
 #include "oracle_mixers.h"
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all operations ---------------------------------------------------------------------------------------------- */
 
 typedef void (*plain_forward_fn)(plain_op *op);
 
 typedef struct plain_known {
-    plain_forward_fn forward, shape; /* shape NULL: like the first input */
+    plain_forward_fn forward, shape; /* shape NULL: that of the first input */
 } plain_known;
 
-/* A line an operation; attention has an oracle of its own. */
+/* One line per operation; attention has its own reference. */
 static inline const plain_known *plain_known_of(bo_operation kind)
 {
     static const plain_known all[BO_OPERATION_COUNT] = {
@@ -380,7 +381,7 @@ static inline const plain_known *plain_known_of(bo_operation kind)
     return &all[kind];
 }
 
-/* NULL: this oracle does not know it. */
+/* NULL: the operation is not in this reference. */
 static inline plain_forward_fn plain_forward_of(bo_operation kind)
 {
     return plain_known_of(kind)->forward;

@@ -1,4 +1,4 @@
-/* Attention as an operation in double: every key head of every sequence is one question to the oracle of
+/* Attention as an operation in double: every key head of every sequence is one call of the reference in
  * tests/attention. */
 #ifndef BO_TEST_BACKEND_ORACLE_ATTENTION_H
 #define BO_TEST_BACKEND_ORACLE_ATTENTION_H
@@ -10,17 +10,17 @@
 
 enum { PLAIN_GIVEN = 10 };
 
-/* One key head of one sequence, cut out of the operands. */
+/* One key head of one sequence, extracted from the operands. */
 typedef struct plain_head {
     const plain_op *op;
     const bo_attention_desc *d;
     size_t key_head, group;
     size_t first, tokens;   /* rows of its queries … */
-    size_t first_key, keys; /* … and of its keys: the same, or the source's */
+    size_t first_key, keys; /* … and of its keys: the same rows, or those of the source */
     double *q, *k, *v, *log_gate, *beta, *out;
 } plain_head;
 
-/* An input by its bit; NULL: not given. */
+/* An input by its bit; NULL: absent. */
 static inline const plain_tensor *plain_given(const plain_op *op, bo_attention_given bit)
 {
     const bo_attention_attributes *a = op->attributes;
@@ -39,13 +39,13 @@ static inline double *plain_rows(const plain_tensor *t, size_t first, size_t cou
     return rows;
 }
 
-/* Of what belongs to keys. */
+/* Extracts an array that belongs to keys. */
 static inline double *plain_cut(const plain_head *h, const plain_tensor *t, size_t column, size_t width)
 {
     return plain_rows(t, h->first_key, h->keys, column, width);
 }
 
-/* This head's part of a parameter: one of key_heads. NULL: not given. */
+/* The part of a parameter for this head, one of key_heads. NULL: absent. */
 static inline const double *plain_part(const plain_head *h, bo_attention_given bit)
 {
     const plain_tensor *t = plain_given(h->op, bit);
@@ -65,7 +65,7 @@ static inline double *plain_queries(const plain_head *h)
     return q;
 }
 
-/* A gate per token (GLA: and channel): as given, or one for all; NULL: none. */
+/* One gate per token (GLA: and channel): as given, or one number for all; NULL: none. */
 static inline double *plain_gates(const plain_head *h)
 {
     const plain_tensor *given = plain_given(h->op, BO_ATTENTION_GIVEN_LOG_GATE);
@@ -78,7 +78,7 @@ static inline double *plain_gates(const plain_head *h)
     return gates;
 }
 
-/* The same for every call, so that a shaken answer is still a smooth function of the operands. */
+/* The same for every call, so that a perturbed result is still a smooth function of the operands. */
 static inline oracle_noise plain_head_noise(const plain_head *h)
 {
     return (oracle_noise){h->op->noise, 0x9e3779b97f4a7c15 * (h->op->seed + 1) + h->key_head + h->first};
@@ -129,7 +129,7 @@ static inline void plain_ask_head(plain_head *h)
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
-/* One sequence after the other; across streams sequence s of the one asks sequence s of the other. */
+/* The sequences one by one; across streams, sequence s of one stream attends to sequence s of the other. */
 static inline void plain_attention(plain_op *op)
 {
     const bo_attention_attributes *a = op->attributes;

@@ -1,4 +1,4 @@
-/* What polynomials and random features are made of, in double. */
+/* The operations of polynomials and random features, in double. */
 #ifndef BO_TEST_BACKEND_ORACLE_DEGREE_H
 #define BO_TEST_BACKEND_ORACLE_DEGREE_H
 
@@ -24,7 +24,7 @@ static inline void plain_product(plain_op *op)
     }
 }
 
-/* The map has a reference in float64 of its own, which tests/features holds against closed forms. */
+/* The map has its own float64 reference, which tests/features compares with closed forms. */
 static inline void plain_features(plain_op *op)
 {
     const bo_features_attributes *a = op->attributes;

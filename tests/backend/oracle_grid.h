@@ -1,8 +1,8 @@
-/* Operations on grids, place by place. Included by oracle.h. */
+/* Operations on grids, position by position. Included by oracle.h. */
 #ifndef BO_TEST_BACKEND_ORACLE_GRID_H
 #define BO_TEST_BACKEND_ORACLE_GRID_H
 
-/* What is 0 stands for 1. */
+/* 0 means 1. */
 static inline size_t plain_or_one(size_t x)
 {
     return x ? x : 1;
@@ -19,7 +19,7 @@ static inline size_t plain_windows(const bo_windows *w, size_t axis)
     return (a->before + a->size + a->after - plain_or_one(a->kernel)) / plain_or_one(a->stride) + 1;
 }
 
-/* Where tap `tap` of window `window` is along an axis; -1: not in the image. */
+/* Position of tap `tap` of window `window` along an axis; -1: outside of the image. */
 static inline ptrdiff_t plain_tap(const bo_windows *w, size_t axis, size_t window, size_t tap)
 {
     const bo_axis_windows *a = plain_axis(w, axis);
@@ -27,7 +27,7 @@ static inline ptrdiff_t plain_tap(const bo_windows *w, size_t axis, size_t windo
     return at < (ptrdiff_t)a->size ? at : -1;
 }
 
-/* One image whose first row in x and y these are. */
+/* One image, given the first of its rows in x and y. */
 static inline void plain_convolve(plain_op *op, const bo_windows *w, size_t from, size_t to)
 {
     const bo_convolution_attributes *a = op->attributes;

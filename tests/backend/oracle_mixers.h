@@ -1,8 +1,8 @@
-/* The oracles of recurrent cells and of products along tokens. Part of oracle.h. */
+/* References for recurrent cells and for products along tokens. Part of oracle.h. */
 #ifndef BO_TEST_BACKEND_ORACLE_MIXERS_H
 #define BO_TEST_BACKEND_ORACLE_MIXERS_H
 
-/* Tokens of sequence s from row `first` on; 0 and s at the end: there is none. */
+/* Tokens of sequence s, starting at row `first`; returns false after the last sequence. */
 static inline bool plain_sequence(const plain_op *op, const bo_sequences *sequences, size_t s, size_t first,
                                   size_t *tokens)
 {
@@ -35,7 +35,7 @@ static inline double plain_logistic(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* h and c of one token from those before. */
+/* h and c of one token from the previous ones. */
 static inline void plain_cell(const plain_op *op, size_t row, const double *h, double *new_h, double *c)
 {
     const bo_recurrent_attributes *a = op->attributes;

@@ -1,8 +1,8 @@
-/* The nearest number of a small format, by its definition: a whole multiple of a quantum that depends on the exponent. */
+/* The nearest number of a small format by definition: an integer multiple of a quantum that depends on the exponent. */
 #ifndef BO_TEST_BACKEND_ORACLE_ROUND_H
 #define BO_TEST_BACKEND_ORACLE_ROUND_H
 
-/* Bits behind the point, the exponent of the least normal number, the largest number. */
+/* Number of fraction bits, exponent of the smallest normal number, largest number. */
 typedef struct plain_format {
     int mantissa, least;
     double most;

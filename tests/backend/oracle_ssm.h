@@ -1,4 +1,4 @@
-/* The oracle of state-space systems: matrices as operations.h has them, and a plain recurrence. Part of oracle.h. */
+/* Reference for state-space systems: the matrices of operations.h and a plain recurrence. Part of oracle.h. */
 #ifndef BO_TEST_BACKEND_ORACLE_SSM_H
 #define BO_TEST_BACKEND_ORACLE_SSM_H
 
@@ -29,7 +29,7 @@ static inline double plain_shrinking(const plain_tensor *t, size_t row)
     return 1 / sqrt(sum);
 }
 
-/* Λ on the diagonal of A, and B: what DIAGONAL and LOW_RANK have in common. */
+/* Λ on the diagonal of A, and B: common to DIAGONAL and LOW_RANK. */
 static inline void plain_modes(const plain_op *op, size_t channel, plain_system *s)
 {
     double step = exp(plain_at(&op->in[1], channel, 0));
@@ -94,7 +94,7 @@ static inline void plain_system_drop(plain_system *s)
     free(s->c);
 }
 
-/* s = A s + B u; returns Re(C s) + D u. `next` is room. */
+/* s = A s + B u; returns Re(C s) + D u. `next` is scratch. */
 static inline double plain_system_step(const plain_system *s, double u, double complex *state, double complex *next)
 {
     double complex y = s->d * u;
@@ -107,7 +107,7 @@ static inline double plain_system_step(const plain_system *s, double u, double c
     return creal(y);
 }
 
-/* Tokens of sequence s, of those that begin at `first`. */
+/* Tokens of sequence s, which starts at `first`. */
 static inline size_t plain_tokens(const plain_op *op, size_t s, size_t first)
 {
     const bo_ssm_attributes *a = op->attributes;

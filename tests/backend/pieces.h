@@ -1,4 +1,4 @@
-/* Operations with a memory in pieces: any split of the tokens gives what the whole gives. */
+/* Operations with a state, in pieces: any split of the tokens gives the result of the whole. */
 #ifndef BO_TEST_BACKEND_PIECES_H
 #define BO_TEST_BACKEND_PIECES_H
 
@@ -6,7 +6,7 @@
 
 enum { PIECES_SEQUENCES = 3, PIECES = 5, PIECES_LAYER = 1, PIECES_LAYERS = 3 };
 
-/* Tokens of each sequence in each piece: single ones, sequences that wait, many at once. */
+/* Tokens of each sequence in each piece: single tokens, sequences that pause, many tokens at once. */
 static const size_t pieces_cut[PIECES][PIECES_SEQUENCES] = {{3, 0, 2}, {1, 1, 1}, {0, 2, 1}, {3, 0, 0}, {0, 1, 9}};
 static const size_t pieces_totals[PIECES_SEQUENCES] = {7, 4, 13};
 enum { PIECES_ROWS = 7 + 4 + 13 };
@@ -17,7 +17,7 @@ typedef struct pieces {
     plain_op whole;
     op_truth truth;
     void *states[PIECES_LAYERS * PIECES_SEQUENCES];
-    size_t bytes;                  /* of each */
+    size_t bytes;                  /* bytes of each state */
     size_t done[PIECES_SEQUENCES]; /* tokens so far */
 } pieces;
 
@@ -28,7 +28,7 @@ static inline size_t pieces_row(const pieces *p, size_t sequence, size_t token)
     return row;
 }
 
-/* The rows of a piece of x; parameters as they are. */
+/* The rows of a piece of x; parameters are unchanged. */
 static inline plain_op pieces_take(const pieces *p, const size_t *lengths)
 {
     plain_op op = p->whole;
@@ -47,7 +47,7 @@ static inline plain_op pieces_take(const pieces *p, const size_t *lengths)
     return op;
 }
 
-/* Twice as far from the truth as a whole run may be: its own sums, and those that states were rounded to. */
+/* Twice the tolerance of a whole run: for its own sums and for those that were rounded in states. */
 static inline void pieces_compare(const pieces *p, const size_t *lengths, const float *found)
 {
     const truth_array *a = &p->truth.out[0];
@@ -61,7 +61,7 @@ static inline void pieces_compare(const pieces *p, const size_t *lengths, const 
             }
 }
 
-/* What is computed again leaves the memories as they are. */
+/* Recomputation does not change the states. */
 static inline void pieces_again(const pieces *p, bench *b)
 {
     char *before[PIECES_SEQUENCES];
@@ -94,14 +94,14 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
     op_drop(&op);
 }
 
-/* `bytes` of a memory, which begins at `offset` of a layer's. */
+/* `bytes` of a state, which starts at `offset` in the state of a layer. */
 static inline void pieces_check(harness *h, const op_case *c, size_t bytes, size_t offset)
 {
     op_case whole = *c;
     whole.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
     pieces p = {
         .h = h, .c = &whole, .whole = op_make(&whole), .truth = truth_make(&whole, NULL), .bytes = offset + bytes};
-    for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* the other layers' are NULL */
+    for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* those of other layers are NULL */
         p.states[PIECES_LAYER * PIECES_SEQUENCES + s] = bo_alloc(h->contexts[1], offset + bytes, 1, "a memory");
     for (size_t i = 0; i < PIECES; i++) pieces_run(&p, pieces_cut[i]);
     for (size_t s = 0; s < PIECES_SEQUENCES; s++) {

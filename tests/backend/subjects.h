@@ -1,4 +1,4 @@
-/* A test program of the cases of some operations. */
+/* A test program for the cases of some operations. */
 #ifndef BO_TEST_BACKEND_SUBJECTS_H
 #define BO_TEST_BACKEND_SUBJECTS_H
 

@@ -1,4 +1,4 @@
-/* Graphs: which are refused, and edges that are dropped. */
+/* Graphs: invalid ones are refused, and edges are dropped. */
 #include "calls.h"
 
 enum { NODES = 40, EDGES = 3000 };
@@ -8,7 +8,7 @@ typedef struct sparse {
     float x[NODES * NODES];
 } sparse;
 
-/* Every node is named by an edge once or more; x is the identity, so that y[i][j] is the weight of edges i <- j. */
+/* Every node has at least one edge; x is the identity, so y[i][j] is the weight of the edges i <- j. */
 static sparse sparse_make(void)
 {
     sparse s = {0};
@@ -29,7 +29,7 @@ static test_call sparse_call(sparse *s, const bo_aggregate_attributes *attribute
     return t;
 }
 
-/* Of a sum: as many edges go as should, within five deviations, and the others count as much more. */
+/* For a sum: the expected number of edges is dropped, within five standard deviations, and the others are scaled up. */
 static void drops_edges(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void drops_edges(void **state)
     bo_context_destroy(context);
 }
 
-/* dx = Wᵀ dy for the W that forward has drawn, which is seen on the identity. */
+/* dx = Wᵀ dy for the W of the forward pass, which is read from the identity. */
 static void backward_drops_the_same(void **state)
 {
     (void)state;
@@ -71,7 +71,8 @@ static void backward_drops_the_same(void **state)
                     double term = (double)w[i * NODES + j] * (double)dy[i * NODES + c];
                     expected += term, size += fabs(term);
                 }
-                assert_close((double)dx[j * NODES + c], expected, 0x1p-20 * size); /* at most 80 roundings of 2^-24 */
+                /* at most 80 rounding errors of 2^-24 */
+                assert_close((double)dx[j * NODES + c], expected, 0x1p-20 * size);
             }
         free(dy);
         test_end(&t);

@@ -1,5 +1,5 @@
-/* Attention as an operation, every preset with every input it may have: packed sequences are what each is alone, states
- * carry a sequence from pass to pass, any split fits into the tape and the room that were asked for, and nothing is
+/* Attention as an operation, every preset with every input that it takes: packed sequences give the results of single
+ * ones, states carry a sequence from pass to pass, any split fits into the requested tape and scratch, and nothing is
  * allocated. */
 #include "calls.h"
 #include "attention/calibration.h"
@@ -12,7 +12,7 @@ enum { HEADS = 4, KEY_HEADS = 2, DIM = 6, ROWS = 150, GIVEN = 10 };
 typedef struct subject {
     bo_attention *attention;
     bo_attention_attributes attributes;
-    size_t inputs, width[BO_OP_INPUTS]; /* floats per token; of parameters all their floats */
+    size_t inputs, width[BO_OP_INPUTS]; /* floats per token; for parameters the total */
     bool by_token[BO_OP_INPUTS];
     float *data[BO_OP_INPUTS];
 } subject;
@@ -33,7 +33,7 @@ static void subject_add(subject *s, size_t width, bool by_token, float low, floa
     s->data[s->inputs++] = x;
 }
 
-/* Everything that this attention takes. */
+/* Adds all inputs that this attention takes. */
 static void subject_give(subject *s, unsigned bit)
 {
     const bo_attention_desc *d = bo_attention_describe(s->attention);
@@ -68,7 +68,7 @@ static subject subject_make(bo_context *context, const char *name)
                               .features = {.features = 8, .seed = 3}};
     assert_true(bo_attention_preset(name, &desc));
     bool drawn = bo_attention_create(context, &desc, &s.attention) == BO_OK;
-    desc.features.features = 0; /* maps that fix their number */
+    desc.features.features = 0; /* for maps that determine the number */
     if (!drawn) assert_ok(context, bo_attention_create(context, &desc, &s.attention));
     s.attributes = (bo_attention_attributes){.attention = s.attention};
     subject_add(&s, HEADS * DIM, true, -1, 1);
@@ -101,7 +101,7 @@ static test_call call_of(const subject *s, size_t first, size_t rows, const bo_g
     return t;
 }
 
-/* Sums over other groups of sequences, or other splits: equal to rounding, which for RIDGE is its tolerance. */
+/* Sums over other groups of sequences or other splits: equal up to rounding, or for RIDGE up to its tolerance. */
 static void assert_alike(const char *name, size_t count, const float *found, const float *expected)
 {
     double size = 0;
@@ -157,7 +157,7 @@ static void packed_is_each_alone(void **state)
     bo_context_destroy(context);
 }
 
-/* Rows by attributes: tokens of each sequence. */
+/* Rows given by attributes: tokens per sequence. */
 static void tokens_are_lengths(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void states_continue(void **state)
 
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
-/* At most `most` lengths, some of them 0, that sum up to ROWS. */
+/* At most `most` lengths, some of them 0, that sum to ROWS. */
 static size_t random_lengths(bo_rng *rng, size_t most, size_t *out)
 {
     size_t count = 1 + (size_t)bo_rng_below(rng, most), left = ROWS;
@@ -220,7 +220,7 @@ static size_t random_lengths(bo_rng *rng, size_t most, size_t *out)
     return count;
 }
 
-/* Each call checks its guards (tests/backend/calls.h), and the context counts. */
+/* Each call checks its guards (tests/backend/calls.h), and the context counts allocations. */
 static void any_split_fits(void **state)
 {
     (void)state;
@@ -297,7 +297,7 @@ static void data_is_seen_once_before_use(void **state)
     test_call t = call_of(&other, 0, ROWS, &no_pass), expected = call_of(&s, 0, ROWS, &no_pass);
     test_forward(context, &expected, false);
     assert_ok(context, t.op->calibrate(context, &t.call, &calibrating));
-    test_forward(context, &t, false); /* draws as subject_make did, from the same rows */
+    test_forward(context, &t, false); /* draws from the same rows as subject_make */
     assert_memory_equal(test_out(&t), test_out(&expected), test_out_bytes(&t));
     assert_int_equal(calibrations[0]->seen[0].rows, ROWS * HEADS / KEY_HEADS);
     test_end(&t);
@@ -314,7 +314,7 @@ static void data_is_seen_once_before_use(void **state)
     bo_context_destroy(context);
 }
 
-/* Frequencies that were drawn for other data are drawn again: a run that recalibrates is one that calibrates. */
+/* Frequencies that were drawn for other data are drawn again: recalibrating equals calibrating. */
 static void frequencies_follow_the_data(void **state)
 {
     (void)state;

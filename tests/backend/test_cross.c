@@ -1,5 +1,6 @@
-/* Attention across streams, every preset in order and, where the kind can, without: what a source leaves in states is what is
- * asked later, by one row a sequence or several, by many of one state; states that were asked stay as they are. */
+/* Attention across streams, every preset with a causal mask and, if the kind supports it, without: queries of states
+ * that have read a source equal the whole, with one row per sequence or several, and with several rows per state;
+ * queries do not change states. */
 #include "calls.h"
 #include "cases_attention.h"
 
@@ -43,13 +44,13 @@ static void subject_drop(subject *s)
     trial_drop(&s->t);
 }
 
-/* An array with a row for each key, or a parameter. */
+/* Adds an array with one row per key, or a parameter. */
 static void give(test_call *c, const trial *t, trial_array which, size_t rows)
 {
     if (t->count[which]) test_input(c, t->array[which], BO_ELEMENT_FLOAT32, rows, t->count[which] / rows);
 }
 
-/* Some rows of queries; where they only ask, with parameters alone. */
+/* Some rows of queries; without keys only with parameters. */
 static test_call call_of(const subject *s, const bo_attention_attributes *attributes, const bo_graph_pass *pass,
                          float *q, size_t rows)
 {
@@ -78,7 +79,7 @@ static bo_graph_pass pass_of(const subject *s, const size_t *lengths)
     return (bo_graph_pass){.sequences = SEQUENCES, .lengths = lengths, .source_lengths = keys, .states = s->states};
 }
 
-/* The source is read while one row a sequence asks, as a decoder's first token would. */
+/* Reads the source while one row per sequence queries it, like the first token of a decoder. */
 static void read_source(bo_context *context, const subject *s)
 {
     size_t width = s->t.d->heads * s->t.d->dim;
@@ -92,7 +93,7 @@ static void read_source(bo_context *context, const subject *s)
     free(q);
 }
 
-/* Other sums in other orders; RIDGE's iterations end within their tolerance. */
+/* Sums in another order; the iterations of RIDGE end within their tolerance. */
 static void assert_alike(const subject *s, size_t count, const float *found, const float *expected)
 {
     double size = 0, room = s->t.d->kind == BO_ATTENTION_RIDGE ? 1e-4 : 1e-5;
@@ -112,7 +113,7 @@ static void ask_several(bo_context *context, const subject *s, const float *expe
     test_end(&c);
 }
 
-/* Row `token` of every sequence, each by its last one after the end. */
+/* Row `token` of every sequence; after its end, its last row. */
 static void ask_one_by_one(bo_context *context, const subject *s, const float *expected)
 {
     const bo_attention_attributes ask = asking(s);
@@ -165,7 +166,7 @@ static void check(bo_context *context, subject *s)
     lanes_share_a_state(context, s, test_out(&whole));
     for (size_t i = 0; i < SEQUENCES; i++)
         assert_memory_equal(before + i * s->bytes, s->states[LAYER * SEQUENCES + i], s->bytes);
-    read_source(context, s); /* anew: what they held before does not count */
+    read_source(context, s); /* read again: previous contents do not matter */
     for (size_t i = 0; i < SEQUENCES; i++)
         assert_memory_equal(before + i * s->bytes, s->states[LAYER * SEQUENCES + i], s->bytes);
     free(before);
@@ -187,7 +188,7 @@ static void states_are_asked(void **state)
     bo_context_destroy(context);
 }
 
-/* The kinds with a proposal see queries and keys of different numbers before use. */
+/* Kinds with a proposal see different numbers of queries and keys before use. */
 static void data_is_seen(void **state)
 {
     (void)state;
@@ -254,7 +255,7 @@ static void contradictions_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A backward would need what was read, or who read it. */
+/* A backward pass would need the tokens that were read. */
 static void states_have_no_gradients(void **state)
 {
     (void)state;

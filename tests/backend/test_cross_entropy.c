@@ -1,13 +1,13 @@
-/* The loss over a vocabulary against loops in double: rows without target, a scale, several blocks of rows, logits that
- * overflow a plain exponential, gradients that add or overwrite; the same bits for any number of threads; nothing
- * allocated. */
+/* Cross-entropy over a vocabulary compared with loops in double: rows without a target, a scale, several blocks of
+ * rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any number of
+ * threads; no allocation. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
 
 typedef struct problem {
     size_t rows, width, vocabulary;
-    double scale, size; /* of the logits; of x */
-    int without;        /* every so many rows have no target; 0: all have one */
+    double scale, size; /* scale of the logits; size of x */
+    int without;        /* one of this many rows has no target; 0: all have one */
 } problem;
 
 static const problem problems[] = {
@@ -18,7 +18,7 @@ static const problem problems[] = {
 typedef struct run {
     bo_cross_entropy_attributes attributes;
     bo_op_call call;
-    float dmean, *dlosses; /* gradients of the mean, and of the losses by row */
+    float dmean, *dlosses; /* gradients of the mean and of the losses per row */
 } run;
 
 static void prepare(run *r, const problem *p)
@@ -43,7 +43,7 @@ static void prepare(run *r, const problem *p)
     call->din[1] = direct_floats(p->vocabulary * p->width, 7);
 }
 
-/* Pointers into the run itself, once it lies where it will stay. */
+/* Sets pointers into the run, after it has its final address. */
 static void connect(run *r, bool backward)
 {
     r->call.attributes = &r->attributes;
@@ -102,7 +102,8 @@ static truth solve(const run *r, const problem *p)
     return t;
 }
 
-/* A logit errs by about width u |x||w|, and exponentials by as much, relatively; what is left is far above that. */
+/* The error of a logit is about width u |x||w|, and exponentials have the same relative error; the tolerance is far
+ * larger. */
 static void check_gradient(size_t count, const float *found, const double *expected, const float *before, double room)
 {
     double largest = 0;

@@ -1,4 +1,5 @@
-/* Dropout's mask: how many it drops, that it is a function of seed, stream and place, and that these share nothing. */
+/* The mask of dropout: the fraction that it drops, that it is a function of seed, stream and position, and that these
+ * masks are independent. */
 #include "harness.h"
 
 enum { ROWS = 251, COLUMNS = 64, COUNT = ROWS * COLUMNS };
@@ -15,7 +16,7 @@ static double *mask_of(harness *h, double rate, uint64_t seed, uint64_t stream, 
     return harness_mask(h, h->backend->ops[BO_OPERATION_DROPOUT], &c);
 }
 
-/* Correlation of what two masks drop, `shift` places apart, in deviations of what independent masks have. */
+/* Correlation of two masks, `shift` positions apart, in standard deviations of independent masks. */
 static double correlation(const double *a, const double *b, size_t shift, double rate)
 {
     double sum = 0;
@@ -23,7 +24,7 @@ static double correlation(const double *a, const double *b, size_t shift, double
     return sum / (rate * (1 - rate) * sqrt((double)(COUNT - shift)));
 }
 
-/* Five deviations: one draw in two million is further off. */
+/* Five standard deviations: exceeded by one draw in two million. */
 static void drops_as_many_as_it_should(void **state)
 {
     (void)state;
@@ -58,14 +59,14 @@ static void seeds_and_streams_share_nothing(void **state)
             if (fabs(correlation(mask, others[i], shift, 0.5)) > 5) fail_msg("mask %zu follows the first", i);
         free(others[i]);
     }
-    for (size_t shift = 1; shift < 200; shift++) /* neighbors, and rows */
+    for (size_t shift = 1; shift < 200; shift++) /* neighbors and rows */
         if (fabs(correlation(mask, mask, shift, 0.5)) > 5) fail_msg("a mask repeats itself after %zu places", shift);
     free(mask);
     free(same);
     harness_end(&h);
 }
 
-/* A place keeps its fate when rows are added behind it. */
+/* A position keeps its mask when rows are added after it. */
 static void a_place_is_a_place(void **state)
 {
     (void)state;

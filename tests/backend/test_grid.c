@@ -1,4 +1,5 @@
-/* Operations on grids beyond outputs and gradients: convolution in pieces, ties of pooling, what batch norms keep. */
+/* Operations on grids beyond outputs and gradients: convolution in pieces, ties in pooling, running statistics of batch
+ * norms. */
 #include "direct.h"
 #include "backend/shapes.h"
 
@@ -6,7 +7,8 @@
 
 enum { SEQUENCES = 3, LAYERS = 2, LAYER = 1, CHANNELS = 5, KERNEL = 4, OFFSET = 8, MOST = 40 };
 
-/* Tokens of each sequence in each piece: single ones, some that wait, pieces shorter and longer than the memory. */
+/* Tokens of each sequence in each piece: single tokens, sequences that pause, pieces shorter and longer than the
+ * state. */
 static const size_t pieces[][SEQUENCES] = {{1, 0, 5}, {1, 2, 1}, {0, 1, 0}, {7, 1, 2}, {1, 1, 1}};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
@@ -29,7 +31,7 @@ static void convolve(stream *s, const bo_graph_pass *pass, size_t rows, float *x
     assert_ok(s->context, direct_run(s->context, &s->purse, op, &call, false));
 }
 
-/* Row `token` of sequence q of the whole. */
+/* Row `token` of sequence q in the whole. */
 static size_t row_of(size_t q, size_t token)
 {
     size_t row = token;
@@ -38,7 +40,7 @@ static size_t row_of(size_t q, size_t token)
     return row;
 }
 
-/* Every piece continues from the states, which lie at an offset of larger memories. */
+/* Every piece continues from the states, which are at an offset in larger blocks. */
 static void run_pieces(stream *s, const float *x, float *y)
 {
     char *memory[LAYERS * SEQUENCES];
@@ -57,7 +59,7 @@ static void run_pieces(stream *s, const float *x, float *y)
             for (size_t t = 0; t < pieces[p][q]; t++, rows++)
                 memcpy(y + row_of(q, done[q]++) * s->out, to + rows * s->out, s->out * sizeof *y);
     }
-    for (size_t i = 0; i < LAYERS * SEQUENCES; i++) { /* other layers and what lies around stay as they were */
+    for (size_t i = 0; i < LAYERS * SEQUENCES; i++) { /* other layers and surrounding memory do not change */
         for (size_t b = 0; b < bytes + OFFSET; b++)
             if (i < LAYER * SEQUENCES || b < OFFSET || b >= bytes) assert_int_equal(memory[i][b], 0);
         free(memory[i]);
@@ -116,7 +118,7 @@ static void passes_that_do_not_fit_are_refused(void **state)
 
 /* ---- pooling --------------------------------------------------------------------------------------------------- */
 
-/* Of equals the first has the gradient; a NaN is larger than all. */
+/* Of equal numbers the first gets the gradient; a NaN is larger than all numbers. */
 static void ties_go_to_the_first(void **state)
 {
     (void)state;
@@ -172,11 +174,11 @@ static void training_moves_what_is_kept(void **state)
     for (size_t j = 0; j < COLUMNS; j++) n.gain[j] = 1, n.mean[j] = (float)(8 * j), n.variance[j] = 4;
     for (size_t i = 0; i < ROWS * COLUMNS; i++) mean[i % COLUMNS] += (double)n.x[i] / ROWS;
     for (size_t i = 0; i < ROWS * COLUMNS; i++) variance[i % COLUMNS] += pow((double)n.x[i] - mean[i % COLUMNS], 2);
-    assert_ok(n.context, normalize(&n, ROWS, false, false)); /* evaluation leaves them */
-    assert_ok(n.context, normalize(&n, ROWS, true, true));   /* and so does what is computed again */
+    assert_ok(n.context, normalize(&n, ROWS, false, false)); /* evaluation does not change them */
+    assert_ok(n.context, normalize(&n, ROWS, true, true));   /* nor does recomputation */
     for (size_t j = 0; j < COLUMNS; j++) assert_true(n.mean[j] == (float)(8 * j) && n.variance[j] == 4);
     assert_ok(n.context, normalize(&n, ROWS, true, false));
-    for (size_t j = 0; j < COLUMNS; j++) { /* the unbiased variance; one rounding to float each */
+    for (size_t j = 0; j < COLUMNS; j++) { /* the unbiased variance; each has one rounding error */
         assert_close(n.mean[j], 0.75 * 8 * (double)j + 0.25 * mean[j], 0x1p-23 * fabs(mean[j]));
         assert_close(n.variance[j], 0.75 * 4 + 0.25 * variance[j] / (ROWS - 1), 0x1p-22 * variance[j]);
     }

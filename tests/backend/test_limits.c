@@ -1,5 +1,5 @@
-/* Sizes whose products are beyond size_t, and attributes that a double has and a float32 has not, are refused: in silence they
- * would be other sizes and other numbers. */
+/* Sizes whose products overflow size_t, and attributes that are valid in double but not in float32, are refused;
+ * otherwise other sizes and numbers would be used silently. */
 #include "testing.h"
 #include "backend/shapes.h"
 
@@ -41,7 +41,7 @@ static void numbers_beyond_float(void **state)
         const bo_product_attributes product = {.first = 1, .second = bad[i]};
         refused("the power of factor 2", bo_shape_product, &product, 2, two);
     }
-    const bo_product_attributes tiny = {.first = 1e-46}; /* which as a float is 0, and that means 1 */
+    const bo_product_attributes tiny = {.first = 1e-46}; /* rounds to 0 in float32, which means 1 */
     refused("the power of factor 1", bo_shape_product, &tiny, 1, two);
 }
 

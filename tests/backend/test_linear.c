@@ -1,5 +1,5 @@
-/* The products of layers against loops in double: odd sizes, several weights, bias and residual, gradients that add or
- * overwrite, few rows; the same bits for any number of threads; nothing allocated. */
+/* Linear layers compared with loops in double: odd sizes, several weights, bias and residual, gradients that add or
+ * overwrite, few rows; the same bits for any number of threads; no allocation. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
 
@@ -27,7 +27,7 @@ typedef struct run {
     bo_linear_attributes attributes;
     bo_op_call call;
     float *dy[MOST], *before[BO_OP_INPUTS];
-    size_t residual; /* its place */
+    size_t residual; /* index of the input */
 } run;
 
 static void prepare(run *r, const layer *l)
@@ -64,7 +64,7 @@ static const float *floats(const bo_tensor *operand)
     return operand->data;
 }
 
-/* A sum of k products of float32 errs by at most about k u times the sum of their magnitudes (Higham, 3.1). */
+/* The error of a float32 sum of k products is at most about k u times the sum of their magnitudes (Higham, 3.1). */
 static double bound(size_t terms, double total)
 {
     return (double)(terms + 4) * 0x1p-24 * total;
@@ -92,7 +92,7 @@ static void check_forward(const run *r, const layer *l)
     }
 }
 
-/* What a gradient held before, where it adds. */
+/* The previous value of a gradient that is added to. */
 static double before(const run *r, size_t place, size_t at)
 {
     return r->call.add[place] ? (double)r->before[place][at] : 0;
@@ -194,7 +194,8 @@ static void gradients_may_be_left_out(void **state)
     assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &r.call, true));
     check_backward(&r, l);
     r.call.din[0] = dx, r.call.din[2] = dw;
-    for (size_t i = 0; i < MOST; i++) r.call.dout[i] = NULL; /* nothing comes in: zeros, and what adds stays */
+    /* no output gradients: zeros, and gradients that are added to do not change */
+    for (size_t i = 0; i < MOST; i++) r.call.dout[i] = NULL;
     assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &r.call, true));
     check_dx(&r, l);
     check_dw(&r, l, 1);
@@ -202,7 +203,7 @@ static void gradients_may_be_left_out(void **state)
     bo_context_destroy(context);
 }
 
-/* A row has the same bits alone as among others of its kind, whatever the number of threads. */
+/* A row has the same bits alone as among other rows, for any number of threads. */
 static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is not a number stays: no operation hides a NaN or an infinity that training has to stop at. */
+/* Numbers that are not finite propagate: no operation hides a NaN or an infinity that must stop training. */
 #include "calls.h"
 
 enum { ROWS = 3, COLUMNS = 40, WORDS = 70 };
@@ -6,7 +6,7 @@ enum { ROWS = 3, COLUMNS = 40, WORDS = 70 };
 typedef struct nan_case {
     bo_operation op;
     const void *attributes;
-    size_t inputs; /* alike, but for the matrices and integers that an operation wants instead */
+    size_t inputs; /* equal shapes, except for matrices and integers that an operation needs */
 } nan_case;
 
 static bool all_finite(const test_call *t)

@@ -1,4 +1,4 @@
-/* Operations on rows and numbers against differences of the oracle. */
+/* Operations on rows and numbers compared with differences of the reference. */
 #include "subjects.h"
 #include "cases.h"
 

@@ -1,4 +1,4 @@
-/* No operation without a backend's word on it, and none without cases. */
+/* Every operation is implemented or declared missing by every backend, and has test cases. */
 #include "cases_degree.h"
 #include "cases_graph.h"
 #include "cases_grid.h"
@@ -9,7 +9,7 @@
 
 typedef void (*cases_of)(op_visitor visit, void *user);
 
-/* A line an operation, added with its cases. Attention's are in cases_attention.h. */
+/* One line per operation. The cases of attention are in cases_attention.h. */
 static const cases_of all[BO_OPERATION_COUNT] = {
     [BO_OPERATION_EMBED] = cases_embed,
     [BO_OPERATION_POSITION] = cases_position,
@@ -72,7 +72,8 @@ static void every_operation_has_cases(void **state)
     assert_int_equal(s.losses, (1U << BO_LOSS_KIND_COUNT) - 1);
 }
 
-/* Names differ, functions are there, and forward_in_backward asks for no saved room that only forward would fill. */
+/* Names are unique, functions are present, and forward_in_backward needs no saved memory that only forward would
+ * fill. */
 static void every_operation_is_whole(void **state)
 {
     (void)state;

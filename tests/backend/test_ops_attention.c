@@ -1,4 +1,4 @@
-/* Attention as an operation: every preset, kind and map, against its own oracle. */
+/* Attention as an operation: every preset, kind and map compared with its reference. */
 #include "cases_attention.h"
 
 static void check(void (*cases)(harness *))

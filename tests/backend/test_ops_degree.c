@@ -1,4 +1,4 @@
-/* What polynomials and random features are made of, against differences of the oracle. */
+/* The operations of polynomials and random features compared with differences of the reference. */
 #include "subjects.h"
 #include "cases_degree.h"
 

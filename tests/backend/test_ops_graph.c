@@ -1,4 +1,4 @@
-/* Operations on graphs, and those that move or disturb numbers, against differences of the oracle. */
+/* Operations on graphs, and operations that move numbers or add noise, compared with differences of the reference. */
 #include "subjects.h"
 #include "cases_graph.h"
 

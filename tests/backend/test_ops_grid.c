@@ -1,4 +1,4 @@
-/* Operations on grids against differences of the oracle. */
+/* Operations on grids compared with differences of the reference. */
 #include "subjects.h"
 #include "cases_grid.h"
 

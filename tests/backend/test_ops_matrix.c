@@ -1,16 +1,16 @@
-/* Linear layers and cross-entropy against differences of the oracle. */
+/* Linear layers and cross-entropy compared with differences of the reference. */
 #include "subjects.h"
 #include "cases_matrix.h"
 
 SUBJECT(linear)
 SUBJECT(cross_entropy)
 
-/* Of two operations each, a product and a sum. */
+/* A multiplication and an addition count as two operations. */
 static void counts_operations(void **state)
 {
     (void)state;
     const bo_op *const *ops = bo_backend_cpu()->ops;
-    if (!ops[BO_OPERATION_LINEAR] || !ops[BO_OPERATION_CROSS_ENTROPY]) skip(); /* test_ops_all.c's to find */
+    if (!ops[BO_OPERATION_LINEAR] || !ops[BO_OPERATION_CROSS_ENTROPY]) skip(); /* test_ops_all.c reports this */
     bo_context *context = test_context(1);
     bo_linear_attributes linear = {.weights = 2};
     bo_op_call call = {.attributes = &linear, .inputs = 3, .in = {{.rows = 7, .columns = 5}}};

@@ -1,4 +1,4 @@
-/* Recurrent cells and products along tokens against differences of the oracle, and in pieces. */
+/* Recurrent cells and products along tokens compared with differences of the reference, and in pieces. */
 #include "subjects.h"
 #include "cases_mixers.h"
 #include "pieces.h"
@@ -34,7 +34,8 @@ static void mix_in_pieces(void **state)
     harness_end(&h);
 }
 
-/* Pieces longer than the blocks of rows that are taken at a time, from tokens on where no block begins. */
+/* Pieces longer than the blocks of rows that are processed at a time, starting at tokens that are not the start of a
+ * block. */
 static void mix_in_long_pieces(void **state)
 {
     (void)state;
@@ -66,7 +67,7 @@ static void mix_in_long_pieces(void **state)
     bo_context_destroy(context);
 }
 
-/* What a pass asks for that cannot be. */
+/* Invalid requests of a pass. */
 static void refusals(void **state)
 {
     (void)state;

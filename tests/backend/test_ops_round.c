@@ -1,11 +1,12 @@
-/* Rounding against the oracle, over every number of the eight-bit formats and between them, and of gradients. */
+/* Rounding compared with the reference, for every number of the eight-bit formats and between them, and for
+ * gradients. */
 #include "subjects.h"
 #include "cases_round.h"
 #include <float.h>
 
 SUBJECT(round)
 
-/* The number that an eight-bit code stands for; NAN: it is no number. */
+/* The value of an eight-bit code; NAN: not a number. */
 static double decode(bo_small_float kind, unsigned code)
 {
     plain_format f = plain_format_of(kind);
@@ -15,7 +16,7 @@ static double decode(bo_small_float kind, unsigned code)
     return size > f.most ? NAN : code & 0x80 ? -size : size;
 }
 
-/* One number through the operation: its value, and its gradient. */
+/* Applies the operation to one number: returns its value or its gradient. */
 static float through(bo_small_float kind, float x, bool gradient)
 {
     bo_context *context = test_context(1);
@@ -41,7 +42,8 @@ static void expect(bo_small_float kind, double x, double expected)
     }
 }
 
-/* Each number stays; the middle between two neighbors goes to the one whose last bit is 0; a little off it to the nearer. */
+/* Each representable number is unchanged; the midpoint of two neighbors rounds to the one whose last bit is 0; a number
+ * close to it rounds to the nearer one. */
 static void every_code_point(void **state)
 {
     (void)state;
@@ -73,7 +75,7 @@ static void ends_of_the_formats(void **state)
     expect(BO_SMALL_FLOAT_E5M2, 61441, 57344);
     expect(BO_SMALL_FLOAT_E5M2, -(double)INFINITY, -57344);
     expect(BO_SMALL_FLOAT_BF16, (double)FLT_MAX, 0x1.FEp127);
-    expect(BO_SMALL_FLOAT_BF16, 0x1p-133, 0x1p-133); /* its least; half of it is a tie */
+    expect(BO_SMALL_FLOAT_BF16, 0x1p-133, 0x1p-133); /* its smallest number; half of it is a tie */
     expect(BO_SMALL_FLOAT_BF16, 0x1p-134, 0);
     expect(BO_SMALL_FLOAT_BF16, 0x1.8p-134, 0x1p-133);
     expect(BO_SMALL_FLOAT_E4M3, 0x1p-10, 0);

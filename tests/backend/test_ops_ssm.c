@@ -1,4 +1,4 @@
-/* State-space systems against differences of the oracle, and in pieces. */
+/* State-space systems compared with differences of the reference, and in pieces. */
 #include "subjects.h"
 #include "cases_ssm.h"
 #include "pieces.h"

@@ -1,10 +1,11 @@
-/* Attention in pieces: a pass with states gives what the whole sequence gives; a run that calibrates draws from its data. */
+/* Attention in pieces: a pass with states gives the result of the whole sequence; a run that calibrates draws from its
+ * data. */
 #include "cases_attention.h"
 
 enum { SEQUENCES = 3, PIECES = 5, LAYER = 1, LAYERS = 3 };
 
-/* Tokens of each sequence in each piece: any split, single tokens, sequences that wait, and as many sequences as rows
- * without being one token each. */
+/* Tokens of each sequence in each piece: any split, single tokens, sequences that pause, and as many sequences as rows
+ * without having one token each. */
 static const size_t pieces[PIECES][SEQUENCES] = {{3, 0, 2}, {1, 1, 1}, {0, 2, 1}, {3, 0, 0}, {0, 1, 9}};
 static const size_t totals[SEQUENCES] = {7, 4, 13};
 
@@ -23,7 +24,7 @@ static size_t row_of(const pieced *p, size_t sequence, size_t token)
     return p->t->query_start[sequence] + p->done[sequence] + token;
 }
 
-/* The rows of a piece, input by input; parameters as they are. */
+/* The rows of a piece, input by input; parameters are unchanged. */
 static plain_op cut(const pieced *p, const size_t *lengths)
 {
     plain_op op = *p->whole;
@@ -48,7 +49,7 @@ static plain_op cut(const pieced *p, const size_t *lengths)
     return op;
 }
 
-/* Twice as far from the truth as a whole run may be: its own sums, and those that states were rounded to. */
+/* Twice the tolerance of a whole run: for its own sums and for those that were rounded in states. */
 static void compare(const pieced *p, const size_t *lengths, const float *found)
 {
     const truth_array *a = &p->truth->out[0];
@@ -94,7 +95,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
     op_truth truth = attention_truth(&c, &t, &whole);
     p.whole = &whole, p.truth = &truth;
     for (size_t s = 0; s < SEQUENCES; s++)
-        p.states[LAYER * SEQUENCES + s] = t.final[s]; /* the other layers' are NULL */
+        p.states[LAYER * SEQUENCES + s] = t.final[s]; /* those of other layers are NULL */
     for (size_t i = 0; i < PIECES; i++) run_piece(&p, pieces[i]);
     for (size_t s = 0; s < SEQUENCES; s++) assert_int_equal(bo_attention_state_tokens(t.final[s]), totals[s]);
     truth_drop(&truth);
@@ -114,7 +115,7 @@ static void pieces_are_the_whole(void **state)
 
 /* ---- calibrations ------------------------------------------------------------------------------------------------ */
 
-/* One forward of an attention that must see data first, in a run with these calibrations. */
+/* One forward pass of an attention that needs data first, in a run with these calibrations. */
 static void run_calibrated(harness *h, const trial *t, bo_attention *attention, bo_calibration *const *calibrations,
                            bool again, float *out)
 {
@@ -159,7 +160,7 @@ static void check_calibration(harness *h, const char *preset)
     bo_calibration_report report;
     run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, true, first);
     assert_ok(context, bo_calibration_apply(context, seen, fresh, 0, &report));
-    assert_int_equal(report.rows, 2 * 2 * 30); /* not those that were computed again */
+    assert_int_equal(report.rows, 2 * 2 * 30); /* recomputed ones do not count */
     free(first);
     free(second);
     bo_calibration_destroy(seen);

@@ -1,5 +1,5 @@
-/* Operations over rows at sizes of many blocks: the same bits for any number of threads, positions far out, numbers far from
- * one, indices that do not exist. */
+/* Operations over rows with sizes of many blocks: the same bits for any number of threads, large positions, very large
+ * and small numbers, invalid indices. */
 #include "calls.h"
 
 enum { ROWS = 700, COLUMNS = 192, TABLE = 50 };
@@ -73,7 +73,7 @@ static void threads_do_not_show(void **state)
         test_forward(one, &first, true);
         test_forward(many, &second, true);
         assert_memory_equal(test_out(&first), test_out(&second), test_out_bytes(&first));
-        for (size_t i = 0; i < test_out_bytes(&first) / sizeof(float); i++) /* nothing is left out */
+        for (size_t i = 0; i < test_out_bytes(&first) / sizeof(float); i++) /* every number was written */
             assert_true(isfinite(test_out(&first)[i]));
         test_backward(one, &first, dout, true);
         test_backward(many, &second, dout, true);
@@ -91,8 +91,8 @@ static void threads_do_not_show(void **state)
 
 /* ---- positions ------------------------------------------------------------------------------------------------------ */
 
-/* Of the vector (1, 0) in every pair: cosine and sine themselves. A float angle below π has an error of 2^-23 at most, the
- * kernel adds 2e-7. */
+/* For the vector (1, 0) in every pair the results are cosine and sine. A float angle below π has an error of at most
+ * 2^-23, and the kernel adds 2e-7. */
 static void angles_of_far_positions(void **state)
 {
     (void)state;
@@ -119,9 +119,10 @@ static void angles_of_far_positions(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- numbers far from one --------------------------------------------------------------------------------------------- */
+/* ---- large and small numbers ------------------------------------------------------------------------------------- */
 
-/* RMSNorm does not see the scale, as long as squares are sums in double; LayerNorm does not see a mean that float holds. */
+/* RMSNorm does not depend on the scale, because squares are summed in double; LayerNorm does not depend on a mean that
+ * float32 can represent. */
 static void norms_of_large_and_small(void **state)
 {
     (void)state;
@@ -171,7 +172,8 @@ static void losses_of_certain_predictions(void **state)
     bo_context_destroy(context);
 }
 
-/* Classes that the teacher rules out cost nothing, whatever the student thinks of them, and tell it to rule them out. */
+/* Classes with teacher probability 0 add no loss for any student logits, and their gradient reduces the student
+ * probability. */
 static void divergence_from_what_is_ruled_out(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Shapes: what every operation makes of inputs that fit, and the sentence for those that do not. */
+/* Shapes: the outputs of every operation for valid inputs, and the message for invalid ones. */
 #include "testing.h"
 #include "backend/shapes.h"
 
@@ -6,7 +6,7 @@ typedef bo_status (*shape_of)(bo_context *context, bo_op_call *call);
 
 typedef struct shape_case {
     shape_of shape;
-    const char *words; /* of the refusal; NULL: it fits */
+    const char *words; /* words of the message; NULL: valid */
     const void *attributes;
     bo_tensor in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
 } shape_case;

@@ -1,5 +1,5 @@
-/* Operations whose rows are the source's go by its lengths and have no memory, whatever the pass says of the stream beside it;
- * what they compute, and their gradients, are those of the stream's with these lengths, bit by bit. */
+/* Operations on rows of the source use its lengths and have no state, for any pass over the stream; their outputs and
+ * gradients have the same bits as the same operations on a stream with these lengths. */
 #include "calls.h"
 #include "cases_attention.h"
 #include "cases_grid.h"
@@ -9,7 +9,7 @@
 enum { SEQUENCES = 4, ROWS = 12 };
 static const size_t source[SEQUENCES] = {5, 0, 6, 1}, stream[SEQUENCES] = {90, 1, 0, 7};
 
-/* An operation as the stream's and as the source's. */
+/* An operation on the stream and on the source. */
 typedef struct twins {
     const void *of_stream, *of_source;
 } twins;
@@ -33,7 +33,7 @@ static void assert_same(const char *name, const test_call *a, const test_call *b
     }
 }
 
-/* The states of the pass are no addresses: who touches one is found. */
+/* The states of the pass are invalid addresses, so any access to them is detected. */
 static void check(bo_context *context, const op_case *c, const plain_op *op, twins both)
 {
     void *states[2 * SEQUENCES];

@@ -1,4 +1,5 @@
-/* State-space systems where they are long: forms agree, kernels by doubling are those of the recurrence, nothing grows. */
+/* State-space systems with long sequences: the forms agree, kernels by doubling are those of the recurrence, nothing
+ * grows. */
 #include "cases_ssm.h"
 #include "calls.h"
 #include "backend/shapes.h"
@@ -29,7 +30,7 @@ static void subject_drop(subject *s)
     op_drop(&s->plain);
 }
 
-/* x is 1, 0, 0, …: what comes out is the kernel. */
+/* x is 1, 0, 0, …: the output is the kernel. */
 static void strike(subject *s)
 {
     plain_tensor *x = &s->plain.in[0];
@@ -45,7 +46,8 @@ static double largest(const float *x, size_t count)
 
 /* ---- forms ----------------------------------------------------------------------------------------------------------- */
 
-/* Both round sums of `rows` terms, which err like their square root, and of a transform's dozen layers. */
+/* Both round sums of `rows` terms, whose error grows like the square root, and the twelve or so layers of a
+ * transform. */
 static void compare(const char *what, const float *a, const float *b, size_t count, size_t rows)
 {
     double room = 0x1p-23 * (16 + 4 * sqrt((double)rows)) * largest(a, count);
@@ -84,8 +86,8 @@ static void forms_agree(void **state)
 
 /* ---- long sequences --------------------------------------------------------------------------------------------------- */
 
-/* The oracle's kernel, by its recurrence in double, against that of doubling and of steps: after t tokens a mode has been
- * multiplied by t numbers that are wrong by 2^-24 of A - 1 each, and rounded t times. */
+/* The reference kernel, by its recurrence in double, compared with doubling and with steps: after t tokens a mode has
+ * been multiplied by t numbers with an error of 2^-24 of A - 1 each, and rounded t times. */
 static void kernels_are_true(void **state)
 {
     (void)state;
@@ -111,13 +113,13 @@ static void kernels_are_true(void **state)
     bo_context_destroy(context);
 }
 
-/* Nothing grows whatever the parameters are: |A| <= 1, so that |C A^k B| <= |C| |B|, up to rounding. */
+/* Nothing grows for any parameters: |A| <= 1, so |C A^k B| <= |C| |B| up to rounding. */
 static void nothing_grows(void **state)
 {
     (void)state;
     enum { TOKENS = 16384, WIDE = 3, SIZE = 3 };
-    static const double sizes[] = {0, 1, 1e3, 1e18}; /* of P and Q */
-    static const double rates[] = {-60, 0, 60};      /* of a: hardly any decay, and all at once */
+    static const double sizes[] = {0, 1, 1e3, 1e18}; /* sizes of P and Q */
+    static const double rates[] = {-60, 0, 60};      /* values of a: almost no decay, and immediate decay */
     bo_context *context = test_context(2);
     for (size_t i = 0; i < 4 * 3 * BO_SSM_COUNT * 2; i++) {
         if ((i / 6 + i / 24) % 2) continue; /* half of them are enough */
@@ -152,8 +154,8 @@ static void nothing_grows(void **state)
 
 /* ---- the generating function ------------------------------------------------------------------------------------------ */
 
-/* C (1 - zA)⁻¹ B of Λ + p qᵀ by Woodbury's identity (S4, 2111.00396): with R = (1 - zΛ)⁻¹ and <x, y> = xᵀ R y,
- * <C, B> + z <C, p> <q, B> / (1 - z <q, p>). */
+/* C (1 - zA)⁻¹ B of Λ + p qᵀ by Woodbury's identity (S4, 2111.00396): with R = (1 - zΛ)⁻¹ and <x, y> = xᵀ R y, <C, B> +
+ * z <C, p> <q, B> / (1 - z <q, p>). */
 static double complex generating(const plain_op *op, size_t channel, double complex z)
 {
     plain_system s = plain_system_of(op, channel);
@@ -171,7 +173,7 @@ static double complex generating(const plain_op *op, size_t channel, double comp
     return cb + z * factor * cp * qb / (1 - z * factor * qp);
 }
 
-/* Σ K_k z^k = D + (F(z) + conj(F(conj(z)))) / 2 at roots of unity, once the kernel has died away. */
+/* Σ K_k z^k = D + (F(z) + conj(F(conj(z)))) / 2 at roots of unity, after the kernel has decayed. */
 static void kernels_generate(void **state)
 {
     (void)state;
@@ -204,7 +206,7 @@ static void refusals(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    enum { PLANNED = 40, LONGER = 79 }; /* so long that a scan with gradients would keep a state on the way */
+    enum { PLANNED = 40, LONGER = 79 }; /* so long that a scan with gradients would keep intermediate states */
     bo_ssm_attributes a = {
         .form = BO_SSM_FORM_CONVOLUTION, .size = 2, .sequences = {.tokens = PLANNED, .most_sequences = 2}};
     op_case c = case_ssm(&a, LONGER + 1, 3);
@@ -226,7 +228,7 @@ static void refusals(void **state)
     bo_context_destroy(context);
 }
 
-/* A forward that is computed again leaves the state alone. */
+/* A recomputed forward pass does not change the state. */
 static void again_leaves_no_trace(void **state)
 {
     (void)state;

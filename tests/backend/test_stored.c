@@ -1,5 +1,6 @@
-/* Weights kept as bfloat16 and int8: products and look-ups against loops in double over what the weights stand for, of every
- * instruction set, few rows and many; the same bits for any number of threads; nothing allocated; no gradients. */
+/* Weights stored as bfloat16 and int8: products and lookups compared with loops in double over the dequantized weights,
+ * for every instruction set, few rows and many; the same bits for any number of threads; no allocation; no
+ * gradients. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
 #include "isas.h"
@@ -14,7 +15,7 @@ static const shape shapes[] = {{1, 1, 1},    {1, 64, 70},    {2, 63, 5},   {8, 1
                                {9, 100, 40}, {130, 450, 67}, {300, 96, 6}, {3, 768, 100}, {40, 65, 300}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* A matrix as it is kept; *stands_for: the floats that it stands for. */
+/* A stored matrix; *stands_for receives its dequantized values. */
 static bo_tensor stored(bo_context *context, bo_element element, size_t rows, size_t columns, float **stands_for)
 {
     bo_tensor kept = {.element = element, .rows = rows, .columns = columns};
@@ -51,7 +52,7 @@ static void numbers_are_the_nearest(void **state)
     bo_context_destroy(context);
 }
 
-/* A NaN or an infinity is there in the end, whatever the largest of its group is. */
+/* A NaN or an infinity remains in the result, for any maximum of its group. */
 static void what_is_not_finite_stays_so(void **state)
 {
     (void)state;
@@ -71,7 +72,8 @@ static void what_is_not_finite_stays_so(void **state)
     bo_context_destroy(context);
 }
 
-/* Sums as those of test_linear.c. Bytes meet few rows as integers that are off by at most 2^-16 of the row's largest. */
+/* Sums as in test_linear.c. With few rows, int8 weights are multiplied by integers that differ by at most 2^-16 of the
+ * largest number of the row. */
 static double bound(const shape *s, bo_element element, const float *x, double total, double weights)
 {
     double largest = 0;
@@ -166,7 +168,7 @@ static void embed_looks_them_up(void **state)
     bo_context_destroy(context);
 }
 
-/* A loss is off by at most twice what a logit is, and by the rounding of its exponentials. */
+/* The error of a loss is at most twice that of a logit, plus the rounding of its exponentials. */
 static void check_losses(const shape *s, bo_element element, const float *x, const float *w, const int32_t *targets,
                          const float *losses)
 {

@@ -1,11 +1,11 @@
-/* What an operation should give, and how far from it float32 may be.
+/* Reference results of an operation and their float32 tolerances.
  *
- * Gradients are central differences of the oracle, of fourth order (the error of a step h is h⁴/30 of the fifth
- * derivative), output by output: dout of one output at a time, so that any of them may be left out.
+ * Gradients are fourth-order central differences of the reference (the error of a step h is h⁴/30 of the fifth
+ * derivative), with dout of one output at a time, so that any of them may be absent.
  *
- * Tolerances are not chosen: the oracle is asked again with every number it is given changed by a random relative 2⁻²³,
- * two units of float32's rounding, and the library may be off by as much as the answer then moves, times SLACK for the
- * luck of few draws, and by the rounding of sums of as many terms as a side of an operand has. */
+ * Tolerances are computed: the reference is evaluated again with every input changed by a random relative 2⁻²³, two
+ * units of float32 rounding. The library may differ by the change of the result, times SLACK because there are few
+ * perturbations, plus the rounding of sums with as many terms as a side of an operand. */
 #ifndef BO_TEST_BACKEND_TRUTH_H
 #define BO_TEST_BACKEND_TRUTH_H
 
@@ -14,7 +14,7 @@
 #define TRUTH_NOISE 0x1p-23
 enum { TRUTH_SLACK = 12, TRUTH_SHAKES = 2, TRUTH_DIRECTIONS = 3, TRUTH_PLACES = 5 };
 
-/* An array of truths, by rows, and the room around each. NAN: nobody has asked. */
+/* An array of reference values by rows, and the tolerance of each. NAN: not computed. */
 typedef struct truth_array {
     size_t rows, columns;
     double *value, *shaken[TRUTH_SHAKES], *room;
@@ -28,8 +28,8 @@ typedef struct truth_direction {
 
 typedef struct op_truth {
     size_t inputs, outputs;
-    bool has[BO_OP_INPUTS];    /* a gradient … */
-    double size[BO_OP_INPUTS]; /* … whose largest number this is */
+    bool has[BO_OP_INPUTS];    /* the input has a gradient … */
+    double size[BO_OP_INPUTS]; /* … with this largest number */
     truth_array out[BO_OP_OUTPUTS], gradient[BO_OP_OUTPUTS][BO_OP_INPUTS];
     size_t directions;
     truth_direction direction[BO_OP_INPUTS][TRUTH_DIRECTIONS];
@@ -52,8 +52,8 @@ static inline void truth_array_drop(truth_array *a)
     for (size_t s = 0; s < TRUTH_SHAKES; s++) free(a->shaken[s]);
 }
 
-/* Row by row: what shaking does to this row, or a quarter of what it does to the worst one; and rounding of results
- * that `terms` terms are added to. fmax ignores NAN. */
+/* Tolerance per row: the change of this row under perturbation, or a quarter of the largest change of any row; plus the
+ * rounding of results that are sums of `terms` terms. fmax ignores NAN. */
 static inline void truth_room(truth_array *a, size_t terms, double canceling)
 {
     double worst = 0, largest = 0;
@@ -73,7 +73,7 @@ static inline void truth_room(truth_array *a, size_t terms, double canceling)
 
 /* ---- differences ------------------------------------------------------------------------------------------------- */
 
-/* The outputs one after the other. */
+/* All outputs, concatenated. */
 static inline void truth_outputs(plain_op *op, double *out)
 {
     plain_forward_of(op->kind)(op);
@@ -83,8 +83,8 @@ static inline void truth_outputs(plain_op *op, double *out)
     }
 }
 
-/* What dout makes of the derivative along `u`, or along number `at` where there is no u, output by output: the oracle
- * at x + h u for four h. */
+/* The derivative along `u`, or along number `at` if u is NULL, multiplied by dout, for each output: the reference at x
+ * + h u for four values of h. */
 static inline void truth_derivative(plain_op *op, double *const *dout, double h, size_t k, size_t at, const double *u,
                                     double *out)
 {
@@ -111,14 +111,15 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
     free(all);
 }
 
-/* Which numbers of an input are differentiated by: all, or of large cases corners and a few more. */
+/* The numbers of an input by which the reference is differentiated: all, or for large cases the corners and a few
+ * more. */
 static inline bool truth_asks(const op_case *c, const plain_tensor *t, size_t j)
 {
     size_t last = plain_count(t) - 1;
     return !c->large || j == 0 || j == last || j == t->columns - 1 || j % (last / TRUTH_PLACES + 1) == 1;
 }
 
-/* Which of a truth's arrays the oracle is filling in: the truth itself, or one that was shaken. */
+/* The array to fill: the reference values, or those of a perturbed evaluation. */
 static inline double *truth_slot(truth_array *a, size_t shake)
 {
     return shake ? a->shaken[shake - 1] : a->value;
@@ -140,7 +141,7 @@ static inline void truth_ask_input(const op_case *c, plain_op *op, double *const
     }
 }
 
-/* Everything about these operands. */
+/* Computes all values for these operands. */
 static inline void truth_ask(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t shake)
 {
     plain_forward_of(op->kind)(op);
@@ -150,7 +151,7 @@ static inline void truth_ask(const op_case *c, plain_op *op, double *const *dout
         if (t->has[k]) truth_ask_input(c, op, dout, t, k, shake);
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- construction ------------------------------------------------------------------------------------------------ */
 
 static inline void truth_fill_normal(double *x, size_t count, uint64_t seed, uint64_t number)
 {
@@ -158,7 +159,7 @@ static inline void truth_fill_normal(double *x, size_t count, uint64_t seed, uin
     for (size_t i = 0; i < count; i++) x[i] = (double)(float)bo_rng_normal(&rng);
 }
 
-/* Operands with room for every answer, gradients of floats, and a dout that is drawn. */
+/* Operands with memory for every result, gradients of floats, and a random dout. */
 static inline op_truth truth_begin(const op_case *c, const plain_op *op)
 {
     op_truth t = {.inputs = op->inputs, .outputs = op->outputs, .directions = c->large ? TRUTH_DIRECTIONS : 0};
@@ -191,7 +192,7 @@ static inline size_t truth_terms(const plain_op *op)
     return most;
 }
 
-/* Directions of an input are judged together: that one of them moves little is luck. */
+/* The directions of an input share one tolerance, because a single direction may change little by chance. */
 static inline void truth_direction_rooms(op_truth *t, size_t k, size_t terms)
 {
     for (size_t o = 0; o < t->outputs; o++) {
@@ -227,7 +228,7 @@ static inline void truth_shake(double *x, size_t count, uint64_t seed)
     for (size_t i = 0; i < count; i++) x[i] *= 1 + TRUTH_NOISE * sqrt(3) * (2 * bo_rng_uniform(&rng) - 1);
 }
 
-/* Of the oracle, for every operation but attention. */
+/* By the reference, for every operation except attention. */
 static inline op_truth truth_make(const op_case *c, const double *mask)
 {
     plain_op op = op_make(c);
