@@ -1,4 +1,4 @@
-/* Files for the tests of src/io: each test program has a folder of its own that goes away at the end. */
+/* Files for the tests of src/io: each test program has its own folder, which is removed at the end. */
 #ifndef BO_TEST_FILES_H
 #define BO_TEST_FILES_H
 
@@ -13,7 +13,7 @@
 typedef struct test_folder {
     bo_context *context;
     char path[512];
-    char file[8][640]; /* results of test_path, used in turn */
+    char file[8][640]; /* results of test_path, used cyclically */
     int turn;
     int warnings, infos; /* messages logged */
     char last_log[1024];
@@ -111,7 +111,7 @@ static inline size_t test_files_left(test_folder *folder)
     return count;
 }
 
-/* Every allocation in turn fails; the call must say so and leak nothing (the allocator counts). */
+/* Each allocation fails once; the call must report it and leak nothing (the allocator counts). */
 typedef struct test_memory {
     long left, live;
 } test_memory;

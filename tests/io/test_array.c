@@ -1,4 +1,4 @@
-/* Whole arrays of any rank: types, orders, what was saved comes back, and what is broken is refused by name. */
+/* Arrays of any rank: types, orders, round trips, and errors in broken files. */
 #include "files.h"
 
 static bo_array *load(test_folder *f, const char *path)
@@ -11,7 +11,7 @@ static bo_array *load(test_folder *f, const char *path)
     return array;
 }
 
-/* The array in `path` has this shape, as bo_array_format writes it, and the values 0, 1, 2, … in C order. */
+/* The array in `path` has this shape in the form of bo_array_format, and the values 0, 1, 2, … in C order. */
 static void expect_counting(test_folder *f, const char *path, const char *shape)
 {
     char text[200];
@@ -95,7 +95,7 @@ static void fortran_order(void **state)
     expect_counting(f, path, "(2, 3, 4)");
 }
 
-/* More numbers than one piece of reading holds (BO_RAW_BLOCK bytes), in both orders, plain and gzipped. */
+/* More numbers than one read block (BO_RAW_BLOCK bytes), in both orders, plain and gzipped. */
 static void several_pieces(void **state)
 {
     test_folder *f = *state;
@@ -131,7 +131,7 @@ static void shapes(void **state)
     expect_counting(f, test_npy(f, "a.npy", HEADER("(7, 0, 3)"), &zero, 0), "(7, 0, 3)");
 }
 
-/* ---- refusing ------------------------------------------------------------------------------------------- */
+/* ---- invalid files ----------------------------------------------------------------------------------------------- */
 
 static void refusals(void **state)
 {
@@ -230,7 +230,7 @@ static void what_is_saved_comes_back(void **state)
     assert_fails(f->context, BO_IO, "nofolder", bo_array_save(f->context, &wrong, test_path(f, "nofolder/a.npy")));
 }
 
-/* As snprintf: what does not fit is left out, and the length is that of the whole. */
+/* Like snprintf: the text is truncated, and the length is that of the whole. */
 static void shape_as_text(void **state)
 {
     (void)state;

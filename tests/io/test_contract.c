@@ -1,5 +1,6 @@
-/* What the headers of tables, features, machines, metrics and networks promise alike: out pointers are NULL after a failure,
- * what releases takes NULL, reserved words that are not zero are refused, and outputs have them zero. */
+/* Common promises of the headers of tables, features, machines, metrics and networks: output pointers are NULL after a
+ * failure, destroy functions accept NULL, reserved fields that are not zero are refused, and reserved fields of outputs
+ * are zero. */
 #include "files.h"
 #include <bochner/machines.h>
 #include <bochner/network.h>
@@ -12,7 +13,7 @@ static const char MODEL[] = "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
-/* Calls that fail. Each sets out[0], and where it has a second out pointer or a size out[1]. */
+/* Calls that fail. Each sets out[0], and out[1] if it has a second output pointer or a size. */
 typedef bo_status (*failing)(bo_context *context, void **out);
 
 #define FAILS(name, ...)                                                                                               \
@@ -58,7 +59,7 @@ FAILS(network, bo_network_create(context, &(bo_network_desc){.model = "{}"}, (bo
 FAILS(network_file, bo_network_load(context, "/nowhere", (bo_network **)out))
 FAILS(network_memory, bo_network_load_memory(context, "abc", 3, (bo_network **)out))
 
-/* A custom map cannot be saved, nor a machine on it. */
+/* A custom map cannot be saved, and neither can a machine that uses it. */
 static bo_status features_image(bo_context *context, void **out)
 {
     const bo_features_desc desc = {.kernel = BO_KERNEL_CUSTOM, .dim = 2, .features = 4, .custom = copy_projections};
@@ -144,7 +145,7 @@ static void what_releases_takes_null(void **state)
     bo_free(NULL);
 }
 
-/* ---- reserved words ---------------------------------------------------------------------------------------------- */
+/* ---- reserved fields --------------------------------------------------------------------------------------------- */
 
 #define LATER .reserved = {0, 0, 0, 1}
 #define TABLE .bytes = CSV, .size = sizeof CSV - 1
@@ -203,7 +204,7 @@ static const uint64_t ZERO[4];
 
 #define assert_reserved(object) assert_memory_equal((object).reserved, ZERO, sizeof ZERO)
 
-/* Outputs that hold anything before they are filled in. */
+/* Outputs with arbitrary contents before they are filled in. */
 static void outputs_have_zero_reserved(void **state)
 {
     test_folder *f = *state;

@@ -1,4 +1,4 @@
-/* Text to double must be the correctly rounded value; glibc's strtod in the C locale is the oracle. */
+/* Conversion of text to double must be correctly rounded; the reference is glibc's strtod in the C locale. */
 #include "testing.h"
 #include "io/numbers.h"
 
@@ -51,8 +51,8 @@ static void known_numbers(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) assert_same_bits(texts[i]);
 }
 
-/* Each of the three ways (53-bit, 64-bit, strtod) gets its share: digits 1 to 21, exponents -40 to 40, and numbers that
- * lie exactly half way between two doubles. */
+/* All three algorithms (53-bit, 64-bit, strtod) are used: 1 to 21 digits, exponents from -40 to 40, and numbers exactly
+ * halfway between two doubles. */
 static void random_numbers(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void formatting(void **state)
     }
 }
 
-/* The longest number fits into 32 bytes; a smaller room is filled to its end and no further. */
+/* The longest number fits into 32 bytes; a smaller buffer is filled but not exceeded. */
 static void formatting_in_little_room(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void escape_in(size_t size, const char *text, const char *expected)
     assert_string_equal(all, expected);
 }
 
-/* Characters stay whole however small the pieces are. */
+/* Characters stay whole for any size of the pieces. */
 static void escaping(void **state)
 {
     (void)state;
@@ -157,11 +157,12 @@ static void escaping(void **state)
     for (size_t size = 6; size <= 64; size++) escape_in(size, text, escaped);
     const char *rest = "\x01";
     char none[1];
-    assert_int_equal(bo_json_escape(&rest, none, 1), 0); /* it does not fit, and stays */
+    assert_int_equal(bo_json_escape(&rest, none, 1), 0); /* it does not fit and is not consumed */
     assert_true(*rest == 1);
 }
 
-/* All 65536 halves against the definition: (-1)^s 2^(e-15) (1 + m/1024), subnormal 2^-14 m/1024. */
+/* All 65536 half-precision numbers compared with the definition: (-1)^s 2^(e-15) (1 + m/1024), subnormal 2^-14
+ * m/1024. */
 static void halves(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A file appears whole or not at all. */
+/* A file is written completely or not at all. */
 #include "files.h"
 #include "io/output.h"
 #include "io/tensors.h"
@@ -23,7 +23,7 @@ static void replaced_whole(void **state)
     bo_output *output;
     assert_ok(f->context, bo_output_open(f->context, path, &output));
     assert_ok(f->context, bo_output_write(f->context, output, "new", 3));
-    assert_content(path, "old"); /* until the very end */
+    assert_content(path, "old"); /* until the end */
     assert_ok(f->context, bo_output_commit(f->context, output));
     assert_content(path, "new");
     assert_int_equal(test_files_left(f), 1);
@@ -62,7 +62,7 @@ static void modes_and_links(void **state)
     unlink(fresh);
 }
 
-/* A limit on the size of files plays the full disk; /dev/full is one. */
+/* A limit on the size of files simulates a full disk; /dev/full is one. */
 static void full_disk(void **state)
 {
     test_folder *f = *state;
@@ -100,7 +100,7 @@ static void refused(void **state)
     assert_int_equal(test_files_left(f), 0);
 }
 
-/* Memory takes pieces of any size, and is handed over when it is whole. */
+/* Output to memory takes pieces of any size and returns the block when it is complete. */
 static void memory(void **state)
 {
     test_folder *f = *state;
@@ -114,7 +114,7 @@ static void memory(void **state)
     for (size_t length = 0; written + length <= MOST; length = length * 3 / 2 + 1) {
         assert_ok(f->context, bo_output_write(f->context, output, piece + written, length));
         written += length;
-        assert_null(bytes); /* until the very end */
+        assert_null(bytes); /* until the end */
         assert_int_equal(size, 0);
     }
     assert_ok(f->context, bo_output_reserve(f->context, output, 5000));
@@ -124,7 +124,7 @@ static void memory(void **state)
     assert_memory_equal(bytes, piece, written);
     bo_free(bytes);
     assert_ok(f->context, bo_output_open_memory(f->context, &bytes, &size, &output));
-    assert_ok(f->context, bo_output_finish(f->context, output, BO_OK)); /* of nothing: a block, but of 0 bytes */
+    assert_ok(f->context, bo_output_finish(f->context, output, BO_OK)); /* empty: a block of 0 bytes */
     assert_non_null(bytes);
     assert_int_equal(size, 0);
     bo_free(bytes);
@@ -135,7 +135,7 @@ static void memory(void **state)
     free(piece);
 }
 
-/* The layout NumPy asks for: data at a multiple of 64, a newline before it. */
+/* The layout that NumPy requires: data at a multiple of 64 bytes, after a newline. */
 static void npy_layout(void **state)
 {
     test_folder *f = *state;

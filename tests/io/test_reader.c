@@ -1,8 +1,8 @@
-/* Every format, and every way in which one can be broken. */
+/* Every format, and the ways in which files can be broken. */
 #include "files.h"
 #include <fcntl.h>
 
-/* The whole file as doubles; caller frees. */
+/* The whole file as doubles; the caller frees it. */
 static double *read_all(test_folder *folder, const char *path, bo_format format, size_t *rows, size_t *columns)
 {
     bo_reader *reader;
@@ -36,7 +36,7 @@ static void expect(test_folder *folder, const char *path, bo_format format, size
     free(all);
 }
 
-/* Opening or reading to the end fails with these words. */
+/* Opening or reading fails with these words. */
 static void refuse(test_folder *folder, const char *path, bo_format format, bo_status expected, const char *words)
 {
     bo_reader *reader;
@@ -48,7 +48,7 @@ static void refuse(test_folder *folder, const char *path, bo_format format, bo_s
     }
     bo_reader_close(reader);
     assert_fails(folder->context, expected, words, status);
-    assert_non_null(strstr(bo_context_error(folder->context), folder->path)); /* the file is named */
+    assert_non_null(strstr(bo_context_error(folder->context), folder->path)); /* the message names the file */
 }
 
 static const double six[] = {1, 2, 3, 4, 5, 6};
@@ -371,12 +371,12 @@ static void gzip(void **state)
     memcpy(bytes + size, "garbage", 7);
     refuse(f, test_write(f, "c.csv.gz", bytes, size + 7), BO_FORMAT_AUTO, BO_FORMAT,
            "expected the end of the file after the gzip data");
-    memset(bytes + size, 0, 20); /* padding is fine */
+    memset(bytes + size, 0, 20); /* padding is allowed */
     expect(f, test_write(f, "c.csv.gz", bytes, size + 20), BO_FORMAT_AUTO, 2, 3, six);
-    memcpy(bytes + size, bytes, size); /* two members are one file */
+    memcpy(bytes + size, bytes, size); /* two members form one file */
     expect(f, test_write(f, "c.csv.gz", bytes, 2 * size), BO_FORMAT_AUTO, 4, 3,
            (double[]){1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
-    /* The end of a binary file is looked at too: a wrong checksum, and a byte too many. */
+    /* The end of a binary file is checked too: a wrong checksum, and an extra byte. */
     const unsigned char more[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3};
     refuse(f, test_gzip(f, "m-idx1.gz", more, sizeof more), BO_FORMAT_AUTO, BO_FORMAT,
            "more bytes than its header announces");
@@ -421,7 +421,7 @@ static void seeking(void **state)
     bo_reader_close(reader);
 }
 
-/* A record longer than every buffer on the way, and many rows over many refills. */
+/* A record longer than every buffer, and many rows over many refills. */
 static void long_records(void **state)
 {
     test_folder *f = *state;
@@ -447,7 +447,7 @@ static bool refuse_to_go_on(void *user, const char *what, double done, double to
     return false;
 }
 
-/* A pipe that is open and silent: the wait for it can be canceled. The alarm ends a test that would hang. */
+/* An open pipe without data: waiting can be canceled. The alarm ends a test that would hang. */
 static void silent_pipes(void **state)
 {
     test_folder *f = *state;
@@ -469,7 +469,7 @@ static void silent_pipes(void **state)
     bo_context_destroy(context);
 }
 
-/* A device without end that is no table is not copied first. */
+/* An endless device that is not a table is not copied first. */
 static void endless_devices(void **state)
 {
     test_folder *f = *state;

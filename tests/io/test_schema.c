@@ -1,4 +1,4 @@
-/* Which column means what, what is refused and how it is said, and the way through JSON. */
+/* The roles of columns, refused files and their messages, and round trips through JSON. */
 #include "files.h"
 
 static bo_data *load(test_folder *f, const bo_data_desc *desc, const bo_schema *schema)
@@ -23,7 +23,7 @@ static void numbers_and_targets(void **state)
     bo_data *data = load(f, &desc, NULL);
     assert_int_equal(data->rows, 2);
     assert_int_equal(data->dim, 2);
-    assert_int_equal(data->classes, 2); /* 3 and 6 are few whole numbers */
+    assert_int_equal(data->classes, 2); /* 3 and 6 are few integers */
     assert_true(data->y[0] == 0 && data->y[1] == 1);
     assert_string_equal(bo_schema_class(data->schema, 1), "6");
     bo_data_destroy(data);
@@ -61,7 +61,8 @@ static void numbers_and_targets(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "expected input columns");
     desc = (bo_data_desc){.path = test_text(f, "head.csv", "a,b\n")};
     refuse(f, &desc, NULL, BO_FORMAT, "expected rows, found none below its header");
-    desc = (bo_data_desc){.path = test_text(f, "row.csv", "1.5,2.5\n")}; /* one row is the machine's affair */
+    /* a single row is accepted here; the machine checks it */
+    desc = (bo_data_desc){.path = test_text(f, "row.csv", "1.5,2.5\n")};
     data = load(f, &desc, NULL);
     assert_int_equal(data->rows, 1);
     bo_data_destroy(data);
@@ -79,13 +80,13 @@ static void tasks(void **state)
     desc.task = BO_TASK_CLASSIFICATION;
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 21);
-    assert_string_equal(bo_schema_class(data->schema, 10), "10"); /* by value, not by letters */
+    assert_string_equal(bo_schema_class(data->schema, 10), "10"); /* ordered by value, not alphabetically */
     assert_true(data->y[20] == 20);
     bo_data_destroy(data);
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "1,b\n2,10\n3,a\n4,b\n")};
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 3);
-    assert_string_equal(bo_schema_class(data->schema, 0), "10"); /* mixed: by letters */
+    assert_string_equal(bo_schema_class(data->schema, 0), "10"); /* mixed: alphabetically */
     assert_string_equal(bo_schema_class(data->schema, 2), "b");
     assert_true(data->y[0] == 2 && data->y[1] == 0 && data->y[2] == 1);
     bo_data_destroy(data);
@@ -111,7 +112,7 @@ static void gaps(void **state)
     desc.impute = BO_IMPUTE_MEDIAN;
     data = load(f, &desc, NULL);
     assert_true(data->x[2] == 3 && data->x[5] == 20);
-    /* The values travel with the schema to other files. */
+    /* The schema applies the fill values to other files. */
     desc = (bo_data_desc){.path = test_text(f, "h.csv", "b,a\n?,?\n")};
     bo_data *test = load(f, &desc, data->schema);
     assert_true(test->x[0] == 3 && test->x[1] == 20);
@@ -140,7 +141,7 @@ static void gaps(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "row 1, column 0: expected a finite number");
 }
 
-/* A reservoir of medians: with as much room as rows it is the exact median, and the seed decides otherwise. */
+/* Medians from a reservoir: exact if it holds all rows, otherwise determined by the seed. */
 static void sampled_median(void **state)
 {
     test_folder *f = *state;
@@ -152,7 +153,8 @@ static void sampled_median(void **state)
     bo_data *data = load(f, &desc, NULL);
     assert_true(data->x[999] == 499);
     bo_data_destroy(data);
-    /* A sample median of n of uniform numbers on [0, 999) has standard deviation 999 / (2 sqrt(n + 2)); five of them. */
+    /* The median of a sample of n uniform numbers on [0, 999) has standard deviation 999 / (2 sqrt(n + 2)); the bound
+     * is five of them. */
     desc.sample_rows = 101;
     desc.seed = 7;
     data = load(f, &desc, NULL);
@@ -163,7 +165,7 @@ static void sampled_median(void **state)
     bo_data_destroy(data);
 }
 
-/* Every name is read back, in any case; what is no name leaves the value alone. */
+/* Every name is parsed, in upper and lower case; an unknown name does not change the value. */
 static void names(void **state)
 {
     (void)state;
@@ -205,7 +207,7 @@ static void categories(void **state)
     assert_string_equal(bo_schema_input(data->schema, 2), "town=Rye");
     const float expected[] = {1, 0, 1, 2, 1, 0, 3, 0, 1};
     assert_memory_equal(data->x, expected, sizeof expected);
-    /* Never seen: zeros and a warning with the count. */
+    /* Unknown categories become zeros, with a warning and their number. */
     bo_data_desc other = {.path = test_text(f, "d.csv", "town,n\nYork,1\nRye,2\nBath,3\n")};
     f->warnings = 0;
     bo_data *test = load(f, &other, data->schema);
@@ -222,7 +224,7 @@ static void categories(void **state)
     assert_int_equal(data->dim, 5);
     assert_string_equal(bo_schema_input(data->schema, 0), "n=1");
     bo_data_destroy(data);
-    /* Numbers first and text later: a second pass finds the numbers among the categories. */
+    /* Numbers first and text later: a second pass treats the numbers as categories. */
     desc = (bo_data_desc){.path = test_text(f, "l.csv", "k,y\n7,0.5\n10,1.5\nx,2\n"), .categorical = "auto"};
     data = load(f, &desc, NULL);
     assert_int_equal(data->dim, 3);
@@ -238,7 +240,7 @@ static void other_columns(void **state)
     test_folder *f = *state;
     bo_data_desc desc = {.path = test_text(f, "a.csv", "a,b,c,y\n1,2,3,u\n4,5,6,v\n")}, other = {0};
     bo_data *data = load(f, &desc, NULL);
-    other.path = test_text(f, "b.csv", "y,c,extra,b,a\nv,30,0,20,10\n"); /* another order and one more */
+    other.path = test_text(f, "b.csv", "y,c,extra,b,a\nv,30,0,20,10\n"); /* another order and an extra column */
     f->infos = 0;
     bo_data *test = load(f, &other, data->schema);
     assert_true(test->x[0] == 10 && test->x[1] == 20 && test->x[2] == 30 && test->y[0] == 1);
@@ -252,11 +254,11 @@ static void other_columns(void **state)
     other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,7\n");
     refuse(f, &other, data->schema, BO_FORMAT, "expected a class of the training data, found 7");
     other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,w\n");
-    other.no_target = true; /* the target is not looked at */
+    other.no_target = true; /* the target is ignored */
     test = load(f, &other, data->schema);
     assert_null(test->y);
     bo_data_destroy(test);
-    other = (bo_data_desc){.path = test_text(f, "b.csv", "1,2,3\n")}; /* no names: by place, without the target */
+    other = (bo_data_desc){.path = test_text(f, "b.csv", "1,2,3\n")}; /* no names: by position, without the target */
     test = load(f, &other, data->schema);
     assert_true(test->x[2] == 3);
     assert_null(test->y);
@@ -306,7 +308,7 @@ static void separate_labels(void **state)
     test.labels = test_text(f, "z.txt", "dog\ndog\n");
     refuse(f, &test, data->schema, BO_FORMAT, "z.txt: expected as many rows");
     bo_data_destroy(data);
-    /* One line of words may be a header or a class; the number of rows and the known classes decide. */
+    /* A line of words may be a header or a class; the number of rows and the known classes decide. */
     desc.labels = test_text(f, "y.txt", "kind\ncat\ndog\ncat\n");
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 2);
@@ -336,7 +338,7 @@ static void separate_labels(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "truncated");
 }
 
-/* A header above too few rows stays one: above numbers, and above words that come twice. */
+/* A header before too few rows is still a header: before numbers, and before words that occur twice. */
 static void short_labels(void **state)
 {
     test_folder *f = *state;
@@ -374,7 +376,7 @@ static void json(void **state)
     bo_data_destroy(again);
     bo_data_destroy(data);
     bo_schema_destroy(copy);
-    /* Any prefix is refused, none crashes. */
+    /* Every prefix is refused without a crash. */
     for (size_t length = 0; length < whole; ++length) {
         assert_int_not_equal(bo_schema_load_memory(f->context, first, length, &copy), BO_OK);
         assert_null(copy);

@@ -1,5 +1,5 @@
-/* Streams: the same rows as a whole load for every format and block size, parts that cover the file once, samples that
- * are uniform and seeded, standard input. */
+/* Streams: the rows of a whole load for every format and block size, parts that cover the file once, uniform seeded
+ * samples, standard input. */
 #include "files.h"
 
 enum { ROWS = 5000, DIM = 5 };
@@ -74,7 +74,7 @@ static bo_stream *open_stream(test_folder *f, const char *path)
     assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
     assert_int_equal(bo_schema_rows(schema), ROWS);
     assert_ok(f->context, bo_stream_open(f->context, &desc, schema, &stream));
-    bo_schema_destroy(schema); /* the stream keeps its own */
+    bo_schema_destroy(schema); /* the stream has its own copy */
     return stream;
 }
 
@@ -155,9 +155,9 @@ static void parts_cover(void **state)
     free_tables(&t);
 }
 
-/* Of the row numbers of a sample of k of N without replacement: distinct, mean (N - 1)/2 with variance
- * (N^2 - 1)/12 / k * (N - k)/(N - 1). Over 40 seeds the mean of means must lie within 4.5 standard deviations, and their
- * spread must fit chi-square with 40 degrees (2.4e-5 and 1 - 2.4e-5 quantiles about 12.8 and 89). */
+/* The row numbers of a sample of k of N without replacement are distinct, with mean (N - 1)/2 and variance (N^2 - 1)/12
+ * / k * (N - k)/(N - 1). Over 40 seeds the mean of means must be within 4.5 standard deviations, and their spread must
+ * fit chi-square with 40 degrees of freedom (2.4e-5 and 1 - 2.4e-5 quantiles about 12.8 and 89). */
 static void samples(void **state)
 {
     test_folder *f = *state;
@@ -205,7 +205,7 @@ static void samples(void **state)
     free_tables(&t);
 }
 
-/* Two passes over standard input: it is kept in a temporary file. */
+/* Two passes over standard input, which is kept in a temporary file. */
 static void standard_input(void **state)
 {
     test_folder *f = *state;
@@ -224,7 +224,7 @@ static void standard_input(void **state)
     assert_int_equal(data->rows, 3);
     assert_memory_equal(data->x, same->x, 9 * sizeof *same->x);
     bo_data_destroy(same);
-    /* A reader on a pipe goes once; the number of columns must be known. */
+    /* A reader on a pipe makes one pass; the number of columns must be known. */
     assert_int_equal(pipe(ends), 0);
     assert_true(write(ends[1], "1 1:1\n1 4:1\n", 12) == 12);
     close(ends[1]);

@@ -1,4 +1,4 @@
-/* Splits and tables: a row's part follows from its number alone, so that memory and blocks, one file and several, agree. */
+/* Splits and tables: the part of a row depends on its number only, so memory and blocks, one file and several agree. */
 #include "files.h"
 #include <math.h>
 
@@ -19,7 +19,7 @@ static void test_names(void **state)
     assert_false(bo_split_parse("none", &split));
 }
 
-/* The number of rows in a part is binomial: within five deviations √(n p (1 - p)). */
+/* The number of rows in a part is binomial: within five standard deviations √(n p (1 - p)). */
 static void test_hashed(void **state)
 {
     (void)state;
@@ -36,7 +36,7 @@ static void test_hashed(void **state)
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         assert_close(counts[p], n * shares[p], 5 * sqrt(n * shares[p] * (1 - shares[p])));
     assert_true(others > 0.4 * n); /* 1 - Σ p² = 0.46 of the rows for independent seeds */
-    /* for ever: the hash of row 0 of seed 0 is 0xE220A8397B1DCDAF, 0.883 of 2⁶⁴ */
+    /* a fixed value: the hash of row 0 of seed 0 is 0xE220A8397B1DCDAF, 0.883 of 2⁶⁴ */
     assert_int_equal(bo_split_row(&(bo_split_desc){.test = 0.8834}, 0), BO_SPLIT_TEST);
     assert_int_equal(bo_split_row(&(bo_split_desc){.test = 0.8833}, 0), BO_SPLIT_TRAIN);
 }
@@ -77,7 +77,7 @@ static void test_loaded(void **state)
 
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
 
-/* Rows 0 … ROWS - 1 in FILES files; the first input and the target are the row's number. */
+/* Rows 0 … ROWS - 1 in FILES files; the first input and the target are the number of the row. */
 static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_split_desc split)
 {
     static const char *const names[FILES] = {"a.npy", "b.npy", "c.npy"};
@@ -95,7 +95,7 @@ static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_spl
     return (bo_table_desc){.data = {.task = BO_TASK_REGRESSION}, .paths = paths, .files = FILES, .split = split};
 }
 
-/* Each part has the rows that bo_split_row says, in order. */
+/* Each part has the rows that bo_split_row assigns, in order. */
 static void test_load(void **state)
 {
     test_folder *f = *state;
@@ -178,7 +178,7 @@ static void test_blocks(void **state)
     for (int p = 0; p < BO_SPLIT_COUNT; p++) bo_data_destroy(parts[p]);
 }
 
-/* Ranks have every row once between them, with more files than ranks and with fewer. */
+/* Ranks together have every row once, with more files than ranks and with fewer. */
 static void test_ranks(void **state)
 {
     test_folder *f = *state;
@@ -212,7 +212,7 @@ static void test_ranks(void **state)
     bo_schema_destroy(schema);
 }
 
-/* A sample has rows to learn from only, each at most once; from files in their proportion where none is held out. */
+/* A sample has training rows only, each at most once; from files in proportion if no rows are held out. */
 static void test_sample(void **state)
 {
     test_folder *f = *state;
@@ -255,7 +255,7 @@ static void expect_same_data(const bo_data *a, const bo_data *b)
     assert_memory_equal(a->y, b->y, a->rows * a->targets * sizeof *a->y);
 }
 
-/* The contents of a file, in a block of its own size. */
+/* The contents of a file, in a block of its size. */
 static void *contents(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
@@ -269,7 +269,7 @@ static void *contents(const char *path, size_t *size)
     return bytes;
 }
 
-/* A table in memory is read as the file with the same bytes is, whatever its format. */
+/* A table in memory is read like a file with the same bytes, in any format. */
 static void test_memory_is_a_file(void **state)
 {
     test_folder *f = *state;
@@ -292,7 +292,7 @@ static void test_memory_is_a_file(void **state)
         assert_ok(f->context, bo_data_load(f->context, &desc, NULL, &memory));
         expect_same_data(file, memory);
         bo_data_destroy(memory);
-        /* once more, as a table with parts of which one is held out, and as a stream under the file's schema */
+        /* again as a table with a held-out part, and as a stream with the schema of the file */
         bo_data *train;
         const bo_table_desc table = {.data = desc};
         assert_ok(f->context, bo_table_load(f->context, &table, &train, NULL, NULL));
@@ -334,7 +334,7 @@ static void test_memory_refused(void **state)
     bo_data_desc desc = {.bytes = csv, .size = sizeof csv - 1, .no_target = true};
     assert_fails(f->context, BO_FORMAT, "memory: ", bo_data_load(f->context, &desc, NULL, &data));
     assert_null(data);
-    desc.path = "houses"; /* its name in messages */
+    desc.path = "houses"; /* the name in messages */
     assert_fails(f->context, BO_FORMAT, "houses: ", bo_data_load(f->context, &desc, NULL, &data));
     desc.size = 0;
     assert_int_not_equal(bo_data_load(f->context, &desc, NULL, &data), BO_OK);

@@ -1,4 +1,4 @@
-/* safetensors: what is written is read back, and every rule of the format is enforced by name. */
+/* safetensors: round trips, and every rule of the format is enforced by name. */
 #include "files.h"
 #include "io/tensors.h"
 
@@ -125,13 +125,13 @@ static void refused(void **state)
     assert_fails(f->context, BO_IO, "No such file",
                  bo_tensors_open(f->context, test_path(f, "none.safetensors"), &file));
     assert_fails(f->context, BO_IO, "regular", bo_tensors_open(f->context, f->path, &file));
-    /* Padding and an empty file of tensors are fine. */
+    /* Padding and an empty file of tensors are valid. */
     assert_ok(f->context, bo_tensors_open_memory(f->context, "m", "\x05\0\0\0\0\0\0\0{}   ", 13, &file));
     assert_int_equal(bo_tensors_count(file), 0);
     bo_tensors_close(file);
 }
 
-/* Numbers that start at an odd address are moved to an even one. */
+/* Numbers at an odd address are moved to an aligned one. */
 static void misaligned(void **state)
 {
     test_folder *f = *state;

@@ -1,4 +1,5 @@
-/* Batches: every window once an epoch, other offsets in the next, any part of any step by itself, runs of documents. */
+/* Batches: every window once per epoch, other offsets in the next epoch, any part of any step separately, runs of
+ * documents. */
 #include "texts.h"
 #include "base/rng.h"
 
@@ -25,7 +26,7 @@ static void close_setting(setting *s)
     bo_tokenizer_destroy(s->tokenizer);
 }
 
-/* Text whose four bytes from any place on tell the place: 7-bit digits of it. */
+/* Text in which any four consecutive bytes determine their position: its 7-bit digits. */
 static void number_text(char *text, size_t length)
 {
     for (size_t i = 0; i < length; i += 2) {
@@ -55,8 +56,8 @@ static void test_permutation(void **state)
     for (uint64_t i = 0; i < 100; i++) assert_true(bo_permute(1, 2, large, i) < large);
 }
 
-/* Over many numbers each index goes to each place equally often: chi-squared of 36 cells with 25 degrees of freedom (a
- * doubly constrained 6 x 6 table) has mean 25 and deviation sqrt(50); five deviations are 60. */
+/* Over many seeds each index goes to each position equally often: chi-squared of 36 cells with 25 degrees of freedom (a
+ * doubly constrained 6 x 6 table) has mean 25 and standard deviation sqrt(50); five deviations above is 60. */
 static void test_permutation_is_uniform(void **state)
 {
     (void)state;
@@ -94,7 +95,7 @@ static void test_epochs(void **state)
                                                  tokens, targets, NULL, NULL, NULL));
             size_t odd = tokens[0] < 128; /* the first byte is the second of its pair */
             size_t at = 0;
-            for (; at + CONTEXT < LENGTH; at++) { /* where in the text this stands */
+            for (; at + CONTEXT < LENGTH; at++) { /* find its position in the text */
                 bool same = at % 2 == odd;
                 for (size_t i = 0; same && i < CONTEXT; i++) same = (unsigned char)text[at + i] == tokens[i];
                 if (same) break;
@@ -114,7 +115,7 @@ static void test_epochs(void **state)
     close_setting(&s);
 }
 
-/* A step of two parts is the same sequences as that of one, and so is every sequence asked for by itself. */
+/* A step in two parts has the same sequences as in one part, and so does every sequence requested separately. */
 static void test_parts(void **state)
 {
     enum { LENGTH = 3000, CONTEXT = 8, BATCH = 6 };
@@ -154,7 +155,7 @@ static void test_documents(void **state)
         size_t lengths[BATCH * CONTEXT], runs = BATCH * CONTEXT, row = 0;
         assert_ok(s.context,
                   bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, positions, lengths, &runs));
-        for (size_t r = 0; r < runs; r++) { /* a document is one letter here */
+        for (size_t r = 0; r < runs; r++) { /* each document is one letter here */
             assert_true(row / CONTEXT == (row + lengths[r] - 1) / CONTEXT);
             for (size_t i = 0; i < lengths[r]; i++, row++) {
                 assert_int_equal(positions[row], i);
@@ -166,7 +167,7 @@ static void test_documents(void **state)
         int32_t alone[BATCH * CONTEXT]; /* positions without lengths are the same */
         assert_ok(s.context, bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, alone, NULL, NULL));
         assert_memory_equal(alone, positions, sizeof alone);
-        runs = BATCH; /* room for the windows alone: nothing crosses one */
+        runs = BATCH; /* space for one run per window: no run spans two windows */
         assert_ok(s.context,
                   bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, positions, lengths, &runs));
         assert_int_equal(runs, BATCH);
@@ -175,7 +176,7 @@ static void test_documents(void **state)
     close_setting(&s);
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------------------------- */
+/* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
 {

@@ -1,5 +1,5 @@
-/* BLEU: cases counted by hand, random ones counted by brute force, and the rules of tokens as the regular expressions that
- * define them. */
+/* BLEU: cases counted by hand, random cases counted by brute force, and tokenization compared with the regular
+ * expressions that define it. */
 #include "testing.h"
 #include "text/bleu.h"
 #include <bochner/texts.h>
@@ -31,7 +31,8 @@ static void test_by_hand(void **state)
         uint64_t matches[4], totals[4], length, reference;
         double score;
     } cases[] = {
-        /* Papineni's first candidate and first reference. 11 words of 18 (the: once), 8 pairs, 6, and 4 runs of four. */
+        /* Papineni's first candidate and first reference: 11 of 18 words (the: once), 8 pairs, 6 triples and 4 runs of
+         * four. */
         {{{"It is a guide to action which ensures that the military always obeys the commands of the party",
            "It is a guide to action that ensures that the military will forever heed Party commands"}},
          1,
@@ -40,12 +41,12 @@ static void test_by_hand(void **state)
          18,
          16,
          100 * pow(11. / 18 * 8 / 17 * 6 / 16 * 4 / 15, 0.25)},
-        /* Papineni: seven times a word that the reference has twice. */
+        /* Papineni: a word seven times that the reference has twice. */
         {{{"the the the the the the the", "the cat is on the mat"}}, 1, {2, 0, 0, 0}, {7, 6, 5, 4}, 7, 6, 0},
         {{{"a b c d e", "a b c d e"}}, 1, {5, 4, 3, 2}, {5, 4, 3, 2}, 5, 5, 100},
-        /* Everything said is right, and it is too short: e^(1 - 6/4). */
+        /* Everything matches, but it is too short: e^(1 - 6/4). */
         {{{"a b c d", "a b c d e f"}}, 1, {4, 3, 2, 1}, {4, 3, 2, 1}, 4, 6, 100 * exp(-0.5)},
-        /* Counts are of the corpus: a sentence without runs of four does not make it 0. */
+        /* Counts are over the corpus: a sentence without runs of four does not make the score 0. */
         {{{"x y", "x z"}, {"a b c d e", "a b c d f"}},
          2,
          {5, 3, 2, 1},
@@ -54,10 +55,10 @@ static void test_by_hand(void **state)
          7,
          100 * pow(5. / 7 * 3 / 5 * 2 / 3 * 1 / 2, 0.25)},
         {{{"", "a b"}}, 1, {0}, {0}, 0, 2, 0},
-        {{{"a b c", "a b c"}}, 1, {3, 2, 1, 0}, {3, 2, 1, 0}, 3, 3, 0}, /* no run of four at all */
+        {{{"a b c", "a b c"}}, 1, {3, 2, 1, 0}, {3, 2, 1, 0}, 3, 3, 0}, /* no run of four */
         {{{"", ""}}, 1, {0}, {0}, 0, 0, 0},
         {{{"a b c d", ""}}, 1, {0}, {4, 3, 2, 1}, 4, 0, 0},
-        /* Clipped within a sentence, not over the corpus. */
+        /* Counts are clipped per sentence, not over the corpus. */
         {{{"a a", "a"}, {"b", "a a a"}}, 2, {1, 0, 0, 0}, {3, 1, 0, 0}, 3, 4, 0},
     };
     bo_context *context = test_context(1);
@@ -74,13 +75,13 @@ static void test_by_hand(void **state)
                 assert_close(found.precisions[n], 100. * (double)counts.matches[n] / (double)counts.totals[n], 1e-12);
     }
     bo_bleu_counts counts;
-    assert_close(bleu_of(context, cases[0].pairs, 1, false, &counts).score, 41.18, 0.005); /* as it is published */
+    assert_close(bleu_of(context, cases[0].pairs, 1, false, &counts).score, 41.18, 0.005); /* the published value */
     assert_close(bleu_of(context, cases[3].pairs, 1, false, &counts).brevity_penalty, exp(-0.5), 1e-15);
     assert_close(bleu_of(context, cases[5].pairs, 1, false, &counts).brevity_penalty, 0, 0);
     bo_context_destroy(context);
 }
 
-/* White space is what Unicode calls so; a byte that is no character is part of a word. */
+/* White space is defined by Unicode; a byte that is not a character is part of a word. */
 static void test_white_space(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static bool same_run(const char (*a)[4], const char (*b)[4], size_t n)
     return true;
 }
 
-/* Crosses out: each run of the hypothesis takes one equal run of the reference that nobody has taken. */
+/* Each run of the hypothesis takes one equal run of the reference that is not taken yet. */
 static uint64_t cross_out(const char (*hypothesis)[4], size_t count, const char (*reference)[4], size_t reference_count,
                           size_t n)
 {
@@ -206,7 +207,7 @@ static void test_tokens(void **state)
     bo_context_destroy(context);
 }
 
-/* Every match of `pattern` in *text becomes `form`, where 1 and 2 are its groups. */
+/* Replaces every match of `pattern` in *text by `form`, where 1 and 2 are its groups. */
 static void replace_all(const char *pattern, const char *form, char *text, size_t room)
 {
     regex_t compiled;
@@ -258,7 +259,7 @@ static void test_tokens_are_the_expressions(void **state)
     bo_context_destroy(context);
 }
 
-/* A translation that differs in punctuation alone, tokenized here and there. */
+/* A translation that differs only in punctuation, with and without tokenization. */
 static void test_tokenized_score(void **state)
 {
     (void)state;

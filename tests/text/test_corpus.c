@@ -1,4 +1,4 @@
-/* Corpora: files, documents, JSON lines, gzip, parts, bytes and encodings, and what is wrong with files. */
+/* Corpora: files, documents, JSON lines, gzip, parts, bytes and encodings, and invalid files. */
 #include "texts.h"
 
 static bo_corpus *open_corpus(test_folder *f, const bo_corpus_desc *desc)
@@ -51,7 +51,7 @@ static void test_files(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* Every way to read is the same bytes: any first, any count. */
+/* Every way to read gives the same bytes: any start, any count. */
 static void test_reading(void **state)
 {
     test_folder *f = *state;
@@ -81,7 +81,7 @@ static void test_reading(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* [0, 0.9) and [0.9, 1) have every token once. */
+/* [0, 0.9) and [0.9, 1) contain every token once. */
 static void test_split(void **state)
 {
     test_folder *f = *state;
@@ -115,8 +115,8 @@ static void test_split(void **state)
 
 /* ---- encodings ------------------------------------------------------------------------------------------------------ */
 
-/* The corpus' ids are those of each document encoded whole, an end after each, for any number of threads; a large document
- * is cut for that. */
+/* The ids of a corpus are those of each whole document, followed by an end token, for any number of threads; a large
+ * document is cut for parallel encoding. */
 static void test_encoding(void **state)
 {
     test_folder *f = *state;
@@ -125,7 +125,8 @@ static void test_encoding(void **state)
     bo_tokenizer_desc learned = {.vocab = 400};
     char *text = malloc(BYTES);
     size_t length = test_prose(9, text, BYTES), half = length / 2;
-    for (size_t i = half; i < length; i++) text[i] = "the\n\n\n\n\n\n\n\n"[i % 11]; /* cuts meet blanks in a row */
+    /* so that cuts are in runs of blanks */
+    for (size_t i = half; i < length; i++) text[i] = "the\n\n\n\n\n\n\n\n"[i % 11];
     memcpy(text + half, "<SEP>", 5);
     const char *path = test_write(f, "t.txt", text, length);
     assert_ok(f->context, bo_tokenizer_train(f->context, &learned, &path, 1, &tokenizer));
@@ -157,7 +158,7 @@ static void test_encoding(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* The bytes of parts add up to those of the whole. */
+/* The byte counts of parts add up to that of the whole. */
 static void test_bytes_of_parts(void **state)
 {
     test_folder *f = *state;
@@ -183,7 +184,7 @@ static void test_bytes_of_parts(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* Bytes that are not UTF-8 are worth one word, with the place; a tokenizer that cannot express them refuses. */
+/* Bytes that are not UTF-8 give one warning with their position; a tokenizer that cannot represent them fails. */
 static void test_invalid(void **state)
 {
     test_folder *f = *state;
@@ -207,7 +208,7 @@ static void test_invalid(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+/* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
 {
@@ -263,7 +264,7 @@ static void test_refusals(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* Somebody shortens a file that is in use: an error, not the end of the process. One that is replaced stays as it was. */
+/* A file in use is truncated: an error, not a crash. A file that is replaced keeps its old contents. */
 static void test_shortened(void **state)
 {
     test_folder *f = *state;

@@ -1,5 +1,5 @@
-/* Out of memory at every single allocation of texts, packs and BLEU: BO_MEMORY with a message, nothing leaked, and the
- * same work succeeds after. */
+/* Every allocation of texts, packs and BLEU fails once: BO_MEMORY with a message, nothing leaks, and a second call
+ * succeeds. */
 #include "texts.h"
 #include "base/counting.h"
 #include "text/packs.h"

@@ -1,4 +1,4 @@
-/* Tokenizers and corpora from memory: what a file gives, its bytes give too. */
+/* Tokenizers and corpora from memory give the same results as from files. */
 #include "texts.h"
 #include "base/counting.h"
 
@@ -88,7 +88,7 @@ static void same_corpus(bo_context *context, const bo_corpus_desc *file, const b
     bo_corpus_desc desc = *memory;
     desc.memory = copy;
     assert_ok(context, bo_corpus_open(context, &desc, &b));
-    free(copy); /* it need not outlive the call */
+    free(copy); /* the bytes need not outlive the call */
     const size_t count = (size_t)bo_corpus_tokens(a);
     assert_true(count > 10 && count < 512);
     assert_int_equal(bo_corpus_tokens(b), count);
@@ -149,7 +149,7 @@ static bo_status save(void *what)
     starved *s = what;
     void *bytes = what;
     size_t size;
-    bo_tokenizer *raw; /* which is written, not copied */
+    bo_tokenizer *raw; /* which is generated on saving, not copied */
     BO_TRY(bo_tokenizer_create(s->context, &raw));
     bo_status status = bo_tokenizer_save_memory(s->context, raw, &bytes, &size);
     if (status != BO_OK) assert_true(!bytes && !size);

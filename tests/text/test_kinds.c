@@ -1,7 +1,7 @@
-/* Parts of a tokenizer.json: normalizers, pre-tokenizers, decoders, templates, fallback; and files that lie. */
+/* Parts of a tokenizer.json: normalizers, pre-tokenizers, decoders, templates, fallback; and inconsistent files. */
 #include "texts.h"
 
-/* A tokenizer whose words are these (separated by |): a word among them is one token, what is not falls into "?". */
+/* A tokenizer with these words (separated by |): each of them is one token, and anything else becomes "?". */
 static bo_tokenizer *word_tokenizer(bo_context *context, const char *normalizer, const char *splitter,
                                     const char *words)
 {
@@ -100,7 +100,7 @@ static void test_normalizers(void **state)
         space, "aXb xx", "ayyb|yyyy");
 }
 
-/* ---- a Llama in small ----------------------------------------------------------------------------------------------- */
+/* ---- a small Llama tokenizer ------------------------------------------------------------------------------------- */
 
 static const char llama[] =
     "{\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, {\"id\": 2, \"content\": \"</s>\", "
@@ -140,29 +140,31 @@ static void test_llama(void **state)
     expect_ids(f, tokenizer, "ab b", 3, (int32_t[]){11, 6, 8}); /* ▁ab ▁ b: (▁, a) has the lowest rank, then (▁a, b) */
     expect_ids(f, tokenizer, "b  ab", 4, (int32_t[]){6, 8, 6, 11});
     expect_ids(f, tokenizer, "b  b", 4, (int32_t[]){6, 8, 12, 8});
-    expect_ids(f, tokenizer, "\xc3\xa9", 3, (int32_t[]){6, 3, 4});        /* byte by byte */
-    expect_ids(f, tokenizer, "a\xc3", 2, (int32_t[]){9, 3});              /* also what is no character */
-    expect_ids(f, tokenizer, "azz\n", 3, (int32_t[]){9, 0, 5});           /* z has no byte token: unknown, and fused */
-    expect_ids(f, tokenizer, "<s>a</s>b", 5, (int32_t[]){1, 9, 2, 6, 8}); /* the prefix is put before every stretch */
+    expect_ids(f, tokenizer, "\xc3\xa9", 3, (int32_t[]){6, 3, 4}); /* byte by byte */
+    expect_ids(f, tokenizer, "a\xc3", 2, (int32_t[]){9, 3});       /* invalid characters too */
+    /* z has no byte token: unknown tokens are fused */
+    expect_ids(f, tokenizer, "azz\n", 3, (int32_t[]){9, 0, 5});
+    expect_ids(f, tokenizer, "<s>a</s>b", 5, (int32_t[]){1, 9, 2, 6, 8}); /* the prefix is added to every section */
     bo_ids ids = test_encode(f->context, tokenizer, "a", 1);
     assert_ok(f->context, bo_tokenizer_add_specials(f->context, tokenizer, &ids));
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.items[0], 1);
     bo_ids_free(&ids);
-    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the blank that was put before it is taken off */
+    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the added blank is removed */
     expect_round_trip(f->context, tokenizer, " a\xc3\xa9", 4);
     expect_round_trip(f->context, tokenizer, "", 0);
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* Metaspace undoes itself: the blank that it put before the text is taken off. Strip without Fuse is about every token. */
+/* Metaspace is reversible: the blank that it added to the text is removed. Strip without Fuse applies to every
+ * token. */
 static void test_decoders(void **state)
 {
     test_folder *f = *state;
 #define VOCAB                                                                                                          \
     "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"▁\": 2, \"▁a\": 3}, \"merges\": [\"▁ a\"]}"
     static const struct {
-        const char *decoder, *expected; /* of ▁a ▁ b */
+        const char *decoder, *expected; /* decoded from ▁a ▁ b */
     } cases[] = {
         {"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"always\"}", "a b"},
         {"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"never\"}", " a b"},
@@ -184,7 +186,8 @@ static void test_decoders(void **state)
     }
 }
 
-/* Llama 3: a word of the vocabulary is one token even where no merge leads to it, spelled in the letters that stand for bytes. */
+/* Llama 3: a word of the vocabulary is one token even if no merge produces it; it is spelled in the letters that
+ * represent bytes. */
 static void test_whole_words(void **state)
 {
     test_folder *f = *state;
@@ -206,12 +209,12 @@ static void test_whole_words(void **state)
     }
 }
 
-/* Where no merge joins two characters the text is cut, for speed: the ids are those of the uncut text. */
+/* Text is cut for speed where no merge joins two characters: the ids are those of the uncut text. */
 static void test_seams(void **state)
 {
     test_folder *f = *state;
     static const char *const letters[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
-                                          "x", "\n"}; /* the last two: bytes */
+                                          "x", "\n"}; /* the last two are bytes */
     static char json[16384];
     char *to = json;
     to += sprintf(to, "{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {");
@@ -249,8 +252,8 @@ static void test_added(void **state)
                     "\"<m><n>\"}, {\"id\": 5, \"content\": \"<r>\", \"rstrip\": true}], \"model\": {\"type\": \"BPE\", "
                     "\"vocab\": {\"a\": 0, \" \": 1, \"b\": 2}, \"merges\": []}}");
     assert_int_equal(bo_tokenizer_vocab(tokenizer), 6);
-    expect_ids(f, tokenizer, "a  <m> b", 4, (int32_t[]){0, 3, 1, 2});  /* takes the blanks before it */
-    expect_ids(f, tokenizer, "a <m><n>b", 4, (int32_t[]){0, 1, 4, 2}); /* the longest */
+    expect_ids(f, tokenizer, "a  <m> b", 4, (int32_t[]){0, 3, 1, 2});  /* includes the blanks before it */
+    expect_ids(f, tokenizer, "a <m><n>b", 4, (int32_t[]){0, 1, 4, 2}); /* the longest match */
     expect_ids(f, tokenizer, "a <r>  b", 4, (int32_t[]){0, 1, 5, 2});
     bo_ids ids = {0};
     assert_fails(f->context, BO_FORMAT, "byte 1 of the text: the tokenizer has no token for '<'",
@@ -259,7 +262,7 @@ static void test_added(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* GPT-2's expression and Llama 3's give the words that they are known to give. */
+/* The expressions of GPT-2 and Llama 3 give the known words. */
 static void test_expressions(void **state)
 {
     test_folder *f = *state;
@@ -272,7 +275,7 @@ static void test_expressions(void **state)
         "We'LL pay $12345, na\xc3\xafve:   x", "We|'LL| pay| $|123|45|,| na\xc3\xafve|:|  | x");
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+/* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
 {
@@ -351,14 +354,14 @@ static void test_refusals(void **state)
                      bo_tokenizer_parse(f->context, "test", cases[i].json, strlen(cases[i].json), &tokenizer));
         assert_null(tokenizer);
     }
-    /* Cut short anywhere, it is refused: nothing is taken for whole that is not. */
+    /* A truncated file is refused at any length. */
     for (size_t length = 0; length + 1 < sizeof llama; length++) {
         bo_tokenizer *tokenizer;
         assert_int_equal(bo_tokenizer_parse(f->context, "test", llama, length, &tokenizer), BO_FORMAT);
     }
 }
 
-/* (a+)+ on many a's that lead nowhere takes steps without end; it is stopped, and says so. */
+/* (a+)+ on many a's without a match takes exponential time; it is stopped with an error. */
 static void test_explosion(void **state)
 {
     test_folder *f = *state;
@@ -377,7 +380,7 @@ static void test_explosion(void **state)
 
 /* ---- characters without a token --------------------------------------------------------------------------------- */
 
-/* Neither a token, nor one for what is unknown, nor bytes: nothing is left out in silence. */
+/* No token, no unknown token and no byte tokens: nothing is dropped silently. */
 static void test_missing(void **state)
 {
     test_folder *f = *state;

@@ -1,4 +1,4 @@
-/* Learning a byte-pair encoding: the merges that the definition gives, for any number of threads; what it refuses. */
+/* Training of a byte-pair encoding: the merges of the definition, for any number of threads; invalid input. */
 #include "texts.h"
 #include "text/learn.h"
 
@@ -6,7 +6,7 @@ enum { WORDS = 600, MOST = 24 };
 
 /* ---- the definition ------------------------------------------------------------------------------------------------- */
 
-/* Words as lists of symbols, all pairs counted anew for each merge. */
+/* Words as lists of symbols; all pairs are counted again for each merge. */
 typedef struct plain {
     int32_t symbols[WORDS][MOST];
     size_t lengths[WORDS], counts[WORDS], words;
@@ -21,7 +21,7 @@ static size_t occurrences(const plain *p, int32_t left, int32_t right)
     return count;
 }
 
-/* The most frequent pair, the smaller of equal ones. */
+/* The most frequent pair; of equal ones the smallest. */
 static size_t best_pair(const plain *p, int32_t pair[2])
 {
     size_t best = 0;
@@ -59,7 +59,7 @@ static void test_definition(void **state)
     bo_tally tally;
     static char texts[WORDS][MOST];
     int32_t byte_ids[256], merges[200][2];
-    for (int i = 0; i < 256; i++) byte_ids[i] = 300 - i; /* any numbering will do */
+    for (int i = 0; i < 256; i++) byte_ids[i] = 300 - i; /* the numbering is arbitrary */
     assert_ok(f->context, bo_tally_create(f->context, &tally));
     for (size_t w = 0; w < WORDS; w++) {
         size_t length = 1 + bo_rng_below(&rng, w % 9 ? 8 : MOST - 2); /* few letters: many ties and overlaps */
@@ -87,8 +87,8 @@ static void test_definition(void **state)
     bo_tally_free(&tally);
 }
 
-/* The table of words grows, and none is lost or counted twice: every word comes once more at the end, every third also when it is 100
- * words old. */
+/* The table of words grows without losing or duplicating a word: every word occurs again at the end, and every third
+ * also 100 words later. */
 static void test_many_words(void **state)
 {
     enum { MANY = 20000, RECENT = 100 };
@@ -123,7 +123,8 @@ static void test_same(void **state)
     enum { BYTES = 1 << 20 };
     char *text = malloc(BYTES);
     size_t length = test_prose(1, text, BYTES), half = length / 2;
-    while (!(text[half] == '\n' && text[half - 1] == '.' && text[half + 1] > ' ')) half++; /* no word spans this */
+    /* no word spans this position */
+    while (!(text[half] == '\n' && text[half - 1] == '.' && text[half + 1] > ' ')) half++;
     const char *ways[3][2] = {
         {test_write(f, "all.txt", text, length), NULL},
         {test_write(f, "first.txt", text, half), test_gzip(f, "second.txt.gz", text + half, length - half)},
@@ -164,12 +165,12 @@ static void test_options(void **state)
     bo_tokenizer *tokenizer;
     bo_tokenizer_desc desc = {.vocab = 1000, .special = special, .special_count = 2};
     assert_ok(f->context, bo_tokenizer_train(f->context, &desc, &path, 1, &tokenizer));
-    /* aa, bb and " bb" are merged; " aa" occurs once, and what belongs to <x> is no text. */
+    /* aa, bb and " bb" are merged; " aa" occurs once, and <x> is not text. */
     assert_int_equal(bo_tokenizer_vocab(tokenizer), 2 + 256 + 3);
     expect_pieces(f->context, tokenizer, "aa bb<x>", "aa| bb|<x>");
     assert_int_equal(bo_tokenizer_find(tokenizer, "<y>"), 1);
     bo_tokenizer_destroy(tokenizer);
-    /* A pattern of one's own, and no special token. */
+    /* A custom pattern and no special token. */
     desc = (bo_tokenizer_desc){.vocab = 1000, .special = special, .special_count = 0, .pattern = "[^<>]+", .least = 3};
     assert_ok(f->context, bo_tokenizer_train(f->context, &desc, &path, 1, &tokenizer));
     expect_pieces(f->context, tokenizer, "aa bb<x>", "aa bb|<|x|>");

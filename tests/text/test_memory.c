@@ -1,4 +1,4 @@
-/* Out of memory at every single allocation: BO_MEMORY with a message, nothing leaked, and the same work succeeds after. */
+/* Every allocation fails once: BO_MEMORY with a message, nothing leaks, and a second call succeeds. */
 #include "texts.h"
 #include "base/counting.h"
 

@@ -1,4 +1,5 @@
-/* Packs: every example once an epoch, within the rows of every side, full, and a function of seed and step; packs in memory. */
+/* Packs: every example once per epoch, within the rows of each side, well filled, and a function of seed and step;
+ * packs in memory. */
 #include "texts.h"
 #include "text/packs.h"
 
@@ -11,7 +12,7 @@ typedef struct setting {
 
 typedef size_t length_fn(bo_rng *rng, size_t side, size_t before);
 
-/* Reviews: log-normal lengths about 900 bytes, those above 4096 cut there. */
+/* Reviews: log-normal lengths around 900 bytes, truncated at 4096. */
 static size_t review_length(bo_rng *rng, size_t side, size_t before)
 {
     (void)side, (void)before;
@@ -19,7 +20,7 @@ static size_t review_length(bo_rng *rng, size_t side, size_t before)
     return length < 4076 ? 20 + (size_t)length : 4096;
 }
 
-/* Sentences: about 13 tokens, the target's within a few of the source's. */
+/* Sentences: about 13 tokens; target and source differ by a few. */
 static size_t sentence_length(bo_rng *rng, size_t side, size_t before)
 {
     if (side == 0) return 4 + (size_t)(10 * exp(0.45 * bo_rng_normal(rng)));
@@ -33,7 +34,7 @@ static size_t letter_length(bo_rng *rng, size_t side, size_t before)
     return 1 + (size_t)bo_rng_below(rng, 12);
 }
 
-/* Example i's texts begin with a byte of i. */
+/* The texts of example i start with a byte of i. */
 static setting open_setting(void **state, bo_texts_kind kind, size_t count, length_fn *length_of)
 {
     test_folder *f = *state;
@@ -76,7 +77,7 @@ static bo_packs *make(const setting *s, bo_packs_desc desc)
     return packs;
 }
 
-/* The need of an example on both sides, counted here by itself. */
+/* The rows that an example needs on both sides, counted independently. */
 static void add_need(const setting *s, size_t example, size_t need[2])
 {
     const bool pair = bo_texts_get_kind(s->texts) == BO_TEXTS_PAIR;
@@ -84,7 +85,7 @@ static void add_need(const setting *s, size_t example, size_t need[2])
         need[pair ? side : 0] += bo_text_at(s->texts, example, side).count;
 }
 
-/* Takes packs one after the other until every example came once: within the rows, none twice. How many packs. */
+/* Takes packs until every example occurred once: within the rows, none twice. Returns the number of packs. */
 static size_t take_epoch(const setting *s, bo_packs *packs, const bo_packs_desc *desc, uint64_t *at, size_t *order)
 {
     const size_t count = bo_texts_count(s->texts);
@@ -147,7 +148,7 @@ static void test_sentences_fill(void **state)
                 (bo_packs_desc){.rows = 512, .target_rows = 512, .most = 256, .batch = 4});
 }
 
-/* Epochs follow each other without a gap, each in another order; any pack can be asked for at any time. */
+/* Epochs follow without a gap, each in another order; any pack can be requested at any time. */
 static void test_epochs(void **state)
 {
     enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MOST = 16 };
@@ -161,10 +162,10 @@ static void test_epochs(void **state)
         ends[e] = at;
         size_t same = 0;
         for (size_t i = 0; e > 0 && i < COUNT; i++) same += order[e][i] == order[e - 1][i];
-        assert_true(same < 12); /* Poisson with mean 1 */
+        assert_true(same < 12); /* Poisson distributed with mean 1 */
     }
     size_t tail = COUNT;
-    bo_packs *fresh = make(&s, desc); /* a run that resumes */
+    bo_packs *fresh = make(&s, desc); /* a resumed run */
     for (uint64_t p = ends[2] + 5; p-- > ends[2] - 5;) {
         size_t one[MOST], two[MOST], count_one, count_two;
         assert_ok(s.context, bo_packs_get(s.context, packs, p / BATCH, (size_t)(p % BATCH), one, &count_one));
@@ -172,7 +173,7 @@ static void test_epochs(void **state)
         assert_int_equal(count_one, count_two);
         assert_memory_equal(one, two, count_one * sizeof *one);
         if (p >= ends[2]) continue;
-        tail -= count_one; /* back in the epoch before, whose order is known */
+        tail -= count_one; /* back in the previous epoch, whose order is known */
         assert_memory_equal(one, order[2] + tail, count_one * sizeof *one);
     }
     bo_packs_destroy(fresh);
@@ -180,7 +181,7 @@ static void test_epochs(void **state)
     close_setting(&s);
 }
 
-/* Long and short examples come in any order: packs are not sorted by the lengths of what they hold. */
+/* Long and short examples are mixed: packs are not sorted by length. */
 static void test_order_is_fair(void **state)
 {
     enum { COUNT = 2000, MOST = 64 };
@@ -194,7 +195,8 @@ static void test_order_is_fair(void **state)
         assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));
         for (size_t i = 0; i < count; i++, taken++) length += (double)bo_text_at(s.texts, examples[i], 0).count;
     }
-    /* Half of the examples, drawn without replacement: lengths 1 to 12 have variance 143 / 12, five deviations are 0.4. */
+    /* Half of the examples, drawn without replacement: lengths 1 to 12 have variance 143 / 12, and five standard
+     * deviations are 0.4. */
     assert_close(length / taken, (double)bo_texts_tokens(s.texts, 0) / COUNT, 5 * sqrt(143.0 / 12 / COUNT));
     bo_packs_destroy(packs);
     close_setting(&s);
@@ -214,7 +216,7 @@ static void test_in_order(void **state)
     close_setting(&s);
 }
 
-/* An example of all the rows is alone; `most` bounds a pack of short ones. */
+/* An example that fills all rows is alone; `most` bounds the number of short examples in a pack. */
 static void test_bounds(void **state)
 {
     test_folder *f = *state;
@@ -248,7 +250,7 @@ static void test_bounds(void **state)
 
 /* ---- in memory ------------------------------------------------------------------------------------------------------------ */
 
-/* Tokens, positions and lengths say the same texts; reading backwards twice is reading forwards. */
+/* Tokens, positions and lengths describe the same texts; reversing twice restores the order. */
 static void expect_stream(const bo_packed_stream *stream, const bo_text_pack *packed, const bo_text_view *texts,
                           int32_t begin)
 {
@@ -281,7 +283,7 @@ static void test_packed(void **state)
         assert_int_equal(packed->most_sequences, MOST * each + 1);
         assert_int_equal(packed->stream.rows, pair ? 70 : 60);
         assert_int_equal(packed->source.rows, pair ? 60 : 0);
-        for (size_t count = 0; count <= 3; count++) { /* fewer after more must leave nothing behind */
+        for (size_t count = 0; count <= 3; count++) { /* a smaller pack after a larger one must leave no remains */
             const size_t examples[] = {5, 17, 2};
             bo_text_view views[2 * MOST], sources[MOST];
             assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, examples, 3 - count));
@@ -309,7 +311,7 @@ static void test_packed(void **state)
     }
 }
 
-/* What is left of a pack is cut as far as it has room for more sequences, the same way in both streams. */
+/* The padding of a pack is split into sequences if there is space for them, in the same way in both streams. */
 static void test_rest(void **state)
 {
     enum { COUNT = 40, MOST = 6 };

@@ -1,4 +1,4 @@
-/* Labeled texts and pairs from lines: what is read, in which order, and what is refused with file and line. */
+/* Labeled texts and pairs from lines: their contents and order, and errors with file and line. */
 #include "texts.h"
 #include "text/packs.h"
 #include <bochner/texts.h>
@@ -45,7 +45,7 @@ static void expect_text(const bo_texts *texts, size_t example, size_t side, cons
     for (size_t i = 0; i < view.count; i++) assert_int_equal(view.ids[i], (unsigned char)expected[i]);
 }
 
-/* ---- what is read ------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static void test_labeled(void **state)
 {
@@ -150,7 +150,7 @@ static void test_several_files_and_input(void **state)
     bo_tokenizer_destroy(s.bytes);
 }
 
-/* Numbers are ordered by value and are the same class however they are written; given classes keep their order. */
+/* Numeric classes are ordered by value and equal in any notation; given classes keep their order. */
 static void test_classes(void **state)
 {
     setting s = open_setting(state);
@@ -212,8 +212,9 @@ static void test_parts(void **state)
         bo_texts_close(texts);
     }
     assert_int_equal(total, LINES);
-    assert_true(in_order < 10);          /* one is expected, with deviation one */
-    assert_true(ones > 30 && ones < 51); /* 40.4 expected; hypergeometric deviation 2.02, five of them */
+    assert_true(in_order < 10); /* the expected number is one, with standard deviation one */
+    /* 40.4 expected; the hypergeometric standard deviation is 2.02, and the bound is five of them */
+    assert_true(ones > 30 && ones < 51);
     bo_texts *texts[3];
     for (int i = 0; i < 3; i++) texts[i] = read_texts(&s, (bo_texts_desc){.take = 0.5, .seed = i == 2 ? 4 : 3}, path);
     assert_true(bo_texts_fingerprint(texts[0]) == bo_texts_fingerprint(texts[1]));
@@ -228,8 +229,8 @@ static void test_parts(void **state)
 
 /* ---- tokenizers --------------------------------------------------------------------------------------------------------- */
 
-/* The ids of every text are those of the text by itself, for one thread and three; the tokenizer is learned from the texts: "zq"
- * stands in every label alone, and is no token. */
+/* The ids of every text are those of the text alone, for one and three threads. The tokenizer is trained on the texts
+ * only: "zq" occurs only in labels and is not a token. */
 static void test_learned(void **state)
 {
     enum { LINES = 1500 };
@@ -267,7 +268,8 @@ static void test_learned(void **state)
         bo_text_view view = bo_text_at(many, i, 0);
         assert_int_equal(view.count, ids.count);
         assert_memory_equal(view.ids, ids.items, ids.count * sizeof *ids.items);
-        for (size_t t = 0; t < view.count; t++) assert_true(view.ids[t] != end); /* what a text says is no command */
+        /* special tokens in a text are plain text */
+        for (size_t t = 0; t < view.count; t++) assert_true(view.ids[t] != end);
         bo_ids_free(&ids);
     }
     bo_texts_close(one);
@@ -292,7 +294,7 @@ static void test_cut(void **state)
     bo_tokenizer_destroy(s.bytes);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------------ */
+/* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
 {
@@ -342,7 +344,7 @@ static void test_refusals(void **state)
     bo_texts *texts;
     assert_fails(s.context, BO_FORMAT, "line 1: byte 4 of the line is NUL",
                  try_texts(&s, alone, test_write(s.folder, "z.txt", "abc\0d", 5), &texts));
-    bo_texts_desc drawn = pair; /* whatever line is taken first */
+    bo_texts_desc drawn = pair; /* independent of the first line */
     drawn.take = 1;
     assert_fails(
         s.context, BO_FORMAT, "line 2: expected at most 4 tokens, found a source of 5; 4 texts are too long",
@@ -356,7 +358,7 @@ static void test_refusals(void **state)
     bo_tokenizer_destroy(s.bytes);
 }
 
-/* Swapped columns: the label is a whole review, of which a message shows the beginning, cut between characters. */
+/* Swapped columns: the label is a whole review, of which the message shows the start, cut at the end of a character. */
 static void test_long_labels(void **state)
 {
     setting s = open_setting(state);

@@ -1,4 +1,4 @@
-/* Texts from lines in memory, which come in pieces: their numbers, empty ones, and the end behind each. */
+/* Texts from lines in memory, added in pieces: their numbers, empty lines, and the end token of each. */
 #include "texts.h"
 #include "text/packs.h"
 #include <bochner/texts.h>
@@ -21,7 +21,7 @@ static void test_lines(void **state)
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     bo_texts *texts =
         read_lines(f->context, (bo_texts_desc){.kind = BO_TEXTS_ALONE, .tokenizer = bytes, .before = 7}, lines);
-    memset(lines, 'x', strlen(lines)); /* they need not stay */
+    memset(lines, 'x', strlen(lines)); /* the bytes need not stay */
     assert_int_equal(bo_texts_count(texts), 2);
     assert_int_equal(bo_texts_line(texts, 1, &path), 9);
     assert_string_equal(path, "standard input");
@@ -31,7 +31,7 @@ static void test_lines(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* As many texts as line ends, and one more behind the last; the end stands behind each, also where there is nothing else. */
+/* As many texts as line ends, plus one after the last; each ends with the end token, even if it is empty. */
 static void test_empty_lines(void **state)
 {
     test_folder *f = *state;

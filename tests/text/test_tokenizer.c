@@ -1,4 +1,4 @@
-/* Tokenizers: bytes, the reference's cases, round trips of any bytes, merging against the definition, files. */
+/* Tokenizers: bytes, reference cases, round trips of any bytes, merging compared with the definition, files. */
 #include "texts.h"
 #include "io/json.h"
 #include "text/vocabulary.h"
@@ -21,7 +21,7 @@ static void test_bytes(void **state)
     bo_ids ids = test_encode(f->context, bytes, every, sizeof every);
     for (int i = 0; i < 256; i++) assert_int_equal(ids.items[i], i);
     bo_ids_free(&ids);
-    /* Saved as a tokenizer.json of 256 letters, and known again. */
+    /* Saved as a tokenizer.json of 256 letters, and recognized when loaded. */
     const char *path = test_path(f, "tokenizer.json");
     assert_ok(f->context, bo_tokenizer_save(f->context, bytes, path));
     assert_ok(f->context, bo_tokenizer_load(f->context, path, &read));
@@ -36,7 +36,7 @@ static void test_bytes(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- the reference -------------------------------------------------------------------------------------------------- */
+/* ---- reference --------------------------------------------------------------------------------------------------- */
 
 static bo_tokenizer *load_reference(bo_context *context)
 {
@@ -61,7 +61,7 @@ static cJSON *load_cases(bo_context *context)
     return cases;
 }
 
-/* What Hugging Face's tokenizers made of the texts. */
+/* Results of Hugging Face's tokenizers. */
 static void test_reference(void **state)
 {
     test_folder *f = *state;
@@ -102,7 +102,7 @@ static void test_specials(void **state)
 
 /* ---- round trips ---------------------------------------------------------------------------------------------------- */
 
-/* Random bytes, and random bytes among text. */
+/* Random bytes, and random bytes in text. */
 static void test_round_trips(void **state)
 {
     test_folder *f = *state;
@@ -118,7 +118,7 @@ static void test_round_trips(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* One word of a megabyte: with time that grows as its square this would not end. */
+/* One word of a megabyte: quadratic time would be too slow. */
 static void test_long_words(void **state)
 {
     test_folder *f = *state;
@@ -137,7 +137,7 @@ static void test_long_words(void **state)
 
 /* ---- merging by the definition -------------------------------------------------------------------------------------- */
 
-/* The pair of lowest rank, leftmost, is merged until none has a rank. */
+/* Merges the leftmost pair of lowest rank until no pair has a rank. */
 static size_t merge_plainly(const bo_tokenizer *tokenizer, const char *word, size_t length, int32_t *ids)
 {
     for (size_t i = 0; i < length; i++) ids[i] = tokenizer->byte_ids[(unsigned char)word[i]];
@@ -166,7 +166,7 @@ static void test_merging(void **state)
     for (size_t round = 0; round < 600; round++) {
         char word[400];
         int32_t expected[400];
-        size_t length = 1 + round % sizeof word; /* words beyond 32 symbols take another way */
+        size_t length = 1 + round % sizeof word; /* words with more than 32 symbols use another algorithm */
         const char *letters = round % 3 ? "thearndis" : "aaab";
         for (size_t i = 0; i < length; i++) word[i] = letters[bo_rng_below(&rng, strlen(letters))];
         size_t count = merge_plainly(tokenizer, word, length, expected);
@@ -190,7 +190,7 @@ static void test_files(void **state)
     assert_true(bo_tokenizer_fingerprint(again) == bo_tokenizer_fingerprint(tokenizer));
     bo_tokenizer_destroy(again);
     bo_tokenizer_destroy(tokenizer);
-    /* A folder without a tokenizer.json: bytes, if its model is one of bytes. */
+    /* A folder without a tokenizer.json has byte tokens, if its model does. */
     assert_fails(f->context, BO_IO, "neither a tokenizer.json nor a config.json",
                  bo_tokenizer_load(f->context, f->path, &tokenizer));
     test_text(f, "config.json", "{\"vocab_size\": 32000}");
@@ -200,7 +200,7 @@ static void test_files(void **state)
     assert_true(bo_tokenizer_is_raw(tokenizer));
     bo_tokenizer_destroy(tokenizer);
     assert_fails(f->context, BO_IO, "nowhere", bo_tokenizer_load(f->context, "/nowhere/x.json", &tokenizer));
-    /* tokenizer_config.json names the end. */
+    /* tokenizer_config.json names the end token. */
     test_text(f, "tokenizer.json",
               "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<stop>\": 1, \"</s>\": 2}, "
               "\"merges\": []}}");
@@ -215,7 +215,7 @@ static void test_files(void **state)
     assert_fails(f->context, BO_FORMAT, "tokenizer_config.json", bo_tokenizer_load(f->context, f->path, &tokenizer));
 }
 
-/* NULL where something is needed is refused, where nothing is, it is fine. */
+/* NULL is refused for required arguments and accepted for optional ones. */
 static void test_nothing(void **state)
 {
     test_folder *f = *state;

@@ -6,7 +6,7 @@
 #include "text/tokenizer.h"
 #include <bochner/text.h>
 
-/* Something like a language: words of a few syllables, the earlier ones more often, with signs and other alphabets. */
+/* Language-like text: words of a few syllables, earlier ones more frequent, with punctuation and other alphabets. */
 static inline size_t test_prose(uint64_t seed, char *out, size_t length)
 {
     static const char *const syllables[] = {"th",  "e",  "an",  "d",          "ing", "o",
@@ -37,7 +37,7 @@ static inline bo_tokenizer *test_parse(bo_context *context, const char *json)
     return tokenizer;
 }
 
-/* Learned from prose written into the folder. */
+/* A tokenizer trained on prose that is written to the folder. */
 static inline bo_tokenizer *test_learn(test_folder *f, size_t vocab, size_t bytes)
 {
     char *text = malloc(bytes);
@@ -69,7 +69,7 @@ static inline void expect_round_trip(bo_context *context, const bo_tokenizer *to
     bo_ids_free(&ids);
 }
 
-/* The pieces of the ids of a text, with | between them. */
+/* The tokens of a text, separated by |. */
 static inline void expect_pieces(bo_context *context, const bo_tokenizer *tokenizer, const char *text,
                                  const char *expected)
 {
