@@ -1,5 +1,5 @@
 /** @file
- * The rules of the whole API, and what every other header builds on: version, status, context.
+ * The rules of the whole API, and the basis of all other headers: version, status, context.
  *
  *     bo_context *context;
  *     if (bo_context_create(NULL, &context) != BO_OK) return 1;

@@ -509,8 +509,8 @@ BO_API bool bo_split_parse(const char *name, bo_split *out);
 
 /** Returns the part that a row belongs to, by a hash of seed and row number.
  *
- * The number of rows need not be known: a stream and a table in memory are split alike. The fractions are met on
- * average, not exactly.
+ * The number of rows need not be known: a stream and a table in memory are split in the same way. The fractions are
+ * met on average, not exactly.
  *
  * @param desc   the split
  * @param row    the row number, from 0

@@ -57,7 +57,7 @@ extern "C" {
  * they are recorded; a second graph over the same set finds them by name. */
 typedef struct bo_weights bo_weights;
 
-/** The role of a weight, which tells optimizers how to treat it. */
+/** The role of a weight, which determines how optimizers treat it. */
 typedef enum bo_weight_role {
     BO_WEIGHT_ROLE_MATRIX = 0,    /**< a hidden matrix; updated by Muon if that is the optimizer */
     BO_WEIGHT_ROLE_EMBEDDING = 1, /**< a table with one row per token or position */
@@ -201,7 +201,7 @@ BO_API bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, con
  */
 BO_API bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients);
 
-/** Sets the initial values of every weight by its law.
+/** Sets the initial values of every weight as its descriptor defines them.
  *
  * Number i of a weight is a function of the seed, the name of the weight and i.
  *

@@ -68,7 +68,7 @@ typedef enum bo_storage {
 } bo_storage;
 
 /** The initial values of the adapters B A of a linear layer (LoRA, 2106.09685). Adapters do not change the output of
- * the model at the start, whichever is chosen. */
+ * the model at the start, for every choice. */
 typedef enum bo_lora_init {
     BO_LORA_INIT_ZERO = 0,     /**< A random, B zero */
     BO_LORA_INIT_RANDOM = 1,   /**< both random; rows of A and columns of B have length 1 */

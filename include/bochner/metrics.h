@@ -23,7 +23,7 @@ extern "C" {
 
 /* ==== Simple ====================================================================================================== */
 
-/** What is measured: regression if `targets` is not 0, classification if `classes` is not 0. One of them must be 0. */
+/** The settings of metrics: regression if `targets` is not 0, classification if `classes` is not 0. One must be 0. */
 typedef struct bo_metrics_desc {
     size_t targets;            /**< regression: numbers predicted per row */
     size_t classes;            /**< classification: number of classes */

@@ -14,7 +14,7 @@
  *     bo_session_feed(context, session, ids, count, logits);           // logits of the last token
  *     int32_t next = bo_sampler_next(sampler, logits, vocab);
  *
- * A session reads a sequence of tokens with a state. The size of the state is known beforehand. For attention with
+ * A session reads a sequence of tokens with a state. The size of the state is known in advance. For attention with
  * features it does not grow with the number of tokens read.
  *
  * **Threads.** Threads may share a model, each with its own context and its own sessions. Functions that take the model
@@ -434,7 +434,7 @@ BO_API bool bo_pooling_parse(const char *name, bo_pooling *out);
  */
 BO_API bool bo_cross_parse(const char *name, bo_cross *out);
 
-/** Returns the names that bo_model_preset() accepts, one by one.
+/** Returns the name of a preset, as bo_model_preset() accepts it.
  *
  * @param index  the number of the preset, from 0
  * @return the name; NULL if the index is past the end

@@ -1,7 +1,7 @@
 /** @file
  * The operations that a graph can record (graph.h), and their attributes. Advanced tier.
  *
- * An operation takes tensors and makes tensors. A tensor has `rows` rows of `columns` elements, contiguous. The
+ * An operation takes tensors and produces tensors. A tensor has `rows` rows of `columns` elements, contiguous. The
  * attributes of an operation, a plain struct that the graph copies, describe any further structure (heads, channels,
  * sequences). Zero means the default in the fields whose comment names one; in other fields, a zero that is out of
  * range is refused. Below, n x w means n rows of w columns, and numbers such as 2104.09864 are papers on arXiv.
@@ -451,7 +451,7 @@ typedef struct bo_batch_norm_attributes {
 
 /* ---- operations on the edges of a graph -------------------------------------------------------------------------- */
 
-/** What AGGREGATE computes over the neighbors of a node. */
+/** The function that AGGREGATE applies to the neighbors of a node. */
 typedef enum bo_aggregate_kind {
     BO_AGGREGATE_SUM = 0,  /**< the sum */
     BO_AGGREGATE_MEAN = 1, /**< the mean */

@@ -74,7 +74,7 @@ typedef struct bo_optimizer_desc {
      * multiplied by |g|₁). */
     double rate;
     double other_rate;           /**< MUON: learning rate of the weights that AdamW updates (default: 3e-3) */
-    double decay;                /**< decoupled weight decay, times the rate, of matrices, embeddings and the head */
+    double decay;                /**< decoupled weight decay, times `rate`, of matrices, embeddings and the head */
     double momentum;             /**< MUON, SGD, SIGN: in [0, 1); negative: none (default: MUON 0.95, others 0.9) */
     bool no_nesterov;            /**< use plain momentum instead of Nesterov momentum */
     double beta1;                /**< ADAMW: decay rate of the first moment (default: 0.9) */

@@ -155,7 +155,7 @@ BO_API size_t bo_model_state_bytes(const bo_model *model);
 
 /** Sequences of one model that read one token each per step, for language models and decoders.
  *
- * The size of the state of a lane is known beforehand.
+ * The size of the state of a lane is known in advance.
  */
 typedef struct bo_lanes bo_lanes;
 

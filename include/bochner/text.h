@@ -321,7 +321,7 @@ BO_API uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at);
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/** The batches of a training: windows of `context` inputs and the token that follows each input.
+/** The batches of a training run: windows of `context` inputs and the token that follows each input.
  *
  * An epoch uses every window once, in an order that differs between epochs (a keyed permutation, computed and not
  * stored). Each epoch starts at another offset. `corpus`, `context` and `batch` have no default.

@@ -66,10 +66,10 @@ typedef struct bo_training_report {
  */
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
-/** Describes a run. What is trained is one of three: a language model and its corpora (model, train, valid); a network
- * and its examples (network, examples, held_out); or a model that classifies, matches or translates texts, and its
- * texts (model, texts, held_out_texts). Zero means the default, except in the fields of what is trained and its data,
- * and in one of `steps` and `minutes`. */
+/** Describes a run, which trains one of the following: a language model on its corpora (model, train, valid); a
+ * network on its examples (network, examples, held_out); or a model that classifies, matches or translates texts
+ * (model, texts, held_out_texts). Zero means the default, except in the fields of the model and the data, and in one
+ * of `steps` and `minutes`. */
 typedef struct bo_trainer_desc {
     bo_model *model;                /**< the model; changed by training */
     const bo_corpus *train;         /**< training text of a language model */
