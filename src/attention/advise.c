@@ -23,17 +23,18 @@ const bo_advice_candidate bo_candidates[] = {
     {FAVOR(POSITIVE), DRAWN, "favor with positive features",
      "positive features are accurate where the kernel is small"},
     {FAVOR(HYPERBOLIC), DRAWN, "favor with hyperbolic features",
-     "positive features in opposite pairs are accurate where the kernel is small, most of all for small norms"},
+     "positive features in pairs of opposite frequencies are accurate where the kernel is small, especially for small "
+     "norms"},
     {FAVOR(SINCOS), DRAWN, "favor with trigonometric features (sincos)",
      "trigonometric features are accurate where the kernel is large"},
     {FAVOR(POSITIVE), BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN, "favor++",
-     "bounded positive features keep their variance at larger norms"},
+     "bounded positive features have a small variance also at larger norms"},
     {FAVOR(POSITIVE), BO_PROPOSAL_SDERF, BO_SAMPLING_DRAWN, "favor#",
-     "positive features with frequencies for each principal direction keep their variance where directions differ"},
+     "positive features with one parameter per principal direction have a small variance if directions differ"},
     {FAVOR(POSITIVE), BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN, "favor with proposal gaussian",
-     "positive features have the least variance here with frequencies drawn for this data"},
+     "positive features have the smallest variance here with frequencies drawn for this data"},
     {FAVOR(POSITIVE), BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL, "favor with proposal gaussian and sampling optimal",
-     "positive features have the least variance here with frequencies chosen by this data"},
+     "positive features have the smallest variance here with frequencies chosen by this data"},
     {LINEAR(TAYLOR, 0), DRAWN, "taylor", "scores are small, so that 1 + x + x²/2 is nearly exp(x)"},
     {LINEAR(POLYNOMIAL, 2), DRAWN, "poly of degree 2", "scores are small, so that (1 + x/2)² is nearly exp(x)"},
     {LINEAR(POLYNOMIAL, 4), DRAWN, "poly of degree 4", "scores are small, so that (1 + x/4)⁴ is nearly exp(x)"},
@@ -433,23 +434,25 @@ static void explain(const bo_trials *t, bool infinite, const bo_row *best, advic
         snprintf(window, sizeof window, "a window of %zu keys (%s) and ", best->desc.window,
                  bo_attention_kind_name(best->desc.kind));
     if (a->reachable)
-        say(out, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
+        say(out, "%s%s: error %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
             c->why[0] - 'a' + 'A', c->why + 1);
     else if (isfinite(best->error))
-        say(out, "none: %zu features do not reach an error of %.2g; the nearest is %s%s with an error of %.2g. Here ",
+        say(out,
+            "none: with at most %zu features no map reaches an error of %.2g; the best is %s%s with error %.2g. Here ",
             t->most, a->target, window, c->name, best->error);
     else
-        say(out, "none: %zu features do not reach an error of %.2g, nor anything near it. Here ", t->most, a->target);
+        say(out, "none: with at most %zu features no map reaches an error of %.2g, and none has a finite error. Here ",
+            t->most, a->target);
     say(out, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
     if (infinite)
         say(out,
-            ", and on Gaussian data plain positive features have infinite variance from eigenvalues of 1/6 on "
+            ", and on Gaussian data plain positive features have infinite variance if an eigenvalue is at least 1/6 "
             "(here %.2g)",
             a->largest);
     say(out, ".");
     if (a->reachable) return;
-    say(out, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
-    if (a->entropy_share < 0.5) say(out, ", exact attention (it is concentrated on few keys here)");
+    say(out, " To reduce the error, use smaller norms (unit norm with a temperature, or a smaller scale)");
+    if (a->entropy_share < 0.5) say(out, ", or softmax attention (its weights are concentrated on few keys here)");
     say(out, ".");
 }
 
@@ -474,7 +477,7 @@ static void tell(const rows *all, advice_block *out)
 static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, const float *k, const float *v,
                          bool infinite, advice_block *out)
 {
-    rows *all = bo_alloc(t->context, 1, sizeof *all, "what was tried");
+    rows *all = bo_alloc(t->context, 1, sizeof *all, "results of trials");
     if (!all) return BO_MEMORY;
     bo_status status = try_maps(t, all);
     if (status == BO_OK && t->base->causal) status = try_hybrids(t, call, q, k, v, all);
@@ -515,7 +518,7 @@ static bo_status check(bo_context *context, const bo_attention_desc *desc, const
                        : !q     ? "the queries are"
                                 : "the keys are");
     if (!(target >= 0 && isfinite(target)))
-        return bo_fail(context, BO_INVALID, "advice: target must be positive (0: 0.1), found %g", target);
+        return bo_fail(context, BO_INVALID, "advice: target must be positive (0: default 0.1), found %g", target);
     if (most != 0 && most < BO_FEWEST)
         return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", BO_FEWEST, most);
     BO_TRY(bo_check_reserved(context, "bo_attention_desc", desc->reserved));
@@ -550,7 +553,7 @@ bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc
                               const float *q, const float *k, const float *v, double target, size_t most,
                               bo_attention_advice **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "advice: there is nowhere to put it");
+    if (!out) return bo_fail(context, BO_INVALID, "advice: out is NULL");
     *out = NULL;
     BO_TRY(check(context, desc, shape, q, k, target, most));
     advice_block *block = bo_alloc(context, 1, sizeof *block, "advice");

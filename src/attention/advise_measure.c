@@ -170,7 +170,7 @@ static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice
     for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, query_place(i, p->queries, at->queries));
     answer_job job = {s, from, p, NULL};
     job.rows = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context) * at->keys, sizeof *job.rows,
-                            "exact attention of a query");
+                            "softmax attention of a query");
     if (!job.rows) return BO_MEMORY;
     bo_parallel(s->context, p->queries, answer_task, &job);
     bo_free(job.rows);
@@ -291,7 +291,7 @@ static bo_status answer_beginnings(bo_context *context, const bo_attention *exac
 {
     beginnings_job job = {b, exact, NULL};
     job.rows = bo_alloc_raw(context, (size_t)bo_context_threads(context) * b->tokens, sizeof *job.rows,
-                            "exact attention of a query");
+                            "softmax attention of a query");
     if (!job.rows) return BO_MEMORY;
     bo_parallel(context, b->count * b->most, beginnings_task, &job);
     bo_free(job.rows);

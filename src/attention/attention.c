@@ -99,7 +99,7 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     double machine = (double)bo_physical_memory();
     if (machine > 0 && sums * sizeof(float) > machine)
         return bo_fail(context, BO_MEMORY,
-                       "attention: the sums of one key head, %.0f x %zu numbers, take %.1f GB; this machine has %.1f",
+                       "attention: the sums of one key head, %.0f x %zu numbers, need %.1f GB; this host has %.1f GB",
                        rows, d->value_dim, sums * sizeof(float) / 1e9, machine / 1e9);
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (memory) attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
@@ -148,7 +148,7 @@ static bo_status build(bo_context *context, bo_attention *attention)
 
 bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "attention: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "attention: out is NULL");
     *out = NULL;
     if (!desc) return bo_fail(context, BO_INVALID, "attention: the descriptor is NULL");
     bo_attention_desc resolved;
@@ -207,7 +207,8 @@ bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint
     if (!attention->features) return BO_OK;
     if (bo_features_resampled(attention->features[0]))
         return bo_fail(context, BO_INVALID,
-                       "attention: frequencies that were chosen by data are drawn again by bo_calibration_apply");
+                       "attention: these frequencies were chosen from data and cannot be redrawn without it; use "
+                       "bo_calibration_apply");
     size_t done, undone, maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     bo_status status = redraw_maps(context, attention, maps, draw, &done);
     /* Restores the previous maps. If that fails too, the new fingerprint prevents the use of old states. */
@@ -237,14 +238,15 @@ static bo_status check_map(bo_context *context, const bo_features *has, const bo
                    {"degree", a->degree, b->degree},        {"pair_norm", a->pair_norm, b->pair_norm}};
     if (a->kernel != b->kernel || a->function != b->function || a->draw != b->draw)
         return bo_fail(context, BO_FORMAT,
-                       "the map of key head %zu is of kernel %s, function %s, draw %s; expected %s, %s, %s", head,
+                       "the map of key head %zu has kernel %s, function %s, draw %s; expected %s, %s, %s", head,
                        bo_kernel_name(b->kernel), bo_function_name(b->function), bo_draw_name(b->draw),
                        bo_kernel_name(a->kernel), bo_function_name(a->function), bo_draw_name(a->draw));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].expected != numbers[i].found)
             return bo_fail(context, BO_FORMAT, "the map of key head %zu has %s = %g, expected %g", head,
                            numbers[i].name, numbers[i].found, numbers[i].expected);
-    if (b->length_scales) return bo_fail(context, BO_FORMAT, "the map of key head %zu has length scales", head);
+    if (b->length_scales)
+        return bo_fail(context, BO_FORMAT, "the map of key head %zu has length scales; expected none", head);
     return BO_OK;
 }
 
@@ -254,7 +256,8 @@ bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo
     bo_status status = BO_OK;
     bool calibrated = true;
     if (!attention->features || count != expected)
-        status = bo_fail(context, BO_FORMAT, "%zu maps, expected %zu", count, attention->features ? expected : 0);
+        status = bo_fail(context, BO_FORMAT, "found %zu feature maps, expected %zu", count,
+                         attention->features ? expected : 0);
     for (size_t h = 0; status == BO_OK && h < count; h++)
         status = check_map(context, attention->features[h], maps[h], h);
     for (size_t h = 0; h < count; h++) {
@@ -278,7 +281,7 @@ static bo_status move_kept(bo_context *context, const bo_attention *from, const 
 {
     size_t tokens = (size_t)bo_attention_state_tokens(state), dim = from->desc.dim, value_dim = from->desc.value_dim;
     if (tokens > to->held)
-        return bo_fail(context, BO_INVALID, "state: it holds %zu tokens, there is room for %zu", tokens, to->held);
+        return bo_fail(context, BO_INVALID, "state: it has %zu tokens; the new capacity is %zu", tokens, to->held);
     float *keys = bo_alloc_raw(context, tokens, (dim + value_dim) * sizeof *keys, "keys and values of a state");
     if (!keys) return BO_MEMORY;
     float *values = keys + tokens * dim;

@@ -35,12 +35,11 @@ static bo_status check(bo_context *context, const bo_attention *attention, doubl
     if (!(momentum >= 0 && momentum < 1))
         return bo_fail(context, BO_INVALID, "calibration: momentum must be in [0, 1), found %g", momentum);
     if (!attention->features || !bo_features_frequencies(attention->features[0]))
-        return bo_fail(context, BO_INVALID, "calibration: kind %s has no frequencies to draw here",
+        return bo_fail(context, BO_INVALID, "calibration: this attention (kind %s) has no frequencies to draw",
                        bo_attention_kind_name(d->kind));
     if (d->proposal == BO_PROPOSAL_NONE && d->features.sampling == BO_SAMPLING_DRAWN)
         return bo_fail(context, BO_INVALID,
-                       "calibration: with proposal none and sampling drawn frequencies do not depend on data; found "
-                       "both");
+                       "calibration: frequencies with proposal none and sampling drawn do not depend on data");
     return BO_OK;
 }
 
@@ -71,7 +70,7 @@ static bo_status begin(bo_context *context, bo_calibration *c)
 bo_status bo_calibration_create(bo_context *context, const bo_attention *attention, double momentum,
                                 bo_calibration **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "a calibration: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "calibration: out is NULL");
     *out = NULL;
     BO_TRY(check(context, attention, momentum));
     bo_calibration *c = bo_alloc(context, 1, sizeof *c, "a calibration");
@@ -192,7 +191,7 @@ static void take_in(bo_calibration *c, const batch *b)
 static bo_status check_batch(bo_context *context, const bo_calibration *c, const bo_attention_shape *shape,
                              const bo_attention_inputs *in)
 {
-    if (!c) return bo_fail(context, BO_INVALID, "calibration: it is NULL");
+    if (!c) return bo_fail(context, BO_INVALID, "calibration: the calibration is NULL");
     if (!shape || !in || !in->q || !in->k)
         return bo_fail(context, BO_INVALID, "calibration: the %s NULL",
                        !shape   ? "shape is"
@@ -200,7 +199,7 @@ static bo_status check_batch(bo_context *context, const bo_calibration *c, const
                        : !in->q ? "queries are"
                                 : "keys are");
     BO_TRY(bo_check_reserved(context, "bo_attention_inputs", in->reserved));
-    if (shape->no_keys) return bo_fail(context, BO_INVALID, "calibration needs keys; found a shape without");
+    if (shape->no_keys) return bo_fail(context, BO_INVALID, "calibration needs keys; the shape has none");
     return BO_OK;
 }
 
@@ -432,7 +431,7 @@ static bo_status calibration_root(bo_context *context, const bo_calibration *c, 
 {
     size_t dim = c->width;
     bo_second_moments sides[2] = {{0}};
-    double *factor = bo_alloc_raw(context, dim, sizeof *factor, "scales of a law");
+    double *factor = bo_alloc_raw(context, dim, sizeof *factor, "scales of a distribution");
     bo_status status = factor ? BO_OK : BO_MEMORY;
     for (size_t j = 0; status == BO_OK && j < dim; j++)
         factor[j] = sqrt(map->gamma) / (map->length_scales ? (double)map->length_scales[j] : 1);
@@ -508,15 +507,15 @@ static bo_status check_match(bo_context *context, const bo_calibration *c, const
                  {"features.dim", c->width, b->features.dim},
                  {"one_draw", a->one_draw, b->one_draw}};
     if (a->kind != b->kind)
-        return bo_fail(context, BO_INVALID, "calibration: it has seen data of kind %s, the attention is %s",
+        return bo_fail(context, BO_INVALID, "calibration: it was created for kind %s, but the attention has kind %s",
                        bo_attention_kind_name(a->kind), bo_attention_kind_name(b->kind));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].expected != sizes[i].found)
-            return bo_fail(context, BO_INVALID, "calibration: it has seen data of %s = %zu, the attention has %zu",
+            return bo_fail(context, BO_INVALID, "calibration: it was created for %s = %zu, but the attention has %zu",
                            sizes[i].name, sizes[i].expected, sizes[i].found);
     if (b->proposal == BO_PROPOSAL_NONE && b->features.sampling == BO_SAMPLING_DRAWN)
         return bo_fail(context, BO_INVALID,
-                       "calibration: with proposal none and sampling drawn frequencies do not depend on data");
+                       "calibration: frequencies with proposal none and sampling drawn do not depend on data");
     return BO_OK;
 }
 
@@ -524,9 +523,10 @@ static bo_status check_data(bo_context *context, const bo_calibration *c)
 {
     for (size_t i = 0; i < 2 * c->laws; i++)
         if (c->seen[i].rows == 0)
-            return bo_fail(context, BO_INVALID,
-                           "calibration without data: no row of %s has been added for key head %zu", i % 2 ? "k" : "q",
-                           i / 2);
+            return bo_fail(
+                context, BO_INVALID,
+                "calibration: no rows of %s have been added for key head %zu (call bo_calibration_add first)",
+                i % 2 ? "k" : "q", i / 2);
     return BO_OK;
 }
 
@@ -535,7 +535,8 @@ bo_status bo_calibration_apply(bo_context *context, const bo_calibration *calibr
 {
     bo_calibration_report report = {0};
     if (!calibration || !attention)
-        return bo_fail(context, BO_INVALID, "calibration: %s NULL", attention ? "it is" : "the attention is");
+        return bo_fail(context, BO_INVALID, "calibration: %s NULL",
+                       attention ? "the calibration is" : "the attention is");
     BO_TRY(check_match(context, calibration, attention));
     BO_TRY(check_data(context, calibration));
     size_t laws = calibration->laws;

@@ -103,10 +103,11 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     BO_TRY(bo_inputs_check(context, attention, call->in, call->shape->no_keys, call->keys_total,
                            geometry->queries_total == 0));
     if (call->shape->no_keys && !call->initial)
-        return bo_fail(context, BO_INVALID, "attention: the shape has no keys, and there are no initial states to ask");
+        return bo_fail(context, BO_INVALID,
+                       "attention: the shape has no keys, so initial states are required, found NULL");
     if (call->shape->no_queries && !call->final)
         return bo_fail(context, BO_INVALID,
-                       "attention: the shape has no queries, and there are no final states to keep");
+                       "attention: the shape has no queries, so final states are required, found NULL");
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
@@ -287,17 +288,17 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
         return bo_fail(context, BO_UNSUPPORTED, "attention: the custom map has no custom_backward");
     bool taped = call->queries_total || geometry->tape_states;
     if ((call->queries_total && !call->out) || (taped && !call->tape.top))
-        return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass",
+        return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass, found NULL",
                        call->tape.top ? "out" : "the tape");
     BO_TRY(bo_parameter_gradients_check(context, call->attention, g));
     if (g->log_gate && !bo_gate_width(d))
-        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is asked for, but the gate is %s",
+        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is requested, but the gate is %s",
                        bo_gate_name(d->gate));
     for (size_t s = 0; s < call->shape->sequences; s++) {
         if (call->d_final && !call->d_final[s])
             return bo_fail(context, BO_INVALID, "attention: the gradient of final state %zu is NULL", s);
         if (g->initial && !g->initial[s])
-            return bo_fail(context, BO_INVALID, "attention: the place for the gradient of initial state %zu is NULL",
+            return bo_fail(context, BO_INVALID, "attention: the array for the gradient of initial state %zu is NULL",
                            s);
     }
     return BO_OK;
@@ -313,7 +314,7 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     stamp own = stamp_of(call, geometry);
     if (call->tape.top && memcmp(call->tape.stamp, &own, sizeof own) != 0)
         return bo_fail(context, BO_INVALID,
-                       "attention: the tape is of another forward pass: another attention, draw or shape");
+                       "attention: the tape belongs to another forward pass (the attention, draw or shape differs)");
     return run_backward(context, call);
 }
 

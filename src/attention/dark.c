@@ -13,7 +13,7 @@ static bo_status check_arrays(bo_context *context, const char *what, const bo_at
                        !shape ? "shape is"
                        : !q   ? "queries are"
                               : "keys are");
-    if (shape->no_keys) return bo_fail(context, BO_INVALID, "%s needs keys; found a shape without", what);
+    if (shape->no_keys) return bo_fail(context, BO_INVALID, "%s needs keys; the shape has none", what);
     return BO_OK;
 }
 
@@ -102,7 +102,7 @@ static bo_status whiten_head(bo_context *context, const bo_attention *attention,
     double *covariance = buffer, *vectors = covariance + dim * dim, *values = vectors + dim * dim, variance;
     pooled_covariance(dim, moments, covariance, &variance);
     if (!(variance > 0))
-        return bo_fail(context, BO_NUMERIC, "whitening: q and k of key head %zu do not vary", key_head);
+        return bo_fail(context, BO_NUMERIC, "whitening: q and k of key head %zu are constant", key_head);
     BO_TRY(bo_eigen_of(context, dim, covariance, vectors, values));
     if (amount == 0) amount = usual_amount(dim, rank, moments, vectors, values);
     write_m(dim, rank, amount, vectors, values, covariance, m + key_head * rank * dim);
@@ -132,11 +132,11 @@ bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention
 {
     if (!attention) return bo_fail(context, BO_INVALID, "whitening: the attention is NULL");
     if (!(attention->traits & BO_TRAIT_MATRIX))
-        return bo_fail(context, BO_INVALID, "whitening is for kind dark; found %s",
+        return bo_fail(context, BO_INVALID, "whitening: expected kind dark, found %s",
                        bo_attention_kind_name(attention->desc.kind));
     if (!(amount >= 0 && isfinite(amount)))
         return bo_fail(context, BO_INVALID, "whitening: amount must be positive (0: the default), found %g", amount);
-    if (!m) return bo_fail(context, BO_INVALID, "whitening: there is nowhere to put m");
+    if (!m) return bo_fail(context, BO_INVALID, "whitening: m is NULL");
     BO_TRY(check_arrays(context, "whitening", shape, q, k));
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
@@ -267,37 +267,38 @@ static bo_status use_laws(bo_context *context, bo_attention *attention, size_t m
 static void warn(bo_context *context, const bo_proposal_report *r)
 {
     if (r->clipped)
-        bo_log(
-            context, BO_LOG_WARNING,
-            "proposal: %zu eigenvalues of the precision were raised to %g: the data is too large for the best law to "
-            "exist (largest eigenvalue %.3g, key head %zu; below 0.45 it does)",
-            r->clipped, BO_LEAST_PRECISION, r->largest, r->key_head);
+        bo_log(context, BO_LOG_WARNING,
+               "proposal: %zu eigenvalues of the precision were raised to %g, because the norms of the data are too "
+               "large for the optimal distribution to exist (largest eigenvalue %.3g, key head %zu; it must be below "
+               "0.45)",
+               r->clipped, BO_LEAST_PRECISION, r->largest, r->key_head);
     if (r->mean_share > BO_CENTERED_SHARE)
         bo_log(context, BO_LOG_WARNING,
-               "proposal: the mean is %.0f%% of the second moment of q and k; the theory takes it as 0",
+               "proposal: the mean is %.0f%% of the second moment of q and k; the theory assumes that it is 0",
                100 * r->mean_share);
 }
 
 static bo_status check_proposal(bo_context *context, const bo_attention *attention)
 {
-    if (!attention) return bo_fail(context, BO_INVALID, "a proposal: the attention is NULL");
+    if (!attention) return bo_fail(context, BO_INVALID, "proposal: the attention is NULL");
     const bo_attention_desc *desc = &attention->desc;
     if (!(attention->traits & BO_TRAIT_PROPOSE))
-        return bo_fail(context, BO_INVALID, "a proposal is for kinds favor and dark; found %s",
+        return bo_fail(context, BO_INVALID, "proposal: expected kind favor or dark, found %s",
                        bo_attention_kind_name(desc->kind));
     if (desc->features.function != BO_FUNCTION_POSITIVE)
-        return bo_fail(context, BO_INVALID, "a proposal is for function positive; found %s",
+        return bo_fail(context, BO_INVALID, "proposal: expected function positive, found %s",
                        bo_function_name(desc->features.function));
     if (desc->features.dim != desc->dim)
-        return bo_fail(context, BO_INVALID, "a proposal needs M of full rank, the identity: dim is %zu, rank %zu",
-                       desc->dim, desc->features.dim);
+        return bo_fail(context, BO_INVALID, "proposal: M must have full rank (dim %zu), found rank %zu", desc->dim,
+                       desc->features.dim);
     if (bo_features_describe(attention->features[0])->length_scales)
-        return bo_fail(context, BO_INVALID, "a proposal is for features without length scales");
+        return bo_fail(context, BO_INVALID, "proposal: features with length scales are not supported");
     if (desc->features.sampling != BO_SAMPLING_DRAWN ||
         (desc->proposal != BO_PROPOSAL_NONE && desc->proposal != BO_PROPOSAL_GAUSSIAN))
-        return bo_fail(context, BO_INVALID,
-                       "this is proposal gaussian, sampling drawn; found %s, %s, which bo_calibration_apply draws",
-                       bo_proposal_name(desc->proposal), bo_sampling_name(desc->features.sampling));
+        return bo_fail(
+            context, BO_INVALID,
+            "proposal: expected proposal gaussian and sampling drawn, found %s and %s (use bo_calibration_apply)",
+            bo_proposal_name(desc->proposal), bo_sampling_name(desc->features.sampling));
     return BO_OK;
 }
 
@@ -311,7 +312,7 @@ bo_status bo_attention_propose(bo_context *context, bo_attention *attention, con
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     bo_call call = bo_layout_of(attention, shape, &geometry);
-    bo_law *laws = bo_alloc(context, maps, sizeof *laws, "laws of frequencies");
+    bo_law *laws = bo_alloc(context, maps, sizeof *laws, "distributions of frequencies");
     bo_status status = laws ? make_laws(context, &call, q, k, maps, laws, &report) : BO_MEMORY;
     if (status == BO_OK) status = use_laws(context, attention, maps, laws);
     for (size_t h = 0; laws && h < maps; h++) bo_law_free(laws + h);

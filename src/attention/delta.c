@@ -395,11 +395,12 @@ static bo_status blame(bo_context *context, const bo_call *call)
 {
     const unstable worst = seek_unstable(call);
     if (!(worst.square > 2)) return BO_OK;
-    return bo_fail(context, BO_NUMERIC,
-                   "attention: numbers beyond float32 came up: beta |k|² is %.3g at sequence %zu, head %zu, token %zu; "
-                   "the delta rule is stable up to 2%s",
-                   worst.square, worst.sequence, worst.head, worst.token,
-                   call->attention->desc.unit ? "" : " (unit keys: the descriptor's unit)");
+    return bo_fail(
+        context, BO_NUMERIC,
+        "attention: the result overflowed float32: beta |k|² is %.3g at sequence %zu, head %zu, token %zu; the delta "
+        "rule is stable up to 2%s",
+        worst.square, worst.sequence, worst.head, worst.token,
+        call->attention->desc.unit ? "" : " (set unit in the descriptor to normalize keys)");
 }
 
 const bo_engine bo_engine_delta = {

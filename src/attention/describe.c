@@ -78,7 +78,7 @@ static bo_status check_fields(bo_context *context, const bo_attention_desc *d)
 {
     const unsigned traits = bo_attention_traits(d);
     const given fields[] = {
-        size_field(BO_TRAIT_WINDOW, "a window of", d->window),
+        size_field(BO_TRAIT_WINDOW, "window", d->window),
         size_field(BO_TRAIT_CAPACITY, "capacity", d->capacity),
         size_field(BO_TRAIT_MATRIX | BO_TRAIT_AFFINE, "rank", d->rank),
         size_field(BO_TRAIT_ITERATIONS, "iterations", d->iterations),
@@ -95,7 +95,7 @@ static bo_status check_fields(bo_context *context, const bo_attention_desc *d)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         char words[BO_KIND_WORDS];
         if (!fields[i].given || fields[i].traits & traits) continue;
-        REFUSE("%s with kind %s; it belongs to %s", fields[i].text, bo_attention_kind_name(d->kind),
+        REFUSE("%s does not apply to kind %s, only to %s", fields[i].text, bo_attention_kind_name(d->kind),
                bo_kinds_with(fields[i].traits, words));
     }
     return BO_OK;
@@ -106,9 +106,9 @@ static bo_status resolve_window(bo_context *context, bo_attention_desc *d)
     const unsigned traits = bo_attention_traits(d);
     const bool keeps = traits & BO_TRAIT_CAPACITY;
     if (traits & BO_TRAIT_CAUSAL && !d->causal)
-        REFUSE("kind %s is causal; found causal = false", bo_attention_kind_name(d->kind));
+        REFUSE("kind %s requires causal = true, found false", bo_attention_kind_name(d->kind));
     if (traits & BO_TRAIT_WINDOW && !keeps && !d->window) d->window = BO_USUAL_WINDOW;
-    if (d->window && !d->causal) REFUSE("a window of %zu needs causal attention", d->window);
+    if (d->window && !d->causal) REFUSE("window %zu requires causal attention", d->window);
     if (d->window > MOST_TOKENS) REFUSE("window must be at most %zu, found %zu", MOST_TOKENS, d->window);
     if (keeps && !d->capacity) d->capacity = d->window ? d->window : 4096;
     if (d->capacity > MOST_TOKENS) REFUSE("capacity must be at most %zu, found %zu", MOST_TOKENS, d->capacity);
@@ -119,16 +119,17 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
 {
     const bo_kind *kind = bo_kind_of(d->kind);
     char words[BO_KIND_WORDS];
-    if ((unsigned)d->gate >= BO_GATE_COUNT) REFUSE("no gate with number %d", (int)d->gate);
-    if ((unsigned)d->normalizer >= BO_NORMALIZER_COUNT) REFUSE("no normalizer with number %d", (int)d->normalizer);
+    if ((unsigned)d->gate >= BO_GATE_COUNT) REFUSE("unknown gate %d", (int)d->gate);
+    if ((unsigned)d->normalizer >= BO_NORMALIZER_COUNT) REFUSE("unknown normalizer %d", (int)d->normalizer);
     if (!bo_attention_takes_gate(d->kind, d->gate)) {
-        if (kind->no_gate) REFUSE("kind %s has %s; found gate %s", kind->name, kind->no_gate, bo_gate_name(d->gate));
-        REFUSE("kind %s takes gate %s; found %s", kind->name, bo_gates_taken(d->kind, words), bo_gate_name(d->gate));
+        if (kind->no_gate)
+            REFUSE("kind %s has %s; gate must be none, found %s", kind->name, kind->no_gate, bo_gate_name(d->gate));
+        REFUSE("kind %s requires gate %s, found %s", kind->name, bo_gates_taken(d->kind, words), bo_gate_name(d->gate));
     }
-    if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s needs causal attention", bo_gate_name(d->gate));
+    if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s requires causal attention", bo_gate_name(d->gate));
     if (kind->traits & BO_TRAIT_MEMORY) d->normalizer = BO_NORMALIZER_NONE;
     if (d->normalizer == BO_NORMALIZER_NONE && !(kind->traits & (BO_TRAIT_NORMALIZER | BO_TRAIT_MEMORY)))
-        REFUSE("kind %s is always normalized", kind->name);
+        REFUSE("kind %s requires a normalizer, found none", kind->name);
     return BO_OK;
 }
 
@@ -143,7 +144,7 @@ static bo_status resolve_numbers(bo_context *context, bo_attention_desc *d)
         REFUSE("power must be a float from %g to %g, found %g", (double)FLT_MIN, (double)FLT_MAX, d->power);
     if (kind->traits & BO_TRAIT_POWER && d->power == 0) d->power = 2;
     if ((d->iterations || d->tolerance != 0) && !iterates)
-        REFUSE("iterations and tolerance belong to kind %s with a gate; found gate %s", kind->name,
+        REFUSE("iterations and tolerance apply to kind %s only with a gate, found gate %s", kind->name,
                bo_gate_name(d->gate));
     if (d->iterations > MOST_ITERATIONS)
         REFUSE("iterations must be at most %d, found %zu", MOST_ITERATIONS, d->iterations);
@@ -172,7 +173,7 @@ bo_status bo_resolve_softmax_map(bo_context *context, bo_attention_desc *d)
     if (!d->scale) d->scale = 1 / sqrt((double)d->dim);
     if (f->kernel != BO_KERNEL_SOFTMAX) return BO_OK;
     if (f->gamma != 0 && f->gamma != d->scale)
-        REFUSE("kind %s takes gamma from scale = %g; found gamma = %g", bo_attention_kind_name(d->kind), d->scale,
+        REFUSE("kind %s sets gamma to scale = %g; found gamma = %g", bo_attention_kind_name(d->kind), d->scale,
                f->gamma);
     f->gamma = d->scale;
     return BO_OK;
@@ -183,7 +184,7 @@ bo_status bo_resolve_linear_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
     if (d->scale != 0 && f->gamma != 0 && d->scale != f->gamma)
-        REFUSE("kind linear: scale and features.gamma are one number; found %g and %g", d->scale, f->gamma);
+        REFUSE("kind linear: scale and features.gamma are the same parameter, found %g and %g", d->scale, f->gamma);
     if (d->scale != 0) f->gamma = d->scale;
     if (f->gamma == 0 && bo_kernel_of_products(f->kernel)) f->gamma = 1 / sqrt((double)d->dim);
     return BO_OK;
@@ -205,13 +206,14 @@ static bo_status check_sampling(bo_context *context, const bo_attention_desc *d)
     const bool positive = f->function == BO_FUNCTION_DEFAULT || f->function == BO_FUNCTION_POSITIVE;
     char words[BO_KIND_WORDS];
     if (d->proposal != BO_PROPOSAL_NONE && !(f->kernel == BO_KERNEL_SOFTMAX && positive))
-        REFUSE("proposal %s is for positive features of the softmax kernel of kinds %s; found kind %s, kernel %s, "
-               "function %s",
-               bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_kind_name(d->kind),
-               bo_kernel_name(f->kernel), bo_function_name(f->function) ? bo_function_name(f->function) : "none");
+        REFUSE(
+            "proposal %s applies only to positive features of the softmax kernel with kinds %s; found kind %s, kernel %s, "
+            "function %s",
+            bo_proposal_name(d->proposal), bo_kinds_with(BO_TRAIT_PROPOSAL, words), bo_attention_kind_name(d->kind),
+            bo_kernel_name(f->kernel), bo_function_name(f->function) ? bo_function_name(f->function) : "none");
     if (f->sampling != BO_SAMPLING_DRAWN && f->sampling != BO_SAMPLING_OPTIMAL)
-        REFUSE("features are drawn or sampled optimally; found %s",
-               bo_sampling_name(f->sampling) ? bo_sampling_name(f->sampling) : "no known sampling");
+        REFUSE("sampling must be drawn or optimal, found %s",
+               bo_sampling_name(f->sampling) ? bo_sampling_name(f->sampling) : "an unknown value");
     return BO_OK;
 }
 
@@ -221,9 +223,9 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
     const bo_kind *kind = bo_kind_of(d->kind);
     char words[BO_KIND_WORDS];
     if (f->kernel == (bo_kernel)0) f->kernel = kind->usual_kernel;
-    if (!bo_kernel_name(f->kernel)) REFUSE("no kernel with number %d", (int)f->kernel);
+    if (!bo_kernel_name(f->kernel)) REFUSE("unknown kernel %d", (int)f->kernel);
     if (!bo_attention_takes_kernel(d->kind, f->kernel))
-        REFUSE("kind %s has kernel %s; found %s", kind->name, bo_kernels_taken(d->kind, words),
+        REFUSE("kind %s requires kernel %s, found %s", kind->name, bo_kernels_taken(d->kind, words),
                bo_kernel_name(f->kernel));
     const bool ranked = bo_attention_has(d, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE);
     if (d->rank > d->dim) REFUSE("rank must be at most dim = %zu, found %zu", d->dim, d->rank);
@@ -248,8 +250,8 @@ bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *des
 {
     bo_attention_desc d = *desc;
     BO_TRY(bo_check_reserved(context, "bo_attention_desc", d.reserved));
-    if ((unsigned)d.kind >= BO_ATTENTION_COUNT) REFUSE("no kind with number %d", (int)d.kind);
-    if ((unsigned)d.proposal >= BO_PROPOSAL_COUNT) REFUSE("no proposal with number %d", (int)d.proposal);
+    if ((unsigned)d.kind >= BO_ATTENTION_COUNT) REFUSE("unknown kind %d", (int)d.kind);
+    if ((unsigned)d.proposal >= BO_PROPOSAL_COUNT) REFUSE("unknown proposal %d", (int)d.proposal);
     BO_TRY(resolve_sizes(context, &d));
     BO_TRY(check_fields(context, &d));
     BO_TRY(resolve_window(context, &d));

@@ -14,8 +14,8 @@ static bo_status check_total(bo_context *context, const bo_attention_desc *desc,
 {
     size_t widest = desc->heads * (desc->dim > desc->value_dim ? desc->dim : desc->value_dim);
     if (tokens > MOST_FLOATS / widest)
-        return bo_fail(context, BO_INVALID, "attention: %zu %s of %zu heads are more than an array can hold", tokens,
-                       what, desc->heads);
+        return bo_fail(context, BO_INVALID, "attention: an array of %zu %s for %zu heads is too large", tokens, what,
+                       desc->heads);
     return BO_OK;
 }
 
@@ -32,9 +32,11 @@ static bo_status fill_sequences(bo_context *context, const bo_attention *attenti
         if (shape->lengths) keys = shape->key_lengths ? shape->key_lengths[s] : shape->lengths[s];
         at->keys = shape->no_keys ? 0 : keys;
         if (desc->causal && !shape->no_keys && !shape->no_queries && at->queries != at->keys)
-            return bo_fail(context, BO_INVALID,
-                           "attention: causal needs as many keys as queries; sequence %zu has %zu queries and %zu keys",
-                           s, at->queries, at->keys);
+            return bo_fail(
+                context, BO_INVALID,
+                "attention: causal attention requires as many keys as queries; sequence %zu has %zu queries and %zu "
+                "keys",
+                s, at->queries, at->keys);
         at->query_start = out->queries_total;
         at->key_start = out->keys_total;
         BO_TRY(check_total(context, desc, "queries", at->queries));
@@ -93,10 +95,10 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
         return bo_fail(context, BO_INVALID, "attention: key_lengths are given but lengths are not");
     if (shape->key_tokens && shape->lengths)
         return bo_fail(context, BO_INVALID,
-                       "attention: key_tokens = %zu with packed lengths, whose keys have key_lengths",
+                       "attention: key_tokens = %zu cannot be combined with lengths; use key_lengths",
                        shape->key_tokens);
     if (shape->layout != BO_LAYOUT_HEADS_FIRST && shape->layout != BO_LAYOUT_TOKENS_FIRST)
-        return bo_fail(context, BO_INVALID, "attention: no layout with number %d", (int)shape->layout);
+        return bo_fail(context, BO_INVALID, "attention: unknown layout %d", (int)shape->layout);
     out->sequences = bo_work_take(context, work, shape->sequences, sizeof *out->sequences, "the sequences of a call");
     if (!out->sequences) return BO_MEMORY;
     bo_status status = fill_sequences(context, attention, shape, out);

@@ -44,10 +44,11 @@ static bo_status check_gates(bo_context *context, size_t tokens, size_t heads, c
 {
     for (size_t i = 0; i < tokens * heads; i++)
         if (isnan(log_gate[i]))
-            return bo_fail(context, BO_NUMERIC,
-                           "gate of token %zu, head %zu: x·w + b is not finite; x, w or b holds NaN, infinity or "
-                           "numbers too large",
-                           i / heads, i % heads);
+            return bo_fail(
+                context, BO_NUMERIC,
+                "gate of token %zu, head %zu: x·w + b is not finite; x, w or b contains NaN, infinity or numbers that "
+                "are too large",
+                i / heads, i % heads);
     return BO_OK;
 }
 

@@ -43,7 +43,7 @@ bo_status bo_gates_check(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
     const token_array arrays[] = {
-        {"log_gate", "a gate lies in (0, 1], so its logarithm is finite and at most 0", call->in->log_gate,
+        {"log_gate", "expected a finite number, at most 0 (the logarithm of a gate in (0, 1])", call->in->log_gate,
          bo_gate_width(d), -1},
         {"beta", "expected a finite number, at least 0", call->in->beta, 1, 1},
     };
@@ -63,21 +63,22 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
     if (!no_keys && keys_total && (!in->k || !in->v)) REFUSE("%s is NULL", in->k ? "v" : "k");
     if (!attention->ready)
-        REFUSE("frequencies with proposal %s and sampling %s come from data: calibrate first (bo_calibration_apply)",
-               bo_proposal_name(d->proposal), bo_sampling_name(d->features.sampling));
+        REFUSE(
+            "frequencies with proposal %s and sampling %s are drawn from data; calibrate first (bo_calibration_apply)",
+            bo_proposal_name(d->proposal), bo_sampling_name(d->features.sampling));
     BO_TRY(bo_parameters_check(context, attention, in));
     if (in->solves && !(attention->traits & BO_TRAIT_ITERATIONS)) {
         char words[BO_KIND_WORDS];
-        REFUSE("solves belongs to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, words),
+        REFUSE("solves applies only to kind %s, found %s", bo_kinds_with(BO_TRAIT_ITERATIONS, words),
                bo_attention_kind_name(d->kind));
     }
     if (in->log_gate && !bo_gate_width(d))
         REFUSE("log_gate is given but the gate is %s%s", bo_gate_name(d->gate),
-               d->gate == BO_GATE_FIXED ? ", which has log_decay" : "");
+               d->gate == BO_GATE_FIXED ? " (use log_decay)" : "");
     if (in->log_gate && no_keys) REFUSE("log_gate is given without keys");
     if (in->beta && no_keys) REFUSE("beta is given without keys");
     if (!in->log_gate && bo_gate_width(d) && keys_total)
-        REFUSE("%s %s needs log_gate, found NULL", d->gate ? "gate" : "kind",
+        REFUSE("%s %s requires log_gate, found NULL", d->gate ? "gate" : "kind",
                d->gate ? bo_gate_name(d->gate) : bo_attention_kind_name(d->kind));
     return BO_OK;
 }
@@ -127,7 +128,7 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
         uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;
         if (final && full_matters && call->sequences[s].keys > attention->held - held)
-            REFUSE("the state of sequence %zu holds %llu tokens and is to take %zu more; its capacity is %zu", s,
+            REFUSE("the state of sequence %zu has %llu tokens and cannot take %zu more; its capacity is %zu", s,
                    (unsigned long long)held, call->sequences[s].keys, attention->held);
     }
     return final ? bo_states_apart(context, call->work, count, initial, final) : BO_OK;
@@ -197,7 +198,7 @@ static bo_status blame_largest(bo_context *context, const bo_call *call)
     seek_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);
     return bo_fail(
         context, BO_NUMERIC,
-        "attention: numbers beyond float32 came up; the largest input is %s of norm %.3g at sequence %zu, head %zu, "
+        "attention: the result overflowed float32; the largest input is %s of norm %.3g at sequence %zu, head %zu, "
         "token %zu",
         worst.name, worst.norm, worst.sequence, worst.head, worst.token);
 }
@@ -239,7 +240,7 @@ bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
 
 bo_status bo_gradients_blame(bo_context *context, const bo_call *call)
 {
-    static const char advice[] = "it has left float32: scale dout (or the inputs) down";
+    static const char advice[] = "the gradient overflowed float32 (scale dout or the inputs down)";
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
     if (blame_inputs(context, call)) return BO_NUMERIC;

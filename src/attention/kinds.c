@@ -73,7 +73,7 @@ static const bo_kind kinds[BO_ATTENTION_COUNT] = {
     [BO_ATTENTION_GLA] = {.name = "gla",
                           .engine = &bo_engine_gla,
                           .traits = MATRIX_MEMORY | T(SCALE) | T(CHANNELS),
-                          .no_gate = "gates of its own, one per channel"},
+                          .no_gate = "its own gates, one per channel"},
     [BO_ATTENTION_DELTA] = {.name = "delta",
                             .engine = &bo_engine_delta,
                             .traits = MATRIX_MEMORY | T(SCALE) | T(GATE_DECAY) | T(BETA)},

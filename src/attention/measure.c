@@ -72,7 +72,7 @@ void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, co
  * kernel; single kernel values are compared with features. */
 
 enum { ROWS = BO_SIZE(64, BO_STUDY_PAIRS + 1) }; /* keys whose features are computed at a time */
-_Static_assert((int)ROWS > (int)BO_STUDY_PAIRS, "a query and its pairs are made at a time too");
+_Static_assert((int)ROWS > (int)BO_STUDY_PAIRS, "a query and its pairs must fit in one block");
 
 /* ---- one key head of one sequence -------------------------------------------------------------------------------- */
 
@@ -538,7 +538,7 @@ bo_status bo_attention_measure(bo_context *context, const bo_attention *attentio
                                bo_attention_accuracy *error)
 {
     bo_geometry geometry;
-    if (!error) return bo_fail(context, BO_INVALID, "comparing attention: there is nowhere to put the errors");
+    if (!error) return bo_fail(context, BO_INVALID, "comparing attention: error is NULL");
     memset(error, 0, sizeof *error);
     if (!inputs) return bo_fail(context, BO_INVALID, "comparing attention: the inputs are NULL");
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));

@@ -94,8 +94,8 @@ static bo_status check_taken(bo_context *context, const bo_attention *attention,
     const bo_attention_desc *d = &attention->desc;
     char words[BO_KIND_WORDS];
     if (taken) return BO_OK;
-    return bo_fail(context, BO_INVALID, "attention: %s%s%s belongs to %s %s; found kind %s, gate %s",
-                   gradient ? "the gradient of " : "", name, gradient ? " is asked for, which" : "",
+    return bo_fail(context, BO_INVALID, "attention: %s%s%s applies only to %s %s; found kind %s, gate %s",
+                   gradient ? "the gradient of " : "", name, gradient ? " is requested, but it" : "",
                    traits == BO_TRAIT_GATE_FIXED ? "gate" : "kinds",
                    traits == BO_TRAIT_GATE_FIXED ? "fixed" : bo_kinds_with(traits, words),
                    bo_attention_kind_name(d->kind), bo_gate_name(d->gate));
@@ -137,5 +137,5 @@ bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *
             return bo_fail(context, BO_NUMERIC, "attention: the gradient of %s[%zu] is %g; %s", definitions[p].name, i,
                            (double)values[i], advice);
     }
-    return bo_fail(context, BO_NUMERIC, "attention: a gradient has left float32");
+    return bo_fail(context, BO_NUMERIC, "attention: a gradient overflowed float32");
 }

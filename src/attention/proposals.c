@@ -272,9 +272,9 @@ static bo_status make(bo_context *context, size_t dim, const double *lambda_q, c
 bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, bo_law *out)
 {
     *out = (bo_law){0};
-    out->root = bo_alloc(context, dim, dim * sizeof *out->root, "the law of frequencies");
-    out->shape = bo_alloc(context, dim, dim * sizeof *out->shape, "the law of frequencies");
-    double *buffer = bo_alloc_raw(context, dim * (2 * dim + 1), sizeof *buffer, "the law of frequencies");
+    out->root = bo_alloc(context, dim, dim * sizeof *out->root, "the distribution of frequencies");
+    out->shape = bo_alloc(context, dim, dim * sizeof *out->shape, "the distribution of frequencies");
+    double *buffer = bo_alloc_raw(context, dim * (2 * dim + 1), sizeof *buffer, "the distribution of frequencies");
     bo_status status = BO_MEMORY;
     if (out->root && out->shape && buffer) {
         work w = {buffer, buffer + 2 * dim * dim, buffer + dim * dim};

@@ -70,7 +70,8 @@ bo_status bo_attention_state_init(bo_context *context, const bo_attention *atten
 {
     if (!attention || !state)
         return bo_fail(context, BO_INVALID, "state: the %s is NULL", attention ? "state" : "attention");
-    if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
+    if ((uintptr_t)state % 8)
+        return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
     memset(state, 0, bo_attention_state_bytes(attention));
     bo_state_header header = {.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
     assert(sizeof header == 64); /* so that sums and keys have the alignment of the state */
@@ -85,19 +86,24 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
     if (!attention) return bo_fail(context, BO_INVALID, "state: the attention is NULL");
     bo_state_header header;
     if (!state)
-        return bo_fail(context, BO_INVALID, "state: NULL instead of %zu bytes", bo_attention_state_bytes(attention));
-    if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
+        return bo_fail(context, BO_INVALID, "state: expected %zu bytes, found NULL",
+                       bo_attention_state_bytes(attention));
+    if ((uintptr_t)state % 8)
+        return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
     memcpy(&header, state, sizeof header);
     if (header.magic != MAGIC)
-        return bo_fail(context, BO_INVALID, "state: these bytes are no state (bo_attention_state_init makes one)");
-    if (header.version != VERSION)
-        return bo_fail(context, BO_VERSION, "state: version %u, this library knows %d", header.version, VERSION);
-    if (header.fingerprint != attention->fingerprint)
         return bo_fail(context, BO_INVALID,
-                       "state: made by another attention or another draw: fingerprint %016llx, expected %016llx",
-                       (unsigned long long)header.fingerprint, (unsigned long long)attention->fingerprint);
+                       "state: the bytes are not a state (create one with bo_attention_state_init)");
+    if (header.version != VERSION)
+        return bo_fail(context, BO_VERSION, "state: version %u; this library reads version %d", header.version,
+                       VERSION);
+    if (header.fingerprint != attention->fingerprint)
+        return bo_fail(
+            context, BO_INVALID,
+            "state: it was created by another attention or another draw (fingerprint %016llx, expected %016llx)",
+            (unsigned long long)header.fingerprint, (unsigned long long)attention->fingerprint);
     if (header.tokens > MOST_TOKENS || (!attention->desc.window && attention->held && header.tokens > attention->held))
-        return bo_fail(context, BO_INVALID, "state: damaged: it says that it holds %llu tokens",
+        return bo_fail(context, BO_INVALID, "state: damaged: its token count is %llu",
                        (unsigned long long)header.tokens);
     for (size_t h = 0; attention->count && h < attention->desc.key_heads; h++) {
         float scale = *bo_state_sums(attention, (void *)state, h).log_scale;
@@ -137,10 +143,11 @@ static bo_status check_sums(bo_context *context, const bo_attention *attention, 
 {
     BO_TRY(bo_attention_state_check(context, attention, state));
     if (attention->traits & BO_TRAIT_CAPACITY)
-        return bo_fail(context, BO_INVALID, "state: kind %s keeps keys and values, not sums",
+        return bo_fail(context, BO_INVALID, "state: kind %s stores keys and values, not sums",
                        bo_attention_kind_name(attention->desc.kind));
     if (key_head >= attention->desc.key_heads)
-        return bo_fail(context, BO_INVALID, "state: key head %zu of %zu", key_head, attention->desc.key_heads);
+        return bo_fail(context, BO_INVALID, "state: key head %zu does not exist; there are %zu", key_head,
+                       attention->desc.key_heads);
     return BO_OK;
 }
 
@@ -185,9 +192,10 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
     if (!s || !z == (held.z_floats > 0))
         return bo_fail(context, BO_INVALID, "state: %s is %sNULL", s ? "z" : "s", s && z ? "not " : "");
     if (!kernels->finite(held.s_floats, s) || (z && !kernels->finite(held.z_floats, z)))
-        return bo_fail(context, BO_NUMERIC, "state: the sums hold a number that is not finite");
+        return bo_fail(context, BO_NUMERIC, "state: s or z contains a number that is not finite");
     if (!attention->scaled && log_scale != 0)
-        return bo_fail(context, BO_INVALID, "state: these features have no log scale: expected 0, found %g", log_scale);
+        return bo_fail(context, BO_INVALID, "state: these features have no log scale; log_scale must be 0, found %g",
+                       log_scale);
     if (isnan(log_scale) || log_scale > 1e30)
         return bo_fail(context, BO_INVALID, "state: log_scale must be finite or -INFINITY, found %g", log_scale);
     bool nothing = isinf((float)log_scale); /* exp(-∞) s is 0 for every s */

@@ -104,12 +104,11 @@ bo_status bo_features_measure(bo_context *context, const bo_features *features, 
     size_t dim = features->desc.dim;
     memset(out, 0, sizeof *out);
     if (bo_kernel_find(features->desc.kernel)->form == BO_FORM_NONE)
-        return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form to measure the features against",
+        return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form to compare the features with",
                        bo_kernel_name(features->desc.kernel));
-    if (rows == 0 || !x) return bo_fail(context, BO_INVALID, "the statement of accuracy needs at least one row");
+    if (rows == 0 || !x) return bo_fail(context, BO_INVALID, "accuracy report: at least one row is required");
     if (ldx < dim)
-        return bo_fail(context, BO_INVALID, "the statement of accuracy: ldx must be at least dim = %zu, found %zu", dim,
-                       ldx);
+        return bo_fail(context, BO_INVALID, "accuracy report: ldx must be at least dim = %zu, found %zu", dim, ldx);
     if (pairs == 0) pairs = 1000;
     buffers b = {0};
     sums s = {0};

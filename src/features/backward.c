@@ -123,8 +123,8 @@ static bo_status check_gradients(bo_context *context, const bo_features *f, bool
 {
     size_t dim = f->desc.dim;
     if (!known)
-        return bo_fail(context, BO_UNSUPPORTED, "function %s has no gradient here%s", f->function->name,
-                       f->desc.function == BO_FUNCTION_CUSTOM ? ": custom_backward is NULL, or float64 was asked for"
+        return bo_fail(context, BO_UNSUPPORTED, "function %s has no gradient%s", f->function->name,
+                       f->desc.function == BO_FUNCTION_CUSTOM ? " (custom_backward is NULL, or float64 was requested)"
                                                               : "");
     if (!x || !dz) return bo_fail(context, BO_INVALID, "gradients of features: the %s is NULL", x ? "dz" : "input");
     if (ldx < dim || (wants_dx && lddx < dim) || lddz < f->desc.features)
@@ -135,12 +135,12 @@ static bo_status check_gradients(bo_context *context, const bo_features *f, bool
             dim, ldx, lddx, f->desc.features, lddz);
     if (wants_frequencies && !f->w)
         return bo_fail(context, BO_UNSUPPORTED,
-                       "gradients with respect to frequencies: those of function %s, draw %s are not free",
+                       "gradients with respect to frequencies are not available for function %s, draw %s",
                        f->function->name, bo_draw_name(f->desc.draw));
     if (wants_frequencies && f->proposal)
         return bo_fail(
             context, BO_UNSUPPORTED,
-            "gradients with respect to frequencies drawn from a proposal: their weights would change with them");
+            "gradients with respect to frequencies are not available with a proposal, whose weights depend on them");
     return BO_OK;
 }
 

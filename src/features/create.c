@@ -205,11 +205,10 @@ static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
     bool trigonometric = desc->function == BO_FUNCTION_SINCOS || desc->function == BO_FUNCTION_COSBIAS;
     if (desc->draw == BO_DRAW_SIMPLEX && trigonometric)
         bo_log(context, BO_LOG_WARNING,
-               "draw simplex gains nothing for trigonometric features, which are even in w: orthogonal is "
-               "better");
+               "draw simplex has no advantage for trigonometric features, which are even in w; use orthogonal");
     if (desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat)
         bo_log(context, BO_LOG_INFO,
-               "sampling optimal: function %s as drawn is already optimal, every frequency has the same energy",
+               "sampling optimal: the frequencies of function %s are used as drawn, because all have the same energy",
                bo_function_name(desc->function));
 }
 
@@ -297,7 +296,7 @@ bo_status bo_features_set_frequencies(bo_context *context, bo_features *features
 {
     size_t count = features->frequencies * features->desc.dim;
     if (!features->w)
-        return bo_fail(context, BO_UNSUPPORTED, "the frequencies of function %s, draw %s are not free to be set",
+        return bo_fail(context, BO_UNSUPPORTED, "the frequencies of function %s, draw %s cannot be set",
                        features->function->name, bo_draw_name(features->desc.draw));
     for (size_t i = 0; i < count; i++)
         if (!isfinite(w[i]))

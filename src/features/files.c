@@ -49,7 +49,7 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_file_te
     *owned = NULL;
     *count = 0;
     if (f->desc.function == BO_FUNCTION_CUSTOM)
-        return bo_fail(context, BO_UNSUPPORTED, "function custom cannot be saved: a callback does not fit a file");
+        return bo_fail(context, BO_UNSUPPORTED, "function custom cannot be saved: a file cannot contain a callback");
     *json = descriptor_to_json(context, &f->desc);
     if (!*json) return BO_MEMORY;
     add_tensor(tensors, &n, "features.w", BO_F32, m, dim, f->w);
@@ -113,7 +113,7 @@ typedef struct json_reader {
 static void complain(json_reader *r, const char *name, const char *expected)
 {
     if (r->status != BO_OK) return;
-    r->status = bo_fail(r->context, BO_FORMAT, "%s: the features' \"%s\" should be %s", r->path, name, expected);
+    r->status = bo_fail(r->context, BO_FORMAT, "%s: feature map: \"%s\" must be %s", r->path, name, expected);
 }
 
 static double read_number(json_reader *r, const char *name, double low, double high)
@@ -121,7 +121,7 @@ static double read_number(json_reader *r, const char *name, double low, double h
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
     if (cJSON_IsNumber(item) && isfinite(item->valuedouble) && item->valuedouble >= low && item->valuedouble <= high)
         return item->valuedouble; /* 1e999 reads as infinity, which could not be written again */
-    complain(r, name, "a number in its range");
+    complain(r, name, "a number in the allowed range");
     return low;
 }
 
@@ -136,7 +136,7 @@ static const char *read_text(json_reader *r, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
     if (cJSON_IsString(item) && item->valuestring) return item->valuestring;
-    complain(r, name, "a text");
+    complain(r, name, "a string");
     return "";
 }
 
@@ -144,11 +144,13 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
 {
     const double whole = 9007199254740992.0;
     char *end = NULL;
-    if (!bo_kernel_parse(read_text(r, "kernel"), &desc->kernel)) complain(r, "kernel", "a kernel's name");
-    if (!bo_function_parse(read_text(r, "function"), &desc->function)) complain(r, "function", "a function's name");
-    if (!bo_draw_parse(read_text(r, "draw"), &desc->draw)) complain(r, "draw", "a draw's name");
-    if (!bo_sampling_parse(read_text(r, "sampling"), &desc->sampling)) complain(r, "sampling", "a sampling policy");
-    if (desc->function == BO_FUNCTION_CUSTOM) complain(r, "function", "one that can be saved");
+    if (!bo_kernel_parse(read_text(r, "kernel"), &desc->kernel)) complain(r, "kernel", "the name of a kernel");
+    if (!bo_function_parse(read_text(r, "function"), &desc->function))
+        complain(r, "function", "the name of a function");
+    if (!bo_draw_parse(read_text(r, "draw"), &desc->draw)) complain(r, "draw", "the name of a draw");
+    if (!bo_sampling_parse(read_text(r, "sampling"), &desc->sampling))
+        complain(r, "sampling", "the name of a sampling policy");
+    if (desc->function == BO_FUNCTION_CUSTOM) complain(r, "function", "a function that can be saved");
     desc->dim = (size_t)read_whole(r, "dim", 1, whole);
     desc->features = (size_t)read_whole(r, "features", 1, whole);
     desc->gamma = read_number(r, "gamma", 0, INFINITY);
@@ -166,11 +168,12 @@ static bo_status descriptor_from_json(bo_context *context, const char *path, con
 {
     size_t length = strlen(json);
     cJSON *root = length <= 65536 ? cJSON_ParseWithLength(json, length) : NULL;
-    if (!root) return bo_fail(context, BO_FORMAT, "%s: the features' descriptor is not JSON", path);
+    if (!root) return bo_fail(context, BO_FORMAT, "%s: feature map: the descriptor is not valid JSON", path);
     json_reader r = {.context = context, .path = path, .root = root, .status = BO_OK};
     double format = read_number(&r, "format", 1, 1e9);
     if (r.status == BO_OK && format > FORMAT)
-        r.status = bo_fail(context, BO_VERSION, "%s: its features have format %.0f, this library reads up to %d", path,
+        r.status = bo_fail(context, BO_VERSION,
+                           "%s: the feature map has format version %.0f; this library reads versions up to %d", path,
                            format, FORMAT);
     if (r.status == BO_OK) read_descriptor(&r, desc);
     cJSON_Delete(root);
@@ -232,7 +235,7 @@ static bo_status check_finite(bo_context *context, const bo_tensors *file, const
 {
     for (size_t i = 0; values && i < count; i++)
         if (!isfinite(values[i]) || (positive && !(values[i] > 0)))
-            return bo_fail(context, BO_FORMAT, "%s: tensor %s, entry %zu should be %s, found %g", bo_tensors_path(file),
+            return bo_fail(context, BO_FORMAT, "%s: tensor %s, entry %zu must be %s, found %g", bo_tensors_path(file),
                            name, i, positive ? "positive" : "finite", (double)values[i]);
     return BO_OK;
 }
@@ -264,7 +267,7 @@ static bo_status read_sketch(bo_context *context, const bo_tensors *file, bo_fea
         int32_t hash = bo_sketch_hashes(f->sketch)[i];
         if (hash < 0 || (size_t)hash >= f->desc.features)
             return bo_fail(context, BO_FORMAT,
-                           "%s: tensor features.sketch_hashes, entry %zu should be below %zu, found %d",
+                           "%s: tensor features.sketch_hashes, entry %zu must be below %zu, found %d",
                            bo_tensors_path(file), i, f->desc.features, (int)hash);
     }
     return check_finite(context, file, "features.sketch_signs", bo_sketch_signs(f->sketch), count, false);
@@ -312,7 +315,7 @@ static bo_status resolve_loaded(bo_context *context, const char *path, const bo_
     drawn.sampling = BO_SAMPLING_DRAWN;
     bo_status status = bo_features_resolve(context, &drawn, resolved);
     if (status == BO_INVALID || status == BO_UNSUPPORTED)
-        return bo_fail(context, BO_FORMAT, "%s: its features make no sense: %s", path, bo_context_error(context));
+        return bo_fail(context, BO_FORMAT, "%s: invalid feature map: %s", path, bo_context_error(context));
     resolved->sampling = read->sampling;
     return status;
 }
@@ -330,7 +333,7 @@ static bo_status unpack_into(bo_context *context, const bo_tensors *file, bo_fea
     if (status == BO_OK) status = read_arrays(context, file, f);
     if (status == BO_OK) status = bo_features_finish(context, f);
     if (status == BO_NUMERIC) /* the factor of a proposal */
-        status = bo_fail(context, BO_FORMAT, "%s: its features make no sense: %s", bo_tensors_path(file),
+        status = bo_fail(context, BO_FORMAT, "%s: invalid feature map: %s", bo_tensors_path(file),
                          bo_context_error(context));
     bo_free(length_scales);
     if (status != BO_OK) {
@@ -355,7 +358,7 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_features **out)
     const char *json = bo_tensors_meta(file, "bochner.features");
     bo_status status =
         json ? bo_features_unpack(context, file, json, out)
-             : bo_fail(context, BO_FORMAT, "%s holds no feature map: no \"bochner.features\" in its metadata",
+             : bo_fail(context, BO_FORMAT, "%s: not a feature map: its metadata has no \"bochner.features\"",
                        bo_tensors_path(file));
     bo_tensors_close(file);
     return status;

@@ -229,14 +229,16 @@ bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, si
     BO_TRY(bo_kernel_resolve(context, desc, &resolved));
     const bo_kernel_definition *kernel = bo_kernel_find(resolved.kernel);
     if (kernel->form == BO_FORM_NONE)
-        return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form: only its features define it",
+        return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form: it is defined only by its features",
                        kernel->name);
     if (rows_x == 0 || rows_y == 0) return BO_OK;
     if (!x || !y || !k) return bo_fail(context, BO_INVALID, "kernel matrix: an array is NULL");
     if (ldx < resolved.dim || ldy < resolved.dim || ldk < rows_y)
-        return bo_fail(context, BO_INVALID,
-                       "kernel matrix: strides %zu, %zu and %zu must be at least dim = %zu twice and rows_y = %zu", ldx,
-                       ldy, ldk, resolved.dim, rows_y);
+        return bo_fail(
+            context, BO_INVALID,
+            "kernel matrix: ldx, ldy and ldk are %zu, %zu and %zu; expected at least dim = %zu for ldx and ldy and "
+            "rows_y = %zu for ldk",
+            ldx, ldy, ldk, resolved.dim, rows_y);
     side left = {.rows = rows_x, .stride = ldx, .x = x}, right = {.rows = rows_y, .stride = ldy, .x = y};
     matrix_job job = {.desc = &resolved, .kernel = kernel, .left = &left, .right = &right, .k = k, .ldk = ldk};
     return run_matrix(context, &job);

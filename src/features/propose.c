@@ -160,13 +160,13 @@ bo_status bo_features_check_proposal(bo_context *context, const bo_features *fea
 {
     if (features->desc.kernel != BO_KERNEL_SOFTMAX || features->desc.function != BO_FUNCTION_POSITIVE)
         return bo_fail(context, BO_UNSUPPORTED,
-                       "a proposal is for function positive of kernel softmax, found function %s of kernel %s",
+                       "a proposal requires function positive and kernel softmax, found function %s and kernel %s",
                        features->function->name, bo_kernel_name(features->desc.kernel));
     if (bo_draw_find(features->desc.draw)->structured)
         return bo_fail(
             context, BO_UNSUPPORTED,
-            "a proposal does not fit draw %s: its frequencies are one fast transform and cannot be stretched; "
-            "use orthogonal",
+            "a proposal cannot be used with draw %s: its frequencies form one fast transform and cannot be multiplied "
+            "by a matrix; use orthogonal",
             bo_draw_name(features->desc.draw));
     return BO_OK;
 }
@@ -187,13 +187,14 @@ bo_status bo_features_check_choice(bo_context *context, const bo_features *featu
     if (features->function->flat) return BO_OK;
     if (!features->function->log_energy)
         return bo_fail(
-            context, BO_UNSUPPORTED, "sampling optimal does not fit function %s: %s", features->function->name,
+            context, BO_UNSUPPORTED, "sampling optimal cannot be used with function %s: %s", features->function->name,
             features->frequencies ? "the energy of its features is not known" : "it has no frequencies to choose");
     if (!features->w)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "sampling optimal does not fit draw %s: its frequencies are one fast transform and cannot be "
-                       "chosen one by one; use orthogonal",
-                       bo_draw_name(features->desc.draw));
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "sampling optimal cannot be used with draw %s: its frequencies form one fast transform and cannot be "
+            "chosen individually; use orthogonal",
+            bo_draw_name(features->desc.draw));
     if (!candidates) return BO_OK;
     return bo_candidates_check(context, features->frequencies, features->desc.dim, candidates);
 }
@@ -245,10 +246,9 @@ static void become(bo_features *features, bo_features *fresh)
 static bo_status check_drawn(bo_context *context, const bo_features *features)
 {
     if (bo_features_resampled(features))
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "frequencies that sampling %s chose cannot be drawn again: the sample they were chosen by is gone",
-            bo_sampling_name(features->desc.sampling));
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "frequencies chosen by sampling %s cannot be redrawn: the sample is not kept",
+                       bo_sampling_name(features->desc.sampling));
     return BO_OK;
 }
 

@@ -28,7 +28,8 @@ bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, b
     *resolved = *desc;
     BO_TRY(bo_check_reserved(context, "bo_features_desc", desc->reserved));
     if (!bo_kernel_find(desc->kernel))
-        return bo_fail(context, BO_INVALID, "kernel %d is not one of 0 to %d", (int)desc->kernel, BO_KERNEL_COUNT - 1);
+        return bo_fail(context, BO_INVALID, "unknown kernel %d (expected 0 to %d)", (int)desc->kernel,
+                       BO_KERNEL_COUNT - 1);
     if (desc->dim == 0) return bo_fail(context, BO_INVALID, "dim must be at least 1, found 0");
     if (desc->dim > UINT32_MAX) return bo_fail(context, BO_INVALID, "dim must be below 2^32, found %zu", desc->dim);
     BO_TRY(resolve_positive(context, "gamma", &resolved->gamma, 1));
@@ -60,12 +61,12 @@ static bo_status resolve_function(bo_context *context, bo_features_desc *desc)
     if (desc->function == BO_FUNCTION_DEFAULT) desc->function = bo_function_default(desc->kernel);
     const bo_function_definition *function = bo_function_find(desc->function);
     if (!function)
-        return bo_fail(context, BO_INVALID, "function %d is not one of 0 to %d", (int)desc->function,
+        return bo_fail(context, BO_INVALID, "unknown function %d (expected 0 to %d)", (int)desc->function,
                        BO_FUNCTION_COUNT - 1);
     if (function->kernels & BO_KERNEL_BIT(desc->kernel)) return BO_OK;
     fitting_functions(desc->kernel, fitting, sizeof fitting);
-    return bo_fail(context, BO_UNSUPPORTED, "function %s does not estimate kernel %s; these do: %s", function->name,
-                   bo_kernel_name(desc->kernel), fitting);
+    return bo_fail(context, BO_UNSUPPORTED, "function %s cannot be used with kernel %s; expected one of: %s",
+                   function->name, bo_kernel_name(desc->kernel), fitting);
 }
 
 /* ---- number of features ------------------------------------------------------------------------------------------ */
@@ -88,7 +89,8 @@ static bo_status resolve_exact_count(bo_context *context, bo_features_desc *desc
     size_t count = 0;
     BO_TRY(function->count(context, desc, &count));
     if (count && desc->features && desc->features != count)
-        return bo_fail(context, BO_INVALID, "function %s of dim %zu has exactly %zu features, found %zu; give 0 or %zu",
+        return bo_fail(context, BO_INVALID,
+                       "function %s with dim %zu has exactly %zu features, found %zu; set features to 0 or %zu",
                        function->name, desc->dim, count, desc->features, count);
     if (count) desc->features = count;
     return BO_OK;
@@ -100,22 +102,25 @@ static bo_status resolve_count(bo_context *context, bo_features_desc *desc)
     if (function->count) BO_TRY(resolve_exact_count(context, desc));
     if (desc->features == 0)
         return bo_fail(context, BO_INVALID,
-                       "features must be at least 1, found 0: function %s has no length of its own", function->name);
+                       "features must be at least 1, found 0 (function %s has no default number of features)",
+                       function->name);
     if (desc->features > SIZE_MAX / sizeof(double) / desc->dim / 64)
-        return bo_fail(context, BO_INVALID, "%zu features of dim %zu do not fit the address space", desc->features,
+        return bo_fail(context, BO_INVALID, "%zu features of dim %zu do not fit in the address space", desc->features,
                        desc->dim);
     size_t per = features_per_frequency(desc);
     if (per > 1 && desc->features % per) {
         size_t below = desc->features / per * per;
         if (below == 0)
-            return bo_fail(context, BO_INVALID,
-                           "function %s makes %zu features a frequency: features must be a multiple "
-                           "of %zu, found %zu; the nearest is %zu",
-                           function->name, per, per, desc->features, per);
-        return bo_fail(context, BO_INVALID,
-                       "function %s makes %zu features a frequency: features must be a multiple of "
-                       "%zu, found %zu; the nearest are %zu and %zu",
-                       function->name, per, per, desc->features, below, below + per);
+            return bo_fail(
+                context, BO_INVALID,
+                "function %s has %zu features per frequency: features must be a multiple of %zu, found %zu; the "
+                "nearest is %zu",
+                function->name, per, per, desc->features, per);
+        return bo_fail(
+            context, BO_INVALID,
+            "function %s has %zu features per frequency: features must be a multiple of %zu, found %zu; the nearest "
+            "are %zu and %zu",
+            function->name, per, per, desc->features, below, below + per);
     }
     return BO_OK;
 }
@@ -126,10 +131,10 @@ static bo_status resolve_no_draw(bo_context *context, bo_features_desc *desc)
 {
     const char *name = bo_function_find(desc->function)->name;
     if (desc->draw != BO_DRAW_DEFAULT && desc->draw != BO_DRAW_IID)
-        return bo_fail(context, BO_UNSUPPORTED, "draw %s does not fit function %s: it has no frequencies to couple",
+        return bo_fail(context, BO_UNSUPPORTED, "draw %s cannot be used with function %s, which has no frequencies",
                        bo_draw_name(desc->draw), name);
     if (desc->sampling != BO_SAMPLING_DRAWN)
-        return bo_fail(context, BO_UNSUPPORTED, "sampling %s does not fit function %s: it has no frequencies to choose",
+        return bo_fail(context, BO_UNSUPPORTED, "sampling %s cannot be used with function %s, which has no frequencies",
                        bo_sampling_name(desc->sampling), name);
     desc->draw = BO_DRAW_IID;
     return BO_OK;
@@ -139,16 +144,15 @@ static bo_status resolve_draw(bo_context *context, bo_features_desc *desc)
 {
     const bo_spectrum *spectrum = bo_kernel_find(desc->kernel)->spectrum;
     if ((unsigned)desc->draw >= BO_DRAW_COUNT)
-        return bo_fail(context, BO_INVALID, "draw %d is not one of 0 to %d", (int)desc->draw, BO_DRAW_COUNT - 1);
+        return bo_fail(context, BO_INVALID, "unknown draw %d (expected 0 to %d)", (int)desc->draw, BO_DRAW_COUNT - 1);
     if (!features_per_frequency(desc)) return resolve_no_draw(context, desc);
     if (desc->draw == BO_DRAW_DEFAULT) desc->draw = spectrum->radial ? BO_DRAW_ORTHOGONAL : BO_DRAW_IID;
     const bo_draw_definition *draw = bo_draw_find(desc->draw);
     if (draw->needs_rotation && !spectrum->radial)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "draw %s does not fit kernel %s: it needs a rotation-invariant spectrum, and this one "
-                       "is a product "
-                       "over coordinates; use iid or sobol",
-                       draw->name, bo_kernel_name(desc->kernel));
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "draw %s cannot be used with kernel %s: it requires a rotation-invariant spectrum; use iid or sobol",
+            draw->name, bo_kernel_name(desc->kernel));
     bo_draw_request request = {
         .desc = desc, .spectrum = spectrum, .dim = desc->dim, .count = bo_frequencies_of(desc), .seed = desc->seed};
     return draw->check ? draw->check(context, &request) : BO_OK;
@@ -172,12 +176,13 @@ bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size
     double bytes = (double)candidates * (double)dim * sizeof(float);
     double machine = (double)bo_physical_memory();
     if (candidates < kept)
-        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
-                       candidates);
+        return bo_fail(context, BO_INVALID, "candidates must be at least the number of frequencies, %zu, found %zu",
+                       kept, candidates);
     if (candidates > SIZE_MAX / sizeof(double) / dim / 64)
-        return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit the address space", candidates, dim);
+        return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit in the address space", candidates,
+                       dim);
     if (machine > 0 && bytes > machine)
-        return bo_fail(context, BO_MEMORY, "%zu candidates of dim %zu take %.1f GB; this machine has %.1f", candidates,
+        return bo_fail(context, BO_MEMORY, "%zu candidates of dim %zu need %.1f GB; this host has %.1f GB", candidates,
                        dim, bytes / 1e9, machine / 1e9);
     return BO_OK;
 }
@@ -187,14 +192,15 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
     const bo_function_definition *function = bo_function_find(desc->function);
     size_t kept = bo_frequencies_of(desc);
     if ((unsigned)desc->sampling >= BO_SAMPLING_COUNT)
-        return bo_fail(context, BO_INVALID, "sampling %d is not one of 0 to %d", (int)desc->sampling,
+        return bo_fail(context, BO_INVALID, "unknown sampling %d (expected 0 to %d)", (int)desc->sampling,
                        BO_SAMPLING_COUNT - 1);
     if (desc->sampling == BO_SAMPLING_DRAWN || kept == 0) return BO_OK;
     if (bo_draw_find(desc->draw)->structured)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "sampling %s does not fit draw hadamard: its frequencies are one fast transform and cannot be "
-                       "chosen one by one; use orthogonal",
-                       bo_sampling_name(desc->sampling));
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "sampling %s cannot be used with draw hadamard: its frequencies form one fast transform and cannot be "
+            "chosen individually; use orthogonal",
+            bo_sampling_name(desc->sampling));
     if (desc->sampling == BO_SAMPLING_OPTIMAL && function->flat)
         return BO_OK; /* frequencies as drawn are optimal: no sample is needed */
     if (!desc->sample)

@@ -187,10 +187,11 @@ static bo_status to_probabilities(bo_context *context, size_t count, double *sco
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += score[i];
     if (!(sum > 0) || !isfinite(sum))
-        return bo_fail(context, BO_NUMERIC,
-                       "the scores of %zu candidate frequencies sum to %g: the sample holds NaN, "
-                       "infinity, or values too large for this kernel",
-                       count, sum);
+        return bo_fail(
+            context, BO_NUMERIC,
+            "the scores of %zu candidate frequencies sum to %g: the sample contains NaN, infinity, or values too "
+            "large for this kernel",
+            count, sum);
     for (size_t i = 0; i < count; i++) score[i] = (1 - even_share) * score[i] / sum + even_share / (double)count;
     return BO_OK;
 }

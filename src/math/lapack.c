@@ -25,7 +25,7 @@ enum { LARGEST_EIGEN = 32766 }; /* the size of the workspace, 1 + 6n + 2n² numb
 
 static bo_status diverged(bo_context *context, size_t n, int info)
 {
-    return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge (LAPACK says %d)", n, n,
+    return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge (LAPACK info %d)", n, n,
                    info);
 }
 
@@ -33,14 +33,14 @@ bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double 
 {
     if (n == 0) return BO_OK;
     if (n > LARGEST_EIGEN || lda > INT_MAX) {
-        return bo_fail(context, BO_INVALID, "eigenvalues: size %zu (rows %zu apart), expected at most %d", n, lda,
+        return bo_fail(context, BO_INVALID, "eigenvalues: size %zu (stride %zu), expected at most %d", n, lda,
                        LARGEST_EIGEN);
     }
     const int size = (int)n, stride = (int)lda, ask = -1;
     double work_wanted;
     int integers_size, info;
     dsyevd_("V", "L", &size, a, &stride, values, &work_wanted, &ask, &integers_size, &ask, &info, 1, 1);
-    if (info != 0) return bo_fail(context, BO_INVALID, "eigenvalues: LAPACK refuses argument %d", -info);
+    if (info != 0) return bo_fail(context, BO_INVALID, "eigenvalues: LAPACK reports invalid argument %d", -info);
     const int work_size = (int)work_wanted;
     double *work = bo_alloc_raw(context, (size_t)work_size, sizeof *work, "eigenvectors");
     int *integers = bo_alloc_raw(context, (size_t)integers_size, sizeof *integers, "eigenvectors");
@@ -87,7 +87,7 @@ bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, 
     double wanted;
     int info;
     dgesdd_("S", &rows, &columns, a, &rows, values, vt, &rows, u, &least, &wanted, &ask, NULL, &info, 1);
-    if (info != 0) return bo_fail(context, BO_INVALID, "singular values: LAPACK refuses argument %d", -info);
+    if (info != 0) return bo_fail(context, BO_INVALID, "singular values: LAPACK reports invalid argument %d", -info);
     const int size = (int)wanted;
     double *work = bo_alloc_raw(context, (size_t)size, sizeof *work, "singular vectors");
     int *integers = bo_alloc_raw(context, 8 * k, sizeof *integers, "singular vectors");
@@ -95,7 +95,7 @@ bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, 
     if (status == BO_OK)
         dgesdd_("S", &rows, &columns, a, &rows, values, vt, &rows, u, &least, work, &size, integers, &info, 1);
     if (info != 0)
-        status = bo_fail(context, BO_NUMERIC, "singular values of a %zu x %zu matrix %s (LAPACK says %d)", m, n,
+        status = bo_fail(context, BO_NUMERIC, "singular values of a %zu x %zu matrix %s (LAPACK info %d)", m, n,
                          info > 0 ? "did not converge" : "that is not finite", info);
     bo_free(work);
     bo_free(integers);
@@ -127,7 +127,7 @@ bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t 
         return bo_fail(context, BO_INVALID, "orthogonal matrix: %zu rows of length %zu, expected at most %zu", rows, n,
                        n);
     if (n > INT_MAX / 64 || lda > INT_MAX) {
-        return bo_fail(context, BO_INVALID, "orthogonal matrix: size %zu (rows %zu apart), expected at most %d", n, lda,
+        return bo_fail(context, BO_INVALID, "orthogonal matrix: size %zu (stride %zu), expected at most %d", n, lda,
                        INT_MAX / 64);
     }
     /* 64 is at least LAPACK's block size in both routines; a smaller workspace would only be slower. */
@@ -142,6 +142,6 @@ bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t 
         for (size_t i = 0; i < n; i++) a[j * lda + i] *= signs[j];
     }
     bo_free(room);
-    if (info != 0) return bo_fail(context, BO_NUMERIC, "orthogonal matrix: LAPACK says %d", info);
+    if (info != 0) return bo_fail(context, BO_NUMERIC, "orthogonal matrix: LAPACK failed with info %d", info);
     return BO_OK;
 }

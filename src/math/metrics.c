@@ -43,10 +43,11 @@ bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo
     *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_metrics_desc", desc->reserved));
     if (!desc->targets == !desc->classes)
-        return bo_fail(context, BO_INVALID, "metrics: expected targets or classes, found %zu and %zu", desc->targets,
+        return bo_fail(context, BO_INVALID,
+                       "metrics: expected either targets or classes, found %zu targets and %zu classes", desc->targets,
                        desc->classes);
     if (desc->classes && (desc->has_std || desc->points))
-        return bo_fail(context, BO_INVALID, "metrics: classes have no standard deviations and no points");
+        return bo_fail(context, BO_INVALID, "metrics: metrics of classes do not support standard deviations or points");
     bo_metrics *metrics = bo_alloc(context, 1, sizeof *metrics, "metrics");
     if (!metrics) return BO_MEMORY;
     metrics->desc = *desc;
@@ -77,9 +78,8 @@ bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, 
                          const double *std)
 {
     const size_t targets = metrics->desc.targets;
-    if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: numbers for metrics of classes");
-    if (!std && metrics->desc.has_std)
-        return bo_fail(context, BO_INVALID, "metrics: the standard deviations are missing");
+    if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: expected classes, found numbers");
+    if (!std && metrics->desc.has_std) return bo_fail(context, BO_INVALID, "metrics: the standard deviations are NULL");
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = metrics->rows++;
         for (size_t t = 0; t < targets; t++) {
@@ -109,7 +109,7 @@ static void add_class(bo_metrics *metrics, size_t truth, size_t predicted, doubl
 bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted, double loss)
 {
     const size_t classes = metrics->desc.classes;
-    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: a class for metrics of numbers");
+    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: expected numbers, found a class");
     if (truth >= classes || predicted >= classes)
         return bo_fail(context, BO_INVALID, "metrics: expected classes from 0 to %zu, found %zu and %zu", classes - 1,
                        truth, predicted);
@@ -130,7 +130,7 @@ bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_
                                  const int *predicted, const double *probabilities)
 {
     const size_t classes = metrics->desc.classes;
-    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: classes for metrics of numbers");
+    if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: expected numbers, found classes");
     BO_TRY(bo_metrics_check_classes(context, classes, rows, y));
     for (size_t i = 0; i < rows; i++)
         if (predicted[i] < 0 || (size_t)predicted[i] >= classes)

@@ -39,8 +39,9 @@ bo_status bo_ridge_readout(bo_context *context, const bo_readout *r, float *w)
 {
     size_t all = r->features + r->outputs;
     if (!r->rows || !r->features || !r->outputs)
-        return bo_fail(context, BO_INVALID, "readout: %zu rows of %zu features and %zu outputs, expected some of each",
-                       r->rows, r->features, r->outputs);
+        return bo_fail(context, BO_INVALID,
+                       "readout: found %zu rows, %zu features and %zu outputs, expected at least 1 of each", r->rows,
+                       r->features, r->outputs);
     if (!(r->lambda >= 0 && isfinite(r->lambda)))
         return bo_fail(context, BO_INVALID, "readout: λ is %g, expected at least 0", r->lambda);
     float *both = bo_alloc_raw(context, CHUNK * all, sizeof *both, "rows of a readout");

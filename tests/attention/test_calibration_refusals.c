@@ -18,10 +18,10 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "attention is NULL", bo_calibration_create(context, NULL, 0, &unused));
     assert_null(unused);
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-    assert_fails(context, BO_INVALID, "calibration without data: no row of q",
+    assert_fails(context, BO_INVALID, "calibration: no rows of q",
                  bo_calibration_apply(context, c, attention, 0, NULL));
     assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing changes */
-    assert_fails(context, BO_INVALID, "calibration without data", bo_calibration_apply(context, c, attention, 0, NULL));
+    assert_fails(context, BO_INVALID, "calibration: no rows", bo_calibration_apply(context, c, attention, 0, NULL));
     assert_fails(context, BO_INVALID, "shape is NULL", bo_calibration_add(context, c, NULL, &in));
     assert_fails(context, BO_INVALID, "inputs are NULL", bo_calibration_add(context, c, &whole, NULL));
     assert_fails(context, BO_INVALID, "keys are NULL", bo_calibration_add(context, c, &whole, &no_k));
@@ -44,11 +44,11 @@ static void nonsense_is_refused(void **state)
         size_t heads, key_heads, dim;
         bool one_draw;
         const char *words;
-    } others[] = {{BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, the attention is hybrid"},
-                  {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, the attention has 2"},
-                  {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, the attention has 1"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, the attention has 6"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, the attention has 1"}};
+    } others[] = {{BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, but the attention has kind hybrid"},
+                  {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, but the attention has 2"},
+                  {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, but the attention has 1"},
+                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, but the attention has 6"},
+                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, but the attention has 1"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         bo_attention_desc other = desc_of(others[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
         other.heads = others[i].heads, other.key_heads = others[i].key_heads, other.dim = others[i].dim;
@@ -66,7 +66,7 @@ static void nonsense_is_refused(void **state)
     bo_attention_destroy(attention);
     desc = (bo_attention_desc){.heads = 1, .dim = DIM};
     attention = make(context, &desc);
-    assert_fails(context, BO_INVALID, "kind softmax has no frequencies",
+    assert_fails(context, BO_INVALID, "(kind softmax) has no frequencies",
                  bo_calibration_create(context, attention, 0, &c));
     bo_attention_destroy(attention);
 
@@ -76,10 +76,10 @@ static void nonsense_is_refused(void **state)
     desc = desc_of(BO_ATTENTION_LINEAR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
     desc.features.kernel = BO_KERNEL_TAYLOR;
     desc.features.features = 0;
-    assert_fails(context, BO_UNSUPPORTED, "no frequencies to choose", bo_attention_create(context, &desc, &attention));
+    assert_fails(context, BO_UNSUPPORTED, "no frequencies", bo_attention_create(context, &desc, &attention));
     desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
     desc.features.candidates = 8;
-    assert_fails(context, BO_INVALID, "at least the 16", bo_attention_create(context, &desc, &attention));
+    assert_fails(context, BO_INVALID, "number of frequencies, 16", bo_attention_create(context, &desc, &attention));
     bo_attention_destroy(NULL);
     bo_calibration_destroy(NULL);
     free(d);

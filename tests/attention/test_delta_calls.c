@@ -99,7 +99,7 @@ static void test_divergence(void **state)
     (void)state;
     static const problem large = {"large keys", 1, 1, 8, 4, 1, {400}, .norm = 5};
     run *r = run_open(1, &large);
-    assert_fails(r->context, BO_NUMERIC, "stable up to 2 (unit keys", try_forward(r, r->tape));
+    assert_fails(r->context, BO_NUMERIC, "stable up to 2 (set unit", try_forward(r, r->tape));
     r->in[K][17] = NAN;
     assert_fails(r->context, BO_NUMERIC, "k is nan at sequence 0, head 0, token 2, column 1", try_forward(r, r->tape));
     run_close(r);
@@ -112,7 +112,7 @@ static void test_final_overflow(void **state)
     static const problem one = {"one", 1, 1, 2, 2, 1, {1}, .norm = 1};
     run *r = run_open(1, &one);
     for (size_t i = 0; i < 2; i++) r->in[Q][i] = 0, r->in[K][i] = r->in[V][i] = 1e20F;
-    assert_fails(r->context, BO_NUMERIC, "numbers beyond float32", try_forward(r, r->tape));
+    assert_fails(r->context, BO_NUMERIC, "overflowed float32", try_forward(r, r->tape));
     run_close(r);
 }
 

@@ -403,7 +403,7 @@ static void bad_numbers(void **state)
     x.array[GATE][77] = -0.1f;
     for (size_t i = 0; i < 4; i++) x.array[K][76 + i] = 3e38f;
     for (size_t i = 0; i < 3; i++) x.array[V][57 + i] = 1e30f;
-    assert_fails(context, BO_NUMERIC, "beyond float32",
+    assert_fails(context, BO_NUMERIC, "overflowed float32",
                  bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
     bo_attention_destroy(attention);
     drop(&x);

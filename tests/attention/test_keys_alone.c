@@ -102,7 +102,7 @@ static void refuses_what_leaves_nothing(void **state)
     trial t = trial_make(context, &desc);
     bo_attention_inputs in = trial_inputs(&t);
     in.q = NULL;
-    assert_fails(context, BO_INVALID, "no final states",
+    assert_fails(context, BO_INVALID, "final states are required",
                  bo_attention_forward(context, t.attention, &desc.shape, &in, NULL, NULL, NULL, NULL));
     t.array[K][7] = NAN;
     assert_fails(context, BO_NUMERIC, "k is nan",

@@ -96,9 +96,9 @@ static void nothing_is_refused(void **state)
     bo_attention_accuracy error;
     assert_fails(context, BO_INVALID, "attention is NULL",
                  bo_attention_measure(context, NULL, &whole, &in, NULL, 0, &error));
-    assert_fails(context, BO_INVALID, "nowhere to put",
+    assert_fails(context, BO_INVALID, "error is NULL",
                  bo_attention_measure(context, attention, &whole, &in, NULL, 0, NULL));
-    assert_fails(context, BO_INVALID, "nowhere to put",
+    assert_fails(context, BO_INVALID, "out is NULL",
                  bo_attention_advise(context, bo_attention_describe(attention), &whole, x, x, NULL, 0, 0, NULL));
     bo_attention_destroy(attention);
     bo_context_destroy(context);

@@ -33,8 +33,8 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "gamma", "rfa", RFA_(GOOD, .features.gamma = 2)},
     {BO_INVALID, "rbf or arccos", "elu", RFA_(GOOD, .features.kernel = BO_KERNEL_ELU)},
     {BO_INVALID, "causal", "hybrid", HYBRID_(GOOD)},
-    {BO_INVALID, "window of 5", "causal", EXACT_(GOOD, .window = 5)},
-    {BO_INVALID, "window of 5", "favor", FAVOR_(GOOD, .window = 5, .causal = true)},
+    {BO_INVALID, "window 5", "causal", EXACT_(GOOD, .window = 5)},
+    {BO_INVALID, "window 5", "favor", FAVOR_(GOOD, .window = 5, .causal = true)},
     {BO_INVALID, "window", "found 18446744073709551615", EXACT_(GOOD, .window = SIZE_MAX, .causal = true)},
     {BO_INVALID, "capacity", "found 18446744073709551615", EXACT_(GOOD, .capacity = SIZE_MAX)},
     {BO_INVALID, "capacity 7", "favor", FAVOR_(GOOD, .capacity = 7)},
@@ -45,7 +45,7 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "gate", "4", FAVOR_(GOOD, .gate = BO_GATE_COUNT)},
     {BO_INVALID, "normalizer", "2", FAVOR_(GOOD, .normalizer = BO_NORMALIZER_COUNT)},
     {BO_INVALID, "softmax", "normalizer", FAVOR_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
-    {BO_INVALID, "softmax", "normalized", EXACT_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
+    {BO_INVALID, "softmax", "normalizer", EXACT_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
     {BO_INVALID, "dim = 8", "found 9", DARK_(GOOD, .rank = 9)},
     {BO_INVALID, "rank 2", "favor", FAVOR_(GOOD, .rank = 2)},
     {BO_INVALID, "must be 8", "found 9", LINEAR_(GOOD, .features.dim = 9)},
@@ -70,9 +70,9 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "power", "1e-40", POWER_(GOOD, .power = 1e-40)},
     {BO_INVALID, "power", "1e+39", POWER_(GOOD, .power = 1e39)},
     {BO_INVALID, "power 3", "softmax", EXACT_(GOOD, .power = 3)},
-    {BO_INVALID, "window of 5", "causal", POWER_(GOOD, .window = 5)},
+    {BO_INVALID, "window 5", "causal", POWER_(GOOD, .window = 5)},
     {BO_INVALID, "gate", "power", POWER_(GOOD, .gate = BO_GATE_FIXED, .causal = true)},
-    {BO_INVALID, "power", "normalized", POWER_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
+    {BO_INVALID, "power", "normalizer", POWER_(GOOD, .normalizer = BO_NORMALIZER_NONE)},
     {BO_INVALID, "power", "proposal oprf", POWER_(GOOD, .proposal = BO_PROPOSAL_OPRF)},
     {BO_INVALID,
      "degree",
@@ -104,7 +104,7 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "delta", "convex", DELTA_(GOOD, .gate = BO_GATE_CONVEX)},
     {BO_INVALID, "ridge", "fixed", RIDGE_(GOOD, .gate = BO_GATE_FIXED)},
     {BO_INVALID, "scale", "ridge", RIDGE_(GOOD, .scale = 2)},
-    {BO_INVALID, "window of 5", "delta", DELTA_(GOOD, .window = 5)},
+    {BO_INVALID, "window 5", "delta", DELTA_(GOOD, .window = 5)},
     {BO_INVALID, "capacity 9", "ridge", RIDGE_(GOOD, .capacity = 9)},
     {BO_INVALID, "gla", "rank", GLA_(GOOD, .rank = 3)},
     {BO_INVALID, "delta", "temperature", DELTA_(GOOD, .temperature = 3)},
@@ -129,7 +129,7 @@ static const bad_desc bad_descs[] = {
      FAVOR_(GOOD, .features.sampling = BO_SAMPLING_OPTIMAL, .features.candidates = 4)},
     {BO_INVALID, "4611686018427387904 candidates", "address space",
      FAVOR_(GOOD, .features.sampling = BO_SAMPLING_OPTIMAL, .features.candidates = (size_t)1 << 62)},
-    {BO_MEMORY, "70368744177664 candidates", "this machine has",
+    {BO_MEMORY, "70368744177664 candidates", "this host has",
      FAVOR_(GOOD, .features.sampling = BO_SAMPLING_OPTIMAL, .features.candidates = (size_t)1 << 46)},
     {BO_INVALID, "proposal gaussian", "learned", LEARNED_(GOOD, .proposal = BO_PROPOSAL_GAUSSIAN)},
 };
@@ -149,8 +149,8 @@ static void bad_descriptors_are_refused(void **state)
     }
     bo_attention *attention;
     assert_fails(context, BO_INVALID, "NULL", bo_attention_create(context, NULL, &attention));
-    assert_fails(context, BO_INVALID, "nowhere", bo_attention_create(context, &bad_descs[0].desc, NULL));
-    assert_fails(context, BO_INVALID, "nowhere", bo_calibration_create(context, NULL, 0, NULL));
+    assert_fails(context, BO_INVALID, "out is NULL", bo_attention_create(context, &bad_descs[0].desc, NULL));
+    assert_fails(context, BO_INVALID, "out is NULL", bo_calibration_create(context, NULL, 0, NULL));
     assert_false(bo_attention_preset("ridge", NULL));
     bo_attention_destroy(NULL);
     bo_context_destroy(context);
@@ -210,7 +210,7 @@ static void missing_arrays_are_refused(void **state)
     in = good, in.v = NULL, refuse(&t, &in, BO_INVALID, "v", "NULL");
     in = good, in.log_gate = NULL, refuse(&t, &in, BO_INVALID, "decay", "log_gate");
     in = good, in.sigma = out, refuse(&t, &in, BO_INVALID, "sigma", "favor");
-    in = good, in.m = out, refuse(&t, &in, BO_INVALID, "m belongs", "favor");
+    in = good, in.m = out, refuse(&t, &in, BO_INVALID, "m applies", "favor");
     in = good, in.mix = out, refuse(&t, &in, BO_INVALID, "mix", "favor");
     refuse(&t, NULL, BO_INVALID, "inputs", "NULL");
     const bo_attention_shape *shape = &t.desc.shape;
@@ -250,7 +250,7 @@ static void bad_shapes_are_refused(void **state)
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .no_keys = true};
     refuse(&t, &in, BO_INVALID, "no keys", "given");
     in.k = in.v = NULL;
-    refuse(&t, &in, BO_INVALID, "no keys", "no initial states");
+    refuse(&t, &in, BO_INVALID, "no keys", "initial states are required");
     in = trial_inputs(&t);
     t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_tokens = 4};
     refuse(&t, &in, BO_INVALID, "key_tokens = 4", "lengths");

@@ -12,10 +12,10 @@ static void full_caches_are_refused(void **state)
     bo_attention_inputs in = trial_inputs(&t);
     bo_status status = bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]);
     assert_int_equal(status, BO_INVALID);
-    assert_non_null(strstr(bo_context_error(context), "holds 5 tokens and is to take 5 more"));
+    assert_non_null(strstr(bo_context_error(context), "has 5 tokens and cannot take 5 more"));
     assert_non_null(strstr(bo_context_error(context), "7"));
     t.desc.shape.tokens = 3; /* one token too many */
-    assert_fails(context, BO_INVALID, "to take 3 more",
+    assert_fails(context, BO_INVALID, "cannot take 3 more",
                  bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
     t.desc.shape.tokens = 2;
     assert_ok(context, bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
@@ -174,9 +174,9 @@ static void matrices_of_other_kinds_are_refused(void **state)
     assert_fails(context, BO_INVALID, "z", bo_attention_state_set(context, delta.attention, of_delta, 0, s, z, 0));
     assert_fails(context, BO_INVALID, "z is NULL",
                  bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, NULL, 0));
-    assert_fails(context, BO_INVALID, "expected 0, found 1",
+    assert_fails(context, BO_INVALID, "must be 0, found 1",
                  bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, z, 1));
-    assert_fails(context, BO_INVALID, "head 4 of 4",
+    assert_fails(context, BO_INVALID, "key head 4 does not exist",
                  bo_attention_state_set(context, ridge.attention, of_ridge, 4, s, z, 0));
     assert_fails(context, BO_INVALID, "power",
                  bo_attention_state_get(context, power.attention, power.final[0], 0, s, z, &scale));
@@ -233,15 +233,15 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     }
     memcpy(state, t.initial[0], bytes);
     ((bo_state_header *)state)->tokens = UINT64_MAX - 3;
-    assert_fails(context, BO_INVALID, "18446744073709551612 tokens",
+    assert_fails(context, BO_INVALID, "token count is 18446744073709551612",
                  bo_attention_state_check(context, t.attention, state));
     memset(state, 0, bytes);
-    assert_fails(context, BO_INVALID, "no state", bo_attention_state_check(context, t.attention, state));
+    assert_fails(context, BO_INVALID, "not a state", bo_attention_state_check(context, t.attention, state));
     assert_fails(context, BO_INVALID, "NULL", bo_attention_state_check(context, t.attention, NULL));
     assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_check(context, t.attention, state + 4));
     assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_init(context, t.attention, state + 4));
     assert_fails(context, BO_INVALID, "NULL", bo_attention_state_init(context, t.attention, NULL));
-    assert_fails(context, BO_INVALID, "head 4 of 4",
+    assert_fails(context, BO_INVALID, "key head 4 does not exist",
                  bo_attention_state_get(context, t.attention, t.initial[0], 4, s, z, &scale));
     assert_fails(context, BO_INVALID, "NULL",
                  bo_attention_state_set(context, t.attention, t.initial[0], 0, NULL, z, 0));

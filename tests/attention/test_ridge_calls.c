@@ -343,7 +343,7 @@ static void test_refusals(void **state)
     r->in[K][5] = INFINITY;
     assert_fails(r->context, BO_NUMERIC, "k is inf", FORWARD);
     r->in[K][5] = 1e30f, r->in[BETA][0] = 1;
-    assert_fails(r->context, BO_NUMERIC, "beyond float32", FORWARD);
+    assert_fails(r->context, BO_NUMERIC, "overflowed float32", FORWARD);
     r->in[K][5] = 0;
     r->in[Q][5] = NAN;
     assert_fails(r->context, BO_NUMERIC, "q is nan", FORWARD);

@@ -324,7 +324,7 @@ piece normal "2, 5" 0 >lambda.npy
     wrong "--proposal|did you mean oprf" $arrays --kind favor --proposal opfr
     wrong "--sampling|expected one of drawn, optimal|leverage" $arrays --kind favor --sampling leverage
     wrong "--sampling optimal has no effect for the elu map" $arrays --kind linear --sampling optimal
-    refused "proposal oprf is for positive features" $arrays --kind favor --map trig --proposal oprf
+    refused "proposal oprf applies only to positive features" $arrays --kind favor --map trig --proposal oprf
     wrong "used together|--calibrate-k is missing" $arrays --kind favor++ --calibrate-q CQ.npy
     wrong "--calibrate-q has no effect" $arrays --kind favor --calibrate-q CQ.npy --calibrate-k CK.npy
     wrong "--propose" $arrays --kind favor++ --propose
@@ -333,7 +333,7 @@ piece normal "2, 5" 0 >lambda.npy
     refused "--calibrate-q nan.npy: expected finite numbers, found nan at (1, 36, 4)" $arrays --kind favor++ --calibrate-q nan.npy --calibrate-k CK.npy
     refused "--calibrate-k nan.npy: expected finite numbers" $arrays --kind favor++ --calibrate-q CQ.npy --calibrate-k nan.npy
     refused "calibration with --calibrate-q huge.npy and --calibrate-k huge.npy: " $arrays --kind favor# --calibrate-q huge.npy --calibrate-k huge.npy
-    refused "beyond float32|--calibrate-q large.npy and --calibrate-k large.npy|too large" $arrays --kind favor# --calibrate-q large.npy --calibrate-k large.npy
+    refused "overflowed float32|--calibrate-q large.npy and --calibrate-k large.npy|too large" $arrays --kind favor# --calibrate-q large.npy --calibrate-k large.npy
     refused "--k nan.npy: expected finite numbers" --q Q.npy --k nan.npy --v V.npy --kind favor# --calibrate-q CQ.npy --calibrate-k CK.npy
     refused "--calibrate-q none.npy|empty array|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy
     refused "calibration arrays must have the same number of heads|three.npy|(3, 90, 5)|Q.npy" $arrays --kind favor++ --calibrate-q three.npy --calibrate-k three.npy

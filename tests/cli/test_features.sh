@@ -67,7 +67,7 @@ succeeds "$BOCHNER" info map.features --json
 [ "$(field out holds)" = features ] || complain "info of a map as JSON: $(cat out)"
 sed 's/\\"format\\": 1,/\\"format\\": 9,/' map.features >newer.features
 cmp -s map.features newer.features && complain "no format to change in a map"
-fails 1 "newer.features|format 9|up to 1" "$BOCHNER" info newer.features
+fails 1 "newer.features|format version 9|up to 1" "$BOCHNER" info newer.features
 succeeds "$BOCHNER" fit table.csv --features 64 --out table.model
 succeeds "$BOCHNER" info table.model
 for word in regression rooms price gamma lambda '64 features'; do grep -q "$word" out || complain "info of a model lacks $word"; done

@@ -114,7 +114,7 @@ static void wrong_files_are_refused(void **state)
         bo_status status;
         const char *words;
     } cases[] = {
-        {"\"format\": 1", "\"format\": 2", BO_VERSION, "format 2"},
+        {"\"format\": 1", "\"format\": 2", BO_VERSION, "format version 2"},
         {"\"format\": 1", "\"format\": \"x\"", BO_FORMAT, "format"},
         {"\"rbf\"", "\"rbg\"", BO_FORMAT, "kernel"},
         {"\"sincos\"", "\"custom\"", BO_FORMAT, "function"},
@@ -124,7 +124,7 @@ static void wrong_files_are_refused(void **state)
         {"\"features\": 8", "\"features\": 10", BO_FORMAT, "features.w"},
         {"\"features\": 8", "\"features\": 7", BO_FORMAT, "multiple"},
         {"\"features\": 8", "\"features\": 8.5", BO_FORMAT, "whole"},
-        {"\"sincos\"", "\"relu\"", BO_FORMAT, "does not estimate"},
+        {"\"sincos\"", "\"relu\"", BO_FORMAT, "cannot be used with"},
         {"\"gamma\": 1", "\"gamma\": -1", BO_FORMAT, "gamma"},
         {"\"orthogonal\"", "\"hadamard\"", BO_FORMAT, "features.signs"},
         {"\"seed\": \"1\"", "\"seed\": \"one\"", BO_FORMAT, "seed"},
@@ -145,7 +145,7 @@ static void wrong_files_are_refused(void **state)
     assert_fails(context, BO_FORMAT, "entry 1", bo_features_load(context, path, &loaded));
     bo_meta other = {"something", "else"};
     assert_ok(context, bo_tensors_write(context, path, tensors, count, &other, 1));
-    assert_fails(context, BO_FORMAT, "no feature map", bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_FORMAT, "not a feature map", bo_features_load(context, path, &loaded));
     assert_fails(context, BO_IO, "no-such-file", bo_features_load(context, "no-such-file.safetensors", &loaded));
     bo_free(json);
     bo_free(owned);

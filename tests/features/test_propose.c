@@ -258,7 +258,7 @@ static void a_proposal_stays_with_the_map(void **state)
     memset(loaded->proposal, 0, D * D * sizeof(float)); /* a file may hold anything */
     assert_ok(context, bo_features_save(context, loaded, path));
     bo_features_destroy(loaded);
-    assert_fails(context, BO_FORMAT, "make no sense", bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_FORMAT, "invalid feature map", bo_features_load(context, path, &loaded));
     unlink(path);
     bo_features_destroy(f);
     bo_features_destroy(first);
@@ -338,7 +338,7 @@ static void what_does_not_fit_is_refused(void **state)
         bo_sampling sampling;
         const char *words;
     } refused[] = {
-        {BO_KERNEL_RBF, BO_FUNCTION_SINCOS, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function sincos of kernel rbf"},
+        {BO_KERNEL_RBF, BO_FUNCTION_SINCOS, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function sincos and kernel rbf"},
         {BO_KERNEL_SOFTMAX, BO_FUNCTION_OPRF, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function oprf"},
         {BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_DRAW_HADAMARD, BO_SAMPLING_DRAWN, "draw hadamard"},
         {BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_DRAW_IID, BO_SAMPLING_OPTIMAL, "sampling optimal"},

@@ -11,10 +11,10 @@
 static bo_status check_moment(bo_context *context, const bo_draw_request *request)
 {
     if (!request->spectrum->finite_variance)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "draw moment does not fit kernel %s: its spectrum has no finite variance to match; "
-                       "use iid or sobol",
-                       bo_kernel_name(request->desc->kernel));
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "draw moment cannot be used with kernel %s: its spectrum has no finite variance; use iid or sobol",
+            bo_kernel_name(request->desc->kernel));
     if (request->count <= request->dim)
         return bo_fail(context, BO_INVALID,
                        "draw moment needs more than dim = %zu frequencies to whiten them, found %zu; use orthogonal",

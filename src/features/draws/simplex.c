@@ -10,9 +10,7 @@
 
 static bo_status check_simplex(bo_context *context, const bo_draw_request *request)
 {
-    if (request->dim < 2)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "draw simplex needs dim >= 2, found 1: there is no obtuse angle on a line; use iid");
+    if (request->dim < 2) return bo_fail(context, BO_UNSUPPORTED, "draw simplex needs dim >= 2, found 1; use iid");
     return BO_OK;
 }
 

@@ -16,7 +16,8 @@ static bo_status check_sobol(bo_context *context, const bo_draw_request *request
     if (coordinates(request) > BO_SOBOL_MOST_DIMENSIONS)
         return bo_fail(
             context, BO_UNSUPPORTED,
-            "draw sobol needs %zu coordinates for dim %zu and kernel %s, of at most %d; use orthogonal or iid",
+            "draw sobol needs %zu coordinates for dim %zu and kernel %s, but at most %d are supported; use orthogonal "
+            "or iid",
             coordinates(request), request->dim, bo_kernel_name(request->desc->kernel), BO_SOBOL_MOST_DIMENSIONS);
     return BO_OK;
 }

@@ -66,7 +66,7 @@ static inline bo_status bo_count_columns(bo_context *context, const bo_features_
                                          size_t *features)
 {
     if (desc->dim > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID, "function %s has at most dim %d, found %zu",
+        return bo_fail(context, BO_INVALID, "function %s supports dim up to %d, found %zu",
                        bo_function_name(desc->function), (int)BO_EXACT_MOST, desc->dim);
     *features = per * desc->dim;
     return BO_OK;

@@ -6,10 +6,11 @@ static bo_status check(bo_context *context, bo_features_desc *desc)
     if (!desc->custom) return bo_fail(context, BO_INVALID, "function custom needs the callback `custom`, found NULL");
     if (desc->custom_per_frequency == 0) desc->custom_per_frequency = 1;
     if (desc->sampling != BO_SAMPLING_DRAWN)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "sampling %s does not fit function custom: which features belong to a frequency is the "
-                       "callback's secret; use drawn",
-                       bo_sampling_name(desc->sampling));
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "sampling %s cannot be used with function custom: the features of a single frequency are not known; use "
+            "drawn",
+            bo_sampling_name(desc->sampling));
     return BO_OK;
 }
 

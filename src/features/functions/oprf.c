@@ -28,13 +28,15 @@ static bo_status check(bo_context *context, bo_features_desc *desc)
     if (desc->pair_norm < 0 || !isfinite(desc->pair_norm))
         return bo_fail(context, BO_INVALID, "pair_norm must be positive, found %g", desc->pair_norm);
     if (desc->pair_norm == 0 && !desc->sample)
-        return bo_fail(context, BO_INVALID,
-                       "function oprf needs pair_norm (the mean of |x + y|² over pairs) or a sample to take it from");
+        return bo_fail(
+            context, BO_INVALID,
+            "function oprf needs pair_norm (the mean of |x + y|² over pairs) or a sample to compute it from");
     if (desc->pair_norm == 0) desc->pair_norm = sample_pair_norm(desc);
     /* the sample is all zeros: a tiny positive number has the same effect, and 0 would mean "not given" when loaded */
     if (desc->pair_norm == 0) desc->pair_norm = 1e-300;
     if (!isfinite(desc->pair_norm))
-        return bo_fail(context, BO_NUMERIC, "the sample's mean of |x + y|² is not finite: it holds NaN or infinity");
+        return bo_fail(context, BO_NUMERIC,
+                       "the mean of |x + y|² over the sample is not finite: the sample contains NaN or infinity");
     return BO_OK;
 }
 

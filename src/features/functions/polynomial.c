@@ -99,8 +99,8 @@ static bo_status count(bo_context *context, const bo_features_desc *desc, size_t
     if (total > BO_EXACT_MOST)
         return bo_fail(
             context, BO_INVALID,
-            "the exact polynomial of degree %d in dim %zu has %.4g features, %d are the most; use tensorsketch "
-            "or selftensor",
+            "function polynomial of degree %d in dim %zu has %.4g features, but at most %d are supported; use "
+            "tensorsketch or selftensor",
             desc->degree, desc->dim, total, (int)BO_EXACT_MOST);
     *features = (size_t)total;
     return BO_OK;

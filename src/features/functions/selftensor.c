@@ -158,12 +158,10 @@ size_t bo_selftensor_count(const bo_features_desc *desc)
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
     if (desc->degree % 2)
-        return bo_fail(context, BO_INVALID,
-                       "function selftensor squares a sketch of half the degree: degree must be even, found %d; "
-                       "use tensorsketch",
+        return bo_fail(context, BO_INVALID, "function selftensor requires an even degree, found %d; use tensorsketch",
                        desc->degree);
     if (desc->features > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID, "function selftensor has at most %d features, found %zu",
+        return bo_fail(context, BO_INVALID, "function selftensor supports at most %d features, found %zu",
                        (int)BO_EXACT_MOST, desc->features);
     size_t r = side_of(desc->features), below = r * (r + 1) / 2;
     if (desc->features != below)

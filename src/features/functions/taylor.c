@@ -44,7 +44,7 @@ static bo_status count(bo_context *context, const bo_features_desc *desc, size_t
 {
     size_t dim = desc->dim;
     if (dim > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID, "function taylor has at most dim %d, found %zu; use positive",
+        return bo_fail(context, BO_INVALID, "function taylor supports dim up to %d, found %zu; use positive",
                        (int)BO_EXACT_MOST, dim);
     *features = 1 + dim + dim * (dim + 1) / 2;
     return BO_OK;

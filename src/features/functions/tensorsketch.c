@@ -122,7 +122,7 @@ float *bo_sketch_signs(bo_sketch *sketch)
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
     if (desc->features > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID, "function tensorsketch has at most %d features, found %zu",
+        return bo_fail(context, BO_INVALID, "function tensorsketch supports at most %d features, found %zu",
                        (int)BO_EXACT_MOST, desc->features);
     return BO_OK;
 }

@@ -7,7 +7,7 @@
 #include "neon.h"
 
 enum { MR = BO_REF_MR8, NR = BO_REF_NR8 };
-_Static_assert(MR == 4 && NR == 8, "a vector of shorts holds a row of B, half a vector a column of A");
+_Static_assert(MR == 4 && NR == 8, "a vector of shorts holds a row of B, and half a vector holds a column of A");
 
 void bo_neon_gram8(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m, size_t n)
 {

@@ -71,7 +71,7 @@ void ISA(quantize_s16)(size_t n, float scale, const float *x, int16_t *q)
     }
 }
 
-_Static_assert(BO_S8_GROUP == 64, "what v_dot_group takes");
+_Static_assert(BO_S8_GROUP == 64, "v_dot_group expects groups of this size");
 
 /* The products of a group are summed exactly as integers before they are scaled. */
 static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, const int8_t *w, const int16_t *x,
