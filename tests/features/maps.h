@@ -1,5 +1,5 @@
-/* Every map the registry can make, so that a new kernel, function or draw is tested without a line here: all
- * combinations of the axes are tried, and those that are refused as unsupported are left out. */
+/* Every map that the registry can make, so that a new kernel, function or draw is tested without a change here: all
+ * combinations are tried, and unsupported ones are skipped. */
 #ifndef BO_TEST_MAPS_H
 #define BO_TEST_MAPS_H
 
@@ -27,7 +27,7 @@ static inline void test_custom_backward(void *user, size_t rows, size_t frequenc
         }
 }
 
-/* Inputs of moderate size: kernels around one half, and second moments of positive features that exist. */
+/* Inputs of moderate size: kernels around one half, and finite second moments of positive features. */
 static inline void test_inputs(uint64_t seed, size_t count, float *x)
 {
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.inputs", 0));
@@ -42,7 +42,8 @@ static inline const char *map_name(const bo_features_desc *desc)
     return text;
 }
 
-/* A descriptor of this combination with FREQUENCIES frequencies (or as many features, where there are none). */
+/* A descriptor of this combination with FREQUENCIES frequencies, or that many features if the map has no
+ * frequencies. */
 static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, bo_draw draw, bo_sampling sampling,
                                         const float *sample)
 {
@@ -67,11 +68,11 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
                               .custom_backward = test_custom_backward};
 }
 
-/* How well u of frequency i, in units of what the function makes of it, can be known in float: u is a sum of products,
- * each rounded (d + 2 roundings of at most 2⁻²⁴ Σ|w_j t_j|, the scaled frequency's own included), and the function itself
- * adds a few; `more` is what else its argument contains. w: dense frequencies, t: the scaled input. The self-tensored
- * sketch of degree h = 3 squares a product of 2h - 2 random sums of up to 8 terms, each of which cancels to about 1/√8 of
- * its terms' sizes: 8^(h - 1) times what y itself, and twice that what its square, is known to. */
+/* Uncertainty of u for frequency i in float32, in units of the function's result: u is a sum of rounded products (d + 2
+ * rounding errors of at most 2⁻²⁴ Σ|w_j t_j|, including that of the scaled frequency), and the function adds a few;
+ * `more` is the remaining part of its argument. w: dense frequencies, t: the scaled input. The self-tensored sketch of
+ * degree h = 3 squares a product of 2h - 2 random sums of up to 8 terms, each of which cancels to about 1/√8 of the
+ * sizes of its terms: 8^(h - 1) times the uncertainty of y, and twice that for its square. */
 static inline double map_rounding(const bo_features *f, const double *w, const double *t, size_t i, double more)
 {
     double sum = 1 + more;
@@ -79,7 +80,7 @@ static inline double map_rounding(const bo_features *f, const double *w, const d
         for (size_t j = 0; j < DIM; j++) sum += f->u_scale * fabs(w[i * DIM + j] * t[j]);
     if (f->desc.function == BO_FUNCTION_SELFTENSOR) sum *= 2 * 64;
     if (f->offset) sum += fabs(f->offset[i]);
-    if (f->hadamard.padded) { /* the transform sums P terms: Σ|t| at the row's norm */
+    if (f->hadamard.padded) { /* the transform sums P terms: Σ|t| with the norm of the row */
         double all = 0;
         for (size_t j = 0; j < DIM; j++) all += fabs(t[j]);
         sum += f->u_scale * all * (double)f->hadamard.norms[i] * (double)f->hadamard.padded;
@@ -89,7 +90,7 @@ static inline double map_rounding(const bo_features *f, const double *w, const d
 
 typedef void (*map_visitor)(bo_context *context, const bo_features_desc *desc, void *user);
 
-/* Calls `visit` for every combination that is not refused; returns how many. */
+/* Calls `visit` for every supported combination; returns their number. */
 static inline size_t for_each_map(bo_context *context, const float *sample, map_visitor visit, void *user)
 {
     size_t count = 0, bytes;

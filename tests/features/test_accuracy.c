@@ -1,11 +1,11 @@
-/* The statement of accuracy: measured and predicted errors agree for independent draws. */
+/* The accuracy report: measured and predicted errors agree for independent draws. */
 #include "maps.h"
 #include <unistd.h>
 
 enum { ROWS = 60, PAIRS = 1500 };
 
-/* error² averaged over pairs and seeds has mean V̄ = predicted². Pairs share the frequencies of a seed, so the seeds are
- * the independent units: S of them, and (mean - V̄) / (spread over seeds / √S) is standard normal. */
+/* error² averaged over pairs and seeds has mean V̄ = predicted². Pairs share the frequencies of a seed, so the S seeds
+ * are the independent units, and (mean - V̄) / (deviation over seeds / √S) is standard normal. */
 static void check_ratio(bo_context *context, bo_features_desc desc, double scale)
 {
     enum { SEEDS = 60 };
@@ -67,7 +67,7 @@ static void couplings_do_better(void **state)
     assert_ok(context, bo_features_create(context, &desc, &f));
     assert_ok(context, bo_features_measure(context, f, ROWS, x, DIM, PAIRS, 5, &accuracy));
     assert_true(accuracy.ratio < 0.9); /* orthogonal, the default; half the variance at these distances */
-    /* features_for_1pct: at that many, the prediction is 1% */
+    /* with features_for_1pct features the predicted error is 1% */
     size_t many = 2 * (size_t)ceil(accuracy.features_for_1pct / 2);
     bo_features_destroy(f);
     desc.features = many;
@@ -100,7 +100,7 @@ static void exact_maps_have_no_error(void **state)
     bo_context_destroy(context);
 }
 
-/* x = y: sin/cos features of shift-invariant kernels know it exactly, and the variance says so. */
+/* For x = y the sin/cos features of shift-invariant kernels are exact, and the variance is 0. */
 static void variance_vanishes_where_it_should(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void variance_vanishes_where_it_should(void **state)
         assert_ok(context, bo_features_create(context, &desc, &f));
         assert_close(bo_features_variance(f, x, x), 0, 0);
         bo_features_destroy(f);
-        desc.function = BO_FUNCTION_COSBIAS; /* the phase stays: 1/(2m) */
+        desc.function = BO_FUNCTION_COSBIAS; /* the random phase remains: 1/(2m) */
         assert_ok(context, bo_features_create(context, &desc, &f));
         assert_close(bo_features_variance(f, x, x), 0.5 / 16, 1e-15);
         bo_features_destroy(f);
@@ -127,7 +127,7 @@ static bool stop_at_ten(void *user, const char *what, double done, double total)
     return done <= total && ++*(int *)user < 10;
 }
 
-/* More pairs than anyone can wait for: it can be stopped. */
+/* Too many pairs to wait for: the measurement can be canceled. */
 static void measuring_can_be_canceled(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The fast float path against the float64 reference on every instruction set; the same bits for any number of threads;
- * strides; a caller's callback; setting frequencies. */
+/* The float path compared with the float64 reference on every instruction set; the same bits for any number of threads;
+ * strides; a custom function; setting frequencies. */
 #include "maps.h"
 #include "isas.h"
 
@@ -111,7 +111,7 @@ static void threads_do_not_change_a_bit(void **state)
 
 /* ---- layout ---------------------------------------------------------------------------------------------------- */
 
-/* Rows with gaps between them give the same features, and the gaps stay untouched. */
+/* Rows with gaps give the same features, and the gaps do not change. */
 static void check_strides(bo_context *context, const bo_features_desc *desc, void *user)
 {
     enum { FEW = 70, GAP = 3 };
@@ -147,7 +147,7 @@ static void strides_are_honored(void **state)
 
 /* ---- frequencies ------------------------------------------------------------------------------------------------- */
 
-/* w as got is what is applied to x: cos(w·x) by hand. Setting other frequencies changes the features to theirs. */
+/* The returned w is the one applied to x: compared with cos(w·x). Setting other frequencies gives their features. */
 static void frequencies_are_what_they_say(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void frequencies_are_what_they_say(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- a caller's function ------------------------------------------------------------------------------------------ */
+/* ---- custom functions -------------------------------------------------------------------------------------------- */
 
 static void squares(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
                     size_t features, float *out)

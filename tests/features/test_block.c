@@ -1,15 +1,15 @@
-/* Features of a block of rows inside a task, for every map: against the float64 reference, at norms where φ itself would
- * overflow or vanish, row by row the same bits, in exactly the scratch that was announced. */
+/* Features of a block of rows in a task, for every map: compared with the float64 reference, at norms where φ would
+ * overflow or underflow, with the same bits for each row, in exactly the announced scratch. */
 #include "maps.h"
 #include "isas.h"
 #include "features/block.h"
 
 enum { ROWS = 70, MOST = 128, GAP = 3 }; /* a block of rows and a part */
-static const double large = 32;          /* frequencies beyond get no weight in gradients, see test_gradients.c */
+static const double large = 32;          /* larger frequencies get no weight in gradients, see test_gradients.c */
 
-/* ---- a block with its results ---------------------------------------------------------------------------------- */
+/* ---- blocks and their results ------------------------------------------------------------------------------------ */
 
-/* Rows have gaps between them, which hold -7. */
+/* Rows have gaps that contain -7. */
 typedef struct block {
     bo_features *f;
     size_t length, ldz, ldx;
@@ -47,7 +47,7 @@ static void drop(block *b)
     free(b);
 }
 
-/* Forward and backward of rows first .. first + count - 1; what is announced is all the scratch there is. */
+/* Forward and backward of rows first .. first + count - 1, with exactly the announced scratch. */
 static void run(block *b, size_t first, size_t count)
 {
     size_t bytes = bo_features_block_bytes(b->f, count);
@@ -65,7 +65,7 @@ static void run(block *b, size_t first, size_t count)
 
 /* ---- references in float64 ------------------------------------------------------------------------------------- */
 
-/* z of one row, relative to exp(log_scale): the formulas of features.h, in logarithms where φ is an exponential. */
+/* z of one row, relative to exp(log_scale): the formulas of features.h, in logarithms if φ is an exponential. */
 static void reference(const bo_features *f, const double *w, const double *t, double log_scale, double *z)
 {
     size_t m = f->frequencies;
@@ -95,14 +95,14 @@ static void scaled_row(const block *b, size_t r, double *x, double *t)
     for (size_t j = 0; j < DIM; j++) x[j] = (double)b->x[r * b->ldx + j], t[j] = x[j] * b->f->factor[j];
 }
 
-/* The largest rounding of a row: what a log scale is made of enters every feature. */
+/* The largest rounding error of a row: the error of a log scale affects every feature. */
 static double row_rounding(const bo_features *f, const double *w, const double *t)
 {
     double most = map_rounding(f, w, t, 0, 0);
     if (!f->frequencies && bo_features_scaled(f)) /* t itself is the exponent */
         for (size_t j = 0; j < DIM; j++) most = fmax(most, map_rounding(f, w, t, 0, fabs(t[j])));
     for (size_t i = 1; i < f->frequencies; i++) most = fmax(most, map_rounding(f, w, t, i, 0));
-    return 2 * most; /* the feature's own, and the shift's */
+    return 2 * most; /* that of the feature and that of the shift */
 }
 
 static void check_features(bo_context *context, block *b)
@@ -129,7 +129,7 @@ static void check_features(bo_context *context, block *b)
             if (bo_features_nonnegative(f) && f->desc.function != BO_FUNCTION_SELFTENSOR) assert_true(value >= 0);
             top = fmax(top, fabs(value) * sqrt((double)b->length));
         }
-        /* 1/√features: exactly that for the largest exponential, but for what the float log scale rounds off */
+        /* 1/√features: exact for the largest exponential up to the rounding of the float log scale */
         bool exponential = f->function->exponential || f->desc.function == BO_FUNCTION_EXPONENTIAL;
         if (scaled && !(top < (exponential ? 1.1 : 1.5 * sqrt(20)) && top > (exponential ? 0.9 : 0.2)))
             fail_msg("%s: the largest of row %zu is %g", map_name(&f->desc), r, top);
@@ -137,7 +137,7 @@ static void check_features(bo_context *context, block *b)
     }
 }
 
-/* ∂z_i/∂t_j of scaled maps as two parts, whose sizes bound the rounding: u' W, and what |t|²/2 gives. */
+/* ∂z_i/∂t_j of scaled maps as two parts, whose sizes bound the rounding: u' W, and the part from |t|²/2. */
 static void slopes(const bo_features *f, const double *w, const double *t, const double *z, size_t i, size_t j,
                    double *along, double *across)
 {
@@ -167,7 +167,7 @@ static void check_scaled_gradients(bo_context *context, const block *b)
             }
         }
         double limit = expm1(row_rounding(f, w, t)) + (double)b->length * 0x1p-24;
-        if (f->desc.function == BO_FUNCTION_SINCOS) limit *= 8; /* errors are of the size of 1, features may be small */
+        if (f->desc.function == BO_FUNCTION_SINCOS) limit *= 8; /* errors have size 1, and features may be smaller */
         for (size_t j = 0; j < DIM; j++) {
             double value = (double)b->dx[r * b->ldx + j], expected = dt[j] * f->factor[j];
             if (!(fabs(value - expected) <= limit * size[j] * f->factor[j] + 1e-30))
@@ -177,7 +177,7 @@ static void check_scaled_gradients(bo_context *context, const block *b)
     }
 }
 
-/* Where nothing overflows, φ = exp(log scale) z and dz = exp(log scale) dφ: the reference's own gradients. */
+/* If nothing overflows, φ = exp(log scale) z and dz = exp(log scale) dφ: the gradients of the reference. */
 static void check_gradients(bo_context *context, const block *b)
 {
     double x[DIM], t[DIM], dz[MOST], dx[DIM], size = 0;
@@ -291,7 +291,7 @@ static void a_row_depends_on_that_row_alone(void **state)
     bo_context_destroy(context);
 }
 
-/* What is not a number comes out as none, and troubles no other row. */
+/* A NaN gives NaN in its row and does not affect other rows. */
 static void check_nan(bo_context *context, const bo_features_desc *desc, void *user)
 {
     (void)user;

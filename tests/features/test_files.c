@@ -1,4 +1,4 @@
-/* A map that was saved and loaded gives the same bits; files that are not what they should be are refused. */
+/* A saved and loaded map gives the same bits; invalid files are refused. */
 #include <unistd.h>
 #include "maps.h"
 #include "../base/counting.h"
@@ -23,7 +23,7 @@ static int remove_path(void **state)
     return 0;
 }
 
-/* An image in memory has the bytes of the file in `path`, and is read like it; pieces of it are refused. */
+/* An image in memory has the bytes of the file in `path` and loads the same; truncated images are refused. */
 static void check_memory(bo_context *context, const bo_features *f, const bo_features_desc *map)
 {
     bo_features *loaded;
@@ -51,7 +51,7 @@ static void check_round_trip(bo_context *context, const bo_features_desc *map, v
     static float before[ROWS * MOST], after[ROWS * MOST];
     float scales[DIM] = {1, 2, 0.5f, 1.1f, 0.9f, 1};
     bo_features_desc desc = *map;
-    desc.seed = 0xfedcba9876543210u; /* more than a double keeps */
+    desc.seed = 0xfedcba9876543210u; /* more digits than a double has */
     desc.length_scales = scales;
     if (desc.kernel == BO_KERNEL_CUSTOM) return;
     assert_ok(context, bo_features_create(context, &desc, &f));
@@ -82,7 +82,7 @@ static void every_map_survives_a_file(void **state)
     bo_context_destroy(context);
 }
 
-/* Writes a map's tensors with other JSON, or other tensors with its JSON. */
+/* Writes the tensors of a map with other JSON, or other tensors with its JSON. */
 static void write_altered(bo_context *context, const char *json, const char *from, const char *to,
                           const bo_file_tensor *tensors, size_t count)
 {
@@ -153,8 +153,8 @@ static void wrong_files_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A descriptor may claim any size: no memory is spent before the file bears it out. The honest cost of such a file is
- * kilobytes, the least of the claims 16 MB (4000037 floats). */
+/* A descriptor may claim any size: no memory is allocated before the file is found to have it. A valid file of this
+ * kind needs kilobytes; the smallest claim is 16 MB (4000037 floats). */
 static void claims_cost_nothing(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static bo_features *sketch(bo_context *context, bo_function function, size_t fea
     return f;
 }
 
-/* The file of a map, with one piece of its description put in place of another (NULL: as it is), is refused. */
+/* The file of a map with one part of its description replaced (NULL: unchanged) is refused. */
 static void refuse_altered(bo_context *context, const bo_features *f, const char *from, const char *to,
                            const char *message)
 {
@@ -222,7 +222,7 @@ static void refuse_altered(bo_context *context, const bo_features *f, const char
     bo_free(json);
 }
 
-/* The hashes are there, but the length of the sketch is a claim without an array. */
+/* The hashes are present, but no array confirms the length of the sketch. */
 static void long_sketches_are_refused(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void long_sketches_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Hashes that point outside the sketch would write outside it. */
+/* Hashes that point outside of the sketch would write out of bounds. */
 static void hostile_hashes_are_refused(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void hostile_hashes_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A matrix that is not finite would make every feature NaN; one of another degree has another size. */
+/* A matrix that is not finite would make every feature NaN; a matrix of another degree has another size. */
 static void poisoned_sketches_are_refused(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* Gradients of every map against central differences in float64, and float32 gradients against float64 ones.
+/* Gradients of every map compared with central differences in float64, and float32 gradients with float64 ones.
  *
- * A central difference with step h errs by h² f'''/6 and by rounding 1e-16/h. Frequencies of heavy-tailed spectra make
- * f''' as large as |w|³, so features of frequencies beyond LARGE get no weight in the loss: at h = 2⁻¹⁷ and |w| < 32
- * the relative error is (|w| h)²/6 < 1e-8. */
+ * A central difference with step h has an error of h² f'''/6 and a rounding error of 1e-16/h. Frequencies of
+ * heavy-tailed spectra make f''' as large as |w|³, so features of frequencies beyond LARGE get no weight in the loss:
+ * at h = 2⁻¹⁷ and |w| < 32 the relative error is (|w| h)²/6 < 1e-8. */
 #include "maps.h"
 
 enum { ROWS = 3, MOST = 128 };
@@ -79,7 +79,7 @@ static void check_inputs(problem *p)
     }
 }
 
-/* The object's factors are what a length scale changes: input_scale / ℓ. */
+/* A length scale changes the factors of the object: input_scale / ℓ. */
 static void check_length_scales(problem *p)
 {
     double size = largest(p->dl, DIM);
@@ -94,7 +94,7 @@ static void check_length_scales(problem *p)
     }
 }
 
-/* Frequencies are floats: the step taken is the difference of two of them. */
+/* Frequencies are floats: the actual step is the difference of two of them. */
 static void check_frequencies(problem *p)
 {
     bo_features *f = p->f;
@@ -116,7 +116,8 @@ static void check_frequencies(problem *p)
     assert_ok(p->context, bo_features_finish(p->context, f));
 }
 
-/* Float: u is rounded at 6e-8 Σ|w t| <= 6e-8 · 32 · 4, and gradients are sums of about MOST such terms, of random signs. */
+/* Float: u has a rounding error of 6e-8 Σ|w t| <= 6e-8 · 32 · 4, and gradients are sums of about MOST such terms with
+ * random signs. */
 static void check_float(const problem *p)
 {
     float x[ROWS * DIM], dz[ROWS * MOST], dx[ROWS * DIM], dl[DIM], dw[FREQUENCIES * DIM];
@@ -181,7 +182,8 @@ static void gradients_add_up_over_chunks(void **state)
         for (size_t j = 0; j < DIM; j++) suml[j] += onel[j];
         for (size_t j = 0; j < DIM; j++) assert_close(all[r * DIM + j], dx[j], 1e-12);
     }
-    for (size_t i = 0; i < R * DIM; i++) assert_close(dw[i], sum[i], 1e-11); /* 600 roundings of numbers below 10 */
+    /* 600 rounding errors of numbers below 10 */
+    for (size_t i = 0; i < R * DIM; i++) assert_close(dw[i], sum[i], 1e-11);
     for (size_t j = 0; j < DIM; j++) assert_close(dl[j], suml[j], 1e-11);
     free(x);
     free(dz);
@@ -190,7 +192,7 @@ static void gradients_add_up_over_chunks(void **state)
     bo_context_destroy(context);
 }
 
-/* The caller's own gradient: differences of the float features with a step that float can see. */
+/* The gradient of a custom function: differences of the float features with a step that float can resolve. */
 static void a_callback_has_gradients(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Kernel matrices against the definitions, written again here straight from the table in the header. */
+/* Kernel matrices compared with the definitions in the table of the header. */
 #include "maps.h"
 
 /* D and γ as in <bochner/features.h>; x and y after length scales */
@@ -81,7 +81,7 @@ static void matrices_match_their_definition(void **state)
     for (int kernel = 0; kernel < BO_KERNEL_COUNT; kernel++) {
         bo_features_desc desc = {
             .kernel = (bo_kernel)kernel, .dim = D, .gamma = 0.6, .alpha = 1.5, .degree = 3, .length_scales = scales};
-        if (kernel == BO_KERNEL_CUSTOM) continue; /* has none */
+        if (kernel == BO_KERNEL_CUSTOM) continue; /* it has no closed form */
         assert_ok(context, bo_kernel_matrix(context, &desc, NX, x, LDX, NY, y, LDY, k, LDK));
         for (size_t i = 0; i < NX; i++)
             for (size_t j = 0; j < NY; j++) {
@@ -102,7 +102,7 @@ static void matrices_match_their_definition(void **state)
 }
 
 /* Far from the origin the inner products are 10⁸ times the distances; equal rows still give exactly k(x, x) = 1, and
- * Matérn 1/2, which sees the root of the squared distance, keeps six digits. */
+ * Matérn 1/2, which uses the root of the squared distance, keeps six digits. */
 static void far_inputs_keep_their_digits(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void threads_do_not_change_a_bit(void **state)
     free(other);
 }
 
-/* e^800 is beyond a double; what the kernels make of it is not. */
+/* e^800 overflows double, but the results of the kernels do not. */
 static void large_exponents_cancel(void **state)
 {
     (void)state;

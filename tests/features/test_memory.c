@@ -1,9 +1,9 @@
-/* Memory: no crash and no leak when any one allocation fails; bo_features_estimate tells the truth. */
+/* Memory: no crash and no leak if any allocation fails; bo_features_estimate is correct. */
 #include "maps.h"
 #include "../base/counting.h"
 
 typedef struct account {
-    size_t live, bytes; /* blocks, and bytes of the blocks asked for since reset */
+    size_t live, bytes; /* live blocks, and bytes requested since the last reset */
     long until_failure; /* allocations that still succeed; negative: all */
 } account;
 
@@ -46,7 +46,7 @@ typedef struct use {
     const float *x;
 } use;
 
-/* Everything a map can do, stopping at the first failure. */
+/* Calls all functions of a map, stopping at the first failure. */
 static bo_status use_map(bo_context *context, const bo_features_desc *desc, const float *x)
 {
     bo_features *f = NULL;
@@ -92,7 +92,7 @@ static void any_allocation_may_fail(void **state)
     assert_int_equal(a.live, 0);
 }
 
-/* The answer is what the object holds, but for the header of a block and the rounding of packed slivers. */
+/* The estimate is the memory of the object, except for the header of a block and the padding of packed slivers. */
 static void check_size(bo_context *context, const bo_features_desc *map, void *user)
 {
     use *u = user;
@@ -101,7 +101,7 @@ static void check_size(bo_context *context, const bo_features_desc *map, void *u
     bo_features_desc desc = *map;
     if (!bo_function_find(desc.function)->exact) desc.features = desc.function == BO_FUNCTION_SELFTENSOR ? 1035 : 1024;
     assert_ok(context, bo_features_estimate(context, &desc, &told));
-    if (desc.sampling == BO_SAMPLING_LEVERAGE) return; /* as OPTIMAL, and slow */
+    if (desc.sampling == BO_SAMPLING_LEVERAGE) return; /* like OPTIMAL, and slow */
     assert_ok(context, bo_features_create(context, &desc, &f));
     double held = (double)(u->account->bytes - before) - 64 * (double)(u->account->live - blocks);
     if (fabs((double)told - held) > 0.05 * held + 1024)
@@ -121,7 +121,7 @@ static void sizes_are_told_in_advance(void **state)
     bo_context_destroy(context);
 }
 
-/* New frequencies that there is no memory for leave the map as it was. */
+/* If there is no memory for new frequencies, the map does not change. */
 static void setting_is_all_or_nothing(void **state)
 {
     (void)state;
@@ -156,8 +156,8 @@ static void setting_is_all_or_nothing(void **state)
     }
 }
 
-/* Few frequencies of a wide input: an orthogonal block has as many rows as are used, not dim of them (3.2 GB here). The map
- * holds w twice, and making it needs it in double and the workspace of QR beside. */
+/* Few frequencies of a wide input: an orthogonal block has as many rows as are used, not dim rows (3.2 GB here). The
+ * map holds w twice; creating it also needs w in double and the workspace of QR. */
 static void wide_inputs_take_little(void **state)
 {
     (void)state;

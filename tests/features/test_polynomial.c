@@ -1,5 +1,5 @@
-/* Polynomials in as many dimensions as fill several vectors: the exact maps give their kernel, every degree and size; and
- * their blocks and those of the self-tensored sketch the float64 gradients. */
+/* Polynomials with enough dimensions to fill several vectors: exact maps give their kernel for every degree and size,
+ * and blocks of these maps and of the self-tensored sketch have the float64 gradients. */
 #include "maps.h"
 #include "isas.h"
 #include "features/block.h"
@@ -89,9 +89,9 @@ static double largest(const double *x, size_t count)
     return most;
 }
 
-/* A feature is a product of at most p inputs, a sketched one of sums of dim: 1e-5 of the largest holds either with a
- * hundred roundings to spare; an entry at a wrong place is off by its own size. A gradient sums as many terms of either
- * sign as there are features. */
+/* A feature is a product of at most p inputs, a sketched one a product of sums of dim inputs: 1e-5 of the largest
+ * allows for a hundred rounding errors; a misplaced entry has an error of its own size. A gradient sums as many terms
+ * of either sign as there are features. */
 static void blocks_agree_with_float64(void **state)
 {
     (void)state;
@@ -117,8 +117,8 @@ static void blocks_agree_with_float64(void **state)
     }
 }
 
-/* In float64: the features of two rows give the kernel, and along any direction v the derivative of φ(x + εv)·c is the
- * gradient's. Central differences are off by ε² times the third derivative and by 1e-16/ε. */
+/* In float64: the features of two rows give the kernel, and along any direction v the derivative of φ(x + εv)·c agrees
+ * with the gradient. Central differences have an error of ε² times the third derivative plus 1e-16/ε. */
 static void exact_features_give_the_kernel(void **state)
 {
     (void)state;
@@ -158,8 +158,8 @@ static double gram(const double *z, size_t length, size_t i, size_t j)
     return sum;
 }
 
-/* φ(x)·φ(x') is the square of y·y'. For p = 2, y is affine in x: half way between two inputs, |y|² is a quarter of
- * |y₁|² + |y₂|² + 2 y₁·y₂, and all four of these are roots of products of features. */
+/* φ(x)·φ(x') is the square of y·y'. For p = 2, y is affine in x: halfway between two inputs, |y|² is a quarter of |y₁|²
+ * + |y₂|² + 2 y₁·y₂, and all four of these are roots of products of features. */
 static void selftensor_squares(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void selftensor_squares(void **state)
         .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = D, .features = LENGTH, .degree = 2};
     bo_features *f;
     double x[3 * D], z[3 * LENGTH];
-    for (size_t j = 0; j < D; j++) { /* near each other, so that y₁·y₂ > 0 */
+    for (size_t j = 0; j < D; j++) { /* close to each other, so that y₁·y₂ > 0 */
         x[j] = 0.3 * (double)j - 0.5;
         x[D + j] = x[j] + 0.1;
         x[2 * D + j] = (x[j] + x[D + j]) / 2;

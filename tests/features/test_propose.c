@@ -1,5 +1,5 @@
-/* Frequencies drawn anew in place, and drawn from a proposal with importance weights: the kernel stays what it was, and
- * its error is what the theory says. */
+/* Frequencies redrawn in place, and drawn from a proposal with importance weights: the kernel does not change, and its
+ * error agrees with the theory. */
 #include <unistd.h>
 #include "maps.h"
 #include "../base/counting.h"
@@ -18,7 +18,7 @@ static bo_features *positive(bo_context *context, size_t dim, size_t features, b
     return f;
 }
 
-/* R = diag(roots) Q with a rotation Q, so that R Rᵀ = diag(roots²) and RᵀR is not. */
+/* R = diag(roots) Q with a rotation Q, so that R Rᵀ = diag(roots²) and RᵀR is not diagonal. */
 static void skewed(const double *roots, double *factor)
 {
     const double q[D][D] = {{0.6, 0.8, 0}, {-0.64, 0.48, 0.6}, {0.48, -0.36, 0.8}};
@@ -26,7 +26,7 @@ static void skewed(const double *roots, double *factor)
         for (size_t j = 0; j < D; j++) factor[i * D + j] = roots[i] * q[i][j];
 }
 
-/* The proposal of least variance for q, k ~ N(0, diag λ). */
+/* The proposal of minimum variance for q, k ~ N(0, diag λ). */
 static void best_for(const double *lambda, double *factor)
 {
     double roots[D];
@@ -36,8 +36,8 @@ static void best_for(const double *lambda, double *factor)
 
 /* ---- the estimate ---------------------------------------------------------------------------------------------- */
 
-/* With w ~ N(0, Σ), weights √(p/q) and s = x + y the estimate of one frequency has mean exp(x·y) and second moment
- * Π_j √Σ_j / √(2 - 1/Σ_j) exp(2 s_j² / (2 - 1/Σ_j) - x_j² - y_j²). */
+/* With w ~ N(0, Σ), weights √(p/q) and s = x + y, the estimate of one frequency has mean exp(x·y) and second moment Π_j
+ * √Σ_j / √(2 - 1/Σ_j) exp(2 s_j² / (2 - 1/Σ_j) - x_j² - y_j²). */
 static void proposals_keep_the_kernel(void **state)
 {
     (void)state;
@@ -79,8 +79,8 @@ static void proposals_keep_the_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* Over q, k ~ N(0, diag λ), a frequency's squared estimate has mean weight⁴ Π exp(4λ w²/(1 + 2λ)) / (1 + 2λ), which is the
- * same number Π 1/(1 - 2λ) for every w under the best proposal: nothing is left to chance. */
+/* Over q, k ~ N(0, diag λ), the squared estimate of a frequency has mean weight⁴ Π exp(4λ w²/(1 + 2λ)) / (1 + 2λ),
+ * which is the same number Π 1/(1 - 2λ) for every w under the best proposal: it does not depend on the draw. */
 static void the_best_proposal_leaves_no_variance_over_frequencies(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void the_best_proposal_leaves_no_variance_over_frequencies(void **state)
     bo_context_destroy(context);
 }
 
-/* Mean and standard error of the squared estimate of single frequencies over Gaussian pairs, by the features themselves. */
+/* Mean and standard error of the squared estimate of single frequencies over Gaussian pairs, computed from features. */
 static void second_moment(bo_context *context, const double *lambda, const double *factor, double *mean, double *error)
 {
     enum { SEEDS = 2000, M = 64 };
@@ -119,7 +119,7 @@ static void second_moment(bo_context *context, const double *lambda, const doubl
         for (size_t i = 0; i < 2 * M * D; i++) x[i] = (float)(sqrt(lambda[i % D]) * bo_rng_normal(&rng));
         if (factor) assert_ok(context, bo_features_propose(context, f, factor));
         assert_ok(context, bo_features_apply(context, f, 2 * M, x, D, z, M));
-        for (size_t i = 0; i < M; i++) { /* a pair of its own for each frequency */
+        for (size_t i = 0; i < M; i++) { /* a different pair for each frequency */
             double estimate = M * (double)z[i * M + i] * (double)z[(M + i) * M + i];
             part += estimate * estimate / M;
         }
@@ -132,7 +132,8 @@ static void second_moment(bo_context *context, const double *lambda, const doubl
     *error = sqrt((squares - sum * sum) / n);
 }
 
-/* λ small enough for the estimate's fourth moment, whose standard error is measured: 16λ/(1 + 4λ) < 1/2. */
+/* λ is small enough that the fourth moment of the estimate exists, so that the standard error can be measured: 16λ/(1 +
+ * 4λ) < 1/2. */
 static void the_best_proposal_beats_the_isotropic_one(void **state)
 {
     (void)state;
@@ -152,7 +153,7 @@ static void the_best_proposal_beats_the_isotropic_one(void **state)
     bo_context_destroy(context);
 }
 
-/* Weights of 1e-47 and less: their logarithms carry them, in float, in float64 and through log scales. */
+/* Weights of 1e-47 and less are kept as logarithms, in float, in float64 and in log scales. */
 static void tiny_weights_are_not_lost(void **state)
 {
     (void)state;
@@ -172,11 +173,11 @@ static void tiny_weights_are_not_lost(void **state)
     for (size_t i = 0; i < M; i++) {
         double value = (double)z[i] * exp((double)log_scale);
         least = fmin(least, f->offset[i]);
-        /* exponents of 200, each made of parts rounded at 2⁻²⁴ */
+        /* exponents of 200, from parts rounded at 2⁻²⁴ */
         assert_close(value, expected[i], 1e-4 * expected[i] + 1e-37 * exp((double)log_scale));
         assert_true(f->weights[i] > 0);
     }
-    assert_true(least < -103); /* below the least float */
+    assert_true(least < -103); /* below the smallest float */
     free(scratch);
     bo_features_destroy(f);
     bo_context_destroy(context);
@@ -227,7 +228,7 @@ static void a_redraw_is_a_draw_with_that_seed(void **state)
     bo_context_destroy(context);
 }
 
-/* From a proposal again, also after a file; without one, as it was made. */
+/* A redraw uses the proposal again, also after loading; without one it uses the original distribution. */
 static void a_proposal_stays_with_the_map(void **state)
 {
     (void)state;
@@ -255,7 +256,7 @@ static void a_proposal_stays_with_the_map(void **state)
     assert_ok(context, bo_features_propose(context, f, NULL));
     assert_true(same_features(context, f, first, x));
     assert_null(bo_features_importance(f));
-    memset(loaded->proposal, 0, D * D * sizeof(float)); /* a file may hold anything */
+    memset(loaded->proposal, 0, D * D * sizeof(float)); /* a file may contain anything */
     assert_ok(context, bo_features_save(context, loaded, path));
     bo_features_destroy(loaded);
     assert_fails(context, BO_FORMAT, "invalid feature map", bo_features_load(context, path, &loaded));
@@ -266,14 +267,14 @@ static void a_proposal_stays_with_the_map(void **state)
     bo_context_destroy(context);
 }
 
-/* Chosen out of a proposal's candidates: the mean over seeds is the kernel's value, in float64, in a block and after a
- * file; another draw needs the data again. */
+/* Frequencies selected from the candidates of a proposal: the mean over seeds is the kernel, in float64, in a block and
+ * after loading; another draw needs the data again. */
 static void choices_of_a_proposal_keep_the_kernel(void **state)
 {
     (void)state;
     enum { SEEDS = 3000, M = 16, ROWS = 40 };
-    const double roots[D] = {0.8, 1, 0.9}; /* not for this data, so that there is something to choose */
-    const float pair[2 * D] = {0.1f, -0.2f, 0.1f, 0.2f, 0.1f, -0.1f}; /* the choice is for larger ones */
+    const double roots[D] = {0.8, 1, 0.9}; /* not the best for this data, so that the selection matters */
+    const float pair[2 * D] = {0.1f, -0.2f, 0.1f, 0.2f, 0.1f, -0.1f}; /* smaller than the data of the selection */
     bo_context *context = test_context(1);
     bo_features *map = positive(context, D, M, BO_DRAW_ORTHOGONAL, 1), *f, *loaded;
     float x[2 * ROWS * D], z[2 * M], block[2 * M], scales[2];
@@ -370,7 +371,7 @@ static void what_does_not_fit_is_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Memory that is not there leaves the map as it was. */
+/* If memory runs out, the map does not change. */
 static void any_allocation_may_fail(void **state)
 {
     (void)state;
@@ -401,9 +402,9 @@ static void any_allocation_may_fail(void **state)
 
 /* ---- leverage scores ------------------------------------------------------------------------------------------- */
 
-/* They are computed from a matrix of the sample's rows, or of the candidates' features, whichever is smaller. A sample that is
- * repeated, with λ as many times larger, has the same scores, diag(cZᵀZ (cZᵀZ + cλI)⁻¹), by the other way: the same frequencies are
- * chosen, with the same weights but for the rounding to float32. */
+/* They are computed from a matrix of the rows of the sample or of the features of the candidates, whichever is smaller.
+ * A repeated sample with λ multiplied accordingly has the same scores, diag(cZᵀZ (cZᵀZ + cλI)⁻¹), by the other method:
+ * the same frequencies are selected, with the same weights up to float32 rounding. */
 static void leverage_scores_both_ways(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is wrong is refused, and the message says what, why, and what would do. */
+/* Invalid input is refused, and the message states what is wrong, why, and what is valid. */
 #include "maps.h"
 
 typedef struct refusal {
@@ -172,7 +172,7 @@ static void wrong_calls_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- what is allowed but worth a word ----------------------------------------------------------------------------- */
+/* ---- valid input with a warning ---------------------------------------------------------------------------------- */
 
 typedef struct heard {
     bo_log_level level;

@@ -1,20 +1,20 @@
-/* Every map estimates its kernel: unbiased (or within its stated bias), at the predicted variance.
+/* Every map estimates its kernel without bias (or within its stated bias) and with the predicted variance.
  *
  * Over seeds s the estimate e_s = φ(x)·φ(y) has mean k and variance V. With N seeds,
  *   mean      (mean - k) / √(v/N) is standard normal, v the empirical variance;
  *   variance  (v - V) / √((m₄ - v²)/N) is standard normal, m₄ the empirical fourth central moment.
- * About 1,000 such numbers are looked at; one of them exceeds 4.5 by chance with probability 1000 · 7e-6 = 0.7%, and
- * the seeds are fixed. */
+ * About 1,000 such numbers are checked; one of them exceeds 4.5 by chance with probability 1000 · 7e-6 = 0.7%, and the
+ * seeds are fixed. */
 #include <malloc.h>
 #include "maps.h"
 
 enum { SEEDS_DRAWN = 1500, SEEDS_CHOSEN = 150, PAIRS = 2 };
 static const double z_limit = 4.5;
 
-/* E[(y·y')²] of the self-tensored sketch of degree h into r numbers. Of an item let C = E[(v·v')²], N = E[|v|²|v'|²] for
- * v, v' of the two inputs, before it is projected by a Gaussian matrix of r columns: then, column by column,
- * E[(g·v)² (g·v')²] = 2C + N, and of √(1/r) times the product of two projected items
- * (C, N) = (2C₁ + N₁)(2C₂ + N₂)/r + (1 - 1/r) (C₁C₂, N₁N₂). */
+/* E[(y·y')²] of the self-tensored sketch of degree h into r numbers. For an item let C = E[(v·v')²] and N =
+ * E[|v|²|v'|²] for v, v' of the two inputs, before the projection by a Gaussian matrix with r columns. Then, for each
+ * column, E[(g·v)² (g·v')²] = 2C + N, and for √(1/r) times the product of two projected items (C, N) = (2C₁ + N₁)(2C₂ +
+ * N₂)/r + (1 - 1/r) (C₁C₂, N₁N₂). */
 static double selftensor_mean(const bo_features_desc *desc, const bo_pair *pair)
 {
     size_t h = (size_t)desc->degree / 2;
@@ -31,10 +31,11 @@ static double selftensor_mean(const bo_features_desc *desc, const bo_pair *pair)
 }
 
 /* Stated biases (docs/reference/features.md), m frequencies.
- *   moment    trigonometric: 0.55/m for Gaussian factors, 5/2 of it for Laplace coordinates, whose squares vary 5/2 as
- *             much; exponential: |x+y|⁴/4m relative to first order, times k; relu: none, only |w|² matters
+ *   moment    trigonometric: 0.55/m for Gaussian factors, 5/2 of it for Laplace coordinates, whose squares have 5/2
+ *             the variance; exponential: |x+y|⁴/4m relative to first order, times k; relu: none, only |w|²
+ *             matters
  *   hadamard  measured below 0.55/P, P the padded dim; the proven bound is 6z/√P + 0.55/P
- *   selftensor  the variance of the sketch that is squared, exactly */
+ *   selftensor  exactly the variance of the sketch that is squared */
 static double stated_bias(const bo_features *f, const bo_pair *pair, double k)
 {
     double m = (double)f->frequencies;
@@ -94,7 +95,7 @@ static void check_pair(const bo_features *f, const float *x, const float *y, con
     double k = bo_kernel_value(desc, &pair), predicted = bo_features_variance(f, x, y);
     moments m = moments_of(e, seeds);
     if (f->function->exact) {
-        /* float32 in, products summed in double: a few roundings of the larger norm */
+        /* float32 inputs, products summed in double: a few rounding errors of the larger norm */
         assert_close(m.mean, k, 1e-6 * (1 + fabs(k)));
         return;
     }
@@ -102,12 +103,12 @@ static void check_pair(const bo_features *f, const float *x, const float *y, con
     if (fabs(m.mean - k) > bias + z_limit * standard)
         fail_msg("%s: mean %.5f, kernel %.5f, stated bias %.5f, standard error %.5f", map_name(desc), m.mean, k, bias,
                  standard);
-    if (f->weights) return; /* chosen by the data: no formula for a pair */
+    if (f->weights) return; /* selected by data: no formula for a pair */
     double z = (m.variance - predicted) / sqrt((m.fourth - m.variance * m.variance) / (double)seeds);
     bool independent = desc->draw == BO_DRAW_IID;
     if (z > z_limit || (independent && z < -z_limit))
         fail_msg("%s: variance %.5g, predicted %.5g, z = %.2f", map_name(desc), m.variance, predicted, z);
-    /* at these distances orthogonal and simplex frequencies of the RBF kernel must gain, and visibly */
+    /* at these distances orthogonal and simplex frequencies of the RBF kernel must reduce the variance clearly */
     if (desc->kernel == BO_KERNEL_RBF && desc->function == BO_FUNCTION_SINCOS && desc->draw == BO_DRAW_ORTHOGONAL)
         assert_true(z < -z_limit);
     if (desc->function == BO_FUNCTION_POSITIVE && desc->draw == BO_DRAW_SIMPLEX) assert_true(z < -z_limit);
@@ -134,12 +135,12 @@ static void every_map_estimates_its_kernel(void **state)
     float x[SAMPLE_ROWS * DIM];
     test_inputs(1, SAMPLE_ROWS * DIM, x);
     size_t maps = for_each_map(context, x, check_map, x);
-    assert_true(maps > 200); /* nothing was left out by a refusal that should not be */
+    assert_true(maps > 200); /* no combination was skipped by mistake */
     bo_context_destroy(context);
 }
 
-/* The square of an unbiased sketch is not unbiased: its mean is what selftensor_mean says, for every degree, and the bias
- * falls like 1/r. 1/√(seeds) of a heavy-tailed estimate: the empirical variance is taken. */
+/* The square of an unbiased sketch is biased: its mean is selftensor_mean for every degree, and the bias falls like
+ * 1/r. The estimate is heavy-tailed, so its empirical variance is used for the standard error. */
 static void the_bias_of_selftensor_is_its_variance(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void the_bias_of_selftensor_is_its_variance(void **state)
                 assert_ok(context, bo_features_apply(context, f, 2, x, DIM, z, length));
                 e[s] = 0;
                 for (size_t i = 0; i < length; i++) e[s] += (double)z[i] * (double)z[length + i];
-                assert_true(e[s] > -1e-5 * f->kernels->dot(length, z, z)); /* a square, but for its rounding */
+                assert_true(e[s] > -1e-5 * f->kernels->dot(length, z, z)); /* a square, up to its rounding */
                 assert_true(isnan(bo_features_variance(f, x, x + DIM)));
                 bo_features_destroy(f);
             }
@@ -175,7 +176,7 @@ static void the_bias_of_selftensor_is_its_variance(void **state)
             if (!(fabs(m.mean - mean) <= z_limit * sqrt(m.variance / SEEDS)))
                 fail_msg("degree %d, r = %zu: mean %.5g, expected %.5g of kernel %.5g", degree, r, m.mean, mean,
                          mean - bias[large]);
-            if (large) assert_true(bias[1] > 0.3 * bias[0] && bias[1] <= 0.501 * bias[0]); /* 1/r, and higher orders */
+            if (large) assert_true(bias[1] > 0.3 * bias[0] && bias[1] <= 0.501 * bias[0]); /* 1/r and higher orders */
         }
     free(e);
     bo_context_destroy(context);
@@ -183,7 +184,7 @@ static void the_bias_of_selftensor_is_its_variance(void **state)
 
 /* ---- orthogonal blocks are Haar ------------------------------------------------------------------------------- */
 
-/* Rows of one block are orthogonal, whatever their norms. */
+/* Rows of one block are orthogonal, for any norms. */
 static void orthogonal_rows_are_orthogonal(void **state)
 {
     (void)state;
@@ -207,8 +208,8 @@ static void orthogonal_rows_are_orthogonal(void **state)
     bo_context_destroy(context);
 }
 
-/* Q is Haar: entries have mean 0 and variance 1/d, also on the diagonal, where a QR without the signs of R fails, and
- * Q₀₀² has fourth moment 3/(d(d+2)). Row norms are χ(d): E|w|² = d. */
+/* Q is Haar distributed: entries have mean 0 and variance 1/d, also on the diagonal, where a QR without the signs of R
+ * fails, and Q₀₀² has fourth moment 3/(d(d+2)). Row norms are χ(d): E|w|² = d. */
 static void orthogonal_rows_are_haar(void **state)
 {
     (void)state;
@@ -246,7 +247,7 @@ static void orthogonal_rows_are_haar(void **state)
     bo_context_destroy(context);
 }
 
-/* Rows of a simplex block have unit directions at inner product -1/(d-1). */
+/* Rows of a simplex block have unit directions with inner products -1/(d-1). */
 static void simplex_rows_stand_at_equal_angles(void **state)
 {
     (void)state;
@@ -271,7 +272,7 @@ static void simplex_rows_stand_at_equal_angles(void **state)
     bo_context_destroy(context);
 }
 
-/* Moment-matched frequencies have exactly the mean and covariance of their law. */
+/* Moment-matched frequencies have exactly the mean and covariance of their distribution. */
 static void moments_are_matched(void **state)
 {
     (void)state;
@@ -296,8 +297,8 @@ static void moments_are_matched(void **state)
     bo_context_destroy(context);
 }
 
-/* The optimal policy lowers the mean squared error over the data of positive features to what the theory says it can:
- * ((E k(x,x))² - E k²)/m, the candidates' own error added. */
+/* Optimal sampling reduces the mean squared error of positive features over the data to the theoretical bound ((E
+ * k(x,x))² - E k²)/m, plus the error of the candidates. */
 static void optimal_sampling_reaches_its_bound(void **state)
 {
     (void)state;
@@ -340,14 +341,14 @@ static void optimal_sampling_reaches_its_bound(void **state)
     }
     double bound = (diagonal * diagonal - squares) / FREQUENCIES + error[0] / 64;
     double standard = sqrt((square[1] - error[1] * error[1]) / SEEDS);
-    /* 1/0.95: a twentieth of the probability is not spent by the policy */
+    /* 1/0.95: a twentieth of the probability is reserved for uniform selection */
     if (error[1] > bound / 0.95 + z_limit * standard || error[1] >= error[0])
         fail_msg("mean squared error %.4g, bound %.4g, as drawn %.4g", error[1], bound, error[0]);
     bo_context_destroy(context);
 }
 
-/* A sample that lies in one direction excites few frequencies. The others keep a twentieth of the probability: some
- * are kept, none with a weight beyond √20. */
+/* A sample along one direction excites few frequencies. The others have a twentieth of the probability: some are
+ * selected, with weights of at most √20. */
 static void no_frequency_is_given_up(void **state)
 {
     (void)state;
@@ -376,7 +377,7 @@ static void no_frequency_is_given_up(void **state)
 
 int main(void)
 {
-    /* half a million maps are made and unmade: keep their memory instead of asking the kernel for it each time */
+    /* half a million maps are created and destroyed: keep their memory instead of returning it to the system */
 #if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 1 << 28);
     mallopt(M_TRIM_THRESHOLD, 1 << 28);

@@ -1,4 +1,4 @@
-/* Shared by the tests of optimizers: a small set of weights with every role, and gradients for each step. */
+/* Shared by the tests of optimizers: a small weight set with every role, and gradients for each step. */
 #ifndef BO_OPTIM_TESTING_H
 #define BO_OPTIM_TESTING_H
 
@@ -44,7 +44,7 @@ static inline size_t test_count(const bo_weight *weight)
     return weight->rows * weight->columns;
 }
 
-/* Normal numbers times `size`, another draw for each step. Frozen weights get none. */
+/* Normal numbers times `size`, a different draw for each step. Frozen weights get none. */
 static inline void test_gradients(bo_weights *weights, uint64_t step, double size)
 {
     for (size_t i = 0; i < bo_weights_count(weights); i++) {

@@ -1,4 +1,4 @@
-/* Every optimizer brings a least-squares problem down: min |W X - Y|² / n, with Y = W* X. */
+/* Every optimizer reduces a least-squares problem: min |W X - Y|² / n, with Y = W* X. */
 #include "testing.h"
 #include "optim/optim.h"
 #include "math/linalg.h"
@@ -30,7 +30,7 @@ static double evaluate(bo_context *context, problem *p, const bo_weight *w)
     return loss;
 }
 
-/* The loss after the steps, as a part of that at the start. */
+/* The loss after the steps, relative to the initial loss. */
 static double descend(bo_context *context, problem *p, const bo_optimizer_desc *desc)
 {
     static const bo_schedule schedule = {.kind = BO_SCHEDULE_LINEAR};

@@ -1,4 +1,4 @@
-/* Names, defaults, refusals, and schedules at their corners. */
+/* Names, defaults, invalid descriptors, and schedules at their boundaries. */
 #include "optim_testing.h"
 
 static void test_names(void **state)
@@ -103,7 +103,7 @@ static void test_refusals(void **state)
     bo_context_destroy(context);
 }
 
-/* Without memory for gradients, nothing can be trained. */
+/* Without memory for gradients, training is refused. */
 static void test_no_gradients(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static double factor(bo_schedule schedule, uint64_t step, uint64_t steps)
 static void test_schedules(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < BO_SCHEDULE_COUNT; kind++) { /* all rise alike, never beyond 1, and end at the floor */
+    for (int kind = 0; kind < BO_SCHEDULE_COUNT; kind++) { /* all rise equally, never exceed 1, and end at the floor */
         bo_schedule s = {.kind = (bo_schedule_kind)kind, .warmup = 10, .floor = 0.1};
         for (uint64_t t = 0; t < 10; t++) assert_close(factor(s, t, 110), (double)(t + 1) / 10, 1e-15);
         assert_close(factor(s, 10, 110), 1, 1e-15);
@@ -149,7 +149,7 @@ static void test_schedules(void **state)
     bo_schedule wsd = {.kind = BO_SCHEDULE_WSD, .warmup = 10};
     assert_close(factor(wsd, 80, 100), 1, 0);
     assert_close(factor(wsd, 90, 100), 0.5, 1e-12);
-    wsd.decay = 1; /* all that the warm-up leaves */
+    wsd.decay = 1; /* all steps after the warmup */
     assert_close(factor(wsd, 55, 100), 0.5, 1e-12);
 }
 
@@ -157,14 +157,14 @@ static void test_warmups(void **state)
 {
     (void)state;
     bo_schedule usual = {.kind = BO_SCHEDULE_CONSTANT}, none = {.kind = BO_SCHEDULE_CONSTANT, .warmup = UINT64_MAX};
-    assert_close(factor(usual, 0, 100), 0.1, 1e-15);     /* ten */
-    assert_close(factor(usual, 0, 10000), 0.005, 1e-15); /* a fiftieth */
-    assert_close(factor(usual, 0, 4), 0.5, 1e-15);       /* half of few */
+    assert_close(factor(usual, 0, 100), 0.1, 1e-15);     /* ten steps */
+    assert_close(factor(usual, 0, 10000), 0.005, 1e-15); /* a fiftieth of the steps */
+    assert_close(factor(usual, 0, 4), 0.5, 1e-15);       /* half of a few steps */
     assert_close(factor(usual, 0, 1), 1, 0);
-    assert_close(factor(usual, 0, 0), 0.1, 1e-15); /* not known yet */
+    assert_close(factor(usual, 0, 0), 0.1, 1e-15); /* the number of steps is not known yet */
     assert_close(factor(usual, 500, 0), 1, 0);
     assert_close(factor(none, 0, 100), 1, 0);
-    bo_schedule longer = {.warmup = 200}; /* than the run */
+    bo_schedule longer = {.warmup = 200}; /* longer than the run */
     assert_close(factor(longer, 99, 100), 0.5, 1e-15);
     bo_schedule cosine = {.warmup = UINT64_MAX};
     assert_close(factor(cosine, 0, 1), 1, 0);

@@ -1,5 +1,5 @@
-/* Muon's Newton-Schulz iterations: singular values go where they should, matrices of every shape agree with the formula in
- * double, tall ones with their transposes, and threads do not matter. */
+/* The Newton-Schulz iterations of Muon: singular values converge, matrices of every shape agree with the formula in
+ * double, tall ones with their transposes, and the number of threads does not matter. */
 #include "testing.h"
 #include "backend/backend.h"
 #include "backend/updates.h"
@@ -17,7 +17,7 @@ static float *normals(size_t count, uint64_t seed)
     return out;
 }
 
-/* X for the gradients g[i], as w = -X from w = 0 with rate 1. */
+/* X for the gradients g[i], read from w = -X after a step from w = 0 with learning rate 1. */
 static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t count,
                           const shape *shapes, float *const *g, float *const *x)
 {
@@ -39,7 +39,7 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
 
 /* ---- singular values ----------------------------------------------------------------------------------------------- */
 
-/* g (rows x columns, rows <= columns) = U diag(s) Vᵀ with s falling evenly, in logarithms, to `least` of |g|_F. */
+/* g (rows x columns, rows <= columns) = U diag(s) Vᵀ, with log s falling linearly to `least` of |g|_F. */
 static void with_values(bo_context *context, size_t rows, size_t columns, double least, float *g)
 {
     double *u = malloc(rows * rows * sizeof *u), *v = malloc(rows * columns * sizeof *v);
@@ -49,7 +49,7 @@ static void with_values(bo_context *context, size_t rows, size_t columns, double
     for (size_t i = 0; i < rows * columns; i++) v[i] = bo_rng_normal(&rng);
     assert_ok(context, bo_haar(context, rows, rows, u, rows));
     assert_ok(context, bo_haar(context, rows, columns, v, columns));
-    double smallest = least, squares = 0; /* of a largest of 1 */
+    double smallest = least, squares = 0; /* relative to a largest of 1 */
     for (int round = 0; round < 50; round++) {
         squares = 0;
         for (size_t i = 0; i < rows; i++) squares += pow(smallest, 2 * (double)i / (double)(rows - 1));
@@ -96,16 +96,16 @@ static void test_quintic(void **state)
     check_values(BO_NEWTON_SCHULZ_QUINTIC, 5, 0.005, 0.68, 1.155);
 }
 
-/* Small values grow by 3/2 a step: 0.02 takes 10 steps to 1, and then the error is squared. */
+/* Small values grow by 3/2 per step: 0.02 takes 10 steps to 1, and then the error is squared in each step. */
 static void test_cubic(void **state)
 {
     (void)state;
     check_values(BO_NEWTON_SCHULZ_CUBIC, 16, 0.02, 1 - 1e-5, 1 + 1e-5);
 }
 
-/* ---- against double ------------------------------------------------------------------------------------------------ */
+/* ---- comparison with double -------------------------------------------------------------------------------------- */
 
-/* x (rows <= columns) after its steps, as the formula says. */
+/* x (rows <= columns) after its steps, by the formula. */
 static void formula(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows, size_t columns,
                     double *x)
 {
@@ -154,8 +154,8 @@ static void release(float **g, float **x)
     for (size_t i = 0; i < SHAPES; i++) free(g[i]), free(x[i]);
 }
 
-/* An error in a direction of small singular values grows by at most 3.4445 a step: 485 times in five, and products of up to
- * 610 terms of size 1 / √columns round by some 1e-7. */
+/* An error in a direction of small singular values grows by at most 3.4445 per step: 485 times in five steps; products
+ * of up to 610 terms of size 1 / √columns have rounding errors of about 1e-7. */
 static void check_formula(bo_newton_schulz iteration, size_t steps)
 {
     bo_context *context = test_context(2);
@@ -222,7 +222,7 @@ static void test_threads(void **state)
     bo_context_destroy(three);
 }
 
-/* A gradient of zeros leaves the weight to its decay. */
+/* For a gradient of zeros the weight only decays. */
 static void test_zero(void **state)
 {
     (void)state;

@@ -1,14 +1,15 @@
-/* Deviations, factors and rates of every sort of weight against the table of docs/guides/parametrization.md. */
+/* Standard deviations, factors and learning rates of every kind of weight compared with the table of
+ * docs/guides/parametrization.md. */
 #include "testing.h"
 #include "optim/internal.h"
 
-/* A weight at width 32 and at the base width 8, and what the maximal-update parametrization makes of it: with m = 4. */
+/* A weight at width 32 and at the base width 8, and its values under the maximal-update parametrization, with m = 4. */
 typedef struct expectation {
     bo_weight_desc weight;
     size_t base[2];
-    double deviation, scale; /* multiples of the base's */
-    double adamw, sgd, linf; /* multiples of the rate */
-    double muon;             /* its factor; 0: not Muon's */
+    double deviation, scale; /* relative to the base */
+    double adamw, sgd, linf; /* relative to the learning rate */
+    double muon;             /* its factor; 0: not trained by Muon */
 } expectation;
 
 #define ROOT2 1.4142135623730951
@@ -25,9 +26,9 @@ static const expectation expected[] = {
     {{.name = "square", .rank = 2, .shape = (size_t[]){32, 32}}, {8, 8}, 0.5, 1, 0.25, 1, 0.0625, 1},
     {{.name = "up", .rank = 2, .shape = (size_t[]){128, 32}}, {32, 8}, 0.5, 1, 0.25, 1, 0.0625, 2},
     {{.name = "down", .rank = 2, .shape = (size_t[]){32, 128}}, {8, 32}, 0.5, 1, 0.25, 1, 0.0625, 1},
-    /* a fan out that stays: a gate's low rank. Twice as tall as wide in the base: √2, times √(1/4) */
+    /* a constant fan-out: the low rank of a gate. Twice as tall as wide in the base: √2, times √(1/4) */
     {{.name = "narrow", .rank = 2, .shape = (size_t[]){16, 32}}, {16, 8}, 0.25, 1, 0.25, 0.25, 0.0625, ROOT2 / 2},
-    /* a fan in that stays: pixels */
+    /* a constant fan-in: pixels */
     {{.name = "input", .rank = 2, .shape = (size_t[]){32, 9}}, {8, 9}, 1, 1, 1, 4, 1, 2},
     {{.name = "gate", .rank = 2, .shape = (size_t[]){4, 32}, .role = BO_WEIGHT_ROLE_VECTOR},
      {1, 8},
@@ -119,7 +120,8 @@ static void follows_the_table(void **state)
         expect(w->name, "Muon's rate", muon.rate, e->muon > 0 ? 1 : e->adamw);
         if (e->muon > 0)
             expect(w->name, "Muon's factor", bo_optim_part_shape_factor(&(bo_optimizer_desc){0}, &muon), e->muon);
-        for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) { /* decay is of the width no function */
+        /* weight decay does not depend on the width */
+        for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) {
             bo_optim_part part = part_of(kind, w);
             expect(w->name, "decay", part.rate * part.decay, w->role == BO_WEIGHT_ROLE_VECTOR ? 0 : 0.125);
         }
@@ -128,7 +130,7 @@ static void follows_the_table(void **state)
     bo_context_destroy(context);
 }
 
-/* Without a base, or under the standard parametrization, all is as declared. */
+/* Without a base, or under the standard parametrization, everything is as declared. */
 static void base_is_standard(void **state)
 {
     (void)state;
@@ -145,7 +147,7 @@ static void base_is_standard(void **state)
     bo_context_destroy(context);
 }
 
-/* Of unit scale with base_width 8: a step changes products by η 8, whatever stands in front of the weight. */
+/* Unit scale with base_width 8: a step changes products by η 8, for any factor of the weight. */
 static void unit_rates(void **state)
 {
     (void)state;
@@ -186,7 +188,8 @@ static void unit_rates(void **state)
     bo_context_destroy(context);
 }
 
-/* Gradients 1024 times as large, of which the optimizer knows, give the same steps and the same norm to the last bit. */
+/* Gradients that are 1024 times larger, with the scale given to the optimizer, give the same steps and the same norm
+ * bit by bit. */
 static void gradient_scale_is_undone(void **state)
 {
     (void)state;

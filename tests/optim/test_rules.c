@@ -1,5 +1,5 @@
-/* Every optimizer over weights of every role, against the same rules in double: who follows which rule, at which rate, with
- * which decay, clipped and scheduled. */
+/* Every optimizer on weights of every role, compared with the same rules in double: which weight follows which rule,
+ * with which learning rate and decay, clipped and scheduled. */
 #include "optim_testing.h"
 #include "math/linalg.h"
 
@@ -22,7 +22,7 @@ static void close_reference(reference *refs)
     for (size_t i = 0; i < TEST_WEIGHTS; i++) free(refs[i].w), free(refs[i].m), free(refs[i].v);
 }
 
-/* C = Aᵀ B and such, small: element (i, j) of op(a) op(b). */
+/* Element (i, j) of op(a) op(b), for small products such as C = Aᵀ B. */
 static double product(size_t depth, const double *a, size_t row_a, size_t step_a, const double *b, size_t row_b,
                       size_t step_b)
 {
@@ -31,7 +31,7 @@ static double product(size_t depth, const double *a, size_t row_a, size_t step_a
     return sum;
 }
 
-/* x (rows x columns) after one quintic step, XXᵀ whatever the shape: the same polynomial of singular values. */
+/* x (rows x columns) after one quintic step with XXᵀ for any shape: the same polynomial of the singular values. */
 static void quintic(size_t rows, size_t columns, double *x)
 {
     double *a = malloc(rows * rows * sizeof *a), *b = malloc(rows * rows * sizeof *b);
@@ -71,7 +71,7 @@ static void adamw(size_t n, uint64_t t, const double *g, double *m, double *v, d
     }
 }
 
-/* Momentum of 0.9 (Nesterov) and the sign of it; LINF has none. */
+/* The momentum 0.9 (Nesterov) and its sign; LINF has no momentum. */
 static void plain(bo_optimizer_kind kind, size_t n, const double *g, double *m, double *u)
 {
     double size = 0;
@@ -127,7 +127,8 @@ static void reference_step(bo_optimizer_kind kind, bo_weights *weights, referenc
     }
 }
 
-/* Weights are below 8; a step moves them by at most 0.6 and rounds five times, and Muon's error of 5e-5 is times 0.02. */
+/* Weights are below 8; a step moves them by at most 0.6 with five rounding errors, and the error 5e-5 of Muon is
+ * multiplied by 0.02. */
 static void check_kind(bo_optimizer_kind kind)
 {
     bo_context *context = test_context(2);
@@ -166,7 +167,7 @@ static void test_kinds(void **state)
     for (int kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) check_kind((bo_optimizer_kind)kind);
 }
 
-/* Without momentum and clipping: SGD is w - rate g to the bit of one rounding. */
+/* Without momentum and clipping, SGD is w - rate g up to one rounding. */
 static void test_bare(void **state)
 {
     (void)state;
@@ -188,7 +189,7 @@ static void test_bare(void **state)
     bo_context_destroy(context);
 }
 
-/* The factors of a 24 x 8 matrix and its transpose: |w - w₀| against that without a factor. */
+/* The factors of a 24 x 8 matrix and its transpose: |w - w₀| relative to that without a factor. */
 static void test_factors(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What an optimizer keeps: resumed runs continue to the same bits, threads do not matter, averages, refused gradients, and
- * memory. */
+/* The state of an optimizer: resumed runs continue with the same bits, the number of threads does not matter, averages,
+ * invalid gradients, and memory. */
 #include "optim_testing.h"
 #include "base/counting.h"
 
@@ -122,7 +122,7 @@ static void test_average(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- refused gradients --------------------------------------------------------------------------------------------- */
+/* ---- invalid gradients ------------------------------------------------------------------------------------------- */
 
 static void test_not_finite(void **state)
 {
@@ -141,7 +141,7 @@ static void test_not_finite(void **state)
         assert_same_weights(weights, same);
         assert_same_states(a, b);
         assert_int_equal(bo_optimizer_steps(a), 3);
-        /* Large but finite is only clipped. */
+        /* Large but finite gradients are only clipped. */
         ((float *)bo_weights_find(weights, "gain")->gradient)[7] = 3e38f;
         assert_ok(context, bo_optimizer_step(context, a, 1, &norm));
         assert_close(norm, 3e38, 1e32);
@@ -159,7 +159,7 @@ static void test_not_finite(void **state)
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
-/* Creating fails cleanly at every allocation; a step makes none; bo_optimizer_bytes tells the device memory. */
+/* Creation fails cleanly at every allocation; a step allocates nothing; bo_optimizer_bytes is the device memory. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void test_memory(void **state)
     bo_optimizer_destroy(optimizer);
     size_t freed = bytes - atomic_load(&account.bytes), told = bo_optimizer_bytes(context, &desc, weights);
     assert_int_equal(atomic_load(&account.live), before);
-    assert_in_range(freed, told, told + 8192); /* names and tables are the host's */
+    assert_in_range(freed, told, told + 8192); /* names and tables are in host memory */
     bo_weights_destroy(weights);
     bo_context_destroy(context);
     assert_int_equal(atomic_load(&account.live), 0);

@@ -1,4 +1,5 @@
-/* The updates of the CPU backend, each against the same formula in double; any number of threads gives the same bits. */
+/* The updates of the CPU backend, each compared with the same formula in double; any number of threads gives the same
+ * bits. */
 #include "testing.h"
 #include "isas.h"
 #include "backend/backend.h"
@@ -23,7 +24,7 @@ static const bo_updates *updates(void)
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* The second size has larger blocks than usual, as there would be too many of them. */
+/* The second size has larger blocks than usual, because there would be too many. */
 static void test_sums(void **state)
 {
     (void)state;
@@ -89,7 +90,8 @@ static double direction(rule_kind kind, const bo_rule *r, double g, double *m, d
     }
 }
 
-/* Both contexts give these bits; w is near what double gives: each step rounds numbers below 8 some five times. */
+/* Both contexts give these bits; w is close to the result in double: each step has about five rounding errors of
+ * numbers below 8. */
 static void check_rule(bo_context *one, bo_context *three, rule_kind kind, size_t n)
 {
     bo_rule rule = {.scale = 0.5, .rate = 0.1, .decay = 0.01, .momentum = 0.9, .nesterov = kind == SGD_NESTEROV};

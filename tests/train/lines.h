@@ -1,4 +1,4 @@
-/* Lines of labels and translations that small models soon learn, and runs on them. */
+/* Lines for classification and translation that small models learn quickly, and runs on them. */
 #ifndef BO_TEST_TRAIN_LINES_H
 #define BO_TEST_TRAIN_LINES_H
 
@@ -15,7 +15,7 @@ static inline void write_letters(FILE *file, bo_rng *rng, size_t count)
     for (size_t i = 0; i < count; i++) fputc('a' + (int)bo_rng_below(rng, 6), file);
 }
 
-/* Label 1: there is a 'z' somewhere. */
+/* Label 1: the text contains a 'z'. */
 static inline void write_labeled(FILE *file, bo_rng *rng)
 {
     const bool marked = bo_rng_below(rng, 2);
@@ -26,7 +26,7 @@ static inline void write_labeled(FILE *file, bo_rng *rng)
     fputc('\n', file);
 }
 
-/* Both are of the same letter, or not. */
+/* Label 1: both texts use the same letter. */
 static inline void write_match(FILE *file, bo_rng *rng)
 {
     const bool same = bo_rng_below(rng, 2);

@@ -1,5 +1,5 @@
-/* What every function of the headers on text, models and training promises: what destroys takes NULL, what fails leaves NULL
- * behind, and reserved words that are not zero are refused by the name of their struct. */
+/* Promises of all functions of the headers on text, models and training: destroy functions accept NULL, failed calls
+ * set outputs to NULL, and reserved fields that are not zero are refused with the name of their struct. */
 #include <bochner/lora.h>
 #include <bochner/train.h>
 #include "testing.h"
@@ -19,7 +19,7 @@ static void test_null(void **state)
     bo_trainer_destroy(NULL);
 }
 
-/* ---- things that exist ---------------------------------------------------------------------------------------------- */
+/* ---- existing objects -------------------------------------------------------------------------------------------- */
 
 typedef struct things {
     bo_context *context;
@@ -79,9 +79,9 @@ static int free_things(void **state)
     return 0;
 }
 
-/* ---- what fails leaves NULL ------------------------------------------------------------------------------------------- */
+/* ---- failed calls set outputs to NULL ---------------------------------------------------------------------------- */
 
-/* Calls that cannot succeed; *out is anything before. */
+/* Calls that must fail; *out has an arbitrary value before. */
 #define FAILING(name, type, call)                                                                                      \
     static void *name(things *t)                                                                                       \
     {                                                                                                                  \
@@ -174,9 +174,9 @@ static void test_failures(void **state)
         if (calls[i](*state)) fail_msg("call %zu failed and left something behind", i);
 }
 
-/* ---- reserved words ----------------------------------------------------------------------------------------------------- */
+/* ---- reserved fields --------------------------------------------------------------------------------------------- */
 
-/* The call with word `w` of the descriptor not zero. */
+/* The call with word `w` of the reserved field set to a nonzero value. */
 #define RESERVED(name, type, ...)                                                                                      \
     static bo_status name(things *t, size_t w, bool wrong)                                                             \
     {                                                                                                                  \
@@ -218,7 +218,7 @@ RESERVED(reserved_trainer, bo_trainer_desc, bo_trainer *out; d.model = t->langua
          bo_status s = bo_trainer_create(c, &d, &out); bo_trainer_destroy(out); return s;)
 RESERVED(reserved_cost, bo_trainer_desc, bo_training_cost out; d.model = t->language; d.train = t->corpus; d.steps = 1;
          return bo_trainer_estimate(c, &d, &out);)
-/* the last: it changes the model */
+/* the last one, because it changes the model */
 RESERVED(reserved_lora, bo_lora_desc, d.rank = 1; return bo_model_adapt(c, t->labeler, &d);)
 
 static void test_reserved(void **state)
@@ -245,7 +245,7 @@ static void test_reserved(void **state)
     }
 }
 
-/* Outputs have theirs zero. */
+/* Reserved fields of outputs are zero. */
 static void test_outputs(void **state)
 {
     static const uint64_t zero[4];

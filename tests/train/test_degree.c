@@ -1,10 +1,10 @@
-/* Polynomials in a row: twenty layers of one degree, as MLP and as mixer, with no activation function anywhere, are trained
- * without divergence. The degree of what they compute is the 40th power of theirs. */
+/* Deep polynomials: twenty layers of one degree, as MLP and as mixer, without any activation function, are trained
+ * without divergence. The total degree is the 40th power of that of a layer. */
 #include "runs.h"
 
 enum { DEEP = 20, STEPS = 60 };
 
-/* Runs it; every loss is finite and none far above the first; returns the mean of the last ten. */
+/* Trains the model. Every loss is finite and none is far above the first. Returns the mean of the last ten. */
 static double trained_loss(runs *r, const char *name, const bo_model_desc *model_desc, double *first)
 {
     bo_model *model = runs_model_of(r, model_desc);

@@ -1,5 +1,5 @@
-/* Translators learn to say words backwards, to the letter: what is decoded, greedily and by beams, is right for words that were
- * not among the examples. */
+/* Translators learn to reverse words exactly: greedy and beam decoding are right for words that were not in the
+ * examples. */
 #include <bochner/tasks.h>
 #include "runs.h"
 #include "text/packs.h"
@@ -84,7 +84,7 @@ static void words_are_reversed(void **state)
     check(*state, "softmax", BO_CROSS_ATTENTION, 120, 97);
     check(*state, "rfa", BO_CROSS_ATTENTION, 300, 90);
     check(*state, "gru", BO_CROSS_ATTENTION, 150, 90);
-    check(*state, "gru", BO_CROSS_SUMMARY, 300, 50); /* all of a word goes through one vector */
+    check(*state, "gru", BO_CROSS_SUMMARY, 300, 50); /* the whole word passes through one vector */
 }
 
 int main(void)

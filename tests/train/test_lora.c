@@ -1,8 +1,8 @@
-/* Training adapters: nothing but A and B moves, losses fall, a run that was stopped goes on to the same bits, and its folder
- * is an adapter's. */
+/* Training of adapters: only A and B change, losses fall, a stopped run resumes to the same bits, and its folder
+ * contains an adapter. */
 #include "runs.h"
 
-/* A model as others are: no matrix of it is zero. */
+/* A realistic model, in which no matrix is zero. */
 static void shake(bo_weights *weights)
 {
     for (size_t i = 0; i < bo_weights_count(weights); i++) {

@@ -1,5 +1,5 @@
-/* Out of memory at every single allocation of a run: BO_MEMORY, nothing leaked, and it succeeds when asked again. A step
- * allocates nothing. */
+/* Every allocation of a run fails once: BO_MEMORY, nothing leaks, and a second call succeeds. A step allocates
+ * nothing. */
 #include "base/counting.h"
 #include "runs.h"
 
@@ -10,7 +10,7 @@ typedef struct setting {
     bool resume;
 } setting;
 
-/* A step, an evaluation and a checkpoint; frees what it made. */
+/* A step, an evaluation and a checkpoint; frees its objects. */
 static bo_status work(void *what)
 {
     setting *s = what;
@@ -47,14 +47,14 @@ static void every_allocation_may_fail(void **state)
     s.desc = runs_trainer(r, model, NULL);
     s.desc.optimizer.average = 0.5;
     s.desc.documents = true;
-    assert_ok(s.context, work(&s)); /* the model has its gradients from now on */
+    assert_ok(s.context, work(&s)); /* the model has gradients from here on */
     inject(&s);
     bo_model_destroy(model);
     bo_context_destroy(s.context);
     assert_true(s.counted.live == 0);
 }
 
-/* With a folder: it is resumed again and again, whatever was left of it. */
+/* With a folder: the run is resumed again and again from the remaining files. */
 static void checkpoints_may_fail(void **state)
 {
     runs *r = *state;

@@ -1,8 +1,8 @@
-/* Minutes become steps once, and from there on the run is one of so many steps. */
+/* Minutes are converted to steps once; then the run has a fixed number of steps. */
 #include "runs.h"
 
 typedef struct seen {
-    uint64_t steps[2]; /* of the first report that knows them, and of the last */
+    uint64_t steps[2]; /* of the first report that has them, and of the last */
     uint64_t stop_at;
 } seen;
 
@@ -36,13 +36,13 @@ static void steps_fill_the_time(void **state)
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     const bo_training_report *report = bo_trainer_report(trainer);
     assert_true(report->step == report->steps && report->step > 10 && s.steps[0] == s.steps[1]);
-    /* Steps of 100 microseconds on a machine that others use too: a wide bar. */
+    /* Steps of 100 microseconds on a shared host: a wide bound. */
     assert_true(report->seconds < 3 * 60 * desc.minutes);
     bo_trainer_destroy(trainer);
     bo_model_destroy(model);
 }
 
-/* A copy of the folder, made while the run is on, is resumed to the same bits. */
+/* A copy of the folder, made during the run, resumes to the same bits. */
 static void bits_hold_from_there(void **state)
 {
     runs *r = *state;
@@ -72,7 +72,7 @@ static void bits_hold_from_there(void **state)
     bo_model_destroy(second);
 }
 
-/* Less time than a step takes is one step or a few, never none and never for ever. */
+/* A budget shorter than a step gives one step or a few, never none, and the run ends. */
 static void a_moment_is_enough(void **state)
 {
     runs *r = *state;

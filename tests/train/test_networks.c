@@ -1,4 +1,4 @@
-/* Networks in training: every example learns, and a run that was stopped goes on to the same bits. */
+/* Training of networks: every example learns, and a stopped run resumes to the same bits. */
 #include "network/networks.h"
 #include <bochner/train.h>
 #include <ftw.h>
@@ -8,8 +8,8 @@ typedef struct subject {
     const char *name;
     size_t dim, classes;
     bool graph;
-    double width; /* multiplier: tests are short */
-    double falls; /* the loss in the end, of that at first, at most */
+    double width; /* multiplier that keeps tests short */
+    double falls; /* maximum of the final loss relative to the initial one */
 } subject;
 
 static const subject subjects[] = {
@@ -75,7 +75,7 @@ static int remove_any(const char *path, const struct stat *about, int kind, stru
     return remove(path);
 }
 
-/* Steps until `stop` in a folder; how the weights are then. */
+/* Trains until step `stop` in a folder and returns the weights. */
 static float *weights_after(bo_context *context, const subject *s, const made *m, const char *folder, uint64_t stop)
 {
     bo_network *network = network_of(context, s, m);
@@ -97,7 +97,7 @@ static float *weights_after(bo_context *context, const subject *s, const made *m
 
 static void test_resuming(void **state)
 {
-    static const size_t which[] = {1, 2, 5}; /* BatchNorm's means, dropout of a graph, masks */
+    static const size_t which[] = {1, 2, 5}; /* running means of BatchNorm, dropout of a graph, masks */
     (void)state;
     bo_context *context = test_context(2);
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
@@ -113,7 +113,7 @@ static void test_resuming(void **state)
         bo_network *loaded, *fresh = network_of(context, s, m);
         if (memcmp(expected, found, bo_weights_floats(fresh->weights) * sizeof *found) != 0)
             fail_msg("%s: a resumed run has other weights", s->name);
-        assert_ok(context, bo_network_load(context, cut, &loaded)); /* the folder of a run is one of a network */
+        assert_ok(context, bo_network_load(context, cut, &loaded)); /* the folder of a run is the folder of a network */
         assert_memory_equal(bo_weights_data(loaded->weights), found, bo_weights_floats(fresh->weights) * sizeof *found);
         bo_network_destroy(loaded);
         bo_network_destroy(fresh);
@@ -156,7 +156,8 @@ static void test_refused(void **state)
     desc.examples = other->examples;
     assert_fails(context, BO_INVALID, "takes 6 numbers", bo_trainer_create(context, &desc, &trainer));
     desc.examples = NULL;
-    assert_fails(context, BO_INVALID, "the network or the examples are NULL", bo_trainer_create(context, &desc, &trainer));
+    assert_fails(context, BO_INVALID, "the network or the examples are NULL",
+                 bo_trainer_create(context, &desc, &trainer));
     bo_network_destroy(network);
     made_free(m), made_free(other);
     bo_context_destroy(context);

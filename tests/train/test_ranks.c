@@ -1,11 +1,11 @@
-/* Data parallel training: threads play the ranks. The same curve as alone, the same bits on every rank, agreement on stopping,
- * on evaluations and on failure. */
+/* Data-parallel training with threads as ranks: the same curve as with one rank, the same bits on every rank, and
+ * agreement on stopping, evaluations and failures. */
 #include "runs.h"
 #include <pthread.h>
 
 enum { MOST = 4 };
 
-/* Sums in the order of the ranks, as the program's over MPI. */
+/* Sums in the order of the ranks, like the program with MPI. */
 typedef struct meeting {
     pthread_barrier_t barrier;
     int size;
@@ -40,7 +40,7 @@ static bo_status sum(void *user, double *values, size_t count)
     wait_for_all(m, values);
     for (int rank = 0; rank < m->met->size; rank++)
         for (size_t i = 0; i < count; i++) total[i] += ((double *)m->met->parts[rank])[i];
-    pthread_barrier_wait(&m->met->barrier); /* everybody has read */
+    pthread_barrier_wait(&m->met->barrier); /* all ranks have read */
     memcpy(values, total, count * sizeof *total);
     free(total);
     return BO_OK;
@@ -141,14 +141,14 @@ static void the_curve_is_the_same(void **state)
     destroy(&alone, 1);
 }
 
-/* Rank 0 is asked to stop: all of them do, at the same step; resumed, they have the bits of an uninterrupted run. */
+/* Rank 0 is asked to stop: all ranks stop at the same step; resumed, they have the bits of an uninterrupted run. */
 static void stopping_is_agreed(void **state)
 {
     runs *r = *state;
     member whole[2], parted[2];
     prepare(r, whole, 2, NULL);
     run_all(whole, 2);
-    for (uint64_t at = 6; at <= 8; at += 2) { /* between two checkpoints, and where one is due anyway */
+    for (uint64_t at = 6; at <= 8; at += 2) { /* between two checkpoints, and at a checkpoint */
         prepare(r, parted, 2, "ranks");
         for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
         parted[0].stop_at = at;
@@ -167,7 +167,7 @@ static void stopping_is_agreed(void **state)
     destroy(parted, 2);
 }
 
-/* One rank fails: the other does not wait for it for ever. */
+/* One rank fails: the other does not wait forever. */
 static void failure_is_agreed(void **state)
 {
     member members[2];
@@ -178,7 +178,7 @@ static void failure_is_agreed(void **state)
     destroy(members, 2);
 }
 
-/* The run lies on rank 0's machine alone: nobody goes on, least of all from different steps. */
+/* Only rank 0 has the folder of the run: no rank continues, because they would start from different steps. */
 static void other_folders_are_refused(void **state)
 {
     member members[2];

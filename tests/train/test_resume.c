@@ -1,10 +1,10 @@
-/* A run that was stopped and resumed, or killed and resumed, has the bits of one that was not. */
+/* A run that was stopped or killed and resumed has the bits of an uninterrupted run. */
 #include "runs.h"
 #include <dirent.h>
 
 static const char *const optimizers[] = {"muon", "adamw", "sgd", "sign", "linf"};
 
-/* With all that a step draws at random or remembers. */
+/* With all features that use random numbers or state. */
 static bo_trainer_desc rich(runs *r, bo_model *model, const char *name, bo_optimizer_kind kind)
 {
     bo_trainer_desc desc = runs_trainer(r, model, name);
@@ -30,7 +30,7 @@ static bool stop_at(void *user, const bo_training_report *report)
     return report->step < ((const stopping *)user)->at;
 }
 
-/* Runs to its end, or is asked to stop at step `at` and forgotten as if killed. */
+/* Runs to the end, or is asked to stop at step `at` and abandoned as if killed. */
 static bo_status run_part(runs *r, bo_trainer_desc desc, uint64_t at)
 {
     stopping where = {at};
@@ -43,7 +43,7 @@ static bo_status run_part(runs *r, bo_trainer_desc desc, uint64_t at)
     return status;
 }
 
-/* The whole and the parted run of one kind: each part has a model of its own. */
+/* A whole run and a run in parts of one kind; each part has a new model. */
 static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind, uint64_t calibrate_every)
 {
     char whole[64], parted[64];
@@ -74,7 +74,7 @@ static void every_optimizer_resumes(void **state)
     for (int kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) compare_runs(*state, "rfa-gate", (bo_optimizer_kind)kind, 0);
 }
 
-/* Frequencies drawn for data, once or again and again, are part of a run. */
+/* Frequencies drawn for data, once or repeatedly, are part of a run. */
 static void calibrated_attention_resumes(void **state)
 {
     compare_runs(*state, "favor++", BO_OPTIMIZER_MUON, 0);
@@ -88,8 +88,8 @@ static bo_status copy_file(runs *r, const char *from, const char *to)
     return system(command) == 0 ? BO_OK : BO_IO;
 }
 
-/* Killed while checkpoints were written or removed: remains are swept away, lines of steps to come are cut, a model that was
- * not shown yet is. */
+/* Killed while checkpoints were written or removed: partial files are removed, lines of later steps are cut, and a
+ * complete but unpublished model is published. */
 static void remains_are_swept(void **state)
 {
     runs *r = *state;
@@ -119,7 +119,7 @@ static void remains_are_swept(void **state)
     bo_model_destroy(found);
 }
 
-/* The folder is a model for others: last and best load, the average where there is one. */
+/* The folder contains models: last and best load, and the average if there is one. */
 static void folder_is_a_model(void **state)
 {
     runs *r = *state;
@@ -148,7 +148,7 @@ static bool not_evaluating(void *user, const char *what, double done, double tot
     return strcmp(what, "evaluating") != 0;
 }
 
-/* Stopped in the middle of an evaluation: it is made up for, and the best model is what it found. */
+/* Stopped during an evaluation: it is repeated, and the best model follows from it. */
 static void evaluations_are_made_up_for(void **state)
 {
     runs *r = *state;
@@ -170,7 +170,7 @@ static void evaluations_are_made_up_for(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- runs that are not the same -------------------------------------------------------------------------------------------- */
+/* ---- runs with other options ------------------------------------------------------------------------------------- */
 
 static void refused(runs *r, const bo_trainer_desc *desc, const char *words)
 {
@@ -214,14 +214,14 @@ static void other_runs_are_refused(void **state)
     desc.steps = 20;
     refused(r, &desc, "different number of steps: expected 12, found 20");
     desc = good;
-    desc.steps = 0; /* as it was */
+    desc.steps = 0; /* unchanged */
     assert_ok(r->context, run_part(r, desc, UINT64_MAX));
     bo_model_destroy(model);
     bo_model_destroy(other);
     bo_model_destroy(deep);
 }
 
-/* Two trainers in one folder would write over each other. */
+/* Two trainers in one folder would overwrite each other. */
 static void folder_is_locked(void **state)
 {
     runs *r = *state;
@@ -236,7 +236,7 @@ static void folder_is_locked(void **state)
     bo_model_destroy(model);
 }
 
-/* A checkpoint that was tampered with is named. */
+/* A damaged checkpoint is reported by name. */
 static void damage_is_named(void **state)
 {
     runs *r = *state;
@@ -269,7 +269,7 @@ static void damage_is_named(void **state)
     bo_model_destroy(model);
 }
 
-/* An older checkpoint takes the place of a damaged one, and the run ends as if nothing had been. */
+/* An older checkpoint replaces a damaged one, and the run ends with the same result. */
 static void older_checkpoints_help(void **state)
 {
     runs *r = *state;
@@ -297,7 +297,7 @@ static void older_checkpoints_help(void **state)
     bo_model_destroy(expected);
 }
 
-/* The last number of the optimizer's vectors is not one. */
+/* The last number of the optimizer state is not finite. */
 static void states_are_finite(void **state)
 {
     runs *r = *state;

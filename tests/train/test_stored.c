@@ -1,5 +1,5 @@
-/* Training with activations kept as bfloat16: nearly the losses of float32 in less memory, resumed to the same bits; and no
- * training of weights that are kept in fewer bits. */
+/* Training with activations stored as bfloat16: nearly the losses of float32 in less memory, resumed to the same bits;
+ * weights stored in fewer bits cannot be trained. */
 #include "runs.h"
 
 static bo_training_score train(runs *r, bo_storage activations, bool checkpointing, bo_model *model)
@@ -17,7 +17,8 @@ static bo_training_score train(runs *r, bo_storage activations, bool checkpointi
     return score;
 }
 
-/* The loss falls from log 256 = 5.5; gradients that are off by parts of 2^-8 change what is learned by about as much. */
+/* The loss starts at log 256 = 5.5; gradients with relative errors of about 2^-8 change the result by a similar
+ * amount. */
 static void the_loss_is_nearly_the_same(void **state)
 {
     runs *r = *state;
@@ -27,7 +28,7 @@ static void the_loss_is_nearly_the_same(void **state)
                found = train(r, BO_STORAGE_BFLOAT16, i, half).loss;
         assert_true(expected < 5);
         assert_close(found, expected, 0.02 * expected);
-        assert_false(runs_same_weights(exact, half)); /* or it was not asked for */
+        assert_false(runs_same_weights(exact, half)); /* otherwise bfloat16 was not used */
         bo_model_destroy(exact);
         bo_model_destroy(half);
     }

@@ -1,5 +1,5 @@
-/* Labeled texts and translations as a task: models of each task learn, whatever parts a batch is computed in; runs go on to the
- * same bits; what does not fit together is refused. */
+/* Training on labeled texts and translations: models of each task learn, for any micro-batch; runs resume to the same
+ * bits; mismatches are refused. */
 #include "lines.h"
 
 /* ---- learning ------------------------------------------------------------------------------------------------------------ */
@@ -18,7 +18,7 @@ static bo_training_score train(runs *r, bo_model_task task, const char *kind, ui
     assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &score));
     const bo_training_report *report = bo_trainer_report(trainer);
     assert_int_equal(report->step, steps);
-    /* Tokens are those of texts: a pack of 64 is mostly full, of one stream or (translations) of two. */
+    /* Tokens count those of texts: a pack of 64 is mostly full, in one stream or (translations) in two. */
     assert_true(report->tokens > steps * 4 * 32 && report->tokens <= steps * 4 * 64 * 2);
     assert_true(report->valid_loss == score.loss && report->valid_metric == score.metric);
     bo_trainer_destroy(trainer);
@@ -27,7 +27,7 @@ static bo_training_score train(runs *r, bo_model_task task, const char *kind, ui
     return score;
 }
 
-/* Of 48 examples by chance 90% right: (48 choose 44) / 2^48 … < 1e-9. */
+/* The probability of 90% correct answers by chance for 48 examples is (48 choose 44) / 2^48 … < 1e-9. */
 static void labels_are_learned(void **state)
 {
     static const char *const kinds[] = {"softmax", "rfa-gate", "ssm"};
@@ -45,8 +45,8 @@ static void matches_are_learned(void **state)
     if (!(score.metric > 0.9)) fail_msg("accuracy %g, loss %g", score.metric, score.loss);
 }
 
-/* Of the letters and the end (5 things) a perplexity below 1.6 says that most are read from the source: a model of the lengths
- * alone has about 4. */
+/* With 4 letters and the end token, a perplexity below 1.6 means that most are read from the source: a model of the
+ * lengths only has about 4. */
 static void translations_are_learned(void **state)
 {
     static const char *const kinds[] = {"rfa", "gru"};
@@ -57,9 +57,10 @@ static void translations_are_learned(void **state)
     }
 }
 
-/* ---- the same, whatever the way -------------------------------------------------------------------------------------------- */
+/* ---- equivalent ways to compute a step --------------------------------------------------------------------------- */
 
-/* The mean over all examples of a step: packs have different numbers of them, and yet parts of any size add up. */
+/* The loss is the mean over all examples of a step: packs have different numbers of them, and parts of any size still
+ * add up. */
 static void parts_add_up(void **state)
 {
     runs *r = *state;
@@ -78,7 +79,7 @@ static void parts_add_up(void **state)
             bo_model_destroy(model);
         }
         for (int i = 0; i < 3; i++)
-            assert_close(losses[1][i], losses[0][i], 2e-5); /* some hundred roundings of 6e-8 · 5.5 */
+            assert_close(losses[1][i], losses[0][i], 2e-5); /* several hundred rounding errors of 6e-8 · 5.5 */
         close_lines(&l);
     }
 }
@@ -131,7 +132,7 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
     }
 }
 
-/* ---- what does not fit ------------------------------------------------------------------------------------------------------- */
+/* ---- mismatches -------------------------------------------------------------------------------------------------- */
 
 static void what_does_not_fit_is_refused(void **state)
 {
@@ -161,7 +162,7 @@ static void what_does_not_fit_is_refused(void **state)
     close_lines(&pairs);
 }
 
-/* Another class than the model's, and a text longer than its table of positions: file and line are named. */
+/* A class that the model does not have, and a text longer than its position table: file and line are named. */
 static void other_texts_are_refused(void **state)
 {
     runs *r = *state;

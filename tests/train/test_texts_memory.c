@@ -1,4 +1,4 @@
-/* Out of memory at every single allocation of a run on texts: BO_MEMORY, nothing leaked, and it succeeds when asked again. */
+/* Every allocation of a run on texts fails once: BO_MEMORY, nothing leaks, and a second call succeeds. */
 #include "base/counting.h"
 #include "lines.h"
 
@@ -8,7 +8,7 @@ typedef struct setting {
     bo_trainer_desc desc;
 } setting;
 
-/* A step and an evaluation; frees what it made. */
+/* A step and an evaluation; frees its objects. */
 static bo_status work(void *what)
 {
     setting *s = what;
@@ -40,7 +40,7 @@ static void every_allocation_may_fail(void **state)
         assert_ok(s.context, bo_model_create(s.context, &desc, r->tokenizer, &model));
         s.desc = describe(r, model, &l, NULL);
         s.desc.eval_tokens = 100;
-        assert_ok(s.context, work(&s)); /* the model has its gradients from now on */
+        assert_ok(s.context, work(&s)); /* the model has gradients from here on */
         counting_inject(&(injection){&s.counted, s.context, work, &s, 60, 7, "the sequences of a call"});
         bo_model_destroy(model);
         bo_context_destroy(s.context);
@@ -49,7 +49,7 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
-/* Epochs are laid out in memory that is there: two of them, step by step. */
+/* Epochs are laid out in existing memory: two epochs, step by step. */
 static void steps_allocate_nothing(void **state)
 {
     runs *r = *state;

@@ -1,8 +1,8 @@
-/* A training run on its trace: every operation of every layer, forward and backward, within the phases of the run. */
+/* The trace of a training run: every operation of every layer, forward and backward, within the phases of the run. */
 #include "runs.h"
 #include "../base/traces.h"
 
-/* Operations of a scope and a direction. */
+/* Number of operations of a scope and a direction. */
 static size_t operations(const trace_events *t, const char *scope, const char *direction)
 {
     size_t count = 0;
@@ -13,7 +13,7 @@ static size_t operations(const trace_events *t, const char *scope, const char *d
     return count;
 }
 
-/* Every operation is within its scope, and that within forward or backward. */
+/* Every operation is within its scope, and each scope within forward or backward. */
 static void operations_are_placed(const trace_events *t)
 {
     int64_t direction = 0, scope = 0;
@@ -68,7 +68,7 @@ static void every_layer(void **state)
                 assert_true(operations(&t, scope, "backward") >= 3 * steps);
                 assert_true(operations(&t, scope, "backward") % steps == 0);
                 assert_true((operations(&t, scope, "again") > 0) ==
-                            (way == 1 && layer < 2)); /* the last is not made twice */
+                            (way == 1 && layer < 2)); /* the last segment is not recomputed */
                 assert_true(trace_count(&t, "graph", scope) >= 2 * steps);
             }
         }
@@ -107,7 +107,7 @@ static void facts(void **state)
     unlink(path);
 }
 
-/* A trace changes no bit. */
+/* Tracing does not change any bit. */
 static void same_bits(void **state)
 {
     runs *r = *state;

@@ -1,4 +1,4 @@
-/* Training works: losses fall, parts of a batch add up, what is frozen stays, what goes wrong is named. */
+/* Training: losses fall, parts of a batch add up, frozen weights do not change, errors are named. */
 #include "runs.h"
 
 static void losses_fall(void **state)
@@ -13,20 +13,20 @@ static void losses_fall(void **state)
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     bo_training_score before, after;
     assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &before));
-    assert_close(before.loss, log(256), 0.7); /* it knows nothing yet */
+    assert_close(before.loss, log(256), 0.7); /* untrained */
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &after));
     const bo_training_report *report = bo_trainer_report(trainer);
     assert_int_equal(report->step, 200);
     assert_int_equal(report->tokens, 200 * 4 * 16);
-    assert_true(after.loss < 2.2); /* 16 letters, unevenly: below their log 2.8 only if it reads */
+    assert_true(after.loss < 2.2); /* 16 letters with unequal frequencies: below log 16 = 2.8 only with context */
     assert_true(report->valid_loss == after.loss && report->best_valid_loss <= after.loss);
     assert_true(report->loss < 2.2 && report->gradient_norm > 0 && report->tokens_per_second > 0 && report->gflops > 0);
     bo_trainer_destroy(trainer);
     bo_model_destroy(model);
 }
 
-/* Every kind of attention and mixer, and what a run may have beside it, takes steps and lowers the loss of the same batch. */
+/* Every kind of attention and mixer, and every option of a run, takes steps and lowers the loss of the same batch. */
 static void every_mixer_trains(void **state)
 {
     runs *r = *state;
@@ -54,7 +54,7 @@ static void every_mixer_trains(void **state)
     }
 }
 
-/* The gradient of a batch is the mean of its parts' gradients: a step of either differs by rounding alone. */
+/* The gradient of a batch is the mean of the gradients of its parts: the steps differ by rounding only. */
 static void parts_add_up(void **state)
 {
     runs *r = *state;
@@ -71,7 +71,7 @@ static void parts_add_up(void **state)
         bo_model_destroy(model);
     }
     for (int i = 0; i < 3; i++)
-        assert_close(losses[1][i], losses[0][i], 2e-5); /* some hundred roundings of 6e-8 · 5.5 */
+        assert_close(losses[1][i], losses[0][i], 2e-5); /* several hundred rounding errors of 6e-8 · 5.5 */
 }
 
 static void frozen_weights_stay(void **state)
@@ -91,7 +91,7 @@ static void frozen_weights_stay(void **state)
         const bool named = strncmp(weight->name, "model.layers.0", 14) == 0 || strstr(weight->name, ".mlp.");
         if (named && !same) fail_msg("%s is frozen and moved", weight->name);
         moved += !same;
-        assert_false(weight->frozen); /* as it was before the trainer */
+        assert_false(weight->frozen); /* restored after the trainer */
     }
     assert_true(moved > 3);
     desc.freeze = "model.layer.0";
@@ -102,7 +102,7 @@ static void frozen_weights_stay(void **state)
     bo_model_destroy(before);
 }
 
-/* Learning words makes random letters less likely, at latest once their frequencies are known. */
+/* Learning words makes random letters less likely, at the latest after their frequencies are learned. */
 static void patience_ends(void **state)
 {
     runs *r = *state;
@@ -119,7 +119,7 @@ static void patience_ends(void **state)
     assert_true(report.stopped_early && report.step < 400 && report.step % 5 == 0);
     assert_true(report.valid_loss > report.best_valid_loss);
     bo_trainer_destroy(trainer);
-    desc.resume = true; /* it is over, and stays so */
+    desc.resume = true; /* it has ended, also when resumed */
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
     assert_ok(r->context, bo_trainer_run(r->context, trainer));
     assert_int_equal(bo_trainer_report(trainer)->step, report.step);
@@ -127,7 +127,7 @@ static void patience_ends(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- what goes wrong ------------------------------------------------------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void nan_is_named(void **state)
 {
@@ -153,7 +153,7 @@ static void nan_is_named(void **state)
     bo_model_destroy(model);
 }
 
-/* A rate that no model survives ends in an error, not in a checkpoint of infinities. */
+/* A learning rate that is far too large ends with an error, not with a checkpoint of infinities. */
 static void divergence_ends(void **state)
 {
     runs *r = *state;

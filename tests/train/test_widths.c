@@ -1,7 +1,8 @@
-/* Models of several widths: flat under maximal update, for every layer there is and every optimizer, and not otherwise.
+/* Models of several widths: sizes do not depend on the width under the maximal-update parametrization, for every layer
+ * and every optimizer, and do otherwise.
  *
- * What does not stay flat grows at least as the root of the width; what is random falls as one over the root while what was
- * learned stays, and sizes are sums of both. So slopes are to be below 1/4, half-way from 0 to what grows, and above -1/2. */
+ * Sizes that depend on the width grow at least like its root. Random parts fall like one over the root, learned parts
+ * stay, and sizes are sums of both. So slopes must be below 1/4, half of the growing ones, and above -1/2. */
 #include <bochner/widths.h>
 #include "base/counting.h"
 
@@ -33,7 +34,7 @@ static bo_widths *check(bo_context *context, const bo_widths_desc *desc)
     return w;
 }
 
-/* Largest and least slope over the parts after the last step. */
+/* Largest and smallest slope over the parts after the last step. */
 static void slopes(const bo_widths *w, double *least, double *most)
 {
     *least = INFINITY, *most = -INFINITY;
@@ -80,7 +81,7 @@ static void every_optimizer(void **state)
     for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) {
         bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
         desc.optimizer.kind = kind;
-        if (kind == BO_OPTIMIZER_SGD) desc.steps = 10; /* short ones: at first what is random is larger */
+        if (kind == BO_OPTIMIZER_SGD) desc.steps = 10; /* short runs: at first the random part dominates */
         expect_flat(context, &desc, bo_optimizer_kind_name(kind));
     }
     bo_context_destroy(context);
@@ -105,7 +106,7 @@ static void every_mixer_and_mlp(void **state)
     bo_context_destroy(context);
 }
 
-/* Gates, σ, M, low rank, decays: parameters of attention beside projections. */
+/* Gates, σ, M, low rank, decays: parameters of attention other than projections. */
 static void every_attention(void **state)
 {
     (void)state;
@@ -124,8 +125,9 @@ static void every_attention(void **state)
     bo_context_destroy(context);
 }
 
-/* |W|₂ and |ΔW|₂ over √(out/in). A random matrix has √in + √out times its deviation: of hidden ones a slope of 0, of the head,
- * whose √out stays, one that comes from -1/2 to 0 as the width outgrows the vocabulary. */
+/* |W|₂ and |ΔW|₂ over √(out/in). A random matrix has √in + √out times its standard deviation: a slope of 0 for hidden
+ * ones; for the head, whose √out is constant, a slope between -1/2 and 0 that rises as the width exceeds the
+ * vocabulary. */
 static void spectral_condition(void **state)
 {
     (void)state;
@@ -137,7 +139,7 @@ static void spectral_condition(void **state)
         bo_widths *w = check(context, &desc);
         for (size_t i = 0; i < bo_widths_matrices(w); i++) {
             const bo_widths_trend *norm = bo_widths_norm(w, i), *change = bo_widths_change(w, i);
-            bool zeros = norm->values[0] == 0; /* output projections begin so */
+            bool zeros = norm->values[0] == 0; /* output projections start at zero */
             if (!zeros && !(norm->slope < 0.25 && norm->slope > -0.5))
                 fail_msg("%s: slope %.2f of its norm", norm->name, norm->slope);
             if (!(change->slope < 0.25 && change->slope > -0.5))
@@ -148,7 +150,7 @@ static void spectral_condition(void **state)
     bo_context_destroy(context);
 }
 
-/* At the base width nothing is other than in the standard parametrization, to the last bit. */
+/* At the base width everything equals the standard parametrization, bit by bit. */
 static void base_is_standard(void **state)
 {
     (void)state;
@@ -167,7 +169,7 @@ static void base_is_standard(void **state)
     bo_context_destroy(context);
 }
 
-/* Beyond the last step, part or matrix there is nothing. */
+/* Nothing exists after the last step, part or matrix. */
 static void places_end(void **state)
 {
     (void)state;
@@ -223,7 +225,7 @@ static bo_status once(void *what)
     return status;
 }
 
-/* Of the base model, of graphs, probes and norms. */
+/* For the base model, graphs, probes and norms. */
 static void out_of_memory(void **state)
 {
     (void)state;
