@@ -1,5 +1,5 @@
-/* The kernels of blocks in cache, of every instruction set, against plain loops in double: every edge of every size,
- * strides, both orders of A, sums begun from C or from nothing, and that nothing outside the block is written. */
+/* The kernels of blocks in cache, for every instruction set, compared with plain loops in double: all boundary sizes,
+ * strides, both orders of A, sums that start from C or from zero, and no writes outside of the block. */
 #include "testing.h"
 #include <float.h>
 #include "isas.h"
@@ -23,11 +23,11 @@ static float *filled(size_t count, float value)
 
 /* ---- multiply -------------------------------------------------------------------------------------------- */
 
-/* Operands larger than any product below, and their strides: odd, so that lines begin at any alignment. */
+/* Operands larger than any product below, with odd strides, so that rows start at any alignment. */
 enum { LDA = 163, LDB = 159, LDC = 161, LARGEST = 150 };
 
 typedef struct operands {
-    float *a, *b, *start; /* LARGEST lines each */
+    float *a, *b, *start; /* LARGEST rows each */
 } operands;
 
 static operands make_operands(void)
@@ -40,7 +40,7 @@ static void free_operands(operands *o)
     free(o->a), free(o->b), free(o->start);
 }
 
-/* C before and around a product: `start` in the block, `untouched` elsewhere. One line more below. */
+/* C before and around a product: `start` in the block, `untouched` elsewhere, with one more row below. */
 static void prepare(const operands *o, size_t m, size_t n, float *c)
 {
     for (size_t i = 0; i < (m + 1) * LDC; i++) c[i] = untouched;
@@ -54,8 +54,8 @@ static void run(const bo_kernels *table, const operands *o, size_t m, size_t n, 
     table->multiply(m, n, k, o->a, transposed ? 1 : LDA, transposed ? LDA : 1, o->b, LDB, add, c, LDC);
 }
 
-/* A sum of k + 1 terms, each product rounded or not, is off by at most (k + 1) 2^-24 of the sum of magnitudes, to first
- * order; 1.01 covers the rest. */
+/* A sum of k + 1 terms, with rounded or exact products, has an error of at most (k + 1) 2^-24 of the sum of magnitudes,
+ * to first order; 1.01 covers higher orders. */
 static void check_product(const char *isa, const operands *o, size_t m, size_t n, size_t k, bool transposed, bool add,
                           const float *c)
 {
@@ -86,7 +86,7 @@ static void check_shape(const bo_kernels *table, const operands *o, size_t m, si
     }
 }
 
-/* Every m, n and k from 0 to 70 with the two others at edges of their own. */
+/* Every m, n and k from 0 to 70, with the other two at boundary sizes. */
 static void multiply_at_every_edge(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void multiply_at_every_edge(void **state)
     free_operands(&o);
 }
 
-/* An element has the same bits whatever block it is computed in, and the same as when the depth is taken in pieces. */
+/* An element has the same bits in any block, and when the depth is processed in pieces. */
 static void multiply_does_not_depend_on_its_tiles(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void multiply_does_not_depend_on_its_tiles(void **state)
     free_operands(&o);
 }
 
-/* Runs, apart or overlapping as those of neighboring patches are, give the bits of the product where they lie together. */
+/* Separate runs, and overlapping ones as in neighboring patches, give the bits of a contiguous product. */
 static void runs_are_one_product(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void max_and_scale(void **state)
             for (size_t i = 0; i < n; i++) assert_true(out[i + 1] == -1.7f * x[i]);
             assert_true(out[0] == untouched && out[n + 1] == untouched);
         }
-        float negative[LONGEST], single[LONGEST]; /* the lanes beyond the end must not win; each place must count */
+        float negative[LONGEST], single[LONGEST]; /* lanes after the end must not win; each position must count */
         for (size_t i = 0; i < LONGEST; i++) negative[i] = single[i] = -5.0f;
         for (size_t n = 1; n <= LONGEST; n++) assert_true(table->max(n, negative) == -5.0f);
         for (size_t i = 0; i < LONGEST; i++) {
@@ -252,7 +252,7 @@ static void finite_finds_every_other_number(void **state)
             assert_false(table->finite(LONGEST, x));
             assert_false(table->finite(i + 1, x));
             assert_true(table->finite(i, x));
-            enum { WIDTH = 7, STRIDE = 9 }; /* what lies between rows does not count */
+            enum { WIDTH = 7, STRIDE = 9 }; /* numbers between rows do not count */
             size_t rows = LONGEST / STRIDE;
             bool seen = i / STRIDE < rows && i % STRIDE < WIDTH;
             assert_int_equal(table->finite_rows(rows, WIDTH, x, STRIDE), !seen);
@@ -262,7 +262,7 @@ static void finite_finds_every_other_number(void **state)
     }
 }
 
-/* n products are off by at most n 2^-24 of the sum of their magnitudes. */
+/* n products have an error of at most n 2^-24 of the sum of their magnitudes. */
 static void products_and_their_sums(void **state)
 {
     (void)state;
@@ -279,7 +279,8 @@ static void products_and_their_sums(void **state)
     free(x), free(y);
 }
 
-/* y as exp_below promises, 2e-7 (for t > 0 it is the rounding of t that counts, |t| exp(t) 2^-24); a sum of n float32 numbers of one sign is off by at most (n - 1) 2^-24 of itself. */
+/* y has the accuracy of exp_below, 2e-7 (for t > 0 the rounding of t dominates, |t| exp(t) 2^-24); a sum of n float32
+ * numbers of one sign has an error of at most (n - 1) 2^-24 of itself. */
 static void exponentials_and_their_sums(void **state)
 {
     (void)state;
@@ -310,7 +311,7 @@ static void exponentials_and_their_sums(void **state)
             assert_true(y[0] == untouched && y[n + 1] == untouched);
         }
         float ends[] = {-INFINITY, -1e30f, 0.0f, -INFINITY}, copy[4];
-        assert_true(table->exp_sum(4, ends, 0.0f, copy) == 1.0f); /* masked keys weigh nothing */
+        assert_true(table->exp_sum(4, ends, 0.0f, copy) == 1.0f); /* masked keys have weight 0 */
         memcpy(copy, ends, sizeof copy);
         assert_true(table->exp_sum(4, copy, 0.0f, copy) == 1.0f && copy[2] == 1.0f); /* in place */
         assert_true(table->exp_sum(0, ends, 0.0f, copy) == 0.0f && table->exp_weigh(0, ends, 0.0f, copy) == 0.0f);
@@ -318,14 +319,14 @@ static void exponentials_and_their_sums(void **state)
     free(x), free(weight);
 }
 
-/* a log|x| as promised, over every binade and at the ends. */
+/* a log|x| with the promised accuracy, in every binade and at the extremes. */
 static void logarithms_of_sizes(void **state)
 {
     (void)state;
     enum { COUNT = 4096 + 5 };
     float *x = normals(COUNT, 8), *y = normals(COUNT, 9);
     for (size_t i = 0; i < COUNT; i++) x[i] = ldexpf(x[i], (int)(i % 240) - 120);
-    for (size_t i = 0; i < 64; i++) x[i] = 1 + ((float)i - 32) * 0x1p-23f; /* log near 0 keeps its digits */
+    for (size_t i = 0; i < 64; i++) x[i] = 1 + ((float)i - 32) * 0x1p-23f; /* log near 0 keeps its precision */
     FOR_EACH_TABLE(table)
     {
         float a = 2.5f;
@@ -354,7 +355,7 @@ typedef struct step {
     bool update;
 } step;
 
-/* S: two roundings an element. out: a sum of `rows` terms over the S that was written. */
+/* S: two rounding errors per element. out: a sum of `rows` terms over the updated S. */
 static void check_step(const bo_kernels *table, const step *t)
 {
     size_t rows = t->rows, n = t->n, ldq = rows + 3, ldo = n + 2;
@@ -405,7 +406,7 @@ static void state_step_is_one_token(void **state)
     }
 }
 
-/* A query's answer and the new S do not depend on who asks beside it, nor on the columns beside one's own. */
+/* The output of a query and the new S do not depend on other queries or on other columns. */
 static void state_step_answers_each_query_alone(void **state)
 {
     (void)state;

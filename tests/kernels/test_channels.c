@@ -1,4 +1,4 @@
-/* The kernels over 16 channels, of every instruction set, against plain loops in double. */
+/* The kernels over 16 channels, for every instruction set, compared with plain loops in double. */
 #include <complex.h>
 #include "testing.h"
 #include "isas.h"
@@ -34,8 +34,8 @@ static void trial_make(trial *t, size_t size, size_t rank)
     if (rank) t->systems.b = t->b, t->systems.p = t->p, t->systems.q = t->q;
 }
 
-/* Σ y_t dy_t + Re Σ conj(g) s after the last token, from y = 0: what run_back differentiates. States after each token go to
- * `states`, answers to y. `dy` NULL: ones. */
+/* Σ y_t dy_t + Re Σ conj(g) s after the last token, starting from y = 0: the function that run_back differentiates.
+ * Writes the states after each token to `states` and the outputs to y. `dy` NULL: ones. */
 static double run_lane(const trial *t, size_t lane, const float *dy, number states[TOKENS][MOST], double y[TOKENS])
 {
     const bo_systems *a = &t->systems;
@@ -60,7 +60,7 @@ static double run_lane(const trial *t, size_t lane, const float *dy, number stat
     return sum;
 }
 
-/* Roundings of TOKENS steps of MOST · RANKS terms, of the size of answers: 38 · 2^-23. */
+/* Rounding errors of TOKENS steps of MOST · RANKS terms, relative to the outputs: 38 · 2^-23. */
 static double room_for(const double y[TOKENS])
 {
     double most = 1;
@@ -156,7 +156,8 @@ static void make_roots(size_t n, float *roots)
     }
 }
 
-/* There, times another, and back is a circular convolution, or with `conjugate` a correlation: sums of n terms of size 1. */
+/* Forward transform, product and inverse transform give a circular convolution, or with `conjugate` a correlation: sums
+ * of n terms of size 1. */
 static void check_transform(const bo_channels *kernels, size_t n, bool conjugate)
 {
     static float roots[2 * LONGEST], a[LONGEST * BO_COMPLEX_ROW], b[LONGEST * BO_COMPLEX_ROW];

@@ -1,5 +1,5 @@
-/* Activations of every instruction set against plain C in double: every size up to a few vectors, in place, magnitudes from
- * the smallest normal float to the largest, and numbers in the range that networks have. */
+/* Activations of every instruction set compared with plain C in double: every size up to a few vectors, in place,
+ * magnitudes from the smallest normal float to the largest, and the typical range of networks. */
 #include "testing.h"
 #include <float.h>
 #include "isas.h"
@@ -7,8 +7,9 @@
 static const char *const names[BO_CURVE_COUNT] = {"gelu",    "gelu_tanh",   "relu2",    "silu", "relu",    "tanh",
                                                   "sigmoid", "log_sigmoid", "softplus", "exp",  "identity"};
 
-/* Roundings: about ten operations of half a unit each after an exponential good to 2e-7, so 1e-6 of the value. A slope is a
- * sum of terms of at most 1.2, which may cancel: then 1e-6 of those. Below FLT_MIN results may be 0. */
+/* Rounding: about ten operations of half a unit each after an exponential with an error of 2e-7, so 1e-6 of the value.
+ * A derivative is a sum of terms of at most 1.2, which may cancel: then 1e-6 of those. Results below FLT_MIN may be
+ * 0. */
 static void check(const bo_kernels *table, bo_curve curve, bool slope, float x)
 {
     const bo_kernels *plain = bo_kernels_find("ref");
@@ -19,8 +20,8 @@ static void check(const bo_kernels *table, bo_curve curve, bool slope, float x)
     double room = 1e-6 * fabs((double)expected) + (double)FLT_MIN * fmax(1, fabs((double)x));
     bool cancels = curve == BO_CURVE_GELU || curve == BO_CURVE_GELU_TANH || curve == BO_CURVE_SILU;
     if (slope && cancels) room = 1e-6;
-    if (curve == BO_CURVE_GELU_TANH && !slope) /* its argument is off by some units, times itself in the exponential */
-        room += 1e-6 * fabs((double)expected) * pow(fabs((double)x), 3);
+    /* its argument has an error of a few units, which the exponential multiplies */
+    if (curve == BO_CURVE_GELU_TANH && !slope) room += 1e-6 * fabs((double)expected) * pow(fabs((double)x), 3);
     if (!(fabs((double)found - (double)expected) <= room))
         fail_msg("%s: %s%s at %.9g is %.9g, expected %.9g", table->isa, slope ? "slope of " : "", names[curve],
                  (double)x, (double)found, (double)expected);
@@ -58,7 +59,7 @@ static void every_size_in_place(void **state)
         for (size_t n = 0; n <= MOST; n++) {
             memcpy(y, x, sizeof x);
             (slope ? table->curve_slope : table->curve)((bo_curve)curve, n, y, y);
-            for (size_t i = 0; i < n; i++) { /* the same bits wherever a number stands */
+            for (size_t i = 0; i < n; i++) { /* the same bits at any position */
                 (slope ? table->curve_slope : table->curve)((bo_curve)curve, 1, &x[i], &one);
                 assert_memory_equal(&y[i], &one, sizeof one);
             }

@@ -1,5 +1,5 @@
-/* The kernels of a gate for each channel, of every instruction set, against plain loops in double: odd sizes, strides,
- * closed gates, and that nothing outside is written. */
+/* The kernels of one gate per channel, for every instruction set, compared with plain loops in double: odd sizes,
+ * strides, closed gates, and no writes out of bounds. */
 #include "testing.h"
 #include "isas.h"
 
@@ -31,7 +31,7 @@ static void products(void **state)
             memcpy(z, start, n * sizeof *z);
             z[n] = untouched;
             table->product(n, x, y, add, z);
-            for (size_t i = 0; i < n; i++) { /* one rounding, or two */
+            for (size_t i = 0; i < n; i++) { /* one or two rounding errors */
                 double product = (double)x[i] * (double)y[i], sum = product + (add ? (double)start[i] : 0);
                 assert_close(z[i], sum, 0x1p-24 * (fabs(sum) + fabs(product)) * 1.01);
             }
@@ -39,7 +39,7 @@ static void products(void **state)
         }
 }
 
-/* A score is a sum of n terms, each of at most ROWS + 1 factors: (n + ROWS + 1) roundings of their magnitudes. */
+/* A score is a sum of n terms, each of at most ROWS + 1 factors: (n + ROWS + 1) rounding errors of their magnitudes. */
 static void scores(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void scores(void **state)
         }
 }
 
-/* ∂/∂q, ∂/∂k, ∂/∂log g of Σ w score, from the definition; sums of at most ROWS² / 4 terms. */
+/* ∂/∂q, ∂/∂k, ∂/∂log g of Σ w score by the definition; sums of at most ROWS² / 4 terms. */
 static void check_gradients(const bo_kernels *table, size_t rows, size_t n)
 {
     enum { LDW = 18 };
@@ -95,7 +95,7 @@ static void check_gradients(const bo_kernels *table, size_t rows, size_t n)
             assert_close(d[a][i], sum[a][i], (ROWS * ROWS / 4 + ROWS + 2) * 0x1p-24 * size[a][i]);
         assert_true(d[a][rows * n] == untouched);
     }
-    /* closed gates get exactly nothing */
+    /* closed gates have a gradient of exactly 0 */
     for (size_t i = n; i < rows * n; i++)
         if (g[i] == 0) assert_true(d[2][i] == start[i]);
 }
@@ -108,7 +108,7 @@ static void gradients(void **state)
         for (size_t rows = 0; rows <= ROWS; rows++) check_gradients(table, rows, widths[w]);
 }
 
-/* S: two roundings an element. out: a sum of `rows` terms over the S that was written. */
+/* S: two rounding errors per element. out: a sum of `rows` terms over the updated S. */
 static void steps(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* The GEMM micro-kernels of every instruction set: each tile size up to the full one, C untouched outside it,
- * and agreement with sums in double. Small integers (and bytes) make every sum exact, so that equality is the
- * test. */
+/* The GEMM micro-kernels of every instruction set: each tile size up to the full one, C unchanged outside of it, and
+ * agreement with sums in double. Sums of small integers (and bytes) are exact, so results must be equal. */
 #include "testing.h"
 #include "isas.h"
 #include "kernels/tables.h"
@@ -77,8 +76,8 @@ static void tiles_of_every_size(void **state)
     }
 }
 
-/* Packed from a matrix of 3 slivers whose last is partial, then multiplied sliver by sliver: the middle tile
- * is whole, the last has m and n of its own. */
+/* Packed from a matrix of 3 slivers, the last of which is partial, then multiplied sliver by sliver: the middle tile is
+ * full, the last has its own m and n. */
 static void check_s8(const bo_micro_s8 *micro, size_t m, size_t n, size_t k)
 {
     size_t lines_a = 2 * micro->mr + m, lines_b = 2 * micro->nr + n, ldq = lines_b + 1;
@@ -111,13 +110,13 @@ static void check_s8(const bo_micro_s8 *micro, size_t m, size_t n, size_t k)
 
 enum { TABLES = TEST_ISAS + 1 };
 
-/* Every table of this CPU, NULL where it lacks one. */
+/* Every table of this CPU; NULL if the CPU lacks it. */
 static void find_tables(const bo_kernels *tables[TABLES])
 {
     tables[TEST_ISAS] = NULL;
     for (size_t i = 0; i < TEST_ISAS; i++) tables[i] = bo_kernels_find(test_isas[i]);
 #if defined(__x86_64__)
-    if (bo_kernels_find("avx512")) tables[TEST_ISAS] = &bo_kernels_avx512; /* the one without byte products */
+    if (bo_kernels_find("avx512")) tables[TEST_ISAS] = &bo_kernels_avx512; /* the table without byte products */
 #endif
 }
 
@@ -138,7 +137,7 @@ static void tiles_of_bytes(void **state)
     }
 }
 
-/* The deepest run there may be, at the ends of the range. */
+/* The maximum depth, at the ends of the range. */
 static void deepest_run_of_bytes(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* Random words and sums of every instruction set against plain C. */
+/* Random words and sums of every instruction set compared with plain C. */
 #include "testing.h"
 #include "isas.h"
 
-/* Word j of group g, as kernels.h says, from the generator itself. */
+/* Word j of group g by the definition in kernels.h, from the generator. */
 static uint32_t word_of(uint64_t seed, uint64_t stream, uint64_t group, size_t j)
 {
     uint32_t words[4];
@@ -14,7 +14,7 @@ static void words_are_the_generators(void **state)
 {
     (void)state;
     enum { GROUPS = 5 };
-    /* The last blocks of a 32-bit counter and the first of the next: the carry. */
+    /* The last blocks of a 32-bit counter and the first of the next, to test the carry. */
     const uint64_t firsts[] = {0, 7, (1u << 28) - 3, 1ull << 40};
     uint32_t out[GROUPS * BO_RANDOM_GROUP + 1];
     FOR_EACH_TABLE(table)
@@ -30,7 +30,7 @@ static void words_are_the_generators(void **state)
     }
 }
 
-/* In double: n roundings of at most 2^-53 of the sum of magnitudes. */
+/* In double: n rounding errors of at most 2^-53 of the sum of magnitudes. */
 static void sums(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Rotations of rows of double, of every instruction set, against the definition: every width, any number of rows and of
- * right-hand sides, and that nothing beside them is written. */
+/* Rotations of rows of double, for every instruction set, compared with the definition: every width, any number of rows
+ * and right-hand sides, and no writes out of bounds. */
 #include "testing.h"
 #include <float.h>
 #include "isas.h"
@@ -31,7 +31,7 @@ static operands make(void)
     return o;
 }
 
-/* What kernels.h says. */
+/* The definition in kernels.h. */
 static void define(operands *o, size_t n, size_t count, size_t asked)
 {
     for (size_t t = 0; t < count; t++)
@@ -43,7 +43,7 @@ static void define(operands *o, size_t n, size_t count, size_t asked)
         }
 }
 
-/* Numbers of order one after at most 5 rotations and 15 products: 100 roundings leave room. */
+/* Numbers of order one after at most 5 rotations and 15 products: fewer than 100 rounding errors. */
 static void compare(const double *found, const double *expected, size_t count)
 {
     for (size_t i = 0; i < count; i++) assert_close(found[i], expected[i], 100 * DBL_EPSILON * (1 + fabs(expected[i])));

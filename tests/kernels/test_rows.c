@@ -1,5 +1,5 @@
-/* Kernels of gates and rows, of every instruction set: products added to what remains of C, rows each times its own
- * factor, exponents that cancel in double. */
+/* Kernels of gates and rows, for every instruction set: products added to a decayed C, rows with individual factors,
+ * exponents that cancel in double. */
 #include "testing.h"
 #include "isas.h"
 
@@ -12,7 +12,7 @@ static void fill(uint64_t seed, size_t count, float *x)
     for (size_t i = 0; i < count; i++) x[i] = (float)bo_rng_normal(&rng);
 }
 
-/* The sum begins with keep C(i, j): the bits are those of scale and multiply one after the other. */
+/* The sum starts with keep C(i, j): it has the bits of scale followed by multiply. */
 static void renew_is_scale_then_multiply(void **state)
 {
     (void)state;
@@ -59,8 +59,8 @@ static void rows_have_their_own_factors(void **state)
     }
 }
 
-/* Exponents of 1e9 cancel: what is left is as if they had never been there. 2e-7 is exp_below's, and a sum of n floats is
- * off by at most n 2^-24 of the sum of their sizes. */
+/* Exponents of 1e9 cancel completely. 2e-7 is the error of exp_below, and a sum of n floats has an error of at most n
+ * 2^-24 of the sum of their magnitudes. */
 static void wide_exponents_cancel(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void wide_exponents_cancel(void **state)
     {
         for (size_t n = 0; n <= LONGEST; n++) {
             for (size_t i = 0; i < n; i++) x[i] = 1e9 - 0.125 * (double)(i * i);
-            for (size_t i = n; i < LONGEST + 16; i++) x[i] = NAN; /* read, but for nothing */
+            for (size_t i = n; i < LONGEST + 16; i++) x[i] = NAN; /* read but not used */
             y[0] = y[n + 1] = untouched;
             memcpy(y + 1, weight, n * sizeof *y);
             double sum = 0, size = 0, total = (double)table->exp_weigh_wide(n, x, -1e9, y + 1);
@@ -89,7 +89,7 @@ static void wide_exponents_cancel(void **state)
     }
 }
 
-/* Sums of products in float32, whose order depends on n alone: a row alone has the bits it has among others. */
+/* Sums of products in float32, whose order depends on n only: a row has the same bits alone and among others. */
 static void dots_of_few_rows(void **state)
 {
     (void)state;
@@ -122,8 +122,8 @@ static void dots_of_few_rows(void **state)
     }
 }
 
-/* Rows that do not stay in the first-level cache are taken for several lines at once: the lines that are left over, and the
- * end of a row, have the same sums. */
+/* Rows that do not fit in the first-level cache are multiplied by several lines at once: remaining lines and the end of
+ * a row have the same sums. */
 static void dots_of_long_rows(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Kernels of numbers kept in fewer bits, of every instruction set: bfloat16 to the bit, bytes with scales, and dot products
- * with both. */
+/* Kernels of numbers stored in fewer bits, for every instruction set: bfloat16 bit by bit, bytes with scales, and dot
+ * products with both. */
 #include "testing.h"
 #include "isas.h"
 
@@ -12,14 +12,14 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* By comparing: the nearer of the two neighbors, the even one where they are equally near. */
+/* By comparison: the nearer of the two neighbors, or the even one in a tie. */
 static uint16_t nearest(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     uint16_t below = (uint16_t)(bits >> 16);
     double low = (double)from_bits(bits & 0xffff0000u), high = (double)from_bits((bits & 0xffff0000u) + 0x10000u);
-    if (isinf(high)) high = copysign(0x1p128, high); /* what would come next */
+    if (isinf(high)) high = copysign(0x1p128, high); /* the next number beyond the maximum */
     double down = fabs((double)x - low), up = fabs(high - (double)x);
     return (uint16_t)(below + (up < down || (up == down && below % 2 == 1)));
 }
@@ -50,7 +50,7 @@ static void bfloat16_is_the_nearest(void **state)
             assert_true(back[i] == from_bits((uint32_t)y[i] << 16));
         }
         assert_int_equal(y[COUNT], 0xabcd);
-        for (size_t n = 0; n < 40; n++) { /* ends, and NaN of every kind */
+        for (size_t n = 0; n < 40; n++) { /* extremes, and every kind of NaN */
             float nan[40], out[40];
             for (size_t i = 0; i < 40; i++) nan[i] = from_bits(i % 2 ? 0x7fffffffu : 0xff800001u), out[i] = 5;
             y[n] = 0xabcd;
@@ -98,7 +98,7 @@ static void bytes_are_scaled(void **state)
     }
 }
 
-/* Lines of n numbers: what they stand for, and as they are kept. */
+/* Lines of n numbers: their values and their stored form. */
 static size_t make_lines(const bo_kernels *table, size_t n, bool bytes, float *w, char *kept)
 {
     size_t stride = bytes ? bo_s8_line(n) : n * sizeof(uint16_t);
@@ -119,7 +119,7 @@ static size_t make_lines(const bo_kernels *table, size_t n, bool bytes, float *w
     return bytes ? stride : n;
 }
 
-/* Rows as float32, and for bytes as integers whose scales make them these numbers again. */
+/* Rows as float32, and for bytes as integers with scales that represent the same numbers. */
 static void make_rows(size_t n, bool bytes, float *x, int16_t *whole, float *scales)
 {
     bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 2));
@@ -133,7 +133,8 @@ static void make_rows(size_t n, bool bytes, float *x, int16_t *whole, float *sca
     }
 }
 
-/* Sums of n products in float32, those of bytes rounded thrice more; a row alone has the bits it has among others. */
+/* Sums of n products in float32, with three more rounding errors for bytes; a row has the same bits alone and among
+ * others. */
 static void check_dots(const bo_kernels *table, size_t n, bool bytes)
 {
     enum { LDO = LINES + 2 };

@@ -1,5 +1,5 @@
-/* Products without repeats and their gradients, of every instruction set, against plain loops in double: every size up to
- * several tiles, arrays of exactly their size, one array for both gradients. */
+/* Products without repetition and their gradients, for every instruction set, compared with plain loops in double:
+ * every size up to several tiles, arrays of exact size, one array for both gradients. */
 #include "testing.h"
 #include "isas.h"
 
@@ -12,7 +12,7 @@ static void normals(size_t count, uint64_t seed, float *x)
     for (size_t i = 0; i < count; i++) x[i] = (float)bo_rng_normal(&rng);
 }
 
-/* A copy that the sanitizer sees the end of. */
+/* A copy of exact size, so that a sanitizer detects reads after its end. */
 static float *exactly(size_t count, const float *x)
 {
     float *copy = malloc(count * sizeof *copy + 1);
@@ -42,8 +42,8 @@ static void check_forward(const bo_kernels *table, size_t n, const float *a, con
     free(out);
 }
 
-/* da and dt begin with `start`. A sum of n terms of three factors and the start: n + 4 roundings of the terms' sizes, twice
- * for the diagonal, which is taken from the others' factor. */
+/* da and dt start with `start`. A sum of n terms of three factors plus the start: n + 4 rounding errors of the
+ * magnitudes, twice for the diagonal, which uses the factor of the others. */
 static void check_backward(const bo_kernels *table, size_t n, const float *a, const float *t, const float *g,
                            const float *start, bool one)
 {

@@ -1,6 +1,6 @@
-/* Every vector kernel of every instruction set against the C library in long double, to the accuracy
- * kernels.h promises: dense and log-uniform arguments, special values, tails of every length, in-place use,
- * unaligned pointers. */
+/* Every vector kernel of every instruction set compared with the C library in long double, to the accuracy promised in
+ * kernels.h: dense and log-uniform arguments, special values, tails of every length, in-place use, unaligned
+ * pointers. */
 #include "testing.h"
 #include "isas.h"
 
@@ -9,8 +9,8 @@ enum { COUNT = 40000 };
 /* kernels.h: |error| <= 2e-7 scale, relative 2e-7 for exp */
 static const double promised = 2e-7;
 
-/* Arguments that matter: a dense grid, every magnitude of float, neighbors of multiples of π/2 (where one of
- * the two is nearly zero) and of the places where a reduction hands over to the next. */
+/* Important arguments: a dense grid, every magnitude of float, neighbors of multiples of π/2 (where sine or cosine is
+ * nearly zero) and of the points where the reduction method changes. */
 static float *angles(void)
 {
     float *x = malloc(COUNT * sizeof *x);
@@ -90,7 +90,7 @@ static void sincos_of_no_number_is_none(void **state)
     }
 }
 
-/* Output equals x, tails of every length, nothing written beyond n. */
+/* Output equals x, tails of every length, no writes after n. */
 static void sincos_in_place_and_tails(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void sincos_in_place_and_tails(void **state)
     }
 }
 
-/* The shift survives a large argument. The promise is stated for sincos; the same bound holds here. */
+/* The shift is kept for a large argument. The accuracy is promised for sincos; the same bound holds here. */
 static void cos_shift_adds_the_angle_first(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void exp_at_its_ends(void **state)
     }
 }
 
-/* Roundings of one operation are allowed, no more. */
+/* The rounding error of a single operation is allowed. */
 static void elementwise_kernels(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void elementwise_kernels(void **state)
     }
 }
 
-/* Every length and both scales, against rounding in long double of the product in float. */
+/* Every length and both scales, compared with the long double rounding of the float product. */
 static void quantize_rounds_to_the_nearest_byte(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void quantize_rounds_to_the_nearest_byte(void **state)
         int8_t q[MOST + 2];
         table->quantize(SPECIAL, 1.0f, special, q);
         for (size_t i = 0; i < SPECIAL; i++) assert_int_equal(q[i], expected[i]);
-        for (size_t i = 0; i < SPECIAL; i++) { /* alone, where the tail does it */
+        for (size_t i = 0; i < SPECIAL; i++) { /* a single number, handled by the tail code */
             table->quantize(1, 1.0f, special + i, q);
             assert_int_equal(q[0], expected[i]);
         }
@@ -276,8 +276,8 @@ static void quantize_rounds_to_the_nearest_byte(void **state)
     }
 }
 
-/* H[i][j] = (-1)^popcount(i & j); sums of log2 n levels round log2 n times. Twice H is n times the identity,
- * exactly for small integers. */
+/* H[i][j] = (-1)^popcount(i & j); sums of log2 n levels have log2 n rounding errors. H applied twice is n times the
+ * identity, exactly for small integers. */
 static void hadamard_is_the_sign_matrix(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 #include "isas.h"
 #include "math/linalg.h"
 
-/* A context on this instruction set, or NULL where the CPU lacks it. */
+/* A context for this instruction set, or NULL if the CPU lacks it. */
 static inline bo_context *test_isa_context(const char *isa, int threads)
 {
     if (!bo_kernels_find(isa)) return NULL;
@@ -39,9 +39,9 @@ static inline double *test_doubles(size_t count, uint64_t seed)
     return values;
 }
 
-/* A sum of k products computed in any order, with or without FMA, in a format of unit roundoff u errs by at
- * most k u / (1 - k u) times the sum of absolute products (Higham, Accuracy and Stability, 3.1); two more
- * roundings cover alpha and beta. */
+/* A sum of k products computed in any order, with or without FMA, in a format of unit roundoff u has an error of at
+ * most k u / (1 - k u) times the sum of absolute products (Higham, Accuracy and Stability, 3.1); two more rounding
+ * errors cover alpha and beta. */
 static inline double sum_bound(size_t k, double u)
 {
     double n = (double)(k + 3) * u;

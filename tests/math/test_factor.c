@@ -1,4 +1,4 @@
-/* Cholesky, triangular solves, eigenvectors and Haar matrices, by the identities that define them. */
+/* Cholesky, triangular solves, eigenvectors and Haar matrices, checked by their defining identities. */
 #include "linalg_testing.h"
 
 static const size_t sizes[] = {1, 2, 3, 5, 14, 31, 113, 125, 126, 127, 128, 129, 257, 401};
@@ -55,7 +55,7 @@ static void cholesky_names_the_bad_pivot(void **state)
             double *a = definite(N, N);
             size_t pivot = 12345;
             char words[40];
-            /* L[i][i]² = A[i][i] - (something >= 0): a diagonal of -1 stays negative */
+            /* L[i][i]² = A[i][i] - (a number >= 0): a diagonal of -1 stays negative */
             a[bad[s] * N + bad[s]] = -1.0;
             snprintf(words, sizeof words, "pivot %zu of 300", bad[s]);
             assert_fails(context, BO_NUMERIC, words, bo_cholesky(context, N, a, N, &pivot));
@@ -141,8 +141,8 @@ static void bits_do_not_depend_on_threads(void **state)
     }
 }
 
-/* A v = λ v and VᵀV = I to a modest multiple of n u ‖A‖ (LAPACK users' guide 4.7: p(n) u, p(n) = 10 n is its
- * habit). */
+/* A v = λ v and VᵀV = I up to a moderate multiple of n u ‖A‖ (LAPACK users' guide 4.7: p(n) u, usually with p(n) = 10
+ * n). */
 static void eigenvectors_are_rows(void **state)
 {
     (void)state;
@@ -177,11 +177,12 @@ static void eigenvalues_of_any(void **state)
     (void)state;
     bo_context *context = test_context(1);
     double turned[4] = {0, -2, 2, 0}, triangle[9] = {3, 5, 7, 0, -1, 2, 0, 0, 4}, real[3], imaginary[3];
-    assert_ok(context, bo_eigenvalues(context, 2, turned, real, imaginary)); /* a quarter turn, twice as long: ±2i */
+    /* a rotation by 90 degrees, scaled by two: ±2i */
+    assert_ok(context, bo_eigenvalues(context, 2, turned, real, imaginary));
     assert_close(real[0], 0, 1e-12);
     assert_close(fabs(imaginary[0]), 2, 1e-12);
     assert_close(imaginary[0] + imaginary[1], 0, 1e-12);
-    assert_ok(context, bo_eigenvalues(context, 3, triangle, real, imaginary)); /* its diagonal */
+    assert_ok(context, bo_eigenvalues(context, 3, triangle, real, imaginary)); /* the diagonal */
     assert_close(real[0] + real[1] + real[2], 6, 1e-12);
     assert_close(real[0] * real[1] * real[2], -12, 1e-12);
     assert_close(imaginary[0], 0, 1e-12);
@@ -211,7 +212,8 @@ static void haar_is_orthogonal(void **state)
     bo_context_destroy(context);
 }
 
-/* The first rows alone are those of the whole: orthogonalization never looks ahead. Both have errors of some n ε. */
+/* The first rows alone equal those of the whole matrix: orthogonalization never uses later rows. Both have errors of
+ * about n ε. */
 static void haar_first_rows(void **state)
 {
     (void)state;
@@ -226,11 +228,11 @@ static void haar_first_rows(void **state)
     bo_context_destroy(context);
 }
 
-/* For a Haar matrix each entry has E q = 0, E q² = 1/n, E q⁴ = 3/(n(n+2)), E q⁸ = 105/(n(n+2)(n+4)(n+6))
- * (moments of a coordinate on the sphere), and so has its mean over draws, entry by entry; the trace has E =
- * 0 and E tr² = 1 (irreducible representation). All are tested as z-scores over DRAWS independent matrices:
- * |z| < 5 fails by chance once in 1.7 million. Without the signs of R, Q[0][0] is never positive and its
- * first z-score is about -DRAWS^(1/2). */
+/* For a Haar matrix each entry has E q = 0, E q² = 1/n, E q⁴ = 3/(n(n+2)), E q⁸ = 105/(n(n+2)(n+4)(n+6)) (moments of a
+ * coordinate on the sphere); these hold for the mean over draws of each entry. The trace has E = 0 and E tr² = 1
+ * (irreducible representation). All are tested as z-scores over DRAWS independent matrices: |z| < 5 fails by chance
+ * once in 1.7 million. Without the signs of R, Q[0][0] is never positive and its first z-score is about
+ * -DRAWS^(1/2). */
 static void haar_moments(void **state)
 {
     (void)state;
@@ -256,7 +258,8 @@ static void haar_moments(void **state)
         assert_close(fourth[i], m4, 5 * sqrt((m8 - m4 * m4) / DRAWS));
     }
     assert_close(trace1, 0.0, 5 * sqrt(1.0 / DRAWS));
-    assert_close(trace2, 1.0, 5 * sqrt(2.0 / DRAWS)); /* tr is normal to its first n moments: Var tr² = 2 */
+    /* the first n moments of tr are those of a normal variable: Var tr² = 2 */
+    assert_close(trace2, 1.0, 5 * sqrt(2.0 / DRAWS));
     bo_context_destroy(context);
 }
 

@@ -1,11 +1,11 @@
-/* Fourier transforms against the sum that defines them, and circular convolution by them. */
+/* Fourier transforms compared with the defining sum, and circular convolution. */
 #include "testing.h"
 #include "math/fft.h"
 
-/* A radix-2 transform with roots right to u errs by at most log2(n) 6.7 u of the norm of its result (Higham, theorem 24.2: η =
- * μ + γ₄ (√2 + μ) with μ = u), and the step between real and complex spectra is one stage more: 8 (1 + log2 n) u. The worst
- * case of large odd radices and of convolutions by a chirp is worse, but rounding errors do not conspire: they are held to the
- * same bound. */
+/* A radix-2 transform with roots accurate to u has an error of at most log2(n) 6.7 u times the norm of its result
+ * (Higham, theorem 24.2: η = μ + γ₄ (√2 + μ) with μ = u), and the step between real and complex spectra is one more
+ * stage: 8 (1 + log2 n) u. The worst case of large odd radices and of chirp convolutions is larger, but in practice
+ * rounding errors stay below the same bound. */
 static double bound(size_t n, double u)
 {
     return 8.0 * (1.0 + log2((double)n)) * u;
@@ -14,15 +14,15 @@ static double bound(size_t n, double u)
 static const double u32 = 0x1p-24, u64 = 0x1p-53;
 static const double pi = 3.14159265358979323846;
 
-/* Buffers for one length, in both precisions. The room is filled with NaN, which must not matter, and what follows each buffer
- * must stay as it is. x32 and spectrum32 are not aligned. */
+/* Buffers for one length in both precisions. Scratch is filled with NaN, which must not matter, and the bytes after
+ * each buffer must not change. x32 and spectrum32 are not aligned. */
 typedef struct bench {
     size_t n, bins;
     bo_fft_plan *plan;
     float *memory32, *x32, *spectrum32, *back32, *room32;
     double *memory64, *x64, *spectrum64, *back64, *room64;
     long double *roots; /* cos and sin of 2πk / n, in pairs */
-    double norm;        /* of x */
+    double norm;        /* norm of x */
 } bench;
 
 enum { GUARD = 4 };
@@ -76,7 +76,7 @@ static void end_bench(bench *b)
     free(b->roots);
 }
 
-/* The squared errors of bin f in both precisions: of the sum in extended precision, where the machine has it. */
+/* The squared errors of bin f in both precisions, relative to the sum in extended precision if the host has it. */
 static void bin_errors(const bench *b, size_t f, double *error32, double *error64)
 {
     long double real = 0, imaginary = 0;
@@ -97,7 +97,7 @@ static void transform(const bench *b)
     guard_buffers(b, true);
 }
 
-/* Forward and back: the errors of both add up, and the inverse divides norms by √n. */
+/* Forward and inverse: the errors of both add up, and the inverse divides norms by √n. */
 static void check_inverse(const bench *b)
 {
     size_t bins = 2 * b->bins;
@@ -114,7 +114,7 @@ static void check_inverse(const bench *b)
     }
     if (!(sqrt(error32) <= 2 * bound(b->n, u32) * b->norm && sqrt(error64) <= 2 * bound(b->n, u64) * b->norm))
         fail_msg("there and back, length %zu: errors %g, %g", b->n, sqrt(error32) / b->norm, sqrt(error64) / b->norm);
-    b->spectrum32[1] = 7; /* what cannot be in the spectrum of real numbers changes nothing */
+    b->spectrum32[1] = 7; /* imaginary parts that are zero for real inputs are ignored */
     if (b->n % 2 == 0) b->spectrum32[b->n + 1] = 7;
     memcpy(b->x32, b->back32, b->n * sizeof *b->x32);
     bo_fft_inverse(b->plan, b->spectrum32, b->back32, b->room32);
@@ -146,8 +146,8 @@ static void short_transforms_are_the_sum(void **state)
     bo_context_destroy(context);
 }
 
-/* Powers of 2, 3, 5, 7 and 31 and their neighbors, primes and twice primes, products of many factors; some bins each. An error
- * of one bin is at most the norm of all. */
+/* Powers of 2, 3, 5, 7 and 31 and their neighbors, primes and twice primes, products of many factors; some bins each.
+ * The error of one bin is at most the norm of all errors. */
 static void long_transforms_are_the_sum(void **state)
 {
     (void)state;
@@ -173,8 +173,8 @@ static void long_transforms_are_the_sum(void **state)
     bo_context_destroy(context);
 }
 
-/* x delayed by one place has the spectrum times exp(-2πi f / n): a check of every bin of a length that is too long to sum. The
- * bound covers both transforms and the product. */
+/* x delayed by one position has the spectrum multiplied by exp(-2πi f / n): checks every bin of a length that is too
+ * long to sum. The bound covers both transforms and the product. */
 static void delay_turns_the_spectrum(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void delay_turns_the_spectrum(void **state)
     bo_context_destroy(context);
 }
 
-/* The product of spectra is the spectrum of sum over t of x[t] y[(i - t) mod n]; integers come back exactly. */
+/* The product of spectra is the spectrum of the sum over t of x[t] y[(i - t) mod n]; integers are restored exactly. */
 static void product_is_circular_convolution(void **state)
 {
     (void)state;

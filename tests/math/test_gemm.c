@@ -1,5 +1,5 @@
-/* Products against naive loops in double, with the classical error bound as threshold: every ISA, odd sizes,
- * strides, transposes; the same bits for any number of threads. */
+/* Products compared with naive loops in double, with the classical error bound as threshold: every instruction set, odd
+ * sizes, strides, transposes; the same bits for any number of threads. */
 #include "linalg_testing.h"
 
 static const size_t sizes[][3] = {
@@ -57,7 +57,7 @@ static void check_f64(bo_context *context, const size_t *size, bool ta, bool tb,
         }
     }
     assert_ok(context, bo_gemm64(context, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
-    CHECK_GEMM(0x1p-52); /* twice the unit: the naive sum errs too */
+    CHECK_GEMM(0x1p-52); /* twice the unit, because the naive sum has an error too */
     free(a), free(b), free(c), free(before);
 }
 
@@ -129,7 +129,7 @@ static void bits_do_not_depend_on_threads(void **state)
     free(a), free(b);
 }
 
-/* Products that share A: each as if alone, with what it begins with; few rows too. */
+/* Products that share A: each equals a separate product, with its own initial C; also with few rows. */
 static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_t count, const size_t *widths)
 {
     enum { MOST = 4 };
@@ -173,11 +173,11 @@ static void products_share_a_factor(void **state)
         check_shared(context, false, 8, 449, 4, (size_t[]){65, 3, 640, 33});
         check_shared(context, false, 1, 70, 2, (size_t[]){1, 700});
         check_shared(context, false, 3, 2311, 2, (size_t[]){29, 4});
-        check_shared(context, false, 300, 17, 1, (size_t[]){6}); /* better across */
+        check_shared(context, false, 300, 17, 1, (size_t[]){6}); /* faster transposed */
     }
 }
 
-/* alpha A Aᵀ + beta base has the bits of its own upper triangle below the diagonal too. */
+/* alpha A Aᵀ + beta base also has the bits of its upper triangle below the diagonal. */
 static void symmetric_products_are_halved(void **state)
 {
     (void)state;
@@ -207,7 +207,8 @@ static void symmetric_products_are_halved(void **state)
     }
 }
 
-/* A room is large enough for smaller m and k too: runs along k may be longer there, thin products may not be swapped. */
+/* The scratch is large enough for smaller m and k too: runs along k may be longer there, and thin products may not be
+ * swapped. */
 static void room_serves_fewer_rows_and_shorter_sums(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void check_packed(bo_context *context, size_t m, size_t n, size_t k)
     free(a), free(b), free(c), free(before);
 }
 
-/* In the caller's room, B as it is or transposed: the same bits. */
+/* In the caller's scratch, with B plain or transposed: the same bits. */
 static void check_packed_in(bo_context *context, size_t m, size_t n, size_t k)
 {
     float *a = test_floats(m * k, 1), *b = test_floats(n * k, 2), *turned = test_floats(n * k, 2);

@@ -1,5 +1,5 @@
-/* Gram matrices against naive loops in double: both precisions, every ISA, odd sizes, accumulation, thread
- * counts. */
+/* Gram matrices compared with naive loops in double: both precisions, every instruction set, odd sizes, accumulation,
+ * thread counts. */
 #include "linalg_testing.h"
 
 static void check_gram(bo_context *context, size_t n, size_t rows, bool precise)
@@ -16,11 +16,11 @@ static void check_gram(bo_context *context, size_t n, size_t rows, bool precise)
                 sum += product, size += fabs(product);
             }
             double old = before[i * ldg + j];
-            /* float32 sums run over at most 512 rows, then float64 takes over */
+            /* float32 sums cover at most 512 rows, and these are added in float64 */
             double bound = precise ? 2 * sum_bound(rows, 0x1p-53) : sum_bound(rows < 512 ? rows : 512, 0x1p-24);
             assert_close(g[i * ldg + j], old + sum, bound * (size + fabs(old)));
         }
-        /* nothing beyond the row's end is touched */
+        /* nothing after the end of a row changes */
         assert_memory_equal(g + i * ldg + n, before + i * ldg + n, 2 * sizeof *g);
     }
     free(z), free(g), free(before);
@@ -39,8 +39,7 @@ static void gram_matches_naive_loops(void **state)
     }
 }
 
-/* The precise sum must be better than any float32 one: values 1 and 2^-20 whose float32 sums lose the small
- * ones. */
+/* The precise sum must be better than any float32 sum: values 1 and 2^-20 whose float32 sums lose the small ones. */
 static void precise_keeps_small_products(void **state)
 {
     (void)state;
@@ -55,8 +54,8 @@ static void precise_keeps_small_products(void **state)
     }
 }
 
-/* Not more than 512 rows are summed in float32: beside 2^24 a float32 sum forgets ones, but those of the rows after the
- * first 512 are summed apart from it. */
+/* At most 512 rows are summed in float32: next to 2^24 a float32 sum loses ones, but those of rows after the first 512
+ * are summed separately. */
 static void float_runs_are_short(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* Gram matrices of bytes: exact integers, so that equality is the test. Odd sizes and strides, extremes,
- * every split of the rows, every instruction set and number of threads. */
+/* Gram matrices of bytes are exact integers, so results must be equal. Odd sizes and strides, extremes, every split of
+ * the rows, every instruction set and number of threads. */
 #include "linalg_testing.h"
 
-/* Any byte from -127 to 127, the ends often. */
+/* Bytes from -127 to 127; the extremes are frequent. */
 static int8_t *test_bytes(size_t count, uint64_t seed)
 {
     int8_t *values = malloc(count + 1);
@@ -24,7 +24,7 @@ static int64_t exact(size_t rows, const int8_t *q, size_t ldq, size_t i, size_t 
 static void check(bo_context *context, size_t n, size_t rows)
 {
     size_t ldq = n + 3, ldg = n + 2;
-    /* the last row ends with its last byte, so that a sanitizer sees what reads beyond */
+    /* the last row ends with its last byte, so that a sanitizer detects reads after it */
     size_t bytes = (rows - 1) * ldq + n;
     int8_t *random = test_bytes(bytes, n + rows), *q = malloc(bytes);
     memcpy(q, random, bytes);
@@ -56,8 +56,8 @@ static void equals_integer_loops(void **state)
     }
 }
 
-/* 70,000 rows at the ends of the range: one sum in 32 bits for all rows would hold 127² * 70,000 < 2^31, but
- * one of bytes offset by 128 would not. */
+/* 70,000 rows at the ends of the range: one 32-bit sum of all rows holds 127² * 70,000 < 2^31, but one of bytes offset
+ * by 128 would overflow. */
 static void extremes_do_not_overflow(void **state)
 {
     (void)state;
@@ -103,8 +103,7 @@ static void any_split_of_the_rows_gives_the_same(void **state)
     free(q);
 }
 
-/* Even where the scale makes every addition round: the sums are the same integers, added in the same runs,
- * rounded once. */
+/* Also if the scale makes every addition round: the same integer sums are added in the same runs and rounded once. */
 static void bits_depend_on_neither_kernels_nor_threads(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* Every allocation of every operation fails once: the call says BO_MEMORY, frees what it had, and succeeds
- * when memory is back. */
+/* Every allocation of every operation fails once: the call returns BO_MEMORY, frees its memory, and succeeds when
+ * memory is available again. */
 #include "linalg_testing.h"
 #include "math/fft.h"
 #include "math/sobol.h"
 
 typedef struct purse {
-    long allowed, held; /* allocations still granted; blocks not yet returned */
+    long allowed, held; /* allocations that may still succeed; live blocks */
 } purse;
 
 static void *allocate(void *user, size_t bytes)
@@ -53,7 +53,7 @@ static bo_status packed_factor(bo_context *context, room *r)
     return status;
 }
 
-/* A length of small factors, and one with a large prime factor, which is transformed by a convolution. */
+/* A length with small factors, and one with a large prime factor, which is transformed by a convolution. */
 static bo_status fourier(bo_context *context, room *r)
 {
     (void)r;
@@ -124,14 +124,14 @@ static void every_allocation_may_fail(void **state)
             money.allowed = granted;
             status = call(which, context, r);
             assert_int_equal(money.held, held);
-            if (granted == 0) assert_int_equal(status, BO_MEMORY); /* else nothing was tested */
+            if (granted == 0) assert_int_equal(status, BO_MEMORY); /* otherwise nothing was tested */
             if (status == BO_OK) break;
             assert_int_equal(status, BO_MEMORY);
             assert_true(bo_context_error(context)[0]);
             assert_true(granted < 1000);
         }
     }
-    assert_int_equal(call(17, context, r), BO_CANCELED); /* the list above is whole */
+    assert_int_equal(call(17, context, r), BO_CANCELED); /* the list above is complete */
     free(r);
     bo_context_destroy(context);
     assert_int_equal(money.held, 0);

@@ -1,4 +1,4 @@
-/* Metrics: against their definitions over all rows at once, whatever the blocks; samples of points; refusals. */
+/* Metrics compared with their definitions over all rows, for any blocks; samples of points; invalid calls. */
 #include "testing.h"
 #include <bochner/metrics.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static void test_regression(void **state)
             deviation += powl((long double)n.y[i] - mean, 2);
             covered += fabs(n.mean[i] - n.y[i]) <= 1.959963984540054 * n.std[i];
         }
-        /* sums of 1e3 terms in double: 1e3 ε; of deviations from a mean of 1e3, thousandfold */
+        /* sums of 1e3 terms in double: 1e3 ε; of deviations from a mean of 1e3, a thousand times that */
         assert_close(bo_metrics_target_rmse(many, t), (double)sqrtl(error / ROWS), 1e-12);
         assert_close(bo_metrics_target_r2(many, t), (double)(1 - error / deviation), 1e-9);
         assert_true(bo_metrics_target_coverage(many, t) == covered / ROWS);
@@ -81,7 +81,7 @@ static void test_without_deviations(void **state)
     assert_true(isnan(bo_metrics_coverage(metrics)) && isnan(bo_metrics_target_coverage(metrics, 0)));
     assert_null(metrics->deviation);
     bo_metrics_destroy(metrics);
-    const double y[] = {2, 2}, mean[] = {1, 3}; /* what does not vary has no R² */
+    const double y[] = {2, 2}, mean[] = {1, 3}; /* constant targets have no R² */
     assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 1}, &metrics));
     assert_true(isnan(bo_metrics_rmse(metrics)));
     assert_ok(context, bo_metrics_add(context, metrics, 2, y, mean, NULL));
@@ -91,7 +91,8 @@ static void test_without_deviations(void **state)
     bo_context_destroy(context);
 }
 
-/* Of 40,000 rows each stays with probability p = 1/400: those of the first half are binomial, within five deviations. */
+/* Each of 40,000 rows is kept with probability p = 1/400: the number from the first half is binomial, within five
+ * standard deviations. */
 static void test_points(void **state)
 {
     (void)state;
@@ -127,7 +128,7 @@ static void test_classes(void **state)
     assert_ok(context, bo_metrics_add_classes(context, metrics, 2, y, predicted, p));
     assert_ok(context, bo_metrics_add_classes(context, metrics, 3, y + 2, predicted + 2, p + 2 * CLASSES));
     assert_true(bo_metrics_accuracy(metrics) == 0.6);
-    /* a certainty above 1 is 1, one of 0 is 1e-15 */
+    /* a probability above 1 counts as 1, a probability of 0 as 1e-15 */
     assert_close(bo_metrics_log_loss(metrics), (-log(0.25) - log(0.3) - log(1e-15)) / 5, 1e-14);
     assert_ok(context, bo_metrics_add_class(context, metrics, 1, 2, 0.5));
     const uint64_t confusion[] = {1, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1};
@@ -137,7 +138,7 @@ static void test_classes(void **state)
     bo_context_destroy(context);
 }
 
-/* What is refused leaves the sums as they are. */
+/* A refused call does not change the sums. */
 static void test_wrong_rows(void **state)
 {
     (void)state;

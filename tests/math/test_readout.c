@@ -1,4 +1,4 @@
-/* A ridge readout meets its normal equations. */
+/* A ridge readout satisfies its normal equations. */
 #include "testing.h"
 #include "math/linalg.h"
 
@@ -10,8 +10,8 @@ static void draw(size_t count, uint64_t seed, float *x)
     for (size_t i = 0; i < count; i++) x[i] = (float)bo_rng_normal(&rng);
 }
 
-/* Zᵀ (Z w - y) + λ w = 0 up to the rounding of w: each term is at most |z|₂ |residual|₂, and w is a float, so that the sum
- * is off by at most |Z|² 2⁻²⁴ |w|, |Z|² < 4 ROWS. */
+/* Zᵀ (Z w - y) + λ w = 0 up to the rounding of w: each term is at most |z|₂ |residual|₂, and w is float, so the error
+ * of the sum is at most |Z|² 2⁻²⁴ |w|, |Z|² < 4 ROWS. */
 static void meets_the_normal_equations(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Sobol points: their polynomials are all the primitive ones, their nets have the promised t, scrambling is uniform. */
+/* Sobol points: their polynomials are all primitive polynomials, their nets have the promised t, and scrambling is
+ * uniform. */
 #include "testing.h"
 #include "math/sobol.h"
 
@@ -22,8 +23,8 @@ static void polynomials_are_complete(void **state)
     free(polynomials);
 }
 
-/* Every elementary interval of volume 2^(t - k) holds 2^t of the first 2^k points; t is at most the sum of
- * (degree - 1) over the dimensions. */
+/* Every elementary interval of volume 2^(t - k) contains 2^t of the first 2^k points; t is at most the sum of (degree -
+ * 1) over the dimensions. */
 static void check_net(const double *points, size_t stride, const size_t *dims, const unsigned *bits, size_t s,
                       unsigned k, unsigned t)
 {
@@ -65,7 +66,7 @@ static void nets_are_balanced(void **state)
 }
 
 /* Over seeds each coordinate of each point is uniform: mean 1/2, variance 1/12, E (u - 1/2)⁴ = 1/80; pairs of
- * coordinates are uncorrelated. z-scores below 5. */
+ * coordinates are uncorrelated. z-scores are below 5. */
 static void scrambling_is_uniform(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The normal distribution against long double, and its inverse against it. */
+/* The normal distribution compared with long double, and its inverse. */
 #include "testing.h"
 #include "math/special.h"
 
@@ -18,7 +18,7 @@ static void cdf_matches_long_double(void **state)
     assert_true(bo_normal_cdf(0.0) == 0.5 && bo_normal_cdf(INFINITY) == 1.0 && bo_normal_cdf(-INFINITY) == 0.0);
 }
 
-/* Newton's correction in long double is the error of x: (Φ(x) - p) / φ(x). */
+/* The Newton correction in long double is the error of x: (Φ(x) - p) / φ(x). */
 static double error_of(double x, double p)
 {
     long double density = expl(-0.5L * (long double)x * x) * 0.398942280401432677939946059934381868L;
@@ -34,7 +34,7 @@ static void quantile_inverts_cdf(void **state)
     }
     for (double p = 0.001; p < 0.9995; p += 0.00073) {
         double x = bo_normal_quantile(p);
-        /* above 1/2 the rounding of p itself moves x by u / φ(x) */
+        /* above 1/2 the rounding of p moves x by u / φ(x) */
         assert_close(error_of(x, p), 0.0, 1e-14 * (fabs(x) + 0.01));
         assert_close(bo_normal_quantile(1.0 - p), -x, 1e-14 + 0x1p-53 / exp(-0.5 * x * x) * 2.6);
     }

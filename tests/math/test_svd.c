@@ -1,7 +1,7 @@
-/* Singular values and vectors against what defines them. */
+/* Singular values and vectors, checked by their definition. */
 #include "linalg_testing.h"
 
-/* A = U S Vᵀ, UᵀU = VᵀV = I, to the LAPACK users' guide's 10 max(m, n) u (4.9). */
+/* A = U S Vᵀ, UᵀU = VᵀV = I, to 10 max(m, n) u as in the LAPACK users' guide (4.9). */
 static void check(bo_context *context, size_t m, size_t n)
 {
     const size_t k = m < n ? m : n, larger = m < n ? n : m;

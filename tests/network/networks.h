@@ -1,4 +1,4 @@
-/* Networks and examples for the tests of src/network: small data that is made here. */
+/* Networks and small generated examples for the tests of src/network. */
 #ifndef BO_TEST_NETWORKS_H
 #define BO_TEST_NETWORKS_H
 
@@ -7,7 +7,7 @@
 
 enum { MADE_ROWS = 48, MADE_MOST = 1024 };
 
-/* Examples of any kind: numbers that their class, or a smooth function, makes. */
+/* Examples of any kind, generated from their class or a smooth function. */
 typedef struct made {
     float x[MADE_ROWS * MADE_MOST];
     double y[MADE_ROWS];
@@ -15,7 +15,8 @@ typedef struct made {
     bo_examples *examples;
 } made;
 
-/* classes 0: regression. With `graph`, node i sees i + 1, i + 3 and, but for each seventh that sees nobody, i + 7. */
+/* classes 0: regression. With `graph`, node i has the neighbors i + 1, i + 3 and i + 7; every seventh node does not
+ * have the last one. */
 static inline made *made_new(bo_context *context, size_t dim, size_t classes, bool graph)
 {
     made *m = calloc(1, sizeof *m);
@@ -56,7 +57,8 @@ static inline bo_network *network_new(bo_context *context, const char *model, co
     return network;
 }
 
-/* One layer and a readout, to two classes, of a sequence of 6 x 4, an image of 4 x 4 x 2, rows of 8, or a graph's nodes. */
+/* One layer and a readout to two classes, for a sequence of 6 x 4, an image of 4 x 4 x 2, rows of 8, or the nodes of a
+ * graph. */
 typedef struct layer_case {
     const char *name, *input, *layers;
     size_t dim;
@@ -130,7 +132,7 @@ static const layer_case layer_cases[] = {
 };
 enum { LAYER_CASES = sizeof layer_cases / sizeof *layer_cases };
 
-/* The whole description, to be freed. */
+/* The whole description; the caller frees it. */
 static inline char *layer_case_text(const layer_case *c)
 {
     char *text = malloc(4096);
@@ -141,7 +143,7 @@ static inline char *layer_case_text(const layer_case *c)
     return text;
 }
 
-/* A file of examples/networks, to be freed. */
+/* A file of examples/networks; the caller frees it. */
 static inline char *example_text(const char *name)
 {
     const char *source = getenv("BOCHNER_SOURCE");

@@ -36,7 +36,7 @@ static void test_edges(void **state)
     assert_int_equal(e->rows, 5);
     assert_int_equal(e->dim, 2);
     assert_int_equal(e->classes, 2);
-    expect_edges(e, (int32_t[]){0, 1, 4, 4, 4, 5}, (int32_t[]){1, 0, 0, 2, 4}); /* twice is twice */
+    expect_edges(e, (int32_t[]){0, 1, 4, 4, 4, 5}, (int32_t[]){1, 0, 0, 2, 4}); /* duplicate edges are kept */
     bo_examples_destroy(e);
     desc.undirected = true;
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
@@ -115,7 +115,7 @@ static void test_parts(void **state)
     assert_fails(context, BO_INVALID, "sum to less than 1", bo_examples_load(context, &desc, NULL, &e));
 }
 
-/* An epoch has every row of the training part once, another order each; the same for the same step. */
+/* An epoch has every row of the training part once, each epoch in another order; a step always gives the same batch. */
 static void test_batches(void **state)
 {
     test_folder *folder = *state;
@@ -135,7 +135,7 @@ static void test_batches(void **state)
     made_free(m);
 }
 
-/* Other edges or parts are other examples, be it that the lists read the same from end to end. */
+/* Other edges or parts are other examples, even if the concatenated lists are equal. */
 static void test_fingerprints(void **state)
 {
     test_folder *folder = *state;
@@ -179,7 +179,7 @@ static void test_bad_arrays(void **state)
     assert_null(e);
 }
 
-/* A network of a table without the units of its columns would answer nonsense. */
+/* A network for a table without the scaling of its columns would give wrong predictions. */
 static void test_lost_scalings(void **state)
 {
     enum { MOST = 16 };

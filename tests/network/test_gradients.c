@@ -1,12 +1,13 @@
-/* Whole networks, every type of layer and every example: gradients of all weights against differences of a loss that is
- * computed in double, by oracles alone (tests/model/interpreter.h). Tolerances as in tests/model/gradients.h. */
+/* Networks with every type of layer and every example: gradients of all weights compared with differences of a loss
+ * that is computed in double by references only (tests/model/interpreter.h). Tolerances as in
+ * tests/model/gradients.h. */
 #include "networks.h"
 #include "model/interpreter.h"
 
 enum { BATCH = 4, SLACK = 12 };
 #define NOISE 0x1p-23
 
-/* Planned, with memory, rows in it. */
+/* A graph that is planned, has memory, and contains rows. */
 static bo_network_graph graph_of(bo_context *context, bo_network *network, const bo_examples *examples)
 {
     bo_network_graph g;
@@ -19,7 +20,7 @@ static bo_network_graph graph_of(bo_context *context, bo_network *network, const
     return g;
 }
 
-/* What was written into the graph, in double. */
+/* Copies the inputs of the graph to double. */
 static void give_inputs(bo_context *context, const bo_network_graph *g, interpreter *in)
 {
     for (size_t v = 1; v < g->graph->tensors.count; v++) {
@@ -38,7 +39,7 @@ static void give_inputs(bo_context *context, const bo_network_graph *g, interpre
     }
 }
 
-/* What a node of dropout or noise draws: itself, of ones or zeros. */
+/* The random mask of a dropout or noise node, obtained by applying the operation to ones or zeros. */
 static double *mask_of(bo_context *context, const bo_node *node, bo_operation kind, const bo_graph *graph,
                        const bo_graph_pass *pass)
 {
@@ -95,7 +96,7 @@ static double largest_of(const float *x, size_t count)
     return largest;
 }
 
-/* Along one random direction through all numbers of the weight. */
+/* Along one random direction over all numbers of the weight. */
 static void judge(interpreter *in, const char *name, size_t index, const float *all, double any)
 {
     const bo_weight *w = bo_weights_at(in->graph->weights, index);
@@ -116,7 +117,7 @@ static void judge(interpreter *in, const char *name, size_t index, const float *
     free(u);
 }
 
-/* Outputs of blocks begin at zero, and then nothing inside has a gradient: everything begins somewhere. */
+/* Changes all weights: output weights of blocks start at zero, where nothing inside of a block has a gradient. */
 static void stir(bo_network *network)
 {
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
@@ -135,10 +136,11 @@ static void check(bo_context *context, const char *name, const char *model, cons
     bo_network *network;
     assert_ok(context, bo_network_create(context, &desc, &network));
     stir(network);
-    for (size_t i = 0; i < network->count; i++) network->layers[i].options.edges = 0; /* the oracle drops none */
+    /* the reference does not drop edges */
+    for (size_t i = 0; i < network->count; i++) network->layers[i].options.edges = 0;
     bo_network_graph g = graph_of(context, network, examples);
     const size_t floats = bo_weights_floats(network->weights);
-    interpreter in = interpreter_make(context, g.graph, &pass); /* before running statistics move */
+    interpreter in = interpreter_make(context, g.graph, &pass); /* before running statistics change */
     give_inputs(context, &g, &in);
     give_masks(context, &g, &pass, &in);
     memset(bo_weights_gradients(network->weights), 0, floats * sizeof(float));
@@ -173,7 +175,7 @@ static void test_layers(void **state)
     bo_context_destroy(context);
 }
 
-/* The examples, with fewer channels: finite differences of whole networks take their time. */
+/* The example networks with fewer channels: finite differences of whole networks are slow. */
 static void test_examples(void **state)
 {
     static const struct {
@@ -192,7 +194,7 @@ static void test_examples(void **state)
         char *text = example_text(examples[i].name);
         bo_network *wide;
         const bo_network_desc desc = {.model = text, .examples = m->examples};
-        assert_ok(context, bo_network_create(context, &desc, &wide)); /* as it stands */
+        assert_ok(context, bo_network_create(context, &desc, &wide)); /* unchanged */
         bo_network_destroy(wide);
         check(context, examples[i].name, text, m->examples, examples[i].width);
         free(text);

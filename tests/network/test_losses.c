@@ -1,5 +1,5 @@
-/* Losses: what an evaluation says is the formula of its own predictions, and targets without a meaning for a loss are refused. Also
- * what a description asks of data before there is any, and how long it takes. */
+/* Losses: the loss of an evaluation equals the formula for its predictions, and invalid targets of a loss are refused.
+ * Also descriptions without data, and timing. */
 #include "networks.h"
 #include "io/files.h"
 #include <bochner/data.h>
@@ -34,7 +34,7 @@ static double cross_entropy_of_bits(const double *t, const float *p)
     return sum / TARGETS;
 }
 
-/* Of the probabilities p to those whose logits are t. */
+/* From the probabilities p to those with logits t. */
 static double divergence(const double *t, const float *p)
 {
     double total = 0, sum = 0;
@@ -43,8 +43,8 @@ static double divergence(const double *t, const float *p)
     return sum;
 }
 
-/* A prediction is rounded once more than what the loss is computed from: by 2^-24 of itself, which its logarithm and that of
- * 1 - p show as 2^-24 / (1 - p). None is above 1 - 2^-4 here; the logits are of the order of 1 and have errors of 2^-24 themselves. */
+/* A prediction has one more rounding than the input of the loss: a relative error of 2^-24, which becomes 2^-24 / (1 -
+ * p) in the logarithms of p and 1 - p. None is above 1 - 2^-4 here; the logits have size 1 and errors of 2^-24. */
 static void test_formulas(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void test_targets(void **state)
     bo_context_destroy(context);
 }
 
-/* Numbers that are hardly classes; whole ones, few ones and words are. */
+/* Numbers that are not classes; integers, few values and words are. */
 static void test_classes(void **state)
 {
     test_folder *folder = *state;
@@ -162,7 +162,8 @@ static void test_inspect(void **state)
     bo_context_destroy(context);
 }
 
-/* The time is positive, and the operations are those of the two products: forward, and backward to weights and to inputs. */
+/* The time is positive, and the operations are those of two products: forward, and backward to weights and to
+ * inputs. */
 static void test_time(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Every mixer as a layer of a description: it is made, and it answers. */
+/* Every mixer as a layer of a description: it can be created and gives predictions. */
 #include "testing.h"
 #include <bochner/network.h>
 

@@ -1,4 +1,4 @@
-/* Networks that are right: shapes, widths, order, files, answers; and all of it without memory. */
+/* Valid networks: shapes, widths, order, files, predictions; and every allocation fails once. */
 #include "networks.h"
 #include "base/counting.h"
 #include "io/files.h"
@@ -32,13 +32,13 @@ static void test_shapes(void **state)
     const bo_network_desc twice = {.model = text, .examples = m->examples, .width_multiplier = 2};
     assert_ok(context, bo_network_create(context, &twice, &network));
     expect_layer(network, 4, "conv2", "14 x 14 x 96", 96 * 9 * 48 + 96);
-    expect_layer(network, 12, "linear.13", "3", 193 * 3); /* the output stays */
+    expect_layer(network, 12, "linear.13", "3", 193 * 3); /* the output width does not change */
     bo_network_destroy(network);
     free(text);
     made_free(m);
 }
 
-/* Images as sequences: the maps of "linear" know how many features they have, the others are given some. */
+/* Images as sequences: the maps of "linear" determine their number of features, the others are given one. */
 static void test_patches(void **state)
 {
     test_folder *folder = *state;
@@ -72,7 +72,7 @@ static void test_patches(void **state)
     made_free(m);
 }
 
-/* Layers in any order of the file, by name. */
+/* Layers in any order in the file, connected by name. */
 static void test_order(void **state)
 {
     test_folder *folder = *state;
@@ -93,7 +93,7 @@ static void test_order(void **state)
     made_free(m);
 }
 
-/* ---- answers --------------------------------------------------------------------------------------------------------------- */
+/* ---- predictions ------------------------------------------------------------------------------------------------- */
 
 static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part)
 {
@@ -103,7 +103,7 @@ static float *predict(bo_context *context, const bo_network *network, const bo_e
     return out;
 }
 
-/* Probabilities sum to 1 and have the loss and accuracy that evaluation finds. */
+/* Probabilities sum to 1 and agree with the loss and accuracy of the evaluation. */
 static void test_answers(void **state)
 {
     test_folder *folder = *state;
@@ -138,7 +138,7 @@ static void test_answers(void **state)
     bo_context_destroy(many);
 }
 
-/* Numbers come back in the unit of the targets: a network without weights gives their mean. */
+/* Predictions are in the unit of the targets: a network with zero weights gives their mean. */
 static void test_units(void **state)
 {
     test_folder *folder = *state;
@@ -157,7 +157,7 @@ static void test_units(void **state)
     bo_network_evaluation found;
     assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
     assert_close(found.rmse, sqrt(square), 1e-5);
-    assert_close(found.loss, 1, 1e-5); /* of standardized targets */
+    assert_close(found.loss, 1, 1e-5); /* for standardized targets */
     free(p);
     bo_network_destroy(network);
     made_free(m);
@@ -178,7 +178,7 @@ static double ridge_objective(bo_context *context, const bo_network *network, co
     return MADE_ROWS * found.loss + lambda * sum;
 }
 
-/* The readout that ridge finds is the least: along any line a parabola whose middle it is. */
+/* The readout of ridge regression is the minimum: along any line the objective is a parabola with its minimum there. */
 static void test_readout(void **state)
 {
     test_folder *folder = *state;
@@ -209,7 +209,7 @@ static void test_readout(void **state)
         const double height = sides[0] + sides[1] - 2 * least;
         assert_true(height > 0);
         assert_close(sides[1] - sides[0], 0,
-                     1e-3 * height); /* float32 outputs: 2⁻²⁴ of a sum some hundred times as large */
+                     1e-3 * height); /* float32 outputs: 2⁻²⁴ of a sum several hundred times larger */
     }
     bo_network_destroy(network);
     network = network_new(context,
@@ -235,7 +235,7 @@ static bo_network *through_memory(bo_context *context, const bo_network *network
     return loaded;
 }
 
-/* Every type of layer comes back from its folder, and from memory, with the same answers, bit for bit. */
+/* Every type of layer is restored from its folder and from memory with bitwise equal predictions. */
 static void test_files(void **state)
 {
     test_folder *folder = *state;
@@ -268,7 +268,7 @@ static void write_text(test_folder *folder, const char *name, const char *text)
     assert_ok(folder->context, bo_file_save(folder->context, test_path(folder, name), text, strlen(text)));
 }
 
-/* A description that promises other weights than the file has, or nothing that is known. */
+/* A description that does not match the weights of the file, or that is unknown. */
 static void test_lies(void **state)
 {
     test_folder *folder = *state;
@@ -318,7 +318,8 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* The image has the tensors of model.safetensors and, as metadata, the text of network.json; a table's schema is within. */
+/* The image has the tensors of model.safetensors and, as metadata, the text of network.json with the schema of a
+ * table. */
 static void test_image(void **state)
 {
     test_folder *folder = *state;
@@ -353,7 +354,7 @@ static void test_image(void **state)
     assert_ok(context, bo_network_load_memory(context, bytes, size, &loaded));
     assert_string_equal(bo_schema_class(bo_network_report(loaded)->schema, 1), "y");
     bo_network_destroy(loaded);
-    /* pieces of it are refused, and so is a file without a description */
+    /* truncated images are refused, and so is a file without a description */
     for (size_t cut = 0; cut < size; cut += 1 + size / 300) {
         assert_int_not_equal(bo_network_load_memory(context, bytes, cut, &loaded), BO_OK);
         assert_null(loaded);
@@ -369,14 +370,14 @@ static void test_image(void **state)
     bo_examples_destroy(examples);
 }
 
-/* Changed bytes are taken or refused with a reason; what was taken answers. */
+/* Changed bytes are accepted or refused with a reason; an accepted network gives predictions. */
 static void test_mutated(void **state)
 {
     test_folder *folder = *state;
     bo_context *context = folder->context;
     enum { MUTATIONS = 600 };
     float out[2 * MADE_ROWS];
-    const layer_case *subject = &layer_cases[14]; /* favor: with maps */
+    const layer_case *subject = &layer_cases[14]; /* favor, which has feature maps */
     made *m = made_new(context, subject->dim, 2, subject->graph);
     char *text = layer_case_text(subject), *bytes, *copy;
     bo_network *network = network_new(context, text, m->examples);
@@ -394,7 +395,7 @@ static void test_mutated(void **state)
                                              : "0123456789{}[]\",:-eE."[bo_rng_below(&rng, 21)];
         }
         if (bo_network_load_memory(context, copy, size, &loaded) == BO_OK) {
-            if (bo_network_report(loaded)->outputs == 2) /* weights may be such that nothing finite comes out */
+            if (bo_network_report(loaded)->outputs == 2) /* weights may be such that no output is finite */
                 (void)bo_network_predict(context, loaded, m->examples, BO_SPLIT_ALL, out);
         } else {
             assert_null(loaded);
@@ -403,14 +404,14 @@ static void test_mutated(void **state)
         }
         bo_network_destroy(loaded);
     }
-    assert_true(refused > MUTATIONS / 2); /* most hits are in the header: the test does reach the checks */
+    assert_true(refused > MUTATIONS / 2); /* most changes hit the header, so the checks are reached */
     free(copy), free(text);
     bo_free(bytes);
     bo_network_destroy(network);
     made_free(m);
 }
 
-/* ---- without memory -------------------------------------------------------------------------------------------------------- */
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct work {
     bo_context *context;
@@ -458,7 +459,7 @@ static bo_status use_memory(void *what)
     return status;
 }
 
-/* Files reach the disk at each try: one network goes through them, the others are made and used. */
+/* Files are written in each try, so only one network uses them; the others are created and used. */
 static void test_starved(void **state)
 {
     static const size_t cases[] = {2, 4, 19, 21, 14}; /* joins, conv, mlps, message, favor */

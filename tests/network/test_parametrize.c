@@ -1,7 +1,8 @@
-/* Layers of networks under maximal update: which extents of their weights grow, and what follows. */
+/* Layers of networks under the maximal-update parametrization: which extents of their weights grow, and the
+ * consequences. */
 #include "networks.h"
 
-/* Fans as multiples of the base's, at four times its widths, and the factor in front of the weight. */
+/* Fan-in and fan-out relative to the base at four times its widths, and the factor of the weight. */
 typedef struct expectation {
     const char *name;
     double in, out, scale;

@@ -1,4 +1,5 @@
-/* Profiles of networks: every layer; weights stay as they are, also those that training moves without a gradient. */
+/* Profiles of networks: every layer; weights do not change, including those that training changes without a
+ * gradient. */
 #include "networks.h"
 
 static void profile(bo_context *context, const char *name, const char *text, const bo_examples *examples)

@@ -1,4 +1,4 @@
-/* Descriptions that are wrong, and the words that say so. */
+/* Invalid descriptions and the words of their messages. */
 #include "networks.h"
 
 typedef struct refusal {
@@ -6,7 +6,7 @@ typedef struct refusal {
     bo_status status; /* 0: BO_FORMAT */
 } refusal;
 
-/* Of rows of 8 numbers in two classes. */
+/* For rows of 8 numbers in two classes. */
 #define WITH(layers) "{\"input\": {\"kind\": \"array\"}, \"layers\": [" layers "], \"loss\": \"cross-entropy\"}"
 #define LAST         "{\"type\": \"linear\", \"width\": \"classes\"}"
 #define IMAGE(layers)                                                                                                  \
@@ -129,7 +129,7 @@ static void test_refusals(void **state)
     bo_context_destroy(context);
 }
 
-/* Without data a description must say everything itself. */
+/* Without data a description must be complete. */
 static void test_without_data(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_without_data(void **state)
     bo_context_destroy(context);
 }
 
-/* One class is nothing to tell apart. */
+/* A single class cannot be classified. */
 static void test_one_class(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void test_one_class(void **state)
     bo_context_destroy(context);
 }
 
-/* Data that does not fit a network that is there. */
+/* Data that does not match an existing network. */
 static void test_other_data(void **state)
 {
     (void)state;

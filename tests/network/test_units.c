@@ -1,4 +1,4 @@
-/* Numbers at the ends: units that a float cannot say, fewer rows than outputs, parts of a graph, rows of a softmax. */
+/* Limits: units that float cannot represent, fewer rows than outputs, parts of a graph, rows of a softmax. */
 #include "networks.h"
 
 enum { DIM = 6 };
@@ -11,7 +11,8 @@ static bo_examples *examples_of(bo_context *context, size_t rows, size_t targets
     return examples;
 }
 
-/* Columns of denormal numbers, targets that differ by less or by more than floats reach: all that is made of them is finite. */
+/* Columns of denormal numbers, and targets whose differences are below or above the range of float: all results are
+ * finite. */
 static void test_extremes(void **state)
 {
     (void)state;
@@ -37,7 +38,7 @@ static void test_extremes(void **state)
     bo_context_destroy(context);
 }
 
-/* A readout of more outputs than there are rows to solve it with. */
+/* A readout with more outputs than rows. */
 static void test_few_rows(void **state)
 {
     (void)state;
@@ -60,7 +61,7 @@ static void test_few_rows(void **state)
     bo_context_destroy(context);
 }
 
-/* Inputs that are all the same leave the readout open unless lambda says. */
+/* Identical inputs do not determine the readout without lambda. */
 static void test_no_solution(void **state)
 {
     (void)state;
@@ -80,7 +81,7 @@ static void test_no_solution(void **state)
     bo_context_destroy(context);
 }
 
-/* What a part of a graph's nodes has lost is the mean over them: the parts make up the whole. */
+/* The loss of a part of the nodes is the mean over them: the parts add up to the whole. */
 static void test_hidden_nodes(void **state)
 {
     (void)state;
@@ -109,7 +110,7 @@ static void test_hidden_nodes(void **state)
     bo_context_destroy(context);
 }
 
-/* The answers of a loss over rows of a softmax are probabilities row by row. */
+/* Predictions of a loss over rows of a softmax are probabilities in each row. */
 static void test_rows_of_softmax(void **state)
 {
     (void)state;
@@ -128,7 +129,7 @@ static void test_rows_of_softmax(void **state)
     bo_context_destroy(context);
 }
 
-/* The weights of a layer without a name are not those of one that is called as its type is. */
+/* The weights of an unnamed layer differ from those of a layer that is named like its type. */
 static void test_names(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void test_names(void **state)
     bo_context_destroy(context);
 }
 
-/* Any number of layers that mark the same places: they share one table. */
+/* Any number of layers that mark the same positions share one table. */
 static void test_many_places(void **state)
 {
     (void)state;

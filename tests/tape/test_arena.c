@@ -1,7 +1,8 @@
-/* Where tensors lie: never on one another while both are in use, and in little more than what is in use at once. */
+/* Memory of tensors: tensors in use at the same time never overlap, and the arena is little larger than the peak of
+ * memory in use. */
 #include "transformer.h"
 
-/* The most bytes that are in use at any step: no plan needs less. */
+/* The peak of bytes in use over all steps: a lower bound for any plan. */
 static size_t least_bytes(const bo_graph *graph)
 {
     size_t most = 0;
@@ -72,7 +73,7 @@ static void transformers_take_little_more_than_the_least(void **state)
     bo_context_destroy(context);
 }
 
-/* With checkpoints a further layer costs the tensor that it begins with, and nothing else. */
+/* With checkpoints an additional layer costs only its first tensor. */
 static void a_checkpointed_layer_costs_one_tensor(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
     bo_context_destroy(context);
 }
 
-/* Values that wait for backward take half, and little else stays as it was: the working set of a few steps. */
+/* Values that wait for backward take half of the memory; the rest, the working set of a few steps, hardly changes. */
 static void waiting_values_take_half(void **state)
 {
     (void)state;
@@ -109,7 +110,7 @@ static void waiting_values_take_half(void **state)
         check_apart(t.graph);
         assert_true((double)bo_graph_bytes(t.graph) < 1.05 * (double)least_bytes(t.graph));
         assert_true((double)bo_graph_bytes(t.graph) < (desc.checkpoint ? 0.85 : 0.6) * all);
-        desc.gradients = false; /* nothing waits */
+        desc.gradients = false; /* no value waits */
         transformer_plan(&t, desc);
         size_t forward = bo_graph_bytes(t.graph);
         assert_int_equal(forward, planned(&t, false, false, 0.05));

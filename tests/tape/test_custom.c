@@ -1,5 +1,6 @@
-/* The public graph: operations of the caller's own against finite differences and built-in ones, gradients of inputs and
- * results, attributes of other sizes, and mistakes that must be sentences and no crashes. Uses public headers only. */
+/* The public graph: custom operations compared with finite differences and built-in ones, gradients of inputs and
+ * results, attributes of other sizes, and mistakes, which must give messages and no crashes. Uses public headers
+ * only. */
 #include <bochner/optim.h>
 #include "../base/counting.h"
 
@@ -36,7 +37,7 @@ static void number(float *x, size_t count, uint64_t seed)
     for (size_t i = 0; i < count; i++) x[i] = (float)((double)(bo_hash(seed, i) >> 11) * 0x1p-52 - 1);
 }
 
-/* mean (y - 0)² over all of y, as a number to differentiate. */
+/* The mean of y² over all of y, as a number to differentiate. */
 static bo_value mean_square(fixture *f, bo_value y)
 {
     bo_value zero =
@@ -64,7 +65,7 @@ static double run(fixture *f)
     return (double)loss;
 }
 
-/* ---- y = a x sin w: cos w is saved, and the work is shared among threads --------------------------------------------- */
+/* ---- y = a x sin w: cos w is saved, and threads share the work --------------------------------------------------- */
 
 typedef struct sine_attributes {
     double a;
@@ -105,7 +106,7 @@ static bo_status sine_backward(bo_context *context, const bo_operation_call *cal
     const sine_attributes *a = call->attributes;
     const float *x = call->in[0].data, *w = call->in[1].data, *cosine = call->saved;
     (void)context;
-    assert_null(call->out[0].data); /* it said that it does not read it */
+    assert_null(call->out[0].data); /* it declared that it does not read this */
     for (size_t i = 0; i < call->in[0].rows * call->in[0].columns; i++) {
         if (call->din[0]) call->din[0][i] += (float)a->a * sinf(w[i]) * call->dout[0][i];
         if (call->din[1]) call->din[1][i] += (float)a->a * x[i] * cosine[i] * call->dout[0][i];
@@ -126,8 +127,8 @@ static const bo_operation_desc sine = {.name = "sine",
                                        .operations = sine_operations,
                                        .unread_outputs = 1};
 
-/* Central differences of the float loss at h: off by h² f''' / 6 and by ε |loss| / h, with |loss| < 4 and derivatives below
- * 10 at most 2e-4 for h = 2^-7. */
+/* Central differences of the float loss with step h have an error of h² f''' / 6 plus ε |loss| / h; with |loss| < 4 and
+ * derivatives below 10 that is at most 2e-4 for h = 2^-7. */
 static void gradients_meet_finite_differences(void **state)
 {
     (void)state;
@@ -141,14 +142,14 @@ static void gradients_meet_finite_differences(void **state)
         y = bo_graph_apply_custom(f.graph, &sine, &(sine_attributes){0.5}, sizeof(sine_attributes), 2,
                                   (bo_value[]){y, f.w});
         bo_graph_segment_end(f.graph);
-        bo_value sum = bo_graph_add(f.graph, bo_graph_multiply(f.graph, y, f.x), f.w); /* w and x are read twice */
+        bo_value sum = bo_graph_add(f.graph, bo_graph_multiply(f.graph, y, f.x), f.w); /* w and x are used twice */
         f.loss = mean_square(&f, sum);
         bo_graph_keep_gradient(f.graph, f.x);
         bo_graph_keep_gradient(f.graph, sum);
         bo_graph_compile_desc desc = {.loss = f.loss, .gradients = true, .checkpoint = checkpoint};
         make_ready(&f, &desc);
         run(&f);
-        assert_close(bo_graph_flops(f.graph), 3 * 2 * 3 * SIZE, 3 * SIZE * 3); /* beside the product */
+        assert_close(bo_graph_flops(f.graph), 3 * 2 * 3 * SIZE, 3 * SIZE * 3); /* in addition to the product */
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.x, dx));
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, f.w, dw));
         assert_ok(f.context, bo_graph_read_gradient(f.context, f.graph, sum, dy));
@@ -156,7 +157,7 @@ static void gradients_meet_finite_differences(void **state)
         assert_memory_equal(dw, same, sizeof dw);
         assert_ok(f.context, bo_weights_get(f.context, f.weights, "w", w));
         number(x, SIZE, 1);
-        for (size_t i = 0; i < SIZE; i++) { /* of the mean of squares: 2 y / n */
+        for (size_t i = 0; i < SIZE; i++) { /* the gradient of the mean of squares: 2 y / n */
             double inner = 1.5 * (double)x[i] * sin((double)w[i]), outer = 0.5 * inner * sin((double)w[i]);
             assert_close(dy[i], 2 * (outer * (double)x[i] + (double)w[i]) / SIZE, 1e-6);
         }
@@ -176,7 +177,7 @@ static void gradients_meet_finite_differences(void **state)
     }
 }
 
-/* ---- silu(a) b, which the library has too ---------------------------------------------------------------------------- */
+/* ---- silu(a) b, which the library also has ----------------------------------------------------------------------- */
 
 static bo_status product_forward(bo_context *context, const bo_operation_call *call)
 {
@@ -222,9 +223,9 @@ static void a_built_in_operation_can_be_rebuilt_to_the_bit(void **state)
     assert_memory_equal(dw[0], dw[1], sizeof *dw);
 }
 
-/* ---- gradients that are kept ------------------------------------------------------------------------------------------ */
+/* ---- kept gradients ---------------------------------------------------------------------------------------------- */
 
-/* loss = mean (x + y)², y = x + w: the gradient of y is passed on by the sum, and more is added to that of x. */
+/* loss = mean (x + y)², y = x + w: the sum passes the gradient of y on, and more is added to that of x. */
 static void kept_gradients_are_nobodys_scratch(void **state)
 {
     (void)state;
@@ -265,7 +266,7 @@ static void gradients_of_nothing_are_refused(void **state)
     assert_fails(f.context, BO_INVALID, "not float32",
                  bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){0}));
     end(&f);
-    f = begin(1); /* frozen weights alone: the input's gradient is reason enough */
+    f = begin(1); /* frozen weights only: the gradient of the input is enough to compile a backward pass */
     assert_ok(f.context, bo_weights_freeze(f.context, f.weights, "w", true));
     assert_fails(f.context, BO_INVALID, "no weight's name", bo_weights_freeze(f.context, f.weights, "*.bias", true));
     f.loss = mean_square(&f, bo_graph_multiply(f.graph, f.x, f.w));
@@ -288,7 +289,7 @@ static void attributes_grow_with_versions(void **state)
         bo_unary_attributes known;
         double later;
     } longer = {{.function = BO_UNARY_RELU, .factor = 2}, 0};
-    bo_unary function = BO_UNARY_RELU; /* a struct that ended with its first field */
+    bo_unary function = BO_UNARY_RELU; /* a struct that ends after its first field */
     fixture f = begin(1);
     bo_value shorter = bo_graph_apply(f.graph, BO_OPERATION_UNARY, &function, sizeof function, 1, &f.x);
     bo_value nothing = bo_graph_apply(f.graph, BO_OPERATION_UNARY, NULL, 0, 1, &f.x);
@@ -313,8 +314,8 @@ static void attributes_grow_with_versions(void **state)
     end(&f);
 }
 
-/* Whatever is in them, attributes and inputs are accepted or refused. Words of them are 0 or bytes of 1, which flags may have
- * too; pointers, those of attention and maps, are NULL. */
+/* Attributes and inputs with any contents are accepted or refused. Their words are 0 or bytes of 1, which are also
+ * valid flags; pointers of attention and maps are NULL. */
 static void any_attributes_are_judged(void **state)
 {
     (void)state;
@@ -332,7 +333,7 @@ static void any_attributes_are_judged(void **state)
                 if (word % 2) inputs[0] = ids, inputs[1] = f.x;
                 for (size_t i = points; i < WORDS; i++)
                     if (word == i || word == WORDS) attributes[i] = 0x0101010101010101;
-                /* what lies behind the struct must be zero, and is refused elsewhere */
+                /* bytes after the struct must be zero, and are refused elsewhere */
                 const size_t bytes = word < WORDS ? 8 * (word + 1) : word == WORDS ? 32 : 0;
                 bo_value y = bo_graph_apply(f.graph, (bo_operation)operation, attributes, bytes, count, inputs);
                 bo_status status = bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){0});
@@ -540,8 +541,8 @@ static void check_image(const char *path, const void *image, size_t size)
     free(bytes);
 }
 
-/* Runs of three steps, the others in two parts with everything saved and loaded between, by files and by memory: the same
- * bits. */
+/* Three runs of the same steps, two of them in two parts with everything saved and loaded in between, by files and by
+ * memory: the same bits. */
 static void saved_runs_continue_to_the_bit(void **state)
 {
     (void)state;

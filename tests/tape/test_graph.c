@@ -1,4 +1,5 @@
-/* A graph's life: recording, errors that wait for the plan, planning again, running, reading, blame. */
+/* The life of a graph: recording, errors that are reported when it is compiled, compiling again, running, reading, and
+ * the operation to blame. */
 #include "toy.h"
 #include "../base/counting.h"
 
@@ -50,7 +51,7 @@ static void make_ready(fixture *f, bo_value loss, bool checkpoint)
 
 /* ---- gradients ----------------------------------------------------------------------------------------------------- */
 
-/* s = Σ (w w' + w): three ways lead to w when w' is made of it. d/dw Σ (w sin w + w) = sin w + w cos w + 1. */
+/* s = Σ (w w' + w), with w' computed from w: three paths lead to w. d/dw Σ (w sin w + w) = sin w + w cos w + 1. */
 static void fan_out_adds_up(void **state)
 {
     (void)state;
@@ -66,14 +67,14 @@ static void fan_out_adds_up(void **state)
     for (size_t i = 0; i < SIZE; i++) {
         double at = (double)x[i];
         sum += at * sin(at) + at;
-        assert_close(d[i], sin(at) + at * cos(at) + 1, 16 * 0x1p-24 * 4); /* 16 roundings of numbers below 4 */
+        assert_close(d[i], sin(at) + at * cos(at) + 1, 16 * 0x1p-24 * 4); /* 16 rounding errors of numbers below 4 */
     }
     assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &value));
     assert_close(value, sum, SIZE * 4 * 0x1p-24 * 4);
     end(&f);
 }
 
-/* What leads to no trained weight, and what the loss does not see, costs nothing. */
+/* Operations that lead to no trained weight, or that the loss does not depend on, have no backward pass. */
 static void only_what_is_needed_runs(void **state)
 {
     (void)state;
@@ -83,7 +84,7 @@ static void only_what_is_needed_runs(void **state)
         f.graph, &(bo_weight_desc){.name = "frozen", .rank = 2, .shape = (size_t[]){ROWS, COLUMNS}, .frozen = true});
     bo_value constant = one(&f, TOY_SINE, one(&f, TOY_ADD, x, frozen), 0);  /* forward only */
     bo_value unseen = one(&f, TOY_SINE, w, 0);                              /* forward only */
-    bo_value loss = one(&f, TOY_SUM, one(&f, TOY_PRODUCT, constant, w), 0); /* both; the sum in backward alone */
+    bo_value loss = one(&f, TOY_SUM, one(&f, TOY_PRODUCT, constant, w), 0); /* both; the sum in backward only */
     float numbers_of_x[SIZE] = {1, 2, 3};
     bo_graph_keep(f.graph, unseen);
     make_ready(&f, loss, false);
@@ -96,13 +97,15 @@ static void only_what_is_needed_runs(void **state)
     float kept[SIZE];
     assert_ok(f.context, bo_graph_read(f.context, f.graph, unseen, kept));
     for (size_t i = 0; i < SIZE; i++) assert_close(kept[i], sin(((float *)bo_weights_at(f.weights, 0)->data)[i]), 1e-7);
-    assert_close(bo_graph_flops(f.graph), SIZE, 0); /* the toy counts additions only, and this one has no backward */
+    /* the toy backend counts additions only, and this one has no backward */
+    assert_close(bo_graph_flops(f.graph), SIZE, 0);
     end(&f);
 }
 
-/* ---- what is forgotten ---------------------------------------------------------------------------------------------- */
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* Layers of two sums and two sines each, in turns: backward of a sum reads nothing, but the sine's forward does. */
+/* Layers of two sums and two sines each, alternating: the backward pass of a sum reads nothing, but the forward pass of
+ * the sine does. */
 static bo_value layers(fixture *f, size_t count)
 {
     bo_value w = weight(f, "w"), x = one(f, TOY_SINE, w, 0);
@@ -116,7 +119,7 @@ static bo_value layers(fixture *f, size_t count)
     return one(f, TOY_SUM, x, 0);
 }
 
-/* Every segment but the last is computed twice; of each remains what the next one begins with. */
+/* Every segment but the last is computed twice; of each, only the first tensor of the next segment is kept. */
 static void checkpoints_cost_one_forward_and_save_memory(void **state)
 {
     (void)state;
@@ -137,14 +140,14 @@ static void checkpoints_cost_one_forward_and_save_memory(void **state)
     assert_int_equal(watched.forwards, 1 + 4 * LAYERS + 4 * (LAYERS - 1));
     assert_int_equal(watched.again, 4 * (LAYERS - 1));
     assert_memory_equal(before, gradient, sizeof before);
-    /* Without, the saved cosines of all sines; with, those of one layer, the first tensor of each, and of what is on the
-     * way a sum, a sine, scratch, two gradients and the loss with its own. */
+    /* Without checkpoints: the saved cosines of all sines. With checkpoints: those of one layer, the first tensor of
+     * each layer, and temporarily a sum, a sine, scratch, two gradients and the loss with its gradient. */
     assert_true(all >= 2 * LAYERS * BLOCK);
     assert_true(bo_graph_bytes(f.graph) <= (LAYERS + 2 + 7) * BLOCK);
     end(&f);
 }
 
-/* From training to evaluation and back: the same loss, and gradients only where planned. */
+/* From training to evaluation and back: the same loss, and gradients only if planned. */
 static void plans_follow_one_another(void **state)
 {
     (void)state;
@@ -171,13 +174,13 @@ static void plans_follow_one_another(void **state)
     assert_int_equal(bo_graph_bytes(f.graph), bytes);
     watch_begin(f.graph);
     assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
-    assert_close(gradient[1], 2 * before, 8 * 0x1p-24 * 16); /* eight terms, each rounded into a sum below 16 */
+    assert_close(gradient[1], 2 * before, 8 * 0x1p-24 * 16); /* eight terms, each rounded in a sum below 16 */
     end(&f);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------------------------ */
 
-/* Records with `wrong`, and the plan says so. */
+/* Records with `wrong`; compiling reports the error. */
 static void refused(const char *words, bo_value (*wrong)(fixture *f))
 {
     fixture f = begin();
@@ -363,7 +366,7 @@ static void blame_finds_the_first(void **state)
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
     assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "temperature");
-    watched.refuse = true; /* an operation that refuses to go on is to blame itself */
+    watched.refuse = true; /* an operation that fails is to blame itself */
     numbers_of_x[3] = 0;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
     assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));

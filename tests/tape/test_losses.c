@@ -1,5 +1,5 @@
-/* Losses that others read, with the CPU's operations: what a loss computes late when it is the last, it computes early
- * here, and backward has no place to write it again. */
+/* Losses that other operations read, with the operations of the CPU: a loss at the end is computed in the backward
+ * pass; here it is computed in the forward pass, and the backward pass must not write it again. */
 #include "testing.h"
 #include "tape/graph.h"
 
@@ -61,7 +61,7 @@ static bo_value half_of_entropy(fixture *f)
     return term;
 }
 
-/* Two halves of one entropy are the whole. */
+/* Two halves of one cross-entropy give the whole. */
 static void a_loss_may_be_a_term(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Profiles of graphs: what was recorded, times that add up, and pictures that Graphviz reads whatever things are called. */
+/* Profiles of graphs: the recorded operations, times that add up, and pictures that Graphviz can read for any names. */
 #include "toy.h"
 #include "../base/counting.h"
 #include <unistd.h>
@@ -34,7 +34,7 @@ static fixture begin(bo_context *context, bool checkpoint)
     bo_value sine = one(&f, TOY_SINE, 1, &product);
     if (checkpoint) bo_graph_segment_end(f.graph);
     bo_graph_scope(f.graph, "end");
-    if (checkpoint) bo_graph_segment_begin(f.graph); /* the last segment is not forgotten */
+    if (checkpoint) bo_graph_segment_begin(f.graph); /* the last segment is not recomputed */
     bo_value sum = one(&f, TOY_ADD, 2, (bo_value[]){sine, w});
     bo_value loss = one(&f, TOY_SUM, 1, &sum);
     if (checkpoint) bo_graph_segment_end(f.graph);
@@ -61,8 +61,8 @@ static void recorded(void **state)
     bo_context *context = test_context(1);
     fixture f = begin(context, false);
     bo_profile *p;
-    assert_ok(context, bo_graph_profile(context, f.graph, NULL, "a test", 0, &p)); /* no run */
-    end(&f);                                                                       /* the profile stays */
+    assert_ok(context, bo_graph_profile(context, f.graph, NULL, "a test", 0, &p)); /* no timed run */
+    end(&f);                                                                       /* the profile outlives the graph */
     assert_int_equal(bo_profile_operations(p), 4);
     assert_int_equal(bo_profile_values(p), 6);
     assert_null(bo_profile_operation(p, 4));
@@ -85,7 +85,7 @@ static void recorded(void **state)
     assert_int_equal(product->input[1], 1);
     assert_int_equal(product->output[0], 2);
     assert_int_equal(sine->input[0], 2);
-    assert_true(sine->bytes > product->bytes); /* it saves something for backward */
+    assert_true(sine->bytes > product->bytes); /* it saves a value for backward */
     assert_string_equal(bo_profile_operation(p, 3)->scope, "end");
     const bo_profile_totals *t = bo_profile_report(p);
     assert_string_equal(t->subject, "a test");
@@ -167,7 +167,7 @@ static void starved(void **state)
     bo_context_destroy(context);
 }
 
-/* The picture, freed by the caller. */
+/* The picture; the caller frees it. */
 static char *drawn(bo_context *context, const bo_profile *p)
 {
     char *text = NULL;
@@ -191,7 +191,7 @@ static void picture(void **state)
     assert_non_null(strstr(text, "&#60;layer &#38; &#34;0&#34;&#62;"));
     assert_non_null(strstr(text, "operation0 -> operation1"));
     assert_non_null(strstr(text, "value0 -> operation0"));
-    assert_null(strstr(text, "value1")); /* a weight is a line of its operations */
+    assert_null(strstr(text, "value1")); /* a weight is a line in the box of its operation */
     free(text);
     FILE *full = fopen("/dev/full", "w");
     if (full) {

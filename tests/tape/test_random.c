@@ -1,18 +1,18 @@
-/* Random graphs of toy operations against reverse-mode differentiation written down naively in double: every tensor and
- * every gradient in memory of its own. Checkpointing and another arena change no bit, and nobody reads memory that is not
- * his: dead memory is NaN. */
+/* Random graphs of toy operations compared with simple reverse-mode differentiation in double, in which every tensor
+ * and gradient has its own memory. Checkpointing and another arena do not change any bit. Dead memory is filled with
+ * NaN, so invalid reads are detected. */
 #include "toy.h"
 
 enum { NODES = 24, ROWS = 3, COLUMNS = 5, SIZE = ROWS * COLUMNS, WEIGHTS = 4, VALUES = 2 * NODES + WEIGHTS + 2 };
 
 typedef struct toy_node {
     int op;
-    size_t inputs[2]; /* numbers of values of the trial */
+    size_t inputs[2]; /* values of the trial, by number */
     size_t outputs[2];
-    size_t segment; /* a new one begins where the number changes; 0: none */
+    size_t segment; /* a new segment starts where the number changes; 0: none */
 } toy_node;
 
-/* Values 0 … WEIGHTS - 1 are weights, then one input, then what nodes make; the last node is the sum of a value. */
+/* Values 0 … WEIGHTS - 1 are weights, then one input, then results of nodes; the last node is the sum of a value. */
 typedef struct trial {
     toy_node nodes[NODES];
     size_t values;
@@ -20,7 +20,7 @@ typedef struct trial {
     double value[VALUES][SIZE], gradient[VALUES][SIZE];
 } trial;
 
-/* Late values are taken more often, so that chains are long. */
+/* Late values are chosen more often, so that chains are long. */
 static size_t pick(bo_rng *rng, size_t values)
 {
     size_t near = values < 6 ? values : 6;
@@ -54,7 +54,7 @@ static trial make_trial(uint64_t seed)
     return t;
 }
 
-/* ---- the naive way ------------------------------------------------------------------------------------------------- */
+/* ---- simple reference -------------------------------------------------------------------------------------------- */
 
 static void naive(trial *t)
 {
@@ -86,11 +86,11 @@ static void naive(trial *t)
     }
 }
 
-/* ---- with a graph -------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 typedef struct outcome {
     float loss, gradient[WEIGHTS][SIZE];
-    size_t again; /* calls of forward that were not the first */
+    size_t again; /* recomputations in forward */
     size_t moves, bytes;
     bool trained;
 } outcome;
@@ -154,7 +154,7 @@ static outcome run(bo_context *context, const trial *t, manner how)
         set_weights(weights, t);
         for (size_t i = 0; i < SIZE; i++) x[i] = (float)t->value[WEIGHTS][i];
         assert_ok(context, bo_graph_write(context, graph, input, x));
-        for (int pass = 0; pass < 2; pass++) { /* gradients add up over the two */
+        for (int pass = 0; pass < 2; pass++) { /* gradients add up over the two passes */
             watch_begin(how.poisoned ? graph : NULL);
             assert_ok(context, bo_graph_run(context, graph, NULL));
         }
@@ -179,9 +179,9 @@ static double largest_of(const trial *t)
     return largest;
 }
 
-/* A rounding of 2^-24 in each of 24 nodes comes out multiplied by at most the largest value and the largest gradient,
- * once for each of the 15 numbers of the sum: below 24 * 15 * 2^-24 * largest² = 2.1e-5 largest², and twice in the sum of
- * two passes. */
+/* A rounding error of 2^-24 in each of 24 nodes is multiplied by at most the largest value and the largest gradient,
+ * for each of the 15 numbers of the sum: below 24 * 15 * 2^-24 * largest² = 2.1e-5 largest², and twice that in the sum
+ * of two passes. */
 static void check_against_naive(const trial *t, const outcome *got, uint64_t seed)
 {
     double largest = largest_of(t), tolerance = 2.2e-5 * largest * largest;
@@ -201,7 +201,7 @@ static void random_graphs_differentiate(void **state)
     for (uint64_t seed = 1; seed <= 400; seed++) {
         trial t = make_trial(seed);
         naive(&t);
-        if (largest_of(&t) > 30) continue; /* products of sums of products */
+        if (largest_of(&t) > 30) continue; /* products of sums of products may be too large */
         outcome plain = run(context, &t, (manner){0});
         if (!plain.trained) continue;
         outcome poisoned = run(context, &t, (manner){.poisoned = true});
@@ -219,14 +219,14 @@ static void random_graphs_differentiate(void **state)
     bo_context_destroy(context);
 }
 
-/* Values that wait for backward wait as bfloat16: off by at most 2^-8 of their size. A gradient is a sum over the paths to
- * the loss of products of slopes, and in each of 24 nodes a slope is off by that much of the largest value: below 24 2^-8
- * largest² in each of two passes. Where values are computed again from rounded ones, their own errors pass through as many
- * nodes once more. */
+/* Values that wait for backward are stored as bfloat16, with a relative error of at most 2^-8. A gradient is a sum over
+ * the paths to the loss of products of derivatives, and in each of 24 nodes a derivative has this error relative to the
+ * largest value: below 24 2^-8 largest² in each of two passes. Values that are recomputed from rounded ones pass their
+ * errors through as many nodes again. */
 static void check_rounded(const outcome *exact, const outcome *got, const trial *t, double times, double *error)
 {
     double largest = largest_of(t), tolerance = times * 2 * 24 * 0x1p-8 * largest * largest;
-    assert_memory_equal(&exact->loss, &got->loss, sizeof(float)); /* forward never sees them */
+    assert_memory_equal(&exact->loss, &got->loss, sizeof(float)); /* forward does not use them */
     for (size_t w = 0; w < WEIGHTS; w++)
         for (size_t i = 0; i < SIZE; i++) {
             assert_close(got->gradient[w][i], exact->gradient[w][i], tolerance);
@@ -257,7 +257,7 @@ static void values_wait_as_bfloat16(void **state)
         moves += poisoned.moves;
     }
     assert_true(moves > 0 && moves % 2 == 0);
-    assert_true(error > 0 && error < 0x1p-8 * size); /* roundings of many nodes, most of which cancel */
+    assert_true(error > 0 && error < 0x1p-8 * size); /* rounding errors of many nodes, most of which cancel */
     bo_context_destroy(context);
 }
 

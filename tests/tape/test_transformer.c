@@ -1,10 +1,10 @@
-/* The CPU's operations in whole graphs: with dead memory poisoned, with checkpoints, with any number of threads the same
- * bits; runs allocate nothing. */
+/* The operations of the CPU in whole graphs: the same bits with poisoned dead memory, with checkpoints and with any
+ * number of threads; runs allocate nothing. */
 #include "watch.h"
 #include "transformer.h"
 #include "../base/counting.h"
 
-/* ---- the CPU's operations, watched ---------------------------------------------------------------------------------- */
+/* ---- the operations of the CPU, watched -------------------------------------------------------------------------- */
 
 #define WATCHED(kind)                                                                                                  \
     static bo_status forward_##kind(bo_context *context, const bo_op_call *call)                                       \
@@ -27,7 +27,7 @@ WATCHED(UNARY)
 WATCHED(GLU)
 WATCHED(CROSS_ENTROPY)
 
-/* `passes`: gradients of residuals are handed on instead of copied. */
+/* `passes`: gradients of residuals are passed on instead of copied. */
 static const bo_backend *watched_backend(bool passes)
 {
     static const struct {
@@ -159,8 +159,8 @@ static void memory_checkpoints_and_threads_change_no_bit(void **state)
         assert_true(isfinite(plain.loss) && plain.loss > 0);
         for (size_t j = 0; j < plain.floats; j++) sum += fabs((double)plain.gradients[j]);
         assert_true(isfinite(sum) && sum > 0);
-        /* Forward alone may sum in another order than forward within backward: two sums of losses of about log v each
-         * agree to rounding. */
+        /* Forward only may sum in another order than forward within backward: two sums of losses of about log v each
+         * agree up to rounding. */
         assert_close(forward.loss, plain.loss, 1e-5 * plain.loss);
         free(plain.gradients), free(forward.gradients), free(poisoned.gradients), free(again.gradients),
             free(copied.gradients);
@@ -179,8 +179,8 @@ static double distance(const outcome *a, const outcome *b)
     return sqrt(difference / size);
 }
 
-/* The loss to the bit; gradients to some roundings of 2^-8, which do not add up but as the root of their number; any number
- * of threads and memory in between change no bit. */
+/* The loss has the same bits; gradients differ by rounding errors of 2^-8, which grow only as the root of their number;
+ * the number of threads and poisoned memory do not change any bit. */
 static void values_may_wait_as_bfloat16(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void values_may_wait_as_bfloat16(void **state)
     }
 }
 
-/* Along the gradient the loss changes as the gradient says: all operations and the tape between them, at once. */
+/* Along the gradient the loss changes as predicted: tests all operations and the tape together. */
 static void the_gradient_is_one(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void the_gradient_is_one(void **state)
             assert_ok(context, bo_graph_read(context, t.graph, t.loss, &loss));
             slope += sign * (double)loss / (2 * step);
         }
-        /* The loss is good to some 1e-6, which the division by 2 step makes 3e-4; the third derivative adds step². */
+        /* The loss has an error of about 1e-6, which division by 2 step makes 3e-4; the third derivative adds step². */
         assert_close(slope / sqrt(squares), 1, 5e-3);
         free(start), free(g);
         transformer_drop(&t);

@@ -1,4 +1,4 @@
-/* Weights: names and shapes, one piece of memory, first values that depend on seed, name and place alone. */
+/* Weights: names and shapes, one block of memory, initial values that depend on seed, name and position only. */
 #include "tape/weights.h"
 #include "../base/counting.h"
 
@@ -83,9 +83,9 @@ static void laws_are_as_they_say(void **state)
     for (size_t i = 0; i < 16; i++) assert_close(nothing[i], 0, 0);
     const float *delays = bo_weights_find(weights, "delays")->data;
     for (size_t i = 0; i < 15; i++) assert_close(delays[i], i % 3 == 2 - i / 3 % 2, 0);
-    const float *gaps = bo_weights_data(weights); /* what lies between stays zero */
+    const float *gaps = bo_weights_data(weights); /* padding between weights is zero */
     for (size_t i = bo_weights_find(weights, "gain")->offset + 5; i % 16; i++) assert_close(gaps[i], 0, 0);
-    /* Mean and deviation of 3300 numbers of N(0.5, 4): five standard errors, 2 / √n and 2 / √(2n). */
+    /* Mean and standard deviation of 3300 numbers of N(0.5, 4): five standard errors, 2 / √n and 2 / √(2n). */
     const float *embed = bo_weights_find(weights, "embed")->data;
     double sum = 0, squares = 0, n = 3300;
     for (size_t i = 0; i < 3300; i++) sum += (double)embed[i];
@@ -96,7 +96,8 @@ static void laws_are_as_they_say(void **state)
     bo_context_destroy(context);
 }
 
-/* In another set, at another place, by other threads: the same numbers; of another name or seed: others. */
+/* The same numbers in another set, at another position, with other threads; different numbers for another name or
+ * seed. */
 static void numbers_depend_on_seed_name_and_place(void **state)
 {
     (void)state;

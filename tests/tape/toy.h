@@ -1,5 +1,5 @@
-/* A backend of five operations that fits on a page: it proves that the tape asks nothing of the CPU's, and its numbers are
- * easily judged. Its calls are watched. */
+/* A small backend of five operations: it shows that the tape does not depend on the CPU backend, and its results are
+ * easy to check. Its calls are watched. */
 #ifndef BO_TEST_TOY_H
 #define BO_TEST_TOY_H
 
@@ -74,7 +74,7 @@ static bo_status toy_product_backward(bo_context *context, const bo_op_call *cal
     return BO_OK;
 }
 
-/* ---- sin(x): cos(x) is saved, and both go through scratch ----------------------------------------------------------- */
+/* ---- sin(x): cos(x) is saved, and both pass through scratch ------------------------------------------------------ */
 
 static bo_status toy_sine_sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved,
                                 size_t *scratch)
@@ -137,7 +137,7 @@ static bo_status toy_sigmoid_backward(bo_context *context, const bo_op_call *cal
     return BO_OK;
 }
 
-/* ---- Σ x (1 x 1): forward happens in backward ------------------------------------------------------------------------ */
+/* ---- Σ x (1 x 1): forward runs in backward ----------------------------------------------------------------------- */
 
 static bo_status toy_sum_shape(bo_context *context, bo_op_call *call)
 {
@@ -220,7 +220,7 @@ static const bo_op *const toy_ops[BO_OPERATION_COUNT] = {[TOY_ADD] = &toy_add_op
                                                          [TOY_SIGMOID] = &toy_sigmoid_op,
                                                          [TOY_SUM] = &toy_sum_op};
 
-/* The CPU's memory, other operations. */
+/* The memory of the CPU with other operations. */
 static const bo_backend *toy_backend(void)
 {
     static bo_backend backend;

@@ -1,4 +1,4 @@
-/* A transformer of the CPU's operations, recorded directly: what plans are judged by. */
+/* A transformer of CPU operations, recorded directly, to test plans. */
 #ifndef BO_TEST_TRANSFORMER_H
 #define BO_TEST_TRANSFORMER_H
 
@@ -107,7 +107,7 @@ static void transformer_record(transformer *t)
                            (bo_value[]){x, table, t->targets});
 }
 
-/* Recorded over a backend that has the CPU's operations. */
+/* Recorded with a backend that has the operations of the CPU. */
 static transformer transformer_make(bo_context *context, const bo_backend *backend, const transformer_desc *desc)
 {
     transformer t = {.context = context, .desc = desc};
@@ -130,7 +130,7 @@ static void transformer_drop(transformer *t)
     bo_attention_destroy(t->attention);
 }
 
-/* The loss is filled in. */
+/* The function sets the loss in `desc`. */
 static void transformer_plan(transformer *t, bo_graph_compile_desc desc)
 {
     desc.loss = t->loss;

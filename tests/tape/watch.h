@@ -1,14 +1,14 @@
-/* Looking over the shoulder of a run: before every call memory that is not in use is filled with NaN, and so is what the
- * call is to write. Whoever reads what is not his, finds NaN. */
+/* Watches a run: before every call, memory that is not in use and the outputs of the call are filled with NaN, so that
+ * reads of invalid memory are detected. */
 #ifndef BO_TEST_WATCH_H
 #define BO_TEST_WATCH_H
 
 #include "testing.h"
 #include "tape/internal.h"
 
-/* What a run looks after. Only one graph is watched at a time. */
+/* The watched run. Only one graph is watched at a time. */
 typedef struct watch {
-    const bo_graph *graph; /* NULL: nobody */
+    const bo_graph *graph; /* NULL: none */
     size_t step;
     size_t forwards, backwards, again, moves;
     bool refuse; /* the next call fails */
@@ -20,7 +20,7 @@ static void watch_begin(const bo_graph *graph)
     watched = (watch){.graph = graph};
 }
 
-/* Fills what is dead at this step, and what comes to life with it, with NaN. */
+/* Fills memory that is dead at this step, and memory that this step will write, with NaN. */
 static void poison(const bo_graph *graph, size_t step)
 {
     size_t floats = graph->bytes / sizeof(float);
@@ -48,7 +48,7 @@ static bo_status before_call(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* Moves are steps too: a backend that is watched has these. */
+/* Moves are steps too: a watched backend has these functions. */
 static bo_status watched_narrow(bo_context *context, bo_element element, size_t rows, size_t columns,
                                 const void *floats, void *to)
 {
