@@ -11,3 +11,4 @@ done
 fails 2 "no part 'lsm'|did you mean ssm" "$BOCHNER" bench layers --only lsm
 fails 2 "options only|now" "$BOCHNER" bench layers now
 succeeds "$BOCHNER" bench layers --help
+finish

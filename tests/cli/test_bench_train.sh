@@ -35,3 +35,4 @@ fails 2 "no part 'steps'|did you mean step" "$BOCHNER" bench train --only steps
 fails 2 "--lengths|'96,32'" "$BOCHNER" bench train --lengths 96,32
 fails 2 "options only|now" "$BOCHNER" bench train now
 succeeds "$BOCHNER" bench train --help
+finish
