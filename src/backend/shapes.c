@@ -17,7 +17,7 @@ bo_status bo_shape_position(bo_context *context, bo_op_call *call)
 {
     const bo_position_attributes *a = call->attributes;
     if (a->kind != BO_POSITION_KIND_LEARNED && a->kind != BO_POSITION_KIND_SINUSOIDAL)
-        REFUSE("position: no kind %d", (int)a->kind);
+        REFUSE("position: unknown kind %d", (int)a->kind);
     bool learned = a->kind == BO_POSITION_KIND_LEARNED;
     BO_TRY(begin(context, call, "position", learned ? 3 : 2));
     BO_TRY(check_integers(context, call, "position", 1, "the column of positions", call->in[0].rows));
@@ -56,7 +56,7 @@ unsigned bo_passes_linear(const bo_op_call *call)
 bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
 {
     const bo_norm_attributes *a = call->attributes;
-    if (a->kind != BO_NORM_RMS && a->kind != BO_NORM_LAYER) REFUSE("norm: no kind %d", (int)a->kind);
+    if (a->kind != BO_NORM_RMS && a->kind != BO_NORM_LAYER) REFUSE("norm: unknown kind %d", (int)a->kind);
     BO_TRY(begin(context, call, "norm", (size_t)1 + a->gain + a->bias));
     if (!a->width || call->in[0].columns % a->width)
         REFUSE("norm: groups of %zu do not divide %zu columns", a->width, call->in[0].columns);
@@ -85,18 +85,18 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
     if (!a->dim || call->in[0].columns % a->dim)
         REFUSE("rope: heads of %zu do not divide %zu columns", a->dim, call->in[0].columns);
     if (rotated > a->dim || rotated % 2)
-        REFUSE("rope: %zu columns of a head turn, expected an even number up to %zu", rotated, a->dim);
+        REFUSE("rope: %zu rotated columns per head, expected an even number up to %zu", rotated, a->dim);
     if (a->base != 0 && !(a->base >= 1 && isfinite(a->base))) /* below 1, frequencies would grow without bound */
         REFUSE("rope: the base is %g, expected at least 1", a->base);
     if (a->layout != BO_ROPE_LAYOUT_HALVES && a->layout != BO_ROPE_LAYOUT_NEIGHBORS)
-        REFUSE("rope: no layout %d", (int)a->layout);
+        REFUSE("rope: unknown layout %d", (int)a->layout);
     give_like_first(call);
     return BO_OK;
 }
 
 static bo_status check_unary(bo_context *context, const char *op, const bo_unary_attributes *a)
 {
-    if ((unsigned)a->function >= BO_UNARY_COUNT) REFUSE("%s: no function %d", op, (int)a->function);
+    if ((unsigned)a->function >= BO_UNARY_COUNT) REFUSE("%s: unknown function %d", op, (int)a->function);
     if (!is_float(a->factor) || !is_float(a->offset))
         REFUSE("%s: factor %g and offset %g, expected finite numbers", op, a->factor, a->offset);
     return BO_OK;
@@ -121,7 +121,7 @@ bo_status bo_shape_glu(bo_context *context, bo_op_call *call)
 {
     const bo_unary_attributes *a = call->attributes;
     BO_TRY(check_unary(context, "glu", a));
-    if (a->offset != 0) REFUSE("glu: the offset is %g, expected none", a->offset);
+    if (a->offset != 0) REFUSE("glu: the offset is %g, expected 0", a->offset);
     BO_TRY(shape_pair(context, call, "glu"));
     give_like_first(call);
     return BO_OK;
@@ -157,7 +157,7 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
 bo_status bo_shape_loss(bo_context *context, bo_op_call *call)
 {
     const bo_loss_attributes *a = call->attributes;
-    if ((unsigned)a->kind >= BO_LOSS_KIND_COUNT) REFUSE("loss: no kind %d", (int)a->kind);
+    if ((unsigned)a->kind >= BO_LOSS_KIND_COUNT) REFUSE("loss: unknown kind %d", (int)a->kind);
     BO_TRY(shape_pair(context, call, "loss"));
     give(call, 0, 1, 1);
     return BO_OK;
@@ -197,7 +197,7 @@ bo_status bo_shape_product(bo_context *context, bo_op_call *call)
 bo_status bo_shape_features(bo_context *context, bo_op_call *call)
 {
     const bo_features_attributes *a = call->attributes;
-    if (!a->features) REFUSE("features: no map is given");
+    if (!a->features) REFUSE("features: the map is NULL");
     const bo_features_desc *d = bo_features_describe(a->features);
     BO_TRY(begin(context, call, "features", 1));
     BO_TRY(check_floats(context, call, "features", 0, "the input", 0, d->dim));
@@ -224,7 +224,7 @@ bo_status bo_shape_reshape(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "reshape", 1));
     size_t numbers = call->in[0].rows * call->in[0].columns;
     if (!a->columns || numbers % a->columns)
-        REFUSE("reshape: rows of %zu numbers, expected a divisor of the %zu x %zu there are", a->columns,
+        REFUSE("reshape: rows of %zu numbers, expected a divisor of the input's %zu x %zu numbers", a->columns,
                call->in[0].rows, call->in[0].columns);
     give(call, 0, numbers / a->columns, a->columns);
     return BO_OK;
@@ -253,8 +253,9 @@ bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call)
 {
     const bo_aggregate_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "aggregate", 3));
-    if ((unsigned)a->kind >= BO_AGGREGATE_COUNT) REFUSE("aggregate: no kind %d", (int)a->kind);
-    if (!(a->dropout >= 0 && a->dropout < 1)) REFUSE("aggregate: dropout of %g, expected one in [0, 1)", a->dropout);
+    if ((unsigned)a->kind >= BO_AGGREGATE_COUNT) REFUSE("aggregate: unknown kind %d", (int)a->kind);
+    if (!(a->dropout >= 0 && a->dropout < 1))
+        REFUSE("aggregate: the dropout is %g, expected a number in [0, 1)", a->dropout);
     BO_TRY(check_integers(context, call, "aggregate", 1, "the column of first edges", 0));
     BO_TRY(check_integers(context, call, "aggregate", 2, "the column of neighbors", 0));
     if (call->in[1].rows < 2) REFUSE("aggregate: %zu first edges, expected one more than nodes", call->in[1].rows);
@@ -266,11 +267,11 @@ bo_status bo_shape_noise(bo_context *context, bo_op_call *call)
 {
     const bo_noise_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "noise", 1));
-    if ((unsigned)a->kind >= BO_NOISE_COUNT) REFUSE("noise: no kind %d", (int)a->kind);
+    if ((unsigned)a->kind >= BO_NOISE_COUNT) REFUSE("noise: unknown kind %d", (int)a->kind);
     if (a->kind == BO_NOISE_NORMAL && !(a->amount >= 0 && is_float(a->amount)))
-        REFUSE("noise: a deviation of %g, expected one of at least 0", a->amount);
+        REFUSE("noise: the standard deviation is %g, expected at least 0", a->amount);
     if (a->kind != BO_NOISE_NORMAL && !(a->amount >= 0 && a->amount < 1))
-        REFUSE("noise: a probability of %g, expected one in [0, 1)", a->amount);
+        REFUSE("noise: the probability is %g, expected a number in [0, 1)", a->amount);
     give_like_first(call);
     return BO_OK;
 }

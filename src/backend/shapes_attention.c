@@ -35,7 +35,7 @@ static bo_status check_given(bo_context *context, const bo_op_call *call, size_t
     const bo_attention_attributes *a = call->attributes;
     const bo_tensor *in = &call->in[i];
     if (!g->columns)
-        REFUSE("attention: kind %s takes no %s", bo_attention_kind_name(bo_attention_describe(a->attention)->kind),
+        REFUSE("attention: kind %s does not use %s", bo_attention_kind_name(bo_attention_describe(a->attention)->kind),
                g->name);
     if (g->rows == 1 && in->rows * in->columns == g->columns)
         return check_floats(context, call, "attention", i, g->name, 0, 0);
@@ -45,12 +45,13 @@ static bo_status check_given(bo_context *context, const bo_op_call *call, size_t
 /* Refuses flags that exclude each other. */
 static bo_status check_flags(bo_context *context, const bo_attention_attributes *a)
 {
-    if (!a->attention) REFUSE("attention: none is given");
-    if (a->given >> BO_ATTENTION_GIVEN_COUNT) REFUSE("attention: %#x names inputs that do not exist", a->given);
-    if (a->ask && !a->cross) REFUSE("attention: only cross attention asks states without keys of its own");
-    if (a->source && a->cross) REFUSE("attention: the queries of cross attention are the stream's, not the source's");
+    if (!a->attention) REFUSE("attention: the attention is NULL");
+    if (a->given >> BO_ATTENTION_GIVEN_COUNT) REFUSE("attention: the flags %#x include unknown inputs", a->given);
+    if (a->ask && !a->cross) REFUSE("attention: only cross attention can read states without keys");
+    if (a->source && a->cross)
+        REFUSE("attention: the queries of cross attention must be rows of the stream, not of the source");
     if (a->ask && a->given & (BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_BETA))
-        REFUSE("attention: what only asks has no keys that %s could belong to",
+        REFUSE("attention: there are no keys, to which %s would belong",
                a->given & BO_ATTENTION_GIVEN_LOG_GATE ? "log_gate" : "beta");
     return BO_OK;
 }

@@ -33,9 +33,9 @@ static bo_status check_axis(bo_context *context, const char *op, const bo_grid *
 {
     static const char *const names[] = {"height", "width"};
     size_t largest = w->size[axis] | w->kernel[axis] | w->stride[axis] | w->before[axis] | w->after[axis];
-    if (largest >> 31) REFUSE("%s: a %s or what lies around it is 2^31 or more", op, names[axis]);
+    if (largest >> 31) REFUSE("%s: a %s or its padding is 2^31 or more", op, names[axis]);
     if (!bo_grid_count(w, axis))
-        REFUSE("%s: the kernel's %s is %zu, expected at most %zu, the padded image's (%zu + %zu + %zu)", op,
+        REFUSE("%s: the kernel's %s is %zu, expected at most %zu, that of the padded image (%zu + %zu + %zu)", op,
                names[axis], w->kernel[axis], padded(w, axis), w->before[axis], w->size[axis], w->after[axis]);
     return BO_OK;
 }
@@ -44,13 +44,13 @@ static bo_status check_axis(bo_context *context, const char *op, const bo_grid *
 static bo_status check_windows(bo_context *context, const char *op, const bo_grid *w, size_t rows)
 {
     if (!w->size[0] || !w->size[1])
-        REFUSE("%s: images are of %zu x %zu places, expected at least 1 x 1", op, w->size[0], w->size[1]);
+        REFUSE("%s: images have %zu x %zu pixels, expected at least 1 x 1", op, w->size[0], w->size[1]);
     for (size_t axis = 0; axis < 2; axis++) BO_TRY(check_axis(context, op, w, axis));
     if (times(padded(w, 0), padded(w, 1)) >> 31) /* pixels are indexed by int32 */
-        REFUSE("%s: images of %zu x %zu places with what lies around them, expected less than 2^31 places", op,
-               padded(w, 0), padded(w, 1));
+        REFUSE("%s: images have %zu x %zu pixels with padding, expected less than 2^31 pixels", op, padded(w, 0),
+               padded(w, 1));
     if (rows % (w->size[0] * w->size[1]))
-        REFUSE("%s: images of %zu x %zu places do not divide %zu rows", op, w->size[0], w->size[1], rows);
+        REFUSE("%s: images of %zu x %zu pixels do not divide %zu rows", op, w->size[0], w->size[1], rows);
     return BO_OK;
 }
 
@@ -67,14 +67,15 @@ static bo_status check_causal(bo_context *context, const bo_op_call *call)
     const bo_convolution_attributes *a = call->attributes;
     bo_grid w = bo_grid_of(&a->windows);
     if (w.size[0] > 1 || w.kernel[0] != 1 || w.before[0] || w.after[0])
-        REFUSE("convolution: within sequences the height of images and kernel is 1, found %zu and %zu", w.size[0],
+        REFUSE("convolution: within sequences, the height of images and kernel must be 1, found %zu and %zu", w.size[0],
                w.kernel[0]);
     if (w.kernel[1] >> 31) REFUSE("convolution: the kernel's width is %zu, expected less than 2^31", w.kernel[1]);
     if (w.stride[0] != 1 || w.stride[1] != 1)
-        REFUSE("convolution: within sequences the stride is 1, found %zu", w.stride[1]);
+        REFUSE("convolution: within sequences, the stride must be 1, found %zu", w.stride[1]);
     if (w.before[1] != w.kernel[1] - 1 || w.after[1])
-        REFUSE("convolution: within sequences a kernel of %zu has %zu places before and 0 after, found %zu and %zu",
-               w.kernel[1], w.kernel[1] - 1, w.before[1], w.after[1]);
+        REFUSE(
+            "convolution: within sequences, a kernel of %zu needs a padding of %zu before and 0 after, found %zu and %zu",
+            w.kernel[1], w.kernel[1] - 1, w.before[1], w.after[1]);
     return check_tokens(context, call, "convolution", a->sequences.tokens);
 }
 
@@ -91,10 +92,11 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
     else
         BO_TRY(check_windows(context, "convolution", &w, rows));
     if (in % groups || out % groups)
-        REFUSE("convolution: %zu groups do not divide %zu channels in and %zu out", groups, in, out);
+        REFUSE("convolution: %zu groups do not divide %zu input channels and %zu output channels", groups, in, out);
     BO_TRY(
         check_floats(context, call, "convolution", 1, "the weight", 0, times(w.kernel[0] * w.kernel[1], in / groups)));
-    if (!is_float(a->scale)) REFUSE("convolution: the scale is %g, expected a number of float32", a->scale);
+    if (!is_float(a->scale))
+        REFUSE("convolution: the scale is %g, expected a number in the range of float32", a->scale);
     if (a->bias) BO_TRY(check_floats(context, call, "convolution", 2, "the bias", 1, out));
     give(call, 0, causal ? rows : rows_of_windows(&w, rows), out);
     return BO_OK;
@@ -111,12 +113,12 @@ bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
 {
     const bo_pool_attributes *a = call->attributes;
     bo_grid w = bo_grid_of(&a->windows);
-    if ((unsigned)a->kind >= BO_POOL_COUNT) REFUSE("pool: no kind %d", (int)a->kind);
+    if ((unsigned)a->kind >= BO_POOL_COUNT) REFUSE("pool: unknown kind %d", (int)a->kind);
     BO_TRY(begin(context, call, "pool", 1));
     BO_TRY(check_windows(context, "pool", &w, call->in[0].rows));
     for (size_t i = 0; i < 2; i++) /* so that every window contains a pixel of the image */
         if (w.before[i] >= w.kernel[i] || w.after[i] >= w.kernel[i])
-            REFUSE("pool: %zu places before and %zu after, expected less than the window's %zu", w.before[i],
+            REFUSE("pool: the padding is %zu before and %zu after, expected less than the window size %zu", w.before[i],
                    w.after[i], w.kernel[i]);
     give(call, 0, rows_of_windows(&w, call->in[0].rows), call->in[0].columns);
     return BO_OK;

@@ -20,12 +20,12 @@ bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call)
     size_t gates = bo_recurrent_gates(a->cell);
     BO_TRY(begin(context, call, "recurrent", 3));
     size_t columns = call->in[0].columns, size = call->in[1].columns;
-    if (!gates) REFUSE("recurrent: no cell with number %d", (int)a->cell);
+    if (!gates) REFUSE("recurrent: unknown cell %d", (int)a->cell);
     if (size == 0) REFUSE("recurrent: U has no columns");
     BO_TRY(check_floats(context, call, "recurrent", 1, "U", times(gates, size), size));
     if (columns != gates * size)
-        REFUSE("recurrent: the input has %zu columns, expected %zu: %zu for each of %zu", columns, gates * size, gates,
-               size);
+        REFUSE("recurrent: the input has %zu columns, expected %zu: %zu gates of %zu columns", columns, gates * size,
+               gates, size);
     BO_TRY(check_floats(context, call, "recurrent", 2, "the bias", 1, columns));
     BO_TRY(check_tokens(context, call, "recurrent", a->sequences.tokens));
     give(call, 0, call->in[0].rows, size);
@@ -44,11 +44,11 @@ bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "mix", 2));
     size_t columns = call->in[0].columns, most = call->in[1].columns;
     if (columns % heads) REFUSE("mix: %zu heads do not divide %zu columns", heads, columns);
-    if (most == 0) REFUSE("mix: the matrix is for no tokens");
+    if (most == 0) REFUSE("mix: the matrix has no columns");
     BO_TRY(check_floats(context, call, "mix", 1, "the matrix", times(heads, most), most));
     BO_TRY(check_tokens(context, call, "mix", a->sequences.tokens));
     if (a->sequences.tokens > most)
-        REFUSE("mix: sequences of %zu tokens, but the matrix is for %zu", a->sequences.tokens, most);
+        REFUSE("mix: sequences of %zu tokens, but the matrix supports %zu", a->sequences.tokens, most);
     give_like_first(call);
     return BO_OK;
 }
@@ -85,8 +85,8 @@ bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
 {
     const bo_ssm_attributes *a = call->attributes;
     size_t rank = a->rank ? a->rank : 1;
-    if ((unsigned)a->kind >= BO_SSM_COUNT) REFUSE("ssm: no kind %d", (int)a->kind);
-    if ((unsigned)a->form >= BO_SSM_FORM_COUNT) REFUSE("ssm: no form %d", (int)a->form);
+    if ((unsigned)a->kind >= BO_SSM_COUNT) REFUSE("ssm: unknown kind %d", (int)a->kind);
+    if ((unsigned)a->form >= BO_SSM_FORM_COUNT) REFUSE("ssm: unknown form %d", (int)a->form);
     if (a->size < 1 || a->size > MOST_STATES) REFUSE("ssm: %zu states, expected 1 to %d", a->size, MOST_STATES);
     if (rank > BO_SYSTEMS_RANK) REFUSE("ssm: rank %zu, expected 1 to %d", rank, BO_SYSTEMS_RANK);
     BO_TRY(begin(context, call, "ssm", 1 + kinds[a->kind].count));

@@ -48,27 +48,28 @@ static bo_status check_storage(bo_context *context, const bo_model *model)
 {
     const bo_storage storage = bo_model_storage(model);
     if (storage == BO_STORAGE_FLOAT32) return BO_OK;
-    return bo_fail(context, BO_INVALID, "lora: the weights are kept as %s, expected float32", bo_storage_name(storage));
+    return bo_fail(context, BO_INVALID, "lora: the weights are stored as %s, expected float32",
+                   bo_storage_name(storage));
 }
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
 {
     if (!model || !desc) return bo_fail(context, BO_INVALID, "lora: the %s is NULL", model ? "descriptor" : "model");
     BO_TRY(bo_check_reserved(context, "bo_lora_desc", desc->reserved));
-    if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model has adapters already");
+    if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model already has adapters");
     BO_TRY(check_storage(context, model));
     if (desc->base && !bo_model_is_whole(context, desc->base))
-        return bo_fail(context, BO_INVALID, "lora: the base %s holds no model; an adapter is to be merged first",
+        return bo_fail(context, BO_INVALID, "lora: the base %s is not a model; if it is an adapter, merge it first",
                        desc->base);
     if (desc->rank < 1) return bo_fail(context, BO_INVALID, "lora: expected a rank of at least 1, found 0");
     if (!(desc->alpha >= 0 && isfinite(desc->alpha)))
-        return bo_fail(context, BO_INVALID, "lora: expected an alpha above 0, found %g", desc->alpha);
+        return bo_fail(context, BO_INVALID, "lora: expected an alpha of at least 0, found %g", desc->alpha);
     if ((unsigned)desc->init >= BO_LORA_INIT_COUNT)
-        return bo_fail(context, BO_INVALID, "lora: there is no beginning of number %d", (int)desc->init);
+        return bo_fail(context, BO_INVALID, "lora: unknown initialization %d", (int)desc->init);
     if (desc->init == BO_LORA_INIT_GRADIENT && !desc->data)
-        return bo_fail(context, BO_INVALID, "lora: values from the gradient need a text");
+        return bo_fail(context, BO_INVALID, "lora: initialization from the gradient needs a text");
     if (desc->init == BO_LORA_INIT_GRADIENT)
-        BO_TRY(bo_model_require_language(context, model, "lora: the gradient of a text"));
+        BO_TRY(bo_model_require_language(context, model, "lora: initialization from the gradient"));
     return BO_OK;
 }
 
@@ -219,7 +220,7 @@ bo_status bo_model_merge(bo_context *context, bo_model *model)
     bo_weights *plain;
     if (!model->adapter || model->adapter->aside)
         return bo_fail(context, BO_INVALID, "merge: the model has %s",
-                       model->adapter ? "its adapters merged already" : "no adapters");
+                       model->adapter ? "adapters that are already merged" : "no adapters");
     BO_TRY(check_storage(context, model));
     BO_TRY(make_weights(context, model, NULL, &plain));
     const bo_status status = bo_lora_merge(context, model->weights, plain);
@@ -234,7 +235,7 @@ bo_status bo_model_merge(bo_context *context, bo_model *model)
 bo_status bo_model_unmerge(bo_context *context, bo_model *model)
 {
     if (!model->adapter || !model->adapter->aside)
-        return bo_fail(context, BO_INVALID, "unmerge: the model has no adapters merged");
+        return bo_fail(context, BO_INVALID, "unmerge: the model has no merged adapters");
     swap(model);
     bo_model_keep_adapters(model);
     return BO_OK;

@@ -116,7 +116,7 @@ static bo_status refuse_others(bo_context *context, const char *path, const cJSO
                        cJSON_IsString(type) ? type->valuestring : "none");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!is_empty(cJSON_GetObjectItemCaseSensitive(json, others[i])))
-            return bo_fail(context, BO_UNSUPPORTED, "%s: '%s' is set, which is not understood", path, others[i]);
+            return bo_fail(context, BO_UNSUPPORTED, "%s: '%s' is set, which is not supported", path, others[i]);
     return BO_OK;
 }
 
@@ -440,9 +440,10 @@ static bo_status take_all(bo_context *context, bo_weights *weights, const bo_ten
     const size_t sites = count_sites(weights), whole = count_whole(weights);
     bo_lora_site site;
     if (bo_tensors_count(file) != 2 * sites + whole)
-        return bo_fail(context, BO_FORMAT,
-                       "%s: expected two tensors for each of the %zu layers and %zu of modules_to_save, found %zu",
-                       bo_tensors_path(file), sites, whole, bo_tensors_count(file));
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: expected two tensors for each of the %zu adapted layers and %zu of modules_to_save, found %zu",
+            bo_tensors_path(file), sites, whole, bo_tensors_count(file));
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         if (!bo_lora_site_at(weights, i, &site)) continue;
         float *room = bo_alloc_raw(context, numbers(site.b), sizeof *room, "an adapter");
@@ -466,14 +467,14 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
 {
     const char *init = bo_tensors_meta(file, "bochner.init"), *base = bo_tensors_meta(file, "bochner.base");
     if (init && !bo_lora_init_parse(init, &config->init))
-        return bo_fail(context, BO_FORMAT, "%s: 'bochner.init' is '%.40s', which is no beginning",
-                       bo_tensors_path(file), init);
+        return bo_fail(context, BO_FORMAT, "%s: 'bochner.init': unknown initialization '%.40s'", bo_tensors_path(file),
+                       init);
     config->known = base != NULL;
     config->digest = base ? strtoull(base, NULL, 16) : 0;
     if (config->init == BO_LORA_INIT_ZERO) return BO_OK;
     if (config->rank % 2)
-        return bo_fail(context, BO_FORMAT, "%s: of init %s, expected an even rank, found %zu", bo_tensors_path(file),
-                       init, config->rank);
+        return bo_fail(context, BO_FORMAT, "%s: with initialization %s, expected an even rank, found %zu",
+                       bo_tensors_path(file), init, config->rank);
     config->rank /= 2;
     config->alpha /= 2;
     return BO_OK;
@@ -538,7 +539,8 @@ static bo_status take_base(bo_context *context, bo_model *model, const bo_tensor
         const bo_weight *weight = bo_weights_find(model->weights, name);
         const bo_file_tensor *tensor;
         if (!weight)
-            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is none of the model", bo_tensors_path(file), name);
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is not part of the model", bo_tensors_path(file),
+                           name);
         BO_TRY(bo_tensors_require(context, file, name, BO_F32, weight->rank, weight->shape, &tensor));
         BO_TRY(bo_weights_backend(model->weights)->write(context, weight->data, tensor->data, tensor->bytes));
     }
@@ -559,11 +561,11 @@ static bo_status read_base(bo_context *context, bo_model *model, const char *pat
 
 static bo_status no_base(bo_context *context, const char *folder, const char *base)
 {
-    if (!base) return bo_fail(context, BO_FORMAT, "%s: adapter_config.json names no base", folder);
-    return bo_fail(context, BO_IO,
-                   "%s: its base %s is not there, or no model; write where it is as base_model_name_or_path into "
-                   "adapter_config.json",
-                   folder, base);
+    if (!base) return bo_fail(context, BO_FORMAT, "%s: adapter_config.json does not name a base model", folder);
+    return bo_fail(
+        context, BO_IO,
+        "%s: its base %s is missing or is not a model; set base_model_name_or_path in adapter_config.json to its folder",
+        folder, base);
 }
 
 static bo_status check_base(bo_context *context, const char *folder, const bo_model *model,
@@ -574,7 +576,7 @@ static bo_status check_base(bo_context *context, const char *folder, const bo_mo
     BO_TRY(bo_model_digest(context, model, &digest));
     if (digest == config->digest) return BO_OK;
     return bo_fail(context, BO_FORMAT,
-                   "%s: its base %s has other weights by now: expected digest %016llx, found %016llx", folder,
+                   "%s: the weights of its base %s have changed: expected digest %016llx, found %016llx", folder,
                    config->base, (unsigned long long)config->digest, (unsigned long long)digest);
 }
 
@@ -623,9 +625,9 @@ static bo_status load(bo_context *context, const char *folder, const char *path,
 
 bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
     *out = NULL;
-    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");
+    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder is given");
     char *config = bo_model_path(context, folder, "adapter_config.json");
     char *tensors = bo_model_path(context, folder, "adapter_model.safetensors");
     const bo_status status = config && tensors ? load(context, folder, config, tensors, out) : BO_MEMORY;
@@ -637,13 +639,13 @@ bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_mode
 bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out)
 {
     bo_model *model;
-    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
     *out = NULL;
     BO_TRY(bo_model_load(context, folder, &model));
     char *path = bo_model_path(context, folder, "adapter/base.safetensors");
     bo_status status = path ? BO_OK : BO_MEMORY;
     if (path && access(path, F_OK) != 0)
-        status = bo_fail(context, BO_INVALID, "%s: has no adapter/base.safetensors: it is no merged model", folder);
+        status = bo_fail(context, BO_INVALID, "%s: not a merged model: adapter/base.safetensors is missing", folder);
     if (status == BO_OK) status = read_base(context, model, path);
     bo_free(path);
     if (status != BO_OK) {

@@ -217,12 +217,13 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_text
     if (!model || !texts) return bo_fail(context, BO_INVALID, "labels: the %s NULL", model ? "texts are" : "model is");
     const bo_model_desc *d = &model->desc;
     if (!d->labels)
-        return bo_fail(context, BO_INVALID, "labels: the model's task is %s; it knows no labels",
+        return bo_fail(context, BO_INVALID,
+                       "labels: a model with the task %s has no labels; expected the task classify or match",
                        bo_model_task_name(d->task));
     if (bo_texts_get_kind(texts) == BO_TEXTS_PAIR ||
         bo_texts_sides(texts) != (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u))
-        return bo_fail(context, BO_INVALID, "labels: a model whose task is %s takes %s: bo_model_preset_texts says how",
-                       bo_model_task_name(d->task), d->task == BO_MODEL_TASK_MATCH ? "pairs of texts" : "texts alone");
+        return bo_fail(context, BO_INVALID, "labels: a model with the task %s takes %s (see bo_model_preset_texts)",
+                       bo_model_task_name(d->task), d->task == BO_MODEL_TASK_MATCH ? "pairs of texts" : "single texts");
     return BO_OK;
 }
 
@@ -241,12 +242,10 @@ static bo_status check_example(bo_context *context, const labeler *l, size_t exa
         const bo_text_view text = bo_text_at(l->texts, example, side);
         const char *path;
         const size_t line = bo_texts_line(l->texts, example, &path);
-        if (!text.count)
-            return bo_fail(context, BO_INVALID, "%s, line %zu: the text is empty; there is nothing to label", path,
-                           line);
+        if (!text.count) return bo_fail(context, BO_INVALID, "%s, line %zu: the text is empty", path, line);
         if (most && text.count > most)
             return bo_fail(context, BO_INVALID,
-                           "%s, line %zu: a text of %zu tokens; the model has learned %zu positions", path, line,
+                           "%s, line %zu: the text has %zu tokens, but the model has only %zu positions", path, line,
                            text.count, most);
         for (size_t i = 0; i < text.count; i++)
             if (text.ids[i] < 0 || (size_t)text.ids[i] >= vocab)
@@ -398,8 +397,8 @@ bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo
     BO_SPAN(context, "model", "classify texts");
     BO_TRY(check(context, model, texts));
     if (first > bo_texts_count(texts) || count > bo_texts_count(texts) - first)
-        return bo_fail(context, BO_INVALID, "labels: examples %zu to %zu of %zu", first, first + count,
-                       bo_texts_count(texts));
+        return bo_fail(context, BO_INVALID, "labels: examples %zu to %zu are out of range: there are %zu", first,
+                       first + count, bo_texts_count(texts));
     if (!probabilities && count) return bo_fail(context, BO_INVALID, "labels: probabilities is NULL");
     if (!count) return BO_OK;
     const size_t classes = model->desc.classes;
@@ -424,8 +423,8 @@ static bo_status check_labels(bo_context *context, const bo_model_desc *d, const
     bool same = names && bo_texts_classes(texts) == d->classes;
     for (size_t i = 0; same && i < d->classes; i++) same = strcmp(names[i], d->labels[i]) == 0;
     if (same) return BO_OK;
-    return bo_fail(context, BO_INVALID, "labels: the texts %s: bo_model_preset_texts says how to open them",
-                   names ? "have other labels than the model" : "have no labels");
+    return bo_fail(context, BO_INVALID, "labels: the texts %s (see bo_model_preset_texts)",
+                   names ? "do not have the labels of the model" : "have no labels");
 }
 
 static bo_status count_block(bo_context *context, const labeler *l, size_t first, size_t count, const float *logits,
@@ -459,7 +458,7 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
                                    bo_classification *out, bo_metrics **metrics)
 {
     if (metrics) *metrics = NULL;
-    if (!out) return bo_fail(context, BO_INVALID, "labels: there is nowhere to put them: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "labels: out is NULL");
     *out = (bo_classification){0};
     BO_TRY(check(context, model, texts));
     BO_TRY(check_labels(context, &model->desc, texts));

@@ -245,7 +245,7 @@ static bo_status check_numbers(bo_context *context, const char *where, const cJS
     for (const cJSON *item = numbers->child; item; item = item->next) {
         size_t index = 0;
         if (!bo_json_size(item, &index) || index >= out->desc.classes || strcmp(item->string, out->labels[index]) != 0)
-            return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" is not as \"id2label\" says", where,
+            return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" contradicts \"id2label\"", where,
                            item->string);
     }
     return BO_OK;
@@ -598,7 +598,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), &format) || format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
     if (format > FORMAT)
-        return bo_fail(context, BO_VERSION, "%s: the model has format %zu; this is Bochner %s, which reads up to %d",
+        return bo_fail(context, BO_VERSION, "%s: the model has format %zu, but Bochner %s reads formats up to %d",
                        where, format, bo_version(), FORMAT);
     BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
     BO_TRY(read_mixer(context, where, json, &out->desc));
@@ -617,7 +617,8 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
 static bo_status read_any(bo_context *context, const char *where, const cJSON *json, bo_config *out)
 {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
-    if (!type) return bo_fail(context, BO_FORMAT, "%s: is no model's: \"model_type\" is missing", where);
+    if (!type)
+        return bo_fail(context, BO_FORMAT, "%s: not the configuration of a model: \"model_type\" is missing", where);
     if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
     if (strcmp(type, "llama") == 0) {
         out->family = BO_FAMILY_LLAMA;
@@ -636,11 +637,12 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
     cJSON *root;
     *out = (bo_config){0};
     if (length > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a configuration", where, length);
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too large for a configuration", where, length);
     BO_TRY(bo_json_parse(context, where, json, length, DEPTH, &root));
-    bo_status status = bo_json_has_nul(json, length)
-                           ? bo_fail(context, BO_FORMAT, "%s: has \\u0000, which no name or label has", where)
-                           : read_any(context, where, root, out);
+    bo_status status =
+        bo_json_has_nul(json, length)
+            ? bo_fail(context, BO_FORMAT, "%s: contains \\u0000, which is not allowed in names and labels", where)
+            : read_any(context, where, root, out);
     cJSON_Delete(root);
     if (status != BO_OK) bo_config_free(out);
     return status;

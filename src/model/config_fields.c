@@ -149,7 +149,7 @@ bo_status bo_config_fields_read(bo_context *context, const char *where, const bo
     cJSON_ArrayForEach(item, json)
     {
         if (!known(item->string, fields, count, also))
-            return bo_fail(context, BO_FORMAT, "%s: \"%.60s\" is not known", where, item->string);
+            return bo_fail(context, BO_FORMAT, "%s: unknown member \"%.60s\"", where, item->string);
     }
     return BO_OK;
 }

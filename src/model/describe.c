@@ -24,12 +24,12 @@ static bool labels(bo_model_task task)
 
 bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who)
 {
-    static const char *const uses[] = {"", "labels texts: bo_model_classify",
-                                       "labels pairs of texts: bo_model_classify",
-                                       "translates texts: bo_model_translate"};
+    static const char *const uses[] = {"", "classifies texts: use bo_model_classify",
+                                       "classifies pairs of texts: use bo_model_classify",
+                                       "translates texts: use bo_model_translate"};
     if (!model) return bo_fail(context, BO_INVALID, "%s: the model is NULL", who);
     if (model->desc.task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s is for language models; this model %s (tasks.h) uses it", who,
+    return bo_fail(context, BO_INVALID, "%s requires a language model; this model %s (tasks.h)", who,
                    uses[model->desc.task]);
 }
 
@@ -123,22 +123,24 @@ void bo_labels_free(char **copies, size_t classes)
 static bo_status resolve_task(bo_context *context, bo_model_desc *d)
 {
     const char *name = bo_model_task_name(d->task);
-    if (!name) REFUSE("no task with number %d", (int)d->task);
-    if (!bo_pooling_name(d->pooling)) REFUSE("no pooling with number %d", (int)d->pooling);
-    if (!bo_cross_name(d->cross)) REFUSE("no way to see a source with number %d", (int)d->cross);
+    if (!name) REFUSE("unknown task %d", (int)d->task);
+    if (!bo_pooling_name(d->pooling)) REFUSE("unknown pooling %d", (int)d->pooling);
+    if (!bo_cross_name(d->cross)) REFUSE("unknown cross %d", (int)d->cross);
     if (!labels(d->task) && (d->classes || d->labels || d->pooling || d->forward))
-        REFUSE("classes, labels, pooling and forward belong to the tasks classify and match, found them with %s", name);
+        REFUSE("classes, labels, pooling and forward require the task classify or match, found %s", name);
     if (d->task != BO_MODEL_TASK_TRANSLATE && (d->encoder_layers || d->cross))
-        REFUSE("encoder_layers and cross belong to the task translate, found them with %s", name);
+        REFUSE("encoder_layers and cross require the task translate, found %s", name);
     if (d->task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
     if (d->mixer == BO_MIXER_MLP)
-        REFUSE("mixer mlp has matrices for the places of a window; texts of the task %s have any length: another mixer",
-               name);
+        REFUSE(
+            "mixer mlp requires sequences of a fixed length, but texts of the task %s have any length: choose another mixer",
+            name);
     if (d->forward && d->pooling == BO_POOLING_FIRST)
-        REFUSE("pooling first with forward: the first token knows nothing of those that follow");
+        REFUSE("pooling first cannot be combined with forward: the first token does not depend on later ones");
     if (labels(d->task)) return check_classes(context, d);
     if (d->parametrization == BO_PARAMETRIZATION_UNIT)
-        REFUSE("parametrization unit shares out one residual stream, and the task translate has two: standard or mup");
+        REFUSE(
+            "parametrization unit supports one residual stream, but the task translate has two: use standard or mup");
     if (!d->encoder_layers) d->encoder_layers = d->layers;
     if (d->encoder_layers > MOST_LAYERS)
         REFUSE("encoder_layers must be at most %d, found %zu", MOST_LAYERS, d->encoder_layers);
@@ -169,7 +171,8 @@ static bo_status resolve_cross(bo_context *context, bo_model_desc *d)
     if (d->task != BO_MODEL_TASK_TRANSLATE || d->cross != BO_CROSS_ATTENTION) return BO_OK;
     if (!is_given(a)) *a = usual_cross(d);
     if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
-        REFUSE("cross_attention sees all of a source at once: it has no gate and no window, and is not hybrid");
+        REFUSE(
+            "cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source at once");
     return bo_model_resolve_attention(context, d, BO_MODEL_PART_CROSS, a);
 }
 
@@ -254,12 +257,12 @@ static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
     if (d->key_heads > d->heads || d->heads % d->key_heads)
         REFUSE("key_heads must divide heads = %zu, found %zu", d->heads, d->key_heads);
     if (!d->head_dim && d->width % d->heads)
-        REFUSE("heads must divide width = %zu where head_dim is not given, found %zu", d->width, d->heads);
+        REFUSE("heads must divide width = %zu if head_dim is not given, found %zu", d->width, d->heads);
     if (!d->head_dim) d->head_dim = d->width / d->heads;
     BO_TRY(check_size(context, "head_dim", d->head_dim, MOST_WIDTH));
     if (turns(d->positions) && d->head_dim % 2)
-        REFUSE("positions %s turn pairs: head_dim must be even, found %zu", bo_positions_name(d->positions),
-               d->head_dim);
+        REFUSE("positions %s rotate pairs of columns: head_dim must be even, found %zu",
+               bo_positions_name(d->positions), d->head_dim);
     return BO_OK;
 }
 
@@ -279,8 +282,8 @@ static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenize
     if (!d->vocab) d->vocab = ids;
     BO_TRY(check_size(context, "vocab", d->vocab, MOST_VOCAB));
     if (d->vocab < ids)
-        REFUSE("vocab must hold the tokenizer's %zu ids%s, found %zu", bo_tokenizer_vocab(tokenizer),
-               ids > bo_tokenizer_vocab(tokenizer) ? " and an end" : "", d->vocab);
+        REFUSE("vocab must be at least the tokenizer's %zu ids%s, found %zu", bo_tokenizer_vocab(tokenizer),
+               ids > bo_tokenizer_vocab(tokenizer) ? " and an end token" : "", d->vocab);
     BO_TRY(resolve_heads(context, d));
     return bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d);
 }
@@ -301,7 +304,7 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
     if (!(d->dropout >= 0 && d->dropout < 1)) REFUSE("dropout must be in [0, 1), found %g", d->dropout);
     /* the sigmoid is 0 or 1 in single precision far below this */
     if (!(fabs(d->gate_first) <= 100 && fabs(d->gate_last) <= 100))
-        REFUSE("gates must begin at numbers from -100 to 100, found %g and %g", d->gate_first, d->gate_last);
+        REFUSE("gate_first and gate_last must be from -100 to 100, found %g and %g", d->gate_first, d->gate_last);
     if (d->rope_base == 0) d->rope_base = 10000;
     if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
     if (d->sigma == 0) /* the window of HYBRID needs sharper weights */
@@ -317,8 +320,7 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
  * scaling the tables are separate. */
 static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
 {
-    if (!bo_parametrization_name(d->parametrization))
-        REFUSE("no parametrization with number %d", (int)d->parametrization);
+    if (!bo_parametrization_name(d->parametrization)) REFUSE("unknown parametrization %d", (int)d->parametrization);
     if (d->storage != BO_STORAGE_FLOAT32 && d->storage != BO_STORAGE_FLOAT8)
         REFUSE("storage must be float32 or float8, found number %d", (int)d->storage);
     if (d->parametrization == BO_PARAMETRIZATION_STANDARD) d->base_width = 0;
@@ -344,7 +346,7 @@ static void resolve_degree(bo_model_desc *d)
 static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
 {
     const bool ssm = d->mixer == BO_MIXER_SSM, convolves = ssm || d->mixer == BO_MIXER_CONV;
-    if (!bo_ssm_name(d->ssm)) REFUSE("no state-space system with number %d", (int)d->ssm);
+    if (!bo_ssm_name(d->ssm)) REFUSE("unknown state-space system %d", (int)d->ssm);
     if (!ssm) d->ssm = BO_SSM_DIAGONAL;
     d->state_size = !ssm ? 0 : d->state_size ? d->state_size : 16;
     d->state_rank = !ssm || d->ssm == BO_SSM_DIAGONAL ? 0 : d->state_rank ? d->state_rank : 1;
@@ -363,12 +365,12 @@ static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
 
 static bo_status check_choices(bo_context *context, const bo_model_desc *d)
 {
-    if (!bo_mixer_name(d->mixer)) REFUSE("no mixer with number %d", (int)d->mixer);
-    if (!bo_mlp_name(d->mlp)) REFUSE("no MLP with number %d", (int)d->mlp);
-    if (!bo_norm_name(d->norm)) REFUSE("no norm with number %d", (int)d->norm);
-    if (!bo_positions_name(d->positions)) REFUSE("no positions with number %d", (int)d->positions);
+    if (!bo_mixer_name(d->mixer)) REFUSE("unknown mixer %d", (int)d->mixer);
+    if (!bo_mlp_name(d->mlp)) REFUSE("unknown MLP %d", (int)d->mlp);
+    if (!bo_norm_name(d->norm)) REFUSE("unknown norm %d", (int)d->norm);
+    if (!bo_positions_name(d->positions)) REFUSE("unknown positions %d", (int)d->positions);
     if ((unsigned)d->query_norm > BO_CHOICE_YES || (unsigned)d->output_norm > BO_CHOICE_YES)
-        REFUSE("query_norm and output_norm are auto, no or yes, found numbers %d and %d", (int)d->query_norm,
+        REFUSE("query_norm and output_norm must be auto, no or yes, found numbers %d and %d", (int)d->query_norm,
                (int)d->output_norm);
     return BO_OK;
 }
@@ -386,9 +388,10 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
                                      bo_attention_desc *a)
 {
     bo_features_desc *f = &a->features;
-    if (!bo_attention_kind_name(a->kind)) REFUSE("no attention with number %d", (int)a->kind);
-    if (f->kernel == BO_KERNEL_CUSTOM || f->custom) REFUSE("a callback does not fit a model's file: kernel custom");
-    if (f->length_scales || f->sample) REFUSE("attention.features has length_scales or a sample: a model has none");
+    if (!bo_attention_kind_name(a->kind)) REFUSE("unknown attention %d", (int)a->kind);
+    if (f->kernel == BO_KERNEL_CUSTOM || f->custom)
+        REFUSE("kernel custom is not supported in a model: a callback cannot be saved in a file");
+    if (f->length_scales || f->sample) REFUSE("attention.features must not have length_scales or a sample");
     BO_TRY(fill_size(context, "heads", d->heads, &a->heads));
     BO_TRY(fill_size(context, "key_heads", d->key_heads, &a->key_heads));
     BO_TRY(fill_size(context, "dim", d->head_dim, &a->dim));

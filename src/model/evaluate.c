@@ -135,12 +135,11 @@ static bo_status check(bo_context *context, const evaluator *e)
     BO_TRY(bo_model_require_language(context, model, "evaluation"));
     if (!model->tokenizer) return bo_fail(context, BO_INVALID, "evaluation: the model has no tokenizer");
     if (bo_corpus_tokens(e->corpus) < 2)
-        return bo_fail(context, BO_INVALID, "evaluation: the corpus has %llu tokens, at least 2 are needed",
+        return bo_fail(context, BO_INVALID, "evaluation: the corpus has %llu tokens, expected at least 2",
                        (unsigned long long)bo_corpus_tokens(e->corpus));
     if (bo_model_most_tokens(&model->desc) && e->window > bo_model_most_tokens(&model->desc))
-        return bo_fail(context, BO_INVALID,
-                       "evaluation: windows of %zu tokens, but the model has learned %zu positions", e->window,
-                       model->desc.context);
+        return bo_fail(context, BO_INVALID, "evaluation: windows of %zu tokens, but the model has only %zu positions",
+                       e->window, model->desc.context);
     return BO_OK;
 }
 
@@ -317,11 +316,11 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
                                         bo_translation *out)
 {
     bo_translate_desc resolved;
-    if (!out) return bo_fail(context, BO_INVALID, "translate: there is nowhere to put the result: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "translate: out is NULL");
     *out = (bo_translation){0};
     BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
     if (bo_texts_get_kind(texts) != BO_TEXTS_PAIR)
-        return bo_fail(context, BO_INVALID, "translate: expected sources with their targets, found texts alone");
+        return bo_fail(context, BO_INVALID, "translate: expected sources with targets, found texts without targets");
     uint64_t count = bo_texts_count(texts);
     out->examples = most && most < count ? most : count;
     for (size_t i = 0; i < 2 * out->examples; i++) BO_TRY(bo_translate_check(context, model, texts, i / 2, i % 2));

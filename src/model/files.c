@@ -225,7 +225,7 @@ static bo_status write_pieces(bo_context *context, const bo_model *model, const 
 static bo_status make_folder(bo_context *context, const char *folder)
 {
     if (mkdir(folder, 0777) == 0 || errno == EEXIST) return BO_OK;
-    return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", folder, strerror(errno));
 }
 
 /* Writes the adapter of a merged model and the original weights that it changed. */
@@ -260,7 +260,7 @@ static bo_status check_image(bo_context *context, const bo_model *model)
     if (!model->adapter || model->adapter->aside) return BO_OK;
     return bo_fail(
         context, BO_UNSUPPORTED,
-        "model: it has adapters, whose base is elsewhere: merge them first (bo_model_merge), or save a folder");
+        "model: it has adapters, and their base is not part of the file: merge them first (bo_model_merge), or save a folder");
 }
 
 static bool ends_as_image(const char *path)
@@ -284,7 +284,7 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const char *
 {
     BO_SPAN(context, "data", "save model");
     if (!model || !path || !*path)
-        return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder was named" : "the model is NULL");
+        return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder is given" : "the model is NULL");
     if (ends_as_image(path)) return save_image(context, model, path);
     BO_TRY(make_folder(context, path));
     return bo_model_write(context, model, path);
@@ -294,7 +294,7 @@ bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void 
 {
     BO_SPAN(context, "data", "save model");
     bo_output *output;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "model: a place for its bytes is NULL");
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "model: bytes or size is NULL");
     *bytes = NULL;
     *size = 0;
     BO_TRY(check_image(context, model));
@@ -335,8 +335,9 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
         numbers += (double)d->layers * (2 * heads * width + least_maps(&d->cross_attention, d->key_heads));
     if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
     if (2 * numbers <= bytes) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: promises %.0f numbers or more, but the tensors have %.0f bytes", where,
-                   numbers, bytes);
+    return bo_fail(context, BO_FORMAT,
+                   "%s: the configuration needs at least %.0f numbers, but the tensors have %.0f bytes", where, numbers,
+                   bytes);
 }
 
 /* The origin of a model: a folder, or one file that contains all of it. */
@@ -381,18 +382,19 @@ static bo_status load_tokenizer(bo_context *context, const origin *from, const b
     bool there;
     BO_TRY(has_tokenizer(context, from, &there));
     if (!there && (config->no_tokenizer || config->family != BO_FAMILY_BOCHNER)) {
-        bo_log(context, BO_LOG_WARNING, "%s: has no tokenizer.json", from->name);
+        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is missing", from->name);
         return BO_OK;
     }
     if (from->image) {
         const char *text = bo_tensors_meta(from->image, TOKENIZER);
-        if (!text) return bo_fail(context, BO_FORMAT, "%s: its metadata have no \"tokenizer.json\"", from->name);
+        if (!text) return bo_fail(context, BO_FORMAT, "%s: \"tokenizer.json\" is missing in the metadata", from->name);
         BO_TRY(bo_tokenizer_parse(context, from->name, text, strlen(text), out));
     } else {
         BO_TRY(bo_tokenizer_load(context, from->name, out));
     }
     if (config->knows_tokenizer && bo_tokenizer_fingerprint(*out) != config->tokenizer_fingerprint)
-        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the one that the model was made with", from->name);
+        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the tokenizer that the model was created with",
+               from->name);
     return BO_OK;
 }
 
@@ -449,8 +451,7 @@ static bo_status find_custom(bo_context *context, const origin *from, bo_custom_
     }
     return bo_fail(
         context, BO_UNSUPPORTED,
-        "%s: the MLP is the custom layer '%.60s', a function of the program that made the model: load it with "
-        "bo_model_load_custom and a bo_custom_layer of that name",
+        "%s: the MLP is the custom layer '%.60s', a function of the program that created the model: load it with bo_model_load_custom and a bo_custom_layer of that name",
         from->config_path, name);
 }
 
@@ -483,10 +484,10 @@ static bo_status load_image(bo_context *context, const bo_tensors *image, origin
     from.image = image;
     from.name = bo_tensors_path(image);
     if (!bo_tensors_meta(image, CONFIG))
-        return bo_fail(context, BO_FORMAT,
-                       "%s: is no whole model: its metadata have no \"config.json\"; a model is a folder, or one file "
-                       "that bo_model_save wrote",
-                       from.name);
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: not a model: \"config.json\" is missing in the metadata; a model is a folder, or a file that bo_model_save wrote",
+            from.name);
     char *where = bo_model_path(context, from.name, CONFIG);
     from.config_path = where;
     const bo_status status = where ? load(context, &from, out) : BO_MEMORY;
@@ -555,9 +556,9 @@ bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_c
     BO_SPAN(context, "data", "load model");
     const origin from = {.custom = layers, .custom_count = count};
     bo_tensors *image;
-    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
     *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "model: no folder was named");
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
     if (!holds(path, CONFIG) && holds(path, "adapter_config.json")) return load_merged(context, path, out);
     if (!is_file(path)) return load_folder(context, path, from, out);
     BO_TRY(bo_tensors_open(context, path, &image));
@@ -576,9 +577,9 @@ bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, si
 {
     BO_SPAN(context, "data", "load model");
     bo_tensors *image;
-    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
     *out = NULL;
-    if (!bytes) return bo_fail(context, BO_INVALID, "model: its bytes are NULL");
+    if (!bytes) return bo_fail(context, BO_INVALID, "model: the bytes are NULL");
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &image));
     const bo_status status = load_image(context, image, (origin){.custom = layers, .custom_count = count}, out);
     bo_tensors_close(image);

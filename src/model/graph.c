@@ -422,7 +422,7 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
                                                                           [BO_MODEL_TASK_TRANSLATE] =
                                                                               record_translation};
     *out = (bo_model_graph){0};
-    if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
+    if (!desc->rows) return bo_fail(context, BO_INVALID, "the graph of a model needs at least one token");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));
     record[model->desc.task](model, desc, out);
     bo_graph_compile_desc plan = {

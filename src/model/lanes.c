@@ -100,7 +100,7 @@ static bool has_every_block(const bo_lanes *lanes)
 
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
-    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: they are NULL");
+    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: the lanes are NULL");
     for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(begin_lane(context, lanes, i));
     assert(has_every_block(lanes));
     lanes->broken = false;
@@ -152,14 +152,14 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lane
     if (!model || !desc) return bo_fail(context, BO_INVALID, "lanes: the %s is NULL", model ? "descriptor" : "model");
     BO_TRY(bo_check_reserved(context, "bo_lanes_desc", desc->reserved));
     if (model->desc.task != BO_MODEL_TASK_LANGUAGE && model->desc.task != BO_MODEL_TASK_TRANSLATE)
-        return bo_fail(context, BO_INVALID, "lanes: a model whose task is %s has nothing to say token by token",
+        return bo_fail(context, BO_INVALID, "lanes: a model with the task %s does not generate tokens",
                        bo_model_task_name(model->desc.task));
     if (!desc->count || desc->count > BO_LANES_MOST)
         return bo_fail(context, BO_INVALID, "lanes: count must be 1 to %d, found %zu", BO_LANES_MOST, desc->count);
     if (desc->capacity > INT32_MAX || desc->source > INT32_MAX)
         return bo_fail(context, BO_INVALID,
-                       "lanes: positions end at %ld; found room for %zu tokens and %zu of a source", (long)INT32_MAX,
-                       desc->capacity, desc->source);
+                       "lanes: positions are limited to %ld; found a capacity of %zu tokens and of %zu source tokens",
+                       (long)INT32_MAX, desc->capacity, desc->source);
     return BO_OK;
 }
 
@@ -274,23 +274,25 @@ static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t l
                        d->vocab, (long)id);
     if (keeps_every_key(lanes->attentions[0]) && taken >= lanes->desc.capacity)
         return bo_fail(context, BO_INVALID,
-                       "lanes: attention %s keeps every key, and lane %zu is full: %zu tokens (capacity)",
+                       "lanes: attention %s keeps all keys, and lane %zu has reached its capacity of %zu tokens",
                        bo_attention_kind_name(d->attention.kind), lane, lanes->desc.capacity);
     if ((most && taken >= most) || taken == INT32_MAX)
-        return bo_fail(context, BO_INVALID, "lanes: positions end at %zu, which lane %zu has reached", taken, lane);
+        return bo_fail(context, BO_INVALID, "lanes: the model has %zu positions, and lane %zu has used all of them",
+                       taken, lane);
     return BO_OK;
 }
 
 static bo_status check_step(bo_context *context, const bo_lanes *lanes, size_t active, const int32_t *ids)
 {
-    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: they are NULL");
+    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: the lanes are NULL");
     if (!ids && active) return bo_fail(context, BO_INVALID, "lanes: %zu tokens, but ids is NULL", active);
     if (active > lanes->desc.count)
-        return bo_fail(context, BO_INVALID, "lanes: %zu of %zu lanes are to step", active, lanes->desc.count);
+        return bo_fail(context, BO_INVALID, "lanes: %zu lanes are requested, but there are only %zu", active,
+                       lanes->desc.count);
     if (lanes->broken)
-        return bo_fail(context, BO_INVALID, "lanes: an earlier call failed half-way: bo_lanes_reset begins anew");
+        return bo_fail(context, BO_INVALID, "lanes: an earlier call failed; call bo_lanes_reset to start again");
     if (lanes->source.bytes && !lanes->has_sources)
-        return bo_fail(context, BO_INVALID, "lanes: no source was read yet (bo_lanes_read)");
+        return bo_fail(context, BO_INVALID, "lanes: no source has been read yet; call bo_lanes_read first");
     for (size_t i = 0; i < active; i++) BO_TRY(check_lane(context, lanes, i, ids[i]));
     return BO_OK;
 }
@@ -371,13 +373,14 @@ static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
 bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
 {
     if (!lanes || (!from && active))
-        return bo_fail(context, BO_INVALID, "lanes: %s NULL", lanes ? "from is" : "they are");
+        return bo_fail(context, BO_INVALID, "lanes: %s NULL", lanes ? "from is" : "the lanes are");
     if (active > lanes->desc.count)
-        return bo_fail(context, BO_INVALID, "lanes: %zu of %zu lanes are to be chosen", active, lanes->desc.count);
+        return bo_fail(context, BO_INVALID, "lanes: %zu lanes are requested, but there are only %zu", active,
+                       lanes->desc.count);
     for (size_t i = 0; i < active; i++)
         if (from[i] >= lanes->desc.count)
-            return bo_fail(context, BO_INVALID, "lanes: lane %zu should become what lane %zu was; there are %zu", i,
-                           from[i], lanes->desc.count);
+            return bo_fail(context, BO_INVALID, "lanes: lane %zu is to continue lane %zu, but there are only %zu lanes",
+                           i, from[i], lanes->desc.count);
     choose_numbers(lanes, lanes->tokens, active, from);
     choose_numbers(lanes, lanes->sources, active, from);
     choose_blocks(lanes, active, from);
@@ -565,10 +568,10 @@ static bo_status check_sources(bo_context *context, const bo_lanes *lanes, const
 {
     const bo_model_desc *d = &lanes->model->desc;
     if (d->task != BO_MODEL_TASK_TRANSLATE)
-        return bo_fail(context, BO_INVALID, "lanes: a model whose task is %s has no sources",
+        return bo_fail(context, BO_INVALID, "lanes: a model with the task %s has no sources",
                        bo_model_task_name(d->task));
     if (!sources || !count || count > lanes->desc.count)
-        return bo_fail(context, BO_INVALID, "lanes: 1 to %zu sources are to be read, found %zu", lanes->desc.count,
+        return bo_fail(context, BO_INVALID, "lanes: expected 1 to %zu sources, found %zu", lanes->desc.count,
                        sources ? count : 0);
     for (size_t s = 0; s < count; s++) {
         if (!sources[s].count || sources[s].count > lanes->desc.source)
@@ -613,7 +616,7 @@ static bo_status read_all(bo_context *context, reading *r, size_t count)
 
 bo_status bo_lanes_read(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count)
 {
-    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: they are NULL");
+    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: the lanes are NULL");
     BO_TRY(check_sources(context, lanes, sources, count));
     reading r = {.lanes = lanes, .sources = sources};
     lanes->has_sources = false;

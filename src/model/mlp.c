@@ -44,9 +44,11 @@ static size_t default_hidden(const bo_model_desc *d)
 static bo_status resolve_features(bo_context *context, size_t most, bo_model_desc *d)
 {
     bo_features_desc *f = &d->mlp_features;
-    if (f->kernel == BO_KERNEL_CUSTOM || f->custom) REFUSE("a callback does not fit a model's file: MLP kernel custom");
+    if (f->kernel == BO_KERNEL_CUSTOM || f->custom)
+        REFUSE("MLP kernel custom is not supported in a model: a callback cannot be saved in a file");
     if (f->length_scales || f->sample || f->sampling != BO_SAMPLING_DRAWN)
-        REFUSE("features of an MLP stay as drawn: mlp_features has length_scales, a sample or a sampling");
+        REFUSE(
+            "mlp_features must not have length_scales, a sample or a sampling: the features of an MLP stay as sampled");
     if (f->dim && f->dim != d->width)
         REFUSE("mlp_features.dim must be width = %zu (or 0), found %zu", d->width, f->dim);
     if (f->features && d->hidden && f->features != d->hidden)
@@ -69,7 +71,7 @@ static bo_status check_custom(bo_context *context, const bo_custom_layer *layer)
     if (!layer->name || !*layer->name || strlen(layer->name) > MOST_NAME ||
         bo_utf8_has_control(layer->name, strlen(layer->name)))
         REFUSE("custom_mlp needs a name of 1 to %d bytes without control characters", MOST_NAME);
-    if (!layer->record) REFUSE("custom_mlp '%s' has no function that records it", layer->name);
+    if (!layer->record) REFUSE("custom_mlp '%s' has no record function", layer->name);
     return BO_OK;
 }
 
@@ -77,9 +79,9 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d)
 {
     if (d->mlp == BO_MLP_CUSTOM) BO_TRY(check_custom(context, &d->custom_mlp));
     if (d->mlp != BO_MLP_CUSTOM && (d->custom_mlp.name || d->custom_mlp.record))
-        REFUSE("custom_mlp belongs to the MLP custom, found it with %s", bo_mlp_name(d->mlp));
+        REFUSE("custom_mlp requires the MLP custom, found %s", bo_mlp_name(d->mlp));
     if (d->degree_heads && !has_degree(d->mlp))
-        REFUSE("degree_heads belongs to MLPs of a degree, found %zu with %s", d->degree_heads, bo_mlp_name(d->mlp));
+        REFUSE("degree_heads requires an MLP of a degree, found %zu with %s", d->degree_heads, bo_mlp_name(d->mlp));
     if (d->mlp != BO_MLP_RANDOM_FEATURES) d->mlp_features = (bo_features_desc){0};
     if (d->mlp == BO_MLP_NONE) d->hidden = 0;
     if (d->mlp == BO_MLP_NONE) return BO_OK;

@@ -129,7 +129,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
 
 bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
     *out = NULL;
     bo_model *model;
     BO_TRY(bo_model_build(context, desc, tokenizer, &model));

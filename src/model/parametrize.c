@@ -30,8 +30,7 @@ bo_status bo_model_widen(bo_context *context, const bo_model_desc *d, size_t wid
     if (!d->width || !width) REFUSE("width must be at least 1, found %zu and %zu", d->width, width);
     if (__builtin_mul_overflow(d->heads, width, &heads) || heads % d->width)
         REFUSE(
-            "heads have the same dim at every width: %zu heads at width %zu would be %g at width %zu, expected a whole "
-            "number",
+            "the number of heads must be whole at every width: %zu heads at width %zu would be %g heads at width %zu",
             d->heads, d->width, (double)d->heads * (double)width / (double)d->width, width);
     bo_model_desc wide = *d;
     wide.width = width;

@@ -104,7 +104,7 @@ static bo_status probing_read(bo_context *context, probing *p, double *sizes)
 bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count, double *sizes)
 {
     BO_TRY(bo_model_require_language(context, model, "probe"));
-    if (!tokens || !sizes) return bo_fail(context, BO_INVALID, "probe: the tokens or the place for sizes are NULL");
+    if (!tokens || !sizes) return bo_fail(context, BO_INVALID, "probe: tokens or sizes is NULL");
     if (count < 1 || count > model->desc.context)
         return bo_fail(context, BO_INVALID, "probe: %zu tokens, expected 1 to %zu", count, model->desc.context);
     probing p = {.model = model, .tokens = count};
@@ -161,7 +161,7 @@ bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, con
                                  double *out)
 {
     const bo_weight *weight = name ? bo_weights_find(model->weights, name) : NULL;
-    if (!weight) return bo_fail(context, BO_INVALID, "model: it has no weight '%s'", name ? name : "NULL");
+    if (!weight) return bo_fail(context, BO_INVALID, "model: there is no weight '%s'", name ? name : "NULL");
     size_t count = weight->rows * weight->columns;
     float *w = bo_alloc_raw(context, count, sizeof *w, "a weight");
     double *x = bo_alloc_raw(context, weight->columns + weight->rows, sizeof *x, "a weight's norm");

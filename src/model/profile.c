@@ -34,10 +34,10 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
     const size_t batch = asked->batch ? asked->batch : 1, usual = d->context < USUAL_TOKENS ? d->context : USUAL_TOKENS;
     data->tokens = asked->tokens ? asked->tokens : usual;
     if (data->tokens > d->context)
-        return bo_fail(context, BO_INVALID, "a profile of %zu tokens: the model's context is %zu", data->tokens,
+        return bo_fail(context, BO_INVALID, "profile: %zu tokens exceed the model's context of %zu", data->tokens,
                        d->context);
     if (batch > INT32_MAX / 8 / data->tokens)
-        return bo_fail(context, BO_INVALID, "a profile of %zu x %zu tokens: expected at most %d in all", batch,
+        return bo_fail(context, BO_INVALID, "profile: %zu x %zu tokens, expected at most %d in total", batch,
                        data->tokens, INT32_MAX / 8);
     data->texts = batch * (d->task == BO_MODEL_TASK_MATCH ? 2 : 1);
     const size_t rows = data->texts * data->tokens, sequences = data->texts + !language;
@@ -96,7 +96,8 @@ bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profil
     *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_profile_desc", desc->reserved));
     if (!desc->forward && bo_model_storage(model) != BO_STORAGE_FLOAT32)
-        return bo_fail(context, BO_UNSUPPORTED, "the weights are kept as %s, for reading only: there is no backward",
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "the weights are stored as %s, for inference only: there is no backward",
                        bo_storage_name(bo_model_storage(model)));
     bo_status status = draw_pack(context, &model->desc, desc, &data);
     if (status == BO_OK) {

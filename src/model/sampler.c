@@ -39,7 +39,7 @@ static bo_status resolve(bo_context *context, const bo_sampler_desc *desc, bo_sa
 bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo_sampler **out)
 {
     bo_sampler_desc resolved;
-    if (!out) return bo_fail(context, BO_INVALID, "sampler: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "sampler: out is NULL");
     *out = NULL;
     BO_TRY(resolve(context, desc, &resolved));
     bo_sampler *sampler = bo_alloc(context, 1, sizeof *sampler, "a sampler");

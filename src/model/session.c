@@ -145,7 +145,7 @@ static bo_status build(bo_context *context, const bo_model *model, const bo_sess
 
 bo_status bo_session_create(bo_context *context, const bo_model *model, const bo_session_desc *desc, bo_session **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "session: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "session: out is NULL");
     *out = NULL;
     bo_session *session = bo_alloc(context, 1, sizeof *session, "a session");
     if (!session) return BO_MEMORY;
@@ -196,16 +196,16 @@ static bo_status check_room(bo_context *context, const bo_session *session, size
     if (bo_session_has_capacity(session->model) && end > session->desc.capacity)
         return bo_fail(
             context, BO_INVALID,
-            "session: attention %s keeps every key, and there is room for %zu tokens (capacity); %llu were read "
-            "and %zu more are to come",
+            "session: attention %s keeps all keys, and its capacity is %zu tokens; %llu have been read and %zu more are requested",
             bo_attention_kind_name(d->attention.kind), session->desc.capacity, (unsigned long long)session->tokens,
             count);
     if (bo_model_most_tokens(d) && end > bo_model_most_tokens(d))
-        return bo_fail(context, BO_INVALID,
-                       "session: the model has learned %zu positions; %llu tokens were read and %zu more are to come",
-                       d->context, (unsigned long long)session->tokens, count);
+        return bo_fail(
+            context, BO_INVALID,
+            "session: the model has only %zu positions; %llu tokens have been read and %zu more are requested",
+            d->context, (unsigned long long)session->tokens, count);
     if (d->positions != BO_POSITIONS_NONE && end > INT32_MAX)
-        return bo_fail(context, BO_INVALID, "session: positions end at %d", INT32_MAX);
+        return bo_fail(context, BO_INVALID, "session: positions are limited to %d", INT32_MAX);
     return BO_OK;
 }
 
@@ -223,10 +223,10 @@ static bo_status check_ids(bo_context *context, const bo_session *session, const
 static bo_status check_call(bo_context *context, const bo_session *session, const int32_t *ids, const int32_t *targets,
                             size_t count)
 {
-    if (!session) return bo_fail(context, BO_INVALID, "session: it is NULL");
+    if (!session) return bo_fail(context, BO_INVALID, "session: the session is NULL");
     if (!ids && count) return bo_fail(context, BO_INVALID, "session: %zu tokens, but ids is NULL", count);
     if (session->broken)
-        return bo_fail(context, BO_INVALID, "session: an earlier call failed half-way: bo_session_reset begins anew");
+        return bo_fail(context, BO_INVALID, "session: an earlier call failed; call bo_session_reset to start again");
     BO_TRY(check_room(context, session, count));
     BO_TRY(check_ids(context, session, ids, count, false));
     return targets ? check_ids(context, session, targets, count, true) : BO_OK;
@@ -294,7 +294,7 @@ bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_
     if (!logits) return BO_OK;
     if (!session->has_logits)
         return bo_fail(context, BO_INVALID,
-                       "session: there are no logits: no token was fed yet, or the last was scored");
+                       "session: no logits are available: no token has been fed yet, or the last tokens were scored");
     memcpy(logits, session->logits, session->model->desc.vocab * sizeof *logits);
     return BO_OK;
 }
@@ -372,7 +372,7 @@ static bo_status write_state(bo_context *context, const bo_session *session, bo_
 static bo_status check_whole(bo_context *context, const bo_session *session)
 {
     if (session && !session->broken) return BO_OK;
-    return bo_fail(context, BO_INVALID, "session: %s", session ? "an earlier call failed half-way" : "it is NULL");
+    return bo_fail(context, BO_INVALID, "session: %s", session ? "an earlier call failed" : "the session is NULL");
 }
 
 bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path)
@@ -386,7 +386,7 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
 bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size)
 {
     bo_output *output;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "session: a place for its bytes is NULL");
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "session: bytes or size is NULL");
     *bytes = NULL;
     *size = 0;
     BO_TRY(check_whole(context, session));
@@ -407,7 +407,7 @@ static bo_status read_number(bo_context *context, const bo_tensors *file, const 
     char *end = NULL;
     if (text && *text) *out = strtoull(text, &end, base);
     if (end && !*end) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing or no number", bo_tensors_path(file), key);
+    return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing or not a number", bo_tensors_path(file), key);
 }
 
 static bo_status read_header(bo_context *context, const bo_tensors *file, header *out)
@@ -419,7 +419,7 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
                        format ? format : "another safetensors file");
     BO_TRY(read_number(context, file, "format_version", 10, &version));
     if (version > FORMAT_VERSION)
-        return bo_fail(context, BO_VERSION, "%s: the state has format %llu, this is Bochner %s, which reads up to %d",
+        return bo_fail(context, BO_VERSION, "%s: the state has format %llu, but Bochner %s reads formats up to %d",
                        path, (unsigned long long)version, bo_version(), FORMAT_VERSION);
     BO_TRY(read_number(context, file, "fingerprint", 16, &out->fingerprint));
     BO_TRY(read_number(context, file, "weights", 16, &out->weights));
@@ -435,14 +435,14 @@ static bo_status check_model(bo_context *context, const bo_tensors *file, const 
     uint64_t expected = bo_model_fingerprint(model), digest;
     if (head->fingerprint != expected)
         return bo_fail(context, BO_INVALID,
-                       "%s: the state belongs to another model: fingerprint %016llx, this one has %016llx",
+                       "%s: the state belongs to another model: it has fingerprint %016llx, this model has %016llx",
                        bo_tensors_path(file), (unsigned long long)head->fingerprint, (unsigned long long)expected);
     BO_TRY(bo_model_digest(context, model, &digest));
     if (head->weights == digest) return BO_OK;
-    return bo_fail(context, BO_INVALID,
-                   "%s: the state was made with other weights than this model has: it belongs to another training, or "
-                   "the model was trained further; let the model read the text again",
-                   bo_tensors_path(file));
+    return bo_fail(
+        context, BO_INVALID,
+        "%s: the state was made with other weights: by another training, or before the model was trained further; read the text again",
+        bo_tensors_path(file));
 }
 
 /* Reports invalid bytes of a state as an error in the file. */
@@ -495,7 +495,7 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
     bo_attention *const *made_by = session->attentions;
     bo_status status = BO_OK;
     if (bo_session_has_capacity(model) && head->tokens > session->desc.capacity)
-        return bo_fail(context, BO_INVALID, "%s: the state holds %llu tokens, the session has room for %zu (capacity)",
+        return bo_fail(context, BO_INVALID, "%s: the state has %llu tokens, but the capacity of the session is %zu",
                        bo_tensors_path(file), (unsigned long long)head->tokens, session->desc.capacity);
     if (bo_session_has_capacity(model) && head->capacity != session->desc.capacity) {
         status = bo_attentions_create(context, &model->desc, head->capacity, 0, &theirs);
@@ -551,13 +551,13 @@ static bo_status load_from(bo_context *context, bo_session *session, const bo_te
 static bo_status open_state(bo_context *context, const char *path, const void *bytes, size_t size, bo_tensors **out)
 {
     if (path) return bo_tensors_open(context, path, out);
-    if (!bytes) return bo_fail(context, BO_INVALID, "session: there are no bytes to load: they are NULL");
+    if (!bytes) return bo_fail(context, BO_INVALID, "session: the bytes are NULL");
     return bo_tensors_open_memory(context, "memory", bytes, size, out);
 }
 
 static bo_status load_state(bo_context *context, bo_session *session, const char *path, const void *bytes, size_t size)
 {
-    if (!session) return bo_fail(context, BO_INVALID, "session: it is NULL");
+    if (!session) return bo_fail(context, BO_INVALID, "session: the session is NULL");
     bo_tensors *file;
     BO_TRY(open_state(context, path, bytes, size, &file));
     const bo_status status = load_from(context, session, file);

@@ -162,11 +162,12 @@ static bo_value custom(const bo_stack *s, size_t layer, const char *prefix, bo_v
     const bo_value y = desc->record(s->graph, &place);
     const char *mixing = bo_graph_mixes(s->graph, before);
     if (mixing) /* it would need a state when tokens are read one at a time */
-        return bo_graph_fail(s->graph, "custom layer '%s' records %s: between the mixers each row stands by itself",
-                             desc->name, mixing);
+        return bo_graph_fail(
+            s->graph, "custom layer '%s' records %s, which mixes rows; layers between mixers must act on single rows",
+            desc->name, mixing);
     const size_t rows = bo_graph_rows(s->graph, y), columns = bo_graph_columns(s->graph, y);
     if (rows == bo_graph_rows(s->graph, x) && columns == bo_graph_columns(s->graph, x)) return y;
-    return bo_graph_fail(s->graph, "custom layer '%s' makes %zu x %zu, expected the %zu x %zu of the residual stream",
+    return bo_graph_fail(s->graph, "custom layer '%s' returns %zu x %zu, expected the %zu x %zu of the residual stream",
                          desc->name, rows, columns, bo_graph_rows(s->graph, x), bo_graph_columns(s->graph, x));
 }
 

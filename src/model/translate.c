@@ -204,7 +204,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
     }
     for (size_t i = 0; i < s->count; i++)
         if (!(s->endings[i].score > -INFINITY))
-            return bo_fail(context, BO_NUMERIC, "search: the logits of source %zu are no numbers", i);
+            return bo_fail(context, BO_NUMERIC, "search: the logits of source %zu are not numbers", i);
     return BO_OK;
 }
 
@@ -282,7 +282,8 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
     if (!model || !texts)
         return bo_fail(context, BO_INVALID, "translate: the %s NULL", model ? "texts are" : "model is");
     if (model->desc.task != BO_MODEL_TASK_TRANSLATE)
-        return bo_fail(context, BO_INVALID, "translate: the model's task is %s", bo_model_task_name(model->desc.task));
+        return bo_fail(context, BO_INVALID, "translate: expected a model with the task translate, found %s",
+                       bo_model_task_name(model->desc.task));
     if (!model->tokenizer) return bo_fail(context, BO_INVALID, "translate: the model has no tokenizer");
     *out = desc ? *desc : (bo_translate_desc){0};
     BO_TRY(bo_check_reserved(context, "bo_translate_desc", out->reserved));
@@ -313,9 +314,10 @@ bo_status bo_translate_check(bo_context *context, const bo_model *model, const b
     const char *path;
     const size_t line = bo_texts_line(texts, example, &path);
     if (!text.count || text.ids[text.count - 1] != bo_translate_end(model))
-        return bo_fail(context, BO_INVALID,
-                       "%s, line %zu: the text does not end as the model's do: bo_model_preset_texts says how", path,
-                       line);
+        return bo_fail(
+            context, BO_INVALID,
+            "%s, line %zu: the text does not end with the end token of the model (see bo_model_preset_texts)", path,
+            line);
     if (text.count > most)
         return bo_fail(context, BO_INVALID, "%s, line %zu: expected at most %zu tokens, the model's context, found %zu",
                        path, line, most - 1, text.count - 1);
@@ -430,11 +432,10 @@ bo_status bo_model_translate(bo_context *context, const bo_model *model, const b
     BO_SPAN(context, "model", "translate texts");
     bo_translate_desc resolved;
     BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
-    if (!ids && count)
-        return bo_fail(context, BO_INVALID, "translate: there is nowhere to put translations: ids is NULL");
+    if (!ids && count) return bo_fail(context, BO_INVALID, "translate: ids is NULL");
     if (first > bo_texts_count(texts) || count > bo_texts_count(texts) - first)
-        return bo_fail(context, BO_INVALID, "translate: texts %zu to %zu of %zu", first, first + count,
-                       bo_texts_count(texts));
+        return bo_fail(context, BO_INVALID, "translate: texts %zu to %zu are out of range: there are %zu", first,
+                       first + count, bo_texts_count(texts));
     if (!count) return BO_OK;
     batch b = {.model = model, .desc = &resolved};
     bo_status status = allocate_batch(context, count, &b);

@@ -153,7 +153,8 @@ static bo_status check_weights(bo_context *context, const bo_model *model, bo_fa
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const char *name = bo_tensors_at(file, i)->name;
         if (!used[i] && !needless(name, family, model->desc.untied))
-            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is none of the model that config.json describes",
+            return bo_fail(context, BO_FORMAT,
+                           "%s: tensor '%.100s' is not part of the model that config.json describes",
                            bo_tensors_path(file), name);
     }
     return BO_OK;
@@ -197,10 +198,10 @@ static bo_status find_storable(bo_context *context, const bo_model *model, bool 
 
 bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage)
 {
-    if (!model) return bo_fail(context, BO_INVALID, "model: it is NULL");
+    if (!model) return bo_fail(context, BO_INVALID, "model: the model is NULL");
     if (storage != BO_STORAGE_FLOAT32 && storage != BO_STORAGE_BFLOAT16 && storage != BO_STORAGE_INT8)
-        return bo_fail(context, BO_INVALID, "model: weights are kept as float32, bfloat16 or int8, found %s",
-                       bo_storage_name(storage) ? bo_storage_name(storage) : "a storage that there is not");
+        return bo_fail(context, BO_INVALID, "model: expected storage float32, bfloat16 or int8, found %s",
+                       bo_storage_name(storage) ? bo_storage_name(storage) : "an unknown storage");
     if (storage == bo_model_storage(model)) return BO_OK;
     bool *which = bo_alloc(context, bo_weights_count(model->weights), sizeof *which, "a list of weights");
     if (!which) return BO_MEMORY;
@@ -313,10 +314,10 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
         bool taken;
         BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
         if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
-            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies are new", parts[part], layer);
+            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies are newly sampled", parts[part], layer);
         BO_TRY(bo_mlp_map_adopt(context, model, from, i, &taken));
         if (!taken && model->mlp_maps && model->mlp_maps[i])
-            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies of the MLP are new", parts[part], layer);
+            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies of the MLP are newly sampled", parts[part], layer);
     }
     return BO_OK;
 }
@@ -327,28 +328,29 @@ bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *f
     const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;
     if (other_tokens)
-        bo_log(context, BO_LOG_WARNING,
-               "the tokenizer is another than that of the model to begin with: embedding and output begin anew, for "
-               "their rows mean other tokens");
+        bo_log(
+            context, BO_LOG_WARNING,
+            "the tokenizer differs from that of the initial model: embedding and output are newly initialized, since their rows belong to other tokens");
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *mine = bo_weights_at(model->weights, i), *theirs = bo_weights_find(from->weights, mine->name);
         if (!theirs || !same_shape(mine, theirs)) {
-            bo_log(context, BO_LOG_INFO, "%s: %s", mine->name, theirs ? "new: it has another shape there" : "new");
+            bo_log(context, BO_LOG_INFO, "%s: %s", mine->name, theirs ? "newly initialized: its shape differs" : "new");
             continue;
         }
         if (other_tokens && holds_tokens(mine)) {
-            bo_log(context, BO_LOG_INFO, "%s: new: its rows are tokens of another tokenizer", mine->name);
+            bo_log(context, BO_LOG_INFO, "%s: newly initialized: its rows belong to tokens of another tokenizer",
+                   mine->name);
             continue;
         }
         if (mine->element != BO_ELEMENT_FLOAT32)
-            return bo_fail(context, BO_INVALID, "model: weight '%s' is kept in fewer bits, for reading only",
+            return bo_fail(context, BO_INVALID, "model: weight '%s' is stored in fewer bits, for inference only",
                            mine->name);
         BO_TRY(backend->widen(context, theirs->element, mine->rows, mine->columns, theirs->data, mine->data));
         count++;
     }
     for (size_t i = 0; i < bo_weights_count(from->weights); i++) {
         const char *name = bo_weights_at(from->weights, i)->name;
-        if (!bo_weights_find(model->weights, name)) bo_log(context, BO_LOG_INFO, "%s: left out", name);
+        if (!bo_weights_find(model->weights, name)) bo_log(context, BO_LOG_INFO, "%s: not used", name);
     }
     if (taken) *taken = count;
     return adopt_maps(context, model, from);

@@ -28,8 +28,8 @@ static bo_status find(bo_context *context, const char *where, const bo_network *
         *out = (int)i;
         if (distance == 0) return BO_OK;
     }
-    return bo_fail(context, BO_FORMAT, "%s: \"%s\" names \"%.60s\", and no layer is called that%s%s%s", place, field,
-                   name, nearest ? "; is \"" : "", nearest ? nearest : "", nearest ? "\" meant?" : "");
+    return bo_fail(context, BO_FORMAT, "%s: \"%s\": there is no layer \"%.60s\"%s%s%s", place, field, name,
+                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
 static bo_status read_from(bo_context *context, const char *where, const bo_network *network, const cJSON *json,
@@ -43,7 +43,7 @@ static bo_status read_from(bo_context *context, const char *where, const bo_netw
         layer->inputs = 1;
     } else if (cJSON_IsArray(from)) {
         if (cJSON_GetArraySize(from) > BO_NETWORK_FROM)
-            return bo_fail(context, BO_FORMAT, "%s: %s: \"from\" names %d layers; at most %d are taken", where,
+            return bo_fail(context, BO_FORMAT, "%s: %s: \"from\" names %d layers, expected at most %d", where,
                            bo_layer_name(layer).text, cJSON_GetArraySize(from), BO_NETWORK_FROM);
         cJSON_ArrayForEach(item, from)
             BO_TRY(find(context, where, network, layer, "from", item, &layer->from[layer->inputs++]));
@@ -51,7 +51,7 @@ static bo_status read_from(bo_context *context, const char *where, const bo_netw
         BO_TRY(find(context, where, network, layer, "from", from, &layer->from[layer->inputs++]));
     }
     if (layer->inputs >= least && layer->inputs <= most) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: %s: takes %s %zu inputs, found %zu%s", where, bo_layer_name(layer).text,
+    return bo_fail(context, BO_FORMAT, "%s: %s: expected %s %zu inputs, found %zu%s", where, bo_layer_name(layer).text,
                    layer->inputs < least ? "at least" : "at most", layer->inputs < least ? least : most, layer->inputs,
                    layer->inputs < least ? ": name them with \"from\"" : "");
 }
@@ -72,9 +72,9 @@ static bo_status refuse_cycle(bo_context *context, const char *where, const walk
     size_t start = 0, used = 0;
     while (w->path[start] != first) start++;
     for (size_t i = start; i < w->depth && used < 480; i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > start ? ", which takes from " : "",
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > start ? ", which reads from " : "",
                                  bo_layer_name(&w->network->layers[w->path[i]]).text);
-    return bo_fail(context, BO_FORMAT, "%s: a cycle: %s, which takes from %s", where, words,
+    return bo_fail(context, BO_FORMAT, "%s: a cycle: %s, which reads from %s", where, words,
                    bo_layer_name(&w->network->layers[first]).text);
 }
 
@@ -117,7 +117,8 @@ static bo_status sort_layers(bo_context *context, const char *where, walk *w)
             for (size_t k = 0; k < network->layers[j].inputs; k++)
                 taken = taken || network->layers[j].from[k] == (int)i;
         if (!taken)
-            return bo_fail(context, BO_FORMAT, "%s: %s: nothing takes from it, and it is not the output", where,
+            return bo_fail(context, BO_FORMAT,
+                           "%s: %s: its output is not used, and it is not the output of the network", where,
                            bo_layer_name(&network->layers[i]).text);
     }
     return bo_fail(context, BO_FORMAT, "%s: some layers do not reach the output", where);
@@ -199,14 +200,13 @@ static bo_status settle(bo_context *context, const char *where, const bo_network
         width->value = known[width->symbol];
         if (width->value) return BO_OK;
         return bo_fail(context, BO_FORMAT,
-                       "%s: %s: the number of %s is not known: the data has none, and the "
-                       "description says none",
-                       where, bo_layer_name(layer).text, missing[width->symbol]);
+                       "%s: %s: the number of %s is unknown: neither the data nor the description has it", where,
+                       bo_layer_name(layer).text, missing[width->symbol]);
     }
     if (!width->value || fixed) return BO_OK;
     const double wide = fmax(1, round((double)width->value * network->multiplier));
     if (wide > BO_NETWORK_SIZE)
-        return bo_fail(context, BO_FORMAT, "%s: %s: a width of %.15g is more than the %d that are supported", where,
+        return bo_fail(context, BO_FORMAT, "%s: %s: a width of %.15g is too large: at most %d is supported", where,
                        bo_layer_name(layer).text, wide, BO_NETWORK_SIZE);
     width->value = (size_t)wide;
     return BO_OK;
@@ -288,12 +288,12 @@ static bo_status settle_input(bo_context *context, const char *where, bo_network
         return bo_fail(context, BO_FORMAT, "%s: a sequence needs its \"length\" and \"channels\"", where);
     if (!shape->channels) shape->channels = shape->rank == 2 ? 1 : dim;
     if (!shape->channels)
-        return bo_fail(context, BO_FORMAT, "%s: \"width\" is missing, and there is no data to tell it", where);
+        return bo_fail(context, BO_FORMAT, "%s: \"width\" is missing, and there is no data to determine it", where);
     size_t numbers = bo_shape_numbers(shape);
     if (bo_shape_places(shape) > BO_NETWORK_SIZE || numbers > BO_NETWORK_SIZE)
         return bo_fail(context, BO_FORMAT, "%s: an example of more than %d numbers is not supported", where,
                        BO_NETWORK_SIZE);
-    BO_TRY(meet(context, where, "numbers an example", &numbers, dim));
+    BO_TRY(meet(context, where, "numbers per example", &numbers, dim));
     network->facts.dim = numbers;
     return BO_OK;
 }
@@ -416,7 +416,7 @@ static bo_status name_layer(bo_context *context, const char *where, const cJSON 
     if (!layer->type) {
         const char *nearest = bo_layer_type_nearest(text);
         return bo_fail(context, BO_FORMAT, "%s: there is no type \"%.60s\"%s%s%s", place, text,
-                       nearest ? "; is \"" : "", nearest ? nearest : "", nearest ? "\" meant?" : "");
+                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
     }
     if (!layer->named) snprintf(layer->name, sizeof layer->name, "%.40s.%zu", layer->type->name, layer->number);
     return BO_OK;
@@ -426,9 +426,9 @@ static bo_status read_layers(bo_context *context, const char *where, const cJSON
 {
     const size_t count = cJSON_IsArray(json) ? (size_t)cJSON_GetArraySize(json) : 0;
     const cJSON *item;
-    if (!count) return bo_fail(context, BO_FORMAT, "%s: \"layers\" should be a list of layers, of one or more", where);
+    if (!count) return bo_fail(context, BO_FORMAT, "%s: \"layers\" should be a list of at least one layer", where);
     if (count > BO_NETWORK_LAYERS)
-        return bo_fail(context, BO_FORMAT, "%s: %zu layers are more than the %d that are supported", where, count,
+        return bo_fail(context, BO_FORMAT, "%s: %zu layers, but at most %d are supported", where, count,
                        BO_NETWORK_LAYERS);
     network->layers = bo_alloc(context, count, sizeof *network->layers, "a network's layers");
     if (!network->layers) return BO_MEMORY;
@@ -439,7 +439,7 @@ static bo_status read_layers(bo_context *context, const char *where, const cJSON
         BO_TRY(name_layer(context, where, item, layer));
         for (size_t i = 0; layer->named && i + 1 < network->count; i++)
             if (strcmp(network->layers[i].name, layer->name) == 0)
-                return bo_fail(context, BO_FORMAT, "%s: layers %zu and %zu are both called \"%s\"", where, i + 1,
+                return bo_fail(context, BO_FORMAT, "%s: layers %zu and %zu have the same name \"%s\"", where, i + 1,
                                network->count, layer->name);
         BO_TRY(bo_fields_read(context, where, layer, item, &layer->options));
     }
@@ -455,7 +455,7 @@ static bo_status check_format(bo_context *context, const char *where, const cJSO
     if (item && (!bo_json_size(item, &format) || format == 0))
         return bo_json_refuse(context, where, "format", "a whole number of 1 or more", item);
     if (format <= FORMAT) return BO_OK;
-    return bo_fail(context, BO_VERSION, "%s: has format %zu; this is Bochner %s, which reads up to %d", where, format,
+    return bo_fail(context, BO_VERSION, "%s: has format %zu, but Bochner %s reads formats up to %d", where, format,
                    bo_version(), FORMAT);
 }
 

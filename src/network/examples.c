@@ -135,8 +135,8 @@ static bo_status load_pairs(bo_context *context, const bo_examples_desc *desc, s
     for (size_t i = 0; status == BO_OK && desc->self_loops && i < nodes; i++)
         status = add_pair(context, p, (int32_t)i, (int32_t)i);
     if (status == BO_OK && p->count > MOST_NODES)
-        status = bo_fail(context, BO_UNSUPPORTED, "%s: %zu edges are more than the %d that are supported", desc->edges,
-                         p->count, MOST_NODES);
+        status = bo_fail(context, BO_UNSUPPORTED, "%s: %zu edges, but at most %d are supported", desc->edges, p->count,
+                         MOST_NODES);
     return status;
 }
 
@@ -166,10 +166,10 @@ static bo_status check_edges(bo_context *context, const bo_examples_arrays *exam
                        (int)first[0], (int)first[examples->rows]);
     for (size_t i = 0; i < examples->rows; i++)
         if (first[i] > first[i + 1])
-            return bo_fail(context, BO_INVALID, "edges: the list of node %zu ends before it begins", i);
+            return bo_fail(context, BO_INVALID, "edges: the list of node %zu ends before it starts", i);
     for (size_t i = 0; i < examples->edges; i++)
         if (examples->neighbors[i] < 0 || (size_t)examples->neighbors[i] >= examples->rows)
-            return bo_fail(context, BO_INVALID, "edges: number %zu comes from node %d, expected one from 0 to %zu", i,
+            return bo_fail(context, BO_INVALID, "edges: edge %zu comes from node %d, expected 0 to %zu", i,
                            (int)examples->neighbors[i], examples->rows - 1);
     return BO_OK;
 }
@@ -307,16 +307,17 @@ static bo_status check_arrays(bo_context *context, const bo_examples_arrays *arr
 {
     BO_TRY(bo_check_reserved(context, "bo_examples_arrays", arrays->reserved));
     if (!arrays->rows || !arrays->dim || !arrays->x)
-        return bo_fail(context, BO_INVALID, "examples: there should be rows with numbers, found %zu x %zu",
+        return bo_fail(context, BO_INVALID, "examples: expected an x of at least 1 x 1, found %zu x %zu",
                        arrays->rows, arrays->dim);
     for (size_t i = 0; i < arrays->rows * arrays->dim; i++)
         if (!isfinite(arrays->x[i]))
             return bo_fail(context, BO_INVALID, "examples: row %zu, column %zu is not finite", i / arrays->dim,
                            i % arrays->dim);
-    if (arrays->y && !arrays->targets) return bo_fail(context, BO_INVALID, "examples: targets, but no number of them");
+    if (arrays->y && !arrays->targets)
+        return bo_fail(context, BO_INVALID, "examples: there are targets, but their number is 0");
     for (size_t i = 0; arrays->y && arrays->classes && i < arrays->rows; i++)
         if (!(arrays->y[i * arrays->targets] < (double)arrays->classes))
-            return bo_fail(context, BO_INVALID, "examples: row %zu is of class %g, expected one below %zu", i,
+            return bo_fail(context, BO_INVALID, "examples: row %zu has class %g, expected a class below %zu", i,
                            arrays->y[i * arrays->targets], arrays->classes);
     return BO_OK;
 }
@@ -403,7 +404,7 @@ bo_status bo_targets_check(bo_context *context, const bo_network *network, const
     if (network->loss == BO_NETWORK_BCE) return check_probabilities(context, examples);
     if (network->loss == BO_NETWORK_KL && examples->targets < 2)
         return bo_fail(context, BO_INVALID,
-                       "loss kl: targets are the logits of two or more columns, and the data has %zu",
+                       "loss kl: targets should be logits in two or more columns, but the data has %zu",
                        examples->targets);
     return BO_OK;
 }
@@ -418,10 +419,10 @@ bo_status bo_classes_check(bo_context *context, const bo_network *network, const
     for (size_t i = 0; i < classes->count; i++) {
         const bo_category *class = &classes->items[i];
         if (!class->numeric || class->number == floor(class->number)) continue;
-        return bo_fail(context, BO_INVALID,
-                       "loss cross-entropy: the target '%.60s' has %zu different values in %zu rows, such as %g: "
-                       "numbers, not classes? Then take the loss mse, or name another target",
-                       schema->target_names[0], classes->count, examples->rows, class->number);
+        return bo_fail(
+            context, BO_INVALID,
+            "loss cross-entropy: the target '%.60s' has %zu different values in %zu rows, such as %g, so it looks numeric: use the loss mse, or choose another target",
+            schema->target_names[0], classes->count, examples->rows, class->number);
     }
     return BO_OK;
 }

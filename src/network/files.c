@@ -157,9 +157,9 @@ bo_status bo_network_save_memory(bo_context *context, const bo_network *network,
 bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder)
 {
     if (!network || !folder || !*folder)
-        return bo_fail(context, BO_INVALID, "network: %s", network ? "no folder was named" : "the network is NULL");
+        return bo_fail(context, BO_INVALID, "network: %s", network ? "no folder is given" : "the network is NULL");
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
+        return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", folder, strerror(errno));
     return bo_network_write(context, network, folder);
 }
 
@@ -192,7 +192,7 @@ static bo_status read_scalings(bo_context *context, bo_network *network, const b
         if (!tensor && !(i % 2 && scaling->count) && !must_scale(network, i)) continue;
         BO_TRY(find_floats(context, file, scaling_names[i], 1, (size_t[]){scaling->count}, used, &tensor));
         if (!tensor->shape[0] || !turn || turn % tensor->shape[0] != 0)
-            return bo_fail(context, BO_FORMAT, "%s: tensor '%s' has %zu numbers, which do not fit %zu",
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%s' has %zu numbers, which does not divide %zu",
                            bo_tensors_path(file), scaling_names[i], tensor->shape[0], turn);
         if (!scaling->count) BO_TRY(bo_scaling_create(context, tensor->shape[0], scaling));
         memcpy(i % 2 ? scaling->scale : scaling->shift, tensor->data, tensor->bytes);
@@ -228,7 +228,8 @@ static bo_status read_all(bo_context *context, bo_network *network, const bo_ten
     BO_TRY(read_maps(context, network, file, used));
     for (size_t i = 0; i < bo_tensors_count(file); i++)
         if (!used[i])
-            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is none of the network that network.json describes",
+            return bo_fail(context, BO_FORMAT,
+                           "%s: tensor '%.100s' is not part of the network that network.json describes",
                            bo_tensors_path(file), bo_tensors_at(file, i)->name);
     if (!bo_weights_data(weights)) BO_TRY(bo_weights_allocate(context, weights, false));
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
@@ -275,7 +276,7 @@ static bo_status read_header(bo_context *context, const char *where, const cJSON
     if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_network"), &format) || format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_network\" should be a whole number", where);
     if (format > FORMAT)
-        return bo_fail(context, BO_VERSION, "%s: the network has format %zu; this is Bochner %s, which reads up to %d",
+        return bo_fail(context, BO_VERSION, "%s: the network has format %zu, but Bochner %s reads formats up to %d",
                        where, format, bo_version(), FORMAT);
     out->model = cJSON_GetObjectItemCaseSensitive(json, "model");
     if (!out->model || !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "dim"), &facts->dim) ||
@@ -283,7 +284,7 @@ static bo_status read_header(bo_context *context, const char *where, const cJSON
         !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "classes"), &facts->classes) || !seed ||
         !cJSON_IsNumber(multiplier) || !bo_parametrization_parse(kind, &out->build.parametrization))
         return bo_fail(context, BO_FORMAT,
-                       "%s: seed, width_multiplier, parametrization, dim, targets, classes and model should be there",
+                       "%s: seed, width_multiplier, parametrization, dim, targets, classes and model are required",
                        where);
     if (strspn(seed, "0123456789") != strlen(seed) || !*seed || strlen(seed) > 20)
         return bo_fail(context, BO_FORMAT, "%s: \"seed\" should be a whole number, found \"%.40s\"", where, seed);
@@ -320,7 +321,7 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     header head = {0};
     *out = NULL;
     if (length > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a network", where, length);
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too large for a network", where, length);
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     bo_status status = read_header(context, where, json, &head);
     if (status == BO_OK) status = blame(context, where, bo_network_build(context, where, head.model, &head.build, out));
@@ -366,7 +367,7 @@ bo_status bo_network_load_memory(bo_context *context, const void *bytes, size_t 
     const char *text = bo_tensors_meta(file, DESCRIPTION);
     bo_status status =
         text ? bo_network_parse(context, DESCRIPTION, text, strlen(text), out)
-             : bo_fail(context, BO_FORMAT, "memory: holds no network: no \"%s\" in its metadata", DESCRIPTION);
+             : bo_fail(context, BO_FORMAT, "memory: not a network: \"%s\" is missing in the metadata", DESCRIPTION);
     if (status == BO_OK) status = read_weights(context, *out, file);
     bo_tensors_close(file);
     return finish_load(status, out);

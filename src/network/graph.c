@@ -28,7 +28,7 @@ bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element
     }
     if (out->constants == BO_NETWORK_CONSTANTS) {
         bo_free(data);
-        return bo_record_refuse(r, "its table of places is one more than the %d that a network may have",
+        return bo_record_refuse(r, "its table of positions is one too many: a network can have at most %d",
                                 BO_NETWORK_CONSTANTS);
     }
     bo_constant *constant = &out->constant[out->constants++];
@@ -103,7 +103,7 @@ static bo_value take_inputs(bo_recorder *r, const bo_value *values)
         r->in[i] = from < 0 ? r->out->x : values[from];
         r->shapes[i] = from < 0 ? r->network->input_shape : r->network->layers[from].shape;
         if (!(takes >> r->shapes[i].rank & 1))
-            return bo_record_refuse(r, "%s does not take %s, and its input is %s", type->name, ranks[r->shapes[i].rank],
+            return bo_record_refuse(r, "%s does not take %s, but its input is %s", type->name, ranks[r->shapes[i].rank],
                                     bo_shape_text(&r->shapes[i]).text);
     }
     if (type->graph && r->network->input != BO_NETWORK_INPUT_GRAPH)
@@ -135,7 +135,7 @@ static bo_value record_layer(bo_recorder *r, bo_layer *layer, const bo_value *va
     const bo_value value = layer->type->record(r);
     if (!r->desc->building || !value) return value;
     if (bo_shape_numbers(&r->shape) > BO_NETWORK_SIZE)
-        return bo_record_refuse(r, "gives %s numbers an example, more than the %d that are supported",
+        return bo_record_refuse(r, "its output is %s numbers per example, but at most %d are supported",
                                 bo_shape_text(&r->shape).text, BO_NETWORK_SIZE);
     layer->shape = r->shape;
     return value;
@@ -193,7 +193,7 @@ bo_status bo_network_graph_create(bo_context *context, const bo_network *network
     const bool graph = network->input == BO_NETWORK_INPUT_GRAPH;
     const size_t examples = graph ? desc->data ? desc->data->rows : 1 : desc->examples;
     *out = (bo_network_graph){.examples = desc->examples};
-    if (!desc->examples) return bo_fail(context, BO_INVALID, "a network's graph over no examples");
+    if (!desc->examples) return bo_fail(context, BO_INVALID, "the graph of a network needs at least one example");
     BO_TRY(bo_graph_create(context, network->weights, &out->graph));
     bo_recorder r = {.context = context, .network = network, .desc = desc, .out = out, .graph = out->graph};
     r.examples = examples;
@@ -227,18 +227,18 @@ bo_status bo_network_check(bo_context *context, const bo_network *network, const
     const bo_facts *facts = &network->facts;
     const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY;
     if (examples->dim != facts->dim)
-        return bo_fail(context, BO_INVALID, "the network takes %zu numbers an example, and the data has %zu",
+        return bo_fail(context, BO_INVALID, "the network expects %zu numbers per example, but the data has %zu",
                        facts->dim, examples->dim);
     if ((network->input == BO_NETWORK_INPUT_GRAPH) != (examples->first != NULL))
-        return bo_fail(context, BO_INVALID, "the network takes %s, and the data has %sedges",
+        return bo_fail(context, BO_INVALID, "the network expects %s, but the data has %sedges",
                        bo_network_input_name(network->input), examples->first ? "" : "no ");
     if (!targets || network->target != BO_NO_LAYER) return BO_OK;
-    if (!examples->y) return bo_fail(context, BO_INVALID, "the data has no targets, which the loss needs");
+    if (!examples->y) return bo_fail(context, BO_INVALID, "the loss needs targets, but the data has none");
     if (classes && (!examples->classes || examples->classes > facts->classes))
-        return bo_fail(context, BO_INVALID, "the network knows %zu classes, and the data has %zu", facts->classes,
+        return bo_fail(context, BO_INVALID, "the network has %zu classes, but the data has %zu", facts->classes,
                        examples->classes);
     if (!classes && (examples->classes || examples->targets != facts->targets))
-        return bo_fail(context, BO_INVALID, "the network gives %zu targets, and the data has %zu%s", facts->targets,
+        return bo_fail(context, BO_INVALID, "the network has %zu targets, but the data has %zu%s", facts->targets,
                        examples->classes ? examples->classes : examples->targets, examples->classes ? " classes" : "");
     return bo_targets_check(context, network, examples);
 }

@@ -234,7 +234,7 @@ bo_status bo_json_known(bo_context *context, const char *where, const cJSON *jso
         if (known && item == cJSON_GetObjectItemCaseSensitive(json, item->string)) continue;
         if (known) return bo_fail(context, BO_FORMAT, "%s: has the field \"%.60s\" twice", where, item->string);
         return bo_fail(context, BO_FORMAT, "%s: has no field \"%.60s\"%s%s%s", where, item->string,
-                       nearest ? "; is \"" : "", nearest ? nearest : "", nearest ? "\" meant?" : "");
+                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
     }
     return BO_OK;
 }

@@ -85,13 +85,14 @@ static bo_value record_reshape(bo_recorder *r)
     const bo_layer_options *o = r->options;
     const size_t have = bo_shape_numbers(&r->shapes[0]);
     if ((o->height != 0) != (o->size != 0) || (o->height && o->length))
-        return bo_record_refuse(r, "an image has \"height\" and \"width\", a sequence a \"length\", a row neither");
+        return bo_record_refuse(
+            r, "expected \"height\" and \"width\" for an image, \"length\" for a sequence, or neither for a row");
     r->shape = (bo_shape){.size = {1, 1}, .channels = o->width.value};
     if (o->height) r->shape = (bo_shape){2, {o->height, o->size}, o->width.value};
     if (o->length) r->shape = (bo_shape){1, {1, o->length}, o->width.value};
     if (bo_shape_places(&r->shape) > BO_NETWORK_SIZE || bo_shape_numbers(&r->shape) != have)
-        return bo_record_refuse(r, "%zu x %zu x %zu numbers were asked for, and its input has %zu", r->shape.size[0],
-                                r->shape.size[1], r->shape.channels, have);
+        return bo_record_refuse(r, "the shape %zu x %zu x %zu is requested, but its input has %zu numbers",
+                                r->shape.size[0], r->shape.size[1], r->shape.channels, have);
     return reshape(r);
 }
 
@@ -131,7 +132,7 @@ static bool alike(bo_recorder *r)
 {
     for (size_t i = 1; i < r->layer->inputs; i++) {
         if (same_shape(&r->shapes[0], &r->shapes[i])) continue;
-        bo_record_refuse(r, "its inputs should be alike, found %s and %s", bo_shape_text(&r->shapes[0]).text,
+        bo_record_refuse(r, "its inputs should have the same shape, found %s and %s", bo_shape_text(&r->shapes[0]).text,
                          bo_shape_text(&r->shapes[i]).text);
         return false;
     }
@@ -160,7 +161,7 @@ static bo_value record_concat(bo_recorder *r)
         bo_shape other = r->shapes[i];
         other.channels = r->shapes[0].channels;
         if (!same_shape(&r->shapes[0], &other))
-            return bo_record_refuse(r, "its inputs should have the same places, found %s and %s",
+            return bo_record_refuse(r, "its inputs should have the same size except for channels, found %s and %s",
                                     bo_shape_text(&r->shapes[0]).text, bo_shape_text(&r->shapes[i]).text);
         r->shape.channels += r->shapes[i].channels;
     }
@@ -383,7 +384,7 @@ static bo_value record_pool(bo_recorder *r)
 {
     bo_windows windows;
     if (!r->options->kernel[1] && !r->options->global)
-        return bo_record_refuse(r, "give \"kernel\", or \"global\": true for all of its input");
+        return bo_record_refuse(r, "expected \"kernel\", or \"global\": true for the whole input");
     if (!windows_of(r, &windows)) return 0;
     set_shape(r, &windows, r->shapes[0].channels);
     return bo_nn_pool(r->graph, r->in[0], (bo_pool_kind)r->options->kind, &windows);

@@ -75,8 +75,9 @@ static const bo_layer_field ssm_fields[] = {
 static bo_value record_ssm(bo_recorder *r)
 {
     if (r->options->size > 1024 || r->options->rank > r->options->size)
-        return bo_record_refuse(r, "a state of %zu numbers with rank %zu: expected at most 1024, and no more rank",
-                                r->options->size, r->options->rank);
+        return bo_record_refuse(
+            r, "a state of %zu numbers with rank %zu: expected at most 1024 numbers, and a rank that is not larger",
+            r->options->size, r->options->rank);
     return bo_nn_systems(r->graph, r->layer->name, r->in[0],
                          &(bo_ssm_layer){.kind = (bo_ssm)r->options->kind,
                                          .channels = r->shapes[0].channels,
@@ -98,7 +99,7 @@ static bo_value record_mix(bo_recorder *r)
 {
     const size_t tokens = tokens_of(r), heads = r->options->heads;
     if ((double)heads * (double)tokens * (double)tokens > MOST_NUMBERS)
-        return bo_record_refuse(r, "%zu matrices of %zu x %zu are too many numbers", heads, tokens, tokens);
+        return bo_record_refuse(r, "%zu matrices of %zu x %zu are too large", heads, tokens, tokens);
     if (r->shapes[0].channels % heads != 0)
         return bo_record_refuse(r, "%zu heads should divide its %zu channels", heads, r->shapes[0].channels);
     const bo_value matrix =
@@ -249,11 +250,12 @@ static bo_value record_mixer(bo_recorder *r)
     const bo_layer_options *o = r->options;
     const size_t tokens = tokens_of(r), width = r->shapes[0].channels;
     if (o->kind == BO_MIXER_MLP && (double)o->heads * (double)tokens * (double)tokens > MOST_NUMBERS)
-        return bo_record_refuse(r, "%zu matrices of %zu x %zu are too many numbers", o->heads, tokens, tokens);
+        return bo_record_refuse(r, "%zu matrices of %zu x %zu are too large", o->heads, tokens, tokens);
     if (width % o->heads != 0) return bo_record_refuse(r, "%zu heads should divide its %zu channels", o->heads, width);
     if (o->size > 1024 || o->rank > o->size)
-        return bo_record_refuse(r, "a state of %zu numbers with rank %zu: expected at most 1024, and no more rank",
-                                o->size, o->rank);
+        return bo_record_refuse(
+            r, "a state of %zu numbers with rank %zu: expected at most 1024 numbers, and a rank that is not larger",
+            o->size, o->rank);
     bo_mixer_layer layer = {.kind = (bo_mixer)o->kind,
                             .width = width,
                             .heads = o->heads,

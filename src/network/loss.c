@@ -52,21 +52,20 @@ static bo_status check_layer_loss(bo_context *context, const bo_network *network
     const bo_shape *shape = target_shape(network);
     if (network->loss == BO_NETWORK_CROSS_ENTROPY)
         return bo_fail(context, BO_INVALID,
-                       "the loss cross-entropy needs classes; for numbers as targets take mse, l1, "
-                       "bce or kl");
+                       "the loss cross-entropy needs classes; for numeric targets use mse, l1, bce or kl");
     if (bo_shape_numbers(shape) != bo_network_outputs(network))
-        return bo_fail(context, BO_INVALID, "%s: the output should have the numbers of the target, %s, found %s",
+        return bo_fail(context, BO_INVALID, "%s: the output should have as many numbers as the target, %s, found %s",
                        bo_layer_name(output).text, bo_shape_text(shape).text, bo_shape_text(&output->shape).text);
     BO_TRY(check_target_layer(context, network));
     if (network->masked == BO_NO_LAYER) return BO_OK;
     if (network->masked < 0 || !bo_layer_hides(&network->layers[network->masked]))
         return bo_fail(context, BO_INVALID, "the loss's \"masked\" should name a layer of noise of kind mask or rows");
     if (network->loss != BO_NETWORK_MSE && network->loss != BO_NETWORK_L1)
-        return bo_fail(context, BO_INVALID, "a loss of masked parts is mse or l1, found %s",
+        return bo_fail(context, BO_INVALID, "a loss with \"masked\" should be mse or l1, found %s",
                        bo_network_loss_name(network->loss));
     const bo_layer *noise = &network->layers[network->masked];
     if (bo_shape_numbers(&noise->shape) == bo_shape_numbers(shape)) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s: what it hides has %s numbers, and the target of the loss %s",
+    return bo_fail(context, BO_INVALID, "%s: its output is %s, but the target of the loss is %s",
                    bo_layer_name(noise).text, bo_shape_text(&noise->shape).text, bo_shape_text(shape).text);
 }
 
@@ -80,17 +79,17 @@ bo_status bo_loss_check(bo_context *context, const bo_network *network)
     if (network->masked != BO_NO_LAYER)
         return bo_fail(context, BO_INVALID, "the loss's \"masked\" needs a \"target\" that is the input or a layer");
     if (classes && !expected)
-        return bo_fail(context, BO_INVALID,
-                       "the loss cross-entropy needs classes: the data has none, and the "
-                       "description says no \"classes\"");
+        return bo_fail(
+            context, BO_INVALID,
+            "the loss cross-entropy needs classes: the data has none, and the description has no \"classes\"");
     if (classes && expected == 1)
-        return bo_fail(context, BO_INVALID, "the loss cross-entropy needs two classes or more, found 1");
+        return bo_fail(context, BO_INVALID, "the loss cross-entropy needs at least two classes, found 1");
     if (!expected)
         return bo_fail(context, BO_INVALID, "the loss %s needs targets: the data has %s",
                        bo_network_loss_name(network->loss), facts->classes ? "classes" : "none");
     if (output->shape.rank != 0)
         return bo_fail(context, BO_INVALID,
-                       "%s: the output should be one row an example, found %s: flatten it, or pool all of it",
+                       "%s: the output should be one row per example, found %s: use flatten or global pooling",
                        bo_layer_name(output).text, bo_shape_text(&output->shape).text);
     if (output->shape.channels != expected)
         return bo_fail(context, BO_INVALID, "%s: the output should have %zu columns, one for each %s, found %zu",

@@ -158,7 +158,7 @@ bo_status bo_network_build(bo_context *context, const char *where, const cJSON *
     if (!(multiplier > 0) || !isfinite(multiplier))
         return bo_fail(context, BO_INVALID, "the width multiplier should be a positive number, found %g", multiplier);
     if (!bo_parametrization_name(build->parametrization))
-        return bo_fail(context, BO_INVALID, "no parametrization %d", (int)build->parametrization);
+        return bo_fail(context, BO_INVALID, "unknown parametrization %d", (int)build->parametrization);
     bo_network *network = bo_alloc(context, 1, sizeof *network, "a network");
     if (!network) return BO_MEMORY;
     network->facts = build->facts;
@@ -190,14 +190,14 @@ static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_ne
 bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, bo_network **out)
 {
     cJSON *json;
-    if (!out) return bo_fail(context, BO_INVALID, "network: there is nowhere to put it: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "network: out is NULL");
     *out = NULL;
-    if (!desc || !desc->model) return bo_fail(context, BO_INVALID, "network: there is no description");
+    if (!desc || !desc->model) return bo_fail(context, BO_INVALID, "network: the description is NULL");
     BO_TRY(bo_check_reserved(context, "bo_network_desc", desc->reserved));
     const char *where = desc->where ? desc->where : "model";
     const size_t length = strlen(desc->model);
     if (length > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a description", where, length);
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too large for a description", where, length);
     BO_TRY(bo_json_parse(context, where, desc->model, length, DEPTH, &json));
     bo_build build = {
         .multiplier = desc->width_multiplier, .parametrization = desc->parametrization, .seed = desc->seed};
@@ -220,7 +220,7 @@ bo_status bo_network_inspect(bo_context *context, const char *model, const char 
     *out = (bo_network_needs){0};
     if (!where) where = "model";
     if (!model || strlen(model) > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: is no description of a network", where);
+        return bo_fail(context, BO_FORMAT, "%s: not a description of a network", where);
     BO_TRY(bo_json_parse(context, where, model, strlen(model), DEPTH, &json));
     const bo_status status = bo_description_needs(context, where, json, out);
     cJSON_Delete(json);

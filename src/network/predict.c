@@ -133,8 +133,7 @@ bo_status bo_network_predict(bo_context *context, const bo_network *network, con
                              float *out)
 {
     BO_SPAN(context, "network", "predict");
-    if (!network || !examples || !out)
-        return bo_fail(context, BO_INVALID, "network: nothing to predict with: network, examples or out is NULL");
+    if (!network || !examples || !out) return bo_fail(context, BO_INVALID, "network: network, examples or out is NULL");
     BO_TRY(bo_network_check(context, network, examples, false));
     reading r = {.network = network, .examples = examples, .part = part};
     const bo_status status = predict(context, &r, out);
@@ -213,7 +212,7 @@ static bo_status evaluate(bo_context *context, reading *r, bo_network_evaluation
         BO_TRY(read_block(context, r, first));
         for (size_t i = 0; i < rows; i++) score(r, i, out);
     }
-    if (!out->examples) return bo_fail(context, BO_INVALID, "no example has a target to be compared with");
+    if (!out->examples) return bo_fail(context, BO_INVALID, "no example has a target");
     const bool classes = r->network->loss == BO_NETWORK_CROSS_ENTROPY;
     const double examples = (double)out->examples;
     out->loss /= examples;
@@ -226,8 +225,7 @@ bo_status bo_network_evaluate(bo_context *context, const bo_network *network, co
                               bo_split part, bo_network_evaluation *out)
 {
     BO_SPAN(context, "network", "evaluate network");
-    if (!network || !examples || !out)
-        return bo_fail(context, BO_INVALID, "network: nothing to evaluate: network, examples or out is NULL");
+    if (!network || !examples || !out) return bo_fail(context, BO_INVALID, "network: network, examples or out is NULL");
     *out = (bo_network_evaluation){0};
     BO_TRY(bo_network_check(context, network, examples, true));
     const double start = bo_seconds();

@@ -19,10 +19,10 @@ static bo_status check(bo_context *context, const bo_network *network)
     const bo_layer *last = &network->layers[network->output];
     const bool fits = network->loss == BO_NETWORK_MSE || network->loss == BO_NETWORK_CROSS_ENTROPY;
     if (strcmp(last->type->name, "linear") != 0)
-        return bo_fail(context, BO_INVALID, "a readout by ridge needs a linear layer at the end, found %s",
+        return bo_fail(context, BO_INVALID, "a ridge readout needs a linear layer at the end, found %s",
                        bo_layer_name(last).text);
     if (network->target != BO_NO_LAYER || !fits)
-        return bo_fail(context, BO_INVALID, "a readout by ridge needs targets and the loss mse, or classes");
+        return bo_fail(context, BO_INVALID, "a ridge readout needs targets and the loss mse, or classes");
     return BO_OK;
 }
 
@@ -81,7 +81,7 @@ static bo_status solve(bo_context *context, regression *r, double lambda)
 bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda)
 {
     BO_SPAN(context, "network", "solve the last layer");
-    if (!network || !examples) return bo_fail(context, BO_INVALID, "network: nothing to solve: NULL");
+    if (!network || !examples) return bo_fail(context, BO_INVALID, "network: the network or the examples are NULL");
     if (!(lambda >= 0)) return bo_fail(context, BO_INVALID, "lambda should be 0 or more, found %g", lambda);
     BO_TRY(check(context, network));
     BO_TRY(bo_network_check(context, network, examples, true));
@@ -95,9 +95,8 @@ bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_ex
                     .bias = last->options.bias};
     bo_status status = solve(context, &r, lambda);
     if (status == BO_NUMERIC)
-        status =
-            bo_fail(context, status, "%s: a readout by ridge with lambda %g has no solution, take a larger one: %s",
-                    bo_layer_name(last).text, lambda, bo_context_error(context));
+        status = bo_fail(context, status, "%s: a ridge readout with lambda %g has no solution, use a larger one: %s",
+                         bo_layer_name(last).text, lambda, bo_context_error(context));
     bo_free(r.z);
     bo_free(r.y);
     bo_free(r.w);

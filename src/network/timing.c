@@ -49,7 +49,7 @@ bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size
     bo_network *network;
     bo_network_graph graph = {0};
     if (!desc || !desc->examples || !seconds)
-        return bo_fail(context, BO_INVALID, "timing a network needs examples, and where to put the seconds");
+        return bo_fail(context, BO_INVALID, "timing: the descriptor, its examples or seconds is NULL");
     if (repeats < 1 || repeats > MOST_REPEATS)
         return bo_fail(context, BO_INVALID, "repeats: expected 1 to %d, found %zu", MOST_REPEATS, repeats);
     BO_TRY(bo_network_prepare(context, desc, &network));
@@ -140,8 +140,8 @@ bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_
     const size_t rows = desc->batch ? desc->batch : USUAL_BATCH;
     *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_profile_desc", desc->reserved));
-    if (desc->tokens) return bo_fail(context, BO_INVALID, "a profile of a network: tokens are for models of text");
-    if (rows > INT32_MAX / 2) return bo_fail(context, BO_INVALID, "a profile of %zu rows: expected fewer", rows);
+    if (desc->tokens) return bo_fail(context, BO_INVALID, "profile: tokens is an option of text models");
+    if (rows > INT32_MAX / 2) return bo_fail(context, BO_INVALID, "profile: %zu rows are too many", rows);
     bo_status status = draw(context, network, rows, desc->seed, &data);
     if (status == BO_OK) {
         const bo_network_graph_desc of_graph = {.data = data.examples,

@@ -233,6 +233,6 @@ bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_val
                          const bo_attention_layer *desc)
 {
     if (!bo_nn_reserved(graph, prefix, "bo_attention_layer", desc->reserved)) return 0;
-    if (!desc->attention) return bo_graph_fail(graph, "%s: no attention is given", prefix);
+    if (!desc->attention) return bo_graph_fail(graph, "%s: the attention is NULL", prefix);
     return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, desc), residual, desc);
 }

@@ -147,7 +147,7 @@ void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count
 bool bo_nn_reserved(bo_graph *graph, const char *prefix, const char *name, const uint64_t reserved[4])
 {
     if (!(reserved[0] | reserved[1] | reserved[2] | reserved[3])) return true;
-    bo_graph_fail(graph, "%s: the reserved words of its %s are not zero; initialize it with {0}", prefix, name);
+    bo_graph_fail(graph, "%s: the reserved members of its %s are not zero; initialize it with {0}", prefix, name);
     return false;
 }
 

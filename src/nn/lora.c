@@ -137,9 +137,9 @@ static bo_status check_targets(bo_context *context, bo_weights *weights, const b
     size_t length = 0, found = 0;
     for (const char *at = next_target(lora->targets, &length); at; at = next_target(at + length, &length), found++)
         if (!any_fits(weights, at, length))
-            return bo_fail(context, BO_INVALID, "lora: no linear layer's name ends with or fits '%.*s'", (int)length,
+            return bo_fail(context, BO_INVALID, "lora: no linear layer's name ends with or matches '%.*s'", (int)length,
                            at);
-    return found ? BO_OK : bo_fail(context, BO_INVALID, "lora: no layer was named");
+    return found ? BO_OK : bo_fail(context, BO_INVALID, "lora: no target layer is given");
 }
 
 /* The first r singular vectors of the gradient give A, the next r give B. */
@@ -148,9 +148,9 @@ static bo_status check_rank(bo_context *context, const bo_lora *lora, const bo_l
     const size_t rows = site->weight->rows, columns = site->weight->columns, least = rows < columns ? rows : columns;
     const bool gradient = lora->init == BO_LORA_INIT_GRADIENT;
     if ((gradient ? 2 : 1) * lora->rank <= least) return BO_OK;
-    return bo_fail(context, BO_INVALID, "lora: rank %zu of %s, which is %zu x %zu: expected at most %zu%s", lora->rank,
-                   site->weight->name, rows, columns, gradient ? least / 2 : least,
-                   gradient ? " with values from the gradient" : "");
+    return bo_fail(context, BO_INVALID, "lora: rank %zu is too large for %s (%zu x %zu): expected at most %zu%s",
+                   lora->rank, site->weight->name, rows, columns, gradient ? least / 2 : least,
+                   gradient ? " with initialization from the gradient" : "");
 }
 
 bo_status bo_lora_check(bo_context *context, bo_weights *weights)

@@ -157,6 +157,6 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
         return token_wise(graph, prefix, x, residual, desc);
     case BO_MLP_CUSTOM:
     default:
-        return bo_graph_fail(graph, "%s: no MLP with number %d", prefix, (int)desc->kind);
+        return bo_graph_fail(graph, "%s: unknown MLP %d", prefix, (int)desc->kind);
     }
 }

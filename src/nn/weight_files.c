@@ -38,8 +38,8 @@ void bo_package_free(bo_package *package)
 static bo_status add_weight(bo_context *context, const bo_backend *backend, const bo_weight *weight, bo_package *out)
 {
     if (weight->element == BO_ELEMENT_INT8)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "%s is kept as int8, which is made when a model is read and is not written", weight->name);
+        return bo_fail(context, BO_UNSUPPORTED, "%s is stored as int8, which cannot be written to a file",
+                       weight->name);
     bo_file_tensor *tensor = &out->tensors[out->count++];
     out->own = out->count;
     *tensor = (bo_file_tensor){.name = weight->name,
@@ -57,7 +57,7 @@ bo_status bo_package_weights(bo_context *context, const bo_weights *weights, siz
     out->tensors =
         bo_alloc(context, count + maps * BO_FEATURES_TENSORS + more, sizeof *out->tensors, "a model's tensors");
     out->metas = bo_alloc(context, 1 + maps + BO_PACKAGE_TEXTS, sizeof *out->metas, "a model's metadata");
-    out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights on their way to a file");
+    out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights for a file");
     out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
     if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
     out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
@@ -163,7 +163,8 @@ bo_status bo_map_unpack(bo_context *context, const bo_tensors *file, const char 
     const char *json = bo_tensors_meta(file, key);
     bo_free(key);
     if (!json)
-        return bo_fail(context, BO_FORMAT, "%s: has no \"%sfeatures\" in its metadata", bo_tensors_path(file), prefix);
+        return bo_fail(context, BO_FORMAT, "%s: \"%sfeatures\" is missing in the metadata", bo_tensors_path(file),
+                       prefix);
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const bo_file_tensor *tensor = bo_tensors_at(file, i);
         if (strncmp(tensor->name, prefix, length) != 0 || count == BO_FEATURES_TENSORS) continue;
@@ -244,9 +245,10 @@ bo_status bo_attention_unpack(bo_context *context, const bo_tensors *file, const
 static bo_status write_weights(bo_context *context, const bo_weights *weights, bo_output *output)
 {
     bo_package package = {0};
-    bo_status status = bo_weights_memory(weights)
-                           ? bo_package_weights(context, weights, 0, 0, &package)
-                           : bo_fail(context, BO_INVALID, "the weights have no memory yet: bo_weights_allocate first");
+    bo_status status =
+        bo_weights_memory(weights)
+            ? bo_package_weights(context, weights, 0, 0, &package)
+            : bo_fail(context, BO_INVALID, "the weights have no memory yet: call bo_weights_allocate first");
     if (status == BO_OK)
         status =
             bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
@@ -278,7 +280,7 @@ static bo_status take_weights(bo_context *context, bo_weights *weights, const bo
         BO_TRY(bo_tensors_require(context, file, weight->name, BO_F32, weight->rank, weight->shape, &tensor));
     }
     if (bo_tensors_count(file) != count)
-        return bo_fail(context, BO_FORMAT, "%s: has %zu tensors, expected the %zu weights", bo_tensors_path(file),
+        return bo_fail(context, BO_FORMAT, "%s: has %zu tensors, expected %zu", bo_tensors_path(file),
                        bo_tensors_count(file), count);
     for (size_t i = 0; i < count; i++) {
         const char *name = bo_weights_at(weights, i)->name;
@@ -291,8 +293,8 @@ static bo_status check_room(bo_context *context, const bo_weights *weights)
 {
     if (bo_weights_data(weights)) return BO_OK;
     return bo_fail(context, BO_INVALID, "the weights %s",
-                   bo_weights_memory(weights) ? "are kept in fewer bits, for reading only"
-                                              : "have no memory yet: bo_weights_allocate first");
+                   bo_weights_memory(weights) ? "are stored in fewer bits, for inference only"
+                                              : "have no memory yet: call bo_weights_allocate first");
 }
 
 bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path)

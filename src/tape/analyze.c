@@ -34,7 +34,8 @@ static bo_status check_elements(bo_context *context, const bo_graph *graph)
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->origin == BO_ORIGIN_WEIGHT && t->element != BO_ELEMENT_FLOAT32)
-            return bo_fail(context, BO_INVALID, "weight %s is kept in fewer bits, for reading only: no gradients",
+            return bo_fail(context, BO_INVALID,
+                           "weight %s is stored in fewer bits, for inference only: it has no gradient",
                            bo_weights_at(graph->weights, t->weight)->name);
     }
     return BO_OK;
@@ -47,7 +48,7 @@ static bo_status check_distinct(bo_context *context, const bo_graph *graph, cons
         for (size_t j = 0; j < i; j++)
             if (node->in[i] == node->in[j] && bo_graph_tensor_at(graph, node->in[i])->trained)
                 return bo_fail(context, BO_INVALID,
-                               "%s: %s: inputs %zu and %zu are the same tensor, which has no gradient then",
+                               "%s: %s: inputs %zu and %zu are the same tensor, which is not supported with gradients",
                                bo_scope_of(graph, node), node->op->name, j, i);
     return BO_OK;
 }
@@ -179,7 +180,7 @@ bo_status bo_graph_analyze(bo_context *context, bo_graph *graph)
     mark_trained(graph);
     BO_TRY(mark_graded(context, graph));
     if (!bo_graph_tensor_at(graph, graph->desc.loss)->trained)
-        return bo_fail(context, BO_INVALID, "the loss depends on no weight that is trained: all are frozen");
+        return bo_fail(context, BO_INVALID, "the loss does not depend on a trained weight: none is used, or all are frozen");
     BO_TRY(check_kept_gradients(context, graph));
     mark_late(graph);
     if (!graph->desc.checkpoint) return BO_OK;

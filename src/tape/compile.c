@@ -51,7 +51,7 @@ static void count_operations(bo_context *context, bo_graph *graph)
 bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc)
 {
     if (graph->status != BO_OK) return bo_fail(context, graph->status, "%s", graph->error);
-    if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u did not end", graph->segment);
+    if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u has no end", graph->segment);
     BO_TRY(bo_check_reserved(context, "bo_graph_compile_desc", desc->reserved));
     BO_TRY(check_loss(context, graph, desc));
     forget_plan(graph);
@@ -85,13 +85,14 @@ static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_pie
     const bo_weight *weight = bo_weights_at(graph->weights, piece->weight);
     piece->address = piece->home == BO_HOME_WEIGHT ? weight->data : weight->gradient;
     if (piece->address) return BO_OK;
-    return bo_fail(context, BO_INVALID, "weight %s has no memory for its %s: bo_weights_allocate first", weight->name,
-                   piece->home == BO_HOME_WEIGHT ? "values" : "gradient");
+    return bo_fail(context, BO_INVALID, "weight %s has no memory for its %s: call bo_weights_allocate first",
+                   weight->name, piece->home == BO_HOME_WEIGHT ? "values" : "gradient");
 }
 
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
 {
-    if (!graph->planned) return bo_fail(context, BO_INVALID, "the graph is not compiled yet: bo_graph_compile first");
+    if (!graph->planned)
+        return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (graph->arena) return BO_OK;
     graph->arena = graph->backend->allocate(context, graph->bytes, "activations and their gradients");
     if (!graph->arena) return BO_MEMORY;

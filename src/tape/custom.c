@@ -78,8 +78,7 @@ static bo_status custom_shape(bo_context *context, bo_op_call *call)
         if (!out->rows || !out->columns || (out->element != BO_ELEMENT_FLOAT32 && out->element != BO_ELEMENT_INT32))
             return bo_fail(
                 context, BO_INVALID,
-                "%s: its shape function makes output %zu %zu x %zu with element %d, expected at least 1 x 1 of "
-                "float32 or int32",
+                "%s: its shape function sets output %zu to %zu x %zu with element %d, expected at least 1 x 1 of float32 or int32",
                 c->op.name, i, out->rows, out->columns, (int)out->element);
         call->out[i] = (bo_tensor){.element = out->element, .rows = out->rows, .columns = out->columns};
     }
@@ -97,8 +96,9 @@ static bo_status custom_sizes(bo_context *context, const bo_op_call *call, bool 
     bo_context_forget_error(context);
     BO_TRY(judge(context, c, c->desc.sizes(context, open_call(call, false, &room), gradients, saved, scratch)));
     if (*saved >= most_bytes || *scratch >= most_bytes)
-        return bo_fail(context, BO_INVALID, "%s: asks for %zu bytes saved and %zu of scratch, expected less than 2^48",
-                       c->op.name, *saved, *scratch);
+        return bo_fail(context, BO_INVALID,
+                       "%s: requests %zu saved bytes and %zu scratch bytes, expected less than 2^48", c->op.name,
+                       *saved, *scratch);
     if (!gradients) *saved = 0;
     return BO_OK;
 }
@@ -137,13 +137,13 @@ static double custom_operations(bo_context *context, const bo_op_call *call)
 static const char *complaint(const bo_graph *graph, const bo_operation_desc *desc, const void *attributes, size_t bytes,
                              size_t count)
 {
-    if (!desc || !desc->name || !*desc->name) return "an operation of one's own needs a name";
-    if (!desc->forward) return "it has no forward";
-    if (!graph->backend->plain) return "the backend's memory cannot be read by functions of the caller";
+    if (!desc || !desc->name || !*desc->name) return "a custom operation needs a name";
+    if (!desc->forward) return "it has no forward function";
+    if (!graph->backend->plain) return "functions of the caller cannot access the memory of this backend";
     if (desc->inputs > BO_OP_INPUTS || count > BO_OP_INPUTS || !count) return "expected 1 to 16 inputs";
     if (desc->outputs > BO_OP_OUTPUTS) return "expected at most 4 outputs";
-    if (!attributes && bytes) return "the attributes are NULL, but they have bytes";
-    if (bytes >= most_bytes) return "attributes of 2^48 bytes or more";
+    if (!attributes && bytes) return "the attributes are NULL, but their size is not 0";
+    if (bytes >= most_bytes) return "the attributes have 2^48 bytes or more";
     return NULL;
 }
 
@@ -156,7 +156,7 @@ bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *desc, c
     if (bo_check_reserved(graph->context, "bo_operation_desc", desc->reserved) != BO_OK)
         return bo_graph_fail(graph, "%s: %s", desc->name, bo_context_error(graph->context));
     const size_t name = strlen(desc->name) + 1, at = attributes_offset(), end = at + bo_padded_bytes(attributes_bytes);
-    custom *c = bo_alloc(graph->context, 1, end + name, "an operation of one's own");
+    custom *c = bo_alloc(graph->context, 1, end + name, "a custom operation");
     if (!c) return bo_graph_record(graph, NULL, NULL, 0, NULL);
     if (attributes_bytes) memcpy((char *)c + at, attributes, attributes_bytes);
     memcpy((char *)c + end, desc->name, name);

@@ -187,7 +187,7 @@ static void put_title(FILE *out, const bo_profile_totals *totals)
         put_seconds(out, totals->forward + totals->again + totals->backward + totals->rounding);
         fputs(" in operations: forward ", out);
         put_seconds(out, totals->forward);
-        if (totals->again > 0) fputs(", again ", out), put_seconds(out, totals->again);
+        if (totals->again > 0) fputs(", recomputation ", out), put_seconds(out, totals->again);
         if (totals->backward > 0) fputs(", backward ", out), put_seconds(out, totals->backward);
         if (totals->rounding > 0) fputs(", rounding ", out), put_seconds(out, totals->rounding);
         fprintf(out, "; %d thread%s, medians of %zu run%s<BR/>", totals->threads, totals->threads == 1 ? "" : "s",
@@ -197,8 +197,7 @@ static void put_title(FILE *out, const bo_profile_totals *totals)
     fputs(" of activations and their gradients, ", out);
     put_bytes(out, totals->weight_bytes);
     fputs(
-        " of weights<BR/><FONT POINT-SIZE=\"10\">Color: share of the time. Bytes of an operation: its outputs and what it "
-        "saves for backward. ■ weight, ▷ input</FONT><BR/> >;\n",
+        " of weights<BR/><FONT POINT-SIZE=\"10\">Color: share of the time. Bytes of an operation: its outputs and the data that it saves for backward. ■ weight, ▷ input</FONT><BR/> >;\n",
         out);
 }
 

@@ -28,7 +28,7 @@ bo_value bo_graph_multiply(bo_graph *graph, bo_value a, bo_value b)
 
 bo_value bo_graph_scale(bo_graph *graph, bo_value x, double factor)
 {
-    if (factor == 0) return bo_graph_fail(graph, "scale: a factor of 0 leaves nothing");
+    if (factor == 0) return bo_graph_fail(graph, "scale: the factor must not be 0");
     bo_unary_attributes attributes = {.function = BO_UNARY_IDENTITY, .factor = factor};
     return bo_graph_one(graph, BO_OPERATION_UNARY, &attributes, 1, &x);
 }

@@ -175,9 +175,9 @@ bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_
 {
     enum { MOST = 1000 };
     *out = NULL;
-    if (!graph->planned) return bo_fail(context, BO_INVALID, "the graph has no plan yet");
-    if (repeats > MOST)
-        return bo_fail(context, BO_INVALID, "a profile of %zu runs: expected at most %d", repeats, MOST);
+    if (!graph->planned)
+        return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
+    if (repeats > MOST) return bo_fail(context, BO_INVALID, "profile: %zu runs, expected at most %d", repeats, MOST);
     bo_profile *p = bo_alloc(context, 1, sizeof *p, "a profile");
     if (!p) return BO_MEMORY;
     bo_status status = make_room(context, graph, subject, p);

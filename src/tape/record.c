@@ -136,7 +136,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
 bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, size_t rows, size_t columns)
 {
     if (graph->status == BO_OK && element != BO_ELEMENT_FLOAT32 && element != BO_ELEMENT_INT32)
-        return REFUSE("input %s has elements of number %d, expected float32 or int32", name, (int)element);
+        return REFUSE("input %s: unknown element type %d, expected float32 or int32", name, (int)element);
     bo_value value = add_tensor(
         graph, &(bo_graph_tensor){
                    .origin = BO_ORIGIN_INPUT, .element = element, .rows = rows, .columns = columns, .kept = true});
@@ -295,7 +295,7 @@ static const bo_op *find_op(bo_graph *graph, bo_operation operation)
 {
     const bo_op *op = (unsigned)operation < BO_OPERATION_COUNT ? graph->backend->ops[operation] : NULL;
     if (!op && graph->status == BO_OK)
-        REFUSE("operation %d is not one of backend %s", (int)operation, graph->backend->name);
+        REFUSE("operation %d is not supported by backend %s", (int)operation, graph->backend->name);
     return graph->status == BO_OK ? op : NULL;
 }
 
@@ -314,10 +314,10 @@ bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const void *att
     const bo_op *op = find_op(graph, operation);
     if (!op) return 0;
     if (!attributes && attributes_bytes)
-        return REFUSE("%s: the attributes are NULL, but they have %zu bytes", op->name, attributes_bytes);
+        return REFUSE("%s: the attributes are NULL, but their size is %zu bytes", op->name, attributes_bytes);
     const size_t known = attributes_bytes < op->attributes ? attributes_bytes : op->attributes;
     if (attributes && !is_zero((const char *)attributes + known, attributes_bytes - known))
-        return REFUSE("%s: attributes of %zu bytes have more than zeros behind the %zu that this version knows",
+        return REFUSE("%s: attributes of %zu bytes have nonzero bytes after the %zu that this version supports",
                       op->name, attributes_bytes, op->attributes);
     void *copy = bo_alloc(graph->context, 1, op->attributes, "attributes of a node");
     if (copy && known) memcpy(copy, attributes, known);
@@ -368,7 +368,7 @@ void bo_graph_storable(const bo_graph *graph, bool *which)
 void bo_graph_segment_begin(bo_graph *graph)
 {
     if (graph->status != BO_OK) return;
-    if (graph->segment) REFUSE("a segment begins within a segment");
+    if (graph->segment) REFUSE("segments cannot be nested");
     /* segments are numbered from 1 */
     else
         graph->segment = ++graph->segments;
@@ -377,6 +377,6 @@ void bo_graph_segment_begin(bo_graph *graph)
 void bo_graph_segment_end(bo_graph *graph)
 {
     if (graph->status != BO_OK) return;
-    if (!graph->segment) REFUSE("a segment ends that did not begin");
+    if (!graph->segment) REFUSE("a segment ends that was not started");
     graph->segment = 0;
 }

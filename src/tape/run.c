@@ -7,9 +7,9 @@
 
 static bo_status find(bo_context *context, const bo_graph *graph, bo_value value, bo_graph_tensor **out)
 {
-    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
     if (!value || value >= graph->tensors.count)
-        return bo_fail(context, BO_INVALID, "value %u is not there: the graph has values 1 to %zu", value,
+        return bo_fail(context, BO_INVALID, "value %u does not exist: the graph has values 1 to %zu", value,
                        graph->tensors.count - 1);
     *out = bo_graph_tensor_at(graph, value);
     return BO_OK;
@@ -19,7 +19,7 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
 {
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
-    if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is no input", value);
+    if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is not an input", value);
     return graph->backend->write(context, bo_arena_piece_at(graph, t->piece)->address, host, bo_graph_tensor_bytes(t));
 }
 
@@ -28,7 +28,8 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (!t->kept && value != graph->desc.loss)
-        return bo_fail(context, BO_INVALID, "value %u is not kept after a run (bo_graph_keep)", value);
+        return bo_fail(context, BO_INVALID, "value %u is not kept after a run: call bo_graph_keep before compiling",
+                       value);
     return graph->backend->read(context, host, bo_arena_piece_at(graph, t->piece)->address, bo_graph_tensor_bytes(t));
 }
 
@@ -38,7 +39,7 @@ bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value 
     BO_TRY(find(context, graph, value, &t));
     if (!t->gradient || !(t->gradient_kept || t->origin == BO_ORIGIN_WEIGHT))
         return bo_fail(context, BO_INVALID, "value %u has no gradient after a run (%s)", value,
-                       graph->desc.gradients ? "bo_graph_keep_gradient before compiling"
+                       graph->desc.gradients ? "call bo_graph_keep_gradient before compiling"
                                              : "compiled without gradients");
     return graph->backend->read(context, host, bo_arena_piece_at(graph, t->gradient)->address,
                                 bo_graph_tensor_bytes(t));
@@ -193,7 +194,7 @@ static bo_status run_watched(bo_context *context, const bo_graph *graph, const b
 static bo_status run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const bo_calibrating *calibrating)
 {
     static const bo_graph_pass plain = {0};
-    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
     if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
     float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
     if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
@@ -265,7 +266,7 @@ bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pa
 {
     static const bo_graph_pass plain = {0};
     *scope = NULL;
-    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
     if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
     BO_TRY(blame_given(context, graph, scope));
     for (size_t i = 0; !*scope && i < graph->steps.count; i++) {

@@ -94,7 +94,7 @@ static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, 
     *out = 1;
     for (size_t i = 0; i < desc->rank; i++)
         if (!desc->shape[i] || __builtin_mul_overflow(*out, desc->shape[i], out) || *out >= (size_t)1 << 46)
-            return bo_fail(context, BO_INVALID, "weight %s: extent %zu of its shape is %zu, which cannot be%s",
+            return bo_fail(context, BO_INVALID, "weight %s: dimension %zu of its shape is %zu, which is not allowed%s",
                            desc->name, i, desc->shape[i], desc->shape[i] ? ": it would have 2^46 numbers or more" : "");
     return BO_OK;
 }
@@ -122,8 +122,8 @@ static bo_status settle(bo_context *context, const bo_weight_desc *desc, bo_weig
         return bo_fail(context, BO_INVALID, "weight %s: %zu x %zu, but its shape has %zu numbers", desc->name,
                        out->rows, out->columns, numbers);
     if ((unsigned)desc->role > BO_WEIGHT_ROLE_VECTOR || (unsigned)desc->init.law > BO_WEIGHT_LAW_ZERO)
-        return bo_fail(context, BO_INVALID, "weight %s: no role with number %d or no law with number %d", desc->name,
-                       (int)desc->role, (int)desc->init.law);
+        return bo_fail(context, BO_INVALID, "weight %s: unknown role %d or law %d", desc->name, (int)desc->role,
+                       (int)desc->init.law);
     if ((desc->init.law == BO_WEIGHT_LAW_IDENTITY || desc->init.law == BO_WEIGHT_LAW_DELAYS) &&
         !(desc->init.a >= 1 && desc->init.a <= (double)numbers))
         return bo_fail(context, BO_INVALID, "weight %s: blocks of %g rows of the identity, expected at least 1",
@@ -189,12 +189,15 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
     if (find_index(weights, settled.name, index)) {
         const bo_weight *known = weights->at[*index];
         if (alike(known, &settled)) return BO_OK;
-        return bo_fail(context, BO_INVALID, "weight %s is %zu x %zu already and is declared again as %zu x %zu%s",
-                       settled.name, known->rows, known->columns, settled.rows, settled.columns,
+        return bo_fail(context, BO_INVALID,
+                       "weight %s is already declared as %zu x %zu, and is declared again as %zu x %zu%s", settled.name,
+                       known->rows, known->columns, settled.rows, settled.columns,
                        known->role == settled.role ? "" : " with another role");
     }
     if (weights->data || weights->stored)
-        return bo_fail(context, BO_INVALID, "weight %s: the set has its memory and takes no more", settled.name);
+        return bo_fail(context, BO_INVALID,
+                       "weight %s: the set already has memory; declare all weights before bo_weights_allocate",
+                       settled.name);
     bo_weight_parametrize(&weights->rules, &settled);
     return add(context, weights, &settled); /* at *index, after the others */
 }
@@ -268,8 +271,8 @@ bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char
         found++;
     }
     if (found) return BO_OK;
-    return bo_fail(context, BO_INVALID, "freeze: no weight's name begins with or fits '%s'; the first is '%s'", pattern,
-                   weights->count ? weights->at[0]->name : "none");
+    return bo_fail(context, BO_INVALID, "freeze: no weight's name starts with or matches '%s'; the first is '%s'",
+                   pattern, weights->count ? weights->at[0]->name : "none");
 }
 
 /* ---- values by name ---------------------------------------------------------------------------------------------- */
@@ -279,7 +282,7 @@ static bo_status find(bo_context *context, const bo_weights *weights, const char
     *out = name ? bo_weights_find(weights, name) : NULL;
     if (!*out) return bo_fail(context, BO_INVALID, "there is no weight '%s'", name ? name : "NULL");
     if (!(*out)->data)
-        return bo_fail(context, BO_INVALID, "weight %s has no memory yet: bo_weights_allocate first", name);
+        return bo_fail(context, BO_INVALID, "weight %s has no memory yet: call bo_weights_allocate first", name);
     return BO_OK;
 }
 
@@ -295,7 +298,7 @@ bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *n
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
     if (weight->element != BO_ELEMENT_FLOAT32)
-        return bo_fail(context, BO_INVALID, "weight '%s' is kept in fewer bits, for reading only", name);
+        return bo_fail(context, BO_INVALID, "weight '%s' is stored in fewer bits, for inference only", name);
     return weights->backend->write(context, weight->data, values, weight->rows * weight->columns * sizeof *values);
 }
 
@@ -305,7 +308,7 @@ bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights
     BO_TRY(find(context, weights, name, &weight));
     if (!weight->gradient)
         return bo_fail(context, BO_INVALID, "weight %s has no gradient: %s", name,
-                       weight->frozen ? "it is frozen" : "bo_weights_allocate with gradients first");
+                       weight->frozen ? "it is frozen" : "call bo_weights_allocate with gradients first");
     return weights->backend->read(context, out, weight->gradient, weight->rows * weight->columns * sizeof *out);
 }
 
@@ -321,7 +324,8 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
 {
     size_t bytes = weights->floats * sizeof(float);
     if (weights->stored && gradients)
-        return bo_fail(context, BO_INVALID, "the weights are kept in fewer bits, for reading only: no training");
+        return bo_fail(context, BO_INVALID,
+                       "the weights are stored in fewer bits, for inference only: they cannot be trained");
     if (weights->stored) return BO_OK;
     if (!weights->data) weights->data = weights->backend->allocate(context, bytes, "weights");
     if (!weights->data) return BO_MEMORY;
@@ -362,9 +366,9 @@ bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool 
 {
     size_t bytes = 0;
     if (weights->gradients || !weights->data)
-        return bo_fail(context, BO_INVALID, "the weights %s, and are not stored otherwise",
+        return bo_fail(context, BO_INVALID, "the weights cannot be stored in fewer bits: they %s",
                        weights->gradients ? "are being trained"
-                       : weights->stored  ? "are kept in fewer bits already"
+                       : weights->stored  ? "are already stored in fewer bits"
                                           : "have no memory yet");
     for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], which[i], element);
     char *at = weights->backend->allocate(context, bytes, "weights in fewer bits");

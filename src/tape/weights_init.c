@@ -67,7 +67,7 @@ static bo_status draw(bo_context *context, const bo_weights *weights, const bo_w
 static bo_status draw_some(bo_context *context, bo_weights *weights, size_t begin, size_t end, uint64_t seed)
 {
     if (!bo_weights_data(weights))
-        return bo_fail(context, BO_INVALID, "the weights have no memory yet: bo_weights_allocate first");
+        return bo_fail(context, BO_INVALID, "the weights have no memory yet: call bo_weights_allocate first");
     float *host = bo_alloc_raw(context, CHUNK, sizeof *host, "first values of weights");
     bo_status status = host ? BO_OK : BO_MEMORY;
     for (size_t i = begin; status == BO_OK && i < end; i++)

@@ -101,9 +101,9 @@ static void refuses_what_is_no_graph(void **state)
     bo_context *context = test_context(1);
     sparse s = sparse_make();
     s.neighbors[17] = -1;
-    expect(context, &s, "edge 17 names node -1, expected one from 0 to 39");
+    expect(context, &s, "edge 17 refers to node -1, expected 0 to 39");
     s.neighbors[17] = NODES;
-    expect(context, &s, "edge 17 names node 40");
+    expect(context, &s, "edge 17 refers to node 40");
     s = sparse_make();
     s.first[0] = 1;
     expect(context, &s, "first edge of node 0 is 1, expected 0");

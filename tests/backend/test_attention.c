@@ -352,7 +352,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
     const struct {
         bo_graph_pass pass;
         const char *words;
-    } cases[] = {{{.sequences = 3, .lengths = many}, "planned were 2"},
+    } cases[] = {{{.sequences = 3, .lengths = many}, "allows at most 2"},
                  {{.sequences = 2, .lengths = few}, "belong to no sequence"},
                  {{.sequences = 2, .lengths = long_ones}, "are left"},
                  {{.sequences = 2, .lengths = huge}, "are left"}};

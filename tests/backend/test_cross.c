@@ -237,18 +237,18 @@ static void contradictions_are_refused(void **state)
     static const size_t short_keys[SEQUENCES] = {9, 0, 39};
     const bo_graph_pass short_source = {.sequences = SEQUENCES, .lengths = queries, .source_lengths = short_keys};
     bo_attention_attributes a = s.attributes, ask = asking(&s);
-    refuse(context, &s, &ask, &both, "needs states that have read a source");
+    refuse(context, &s, &ask, &both, "states that have read a source are required");
     refuse(context, &s, &a, &of_stream, "lengths of the stream, but none of the source");
     refuse(context, &s, &a, &of_source, "lengths of the source, but none of the stream");
     refuse(context, &s, &a, &short_source, "1 of the pass's 49 rows belong to no sequence");
     a.tokens = 4, a.key_tokens = 49, a.most_sequences = 0;
-    refuse(context, &s, &a, &no_pass, "2 sequences of the stream ask 1 of the source");
+    refuse(context, &s, &a, &no_pass, "the stream has 2 sequences and the source 1");
     a.key_tokens = 10;
     refuse(context, &s, &a, &no_pass, "sources of 10 tokens do not divide 49 rows");
     a = s.attributes, a.source = true;
-    refuse(context, &s, &a, &both, "not the source's");
+    refuse(context, &s, &a, &both, "not of the source");
     ask.cross = false;
-    refuse(context, &s, &ask, &both, "only cross attention asks");
+    refuse(context, &s, &ask, &both, "only cross attention can read states");
     ask = asking(&s), ask.given |= BO_ATTENTION_GIVEN_LOG_GATE;
     refuse(context, &s, &ask, &both, "log_gate");
     subject_drop(&s);
@@ -269,7 +269,7 @@ static void states_have_no_gradients(void **state)
         test_call c = call_of(&s, asks ? &ask : &s.attributes, &pass, s.t.array[Q], s.t.queries_total);
         assert_ok(context, c.op->shape(context, &c.call));
         c.call.dout[0] = &dout, c.call.din[0] = &din;
-        assert_fails(context, BO_INVALID, asks ? "only asks" : "has no gradients", c.op->backward(context, &c.call));
+        assert_fails(context, BO_INVALID, asks ? "without keys" : "has no gradients", c.op->backward(context, &c.call));
     }
     subject_drop(&s);
     bo_context_destroy(context);

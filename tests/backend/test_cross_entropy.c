@@ -153,7 +153,7 @@ static void targets_beyond_the_vocabulary_are_refused(void **state)
     prepare(&r, &problems[1]);
     connect(&r, false);
     ((int32_t *)r.call.in[2].data)[3] = 2;
-    assert_fails(context, BO_INVALID, "target 3 is 2, expected one below 2",
+    assert_fails(context, BO_INVALID, "target 3 is 2, expected a number below 2",
                  direct_run(context, &purse, &bo_cpu_cross_entropy, &r.call, false));
     clear(&r);
     bo_context_destroy(context);

@@ -103,8 +103,8 @@ static void passes_that_do_not_fit_are_refused(void **state)
         const size_t *lengths;
         const char *words;
     } cases[] = {{2, few, "convolution: 1 of the pass's 4 rows belong to no sequence"},
-                 {2, many, "convolution: sequence 1 of the pass has 2 tokens, but of its 4 rows 1 are left"},
-                 {3, three, "convolution: the pass has 3 sequences, planned were 2 at most"}};
+                 {2, many, "convolution: sequence 1 of the pass has 2 tokens, but of its 4 rows only 1 are left"},
+                 {3, three, "convolution: the pass has 3 sequences, but the plan allows at most 2"}};
     for (size_t i = 0; i < 3; i++) {
         bo_graph_pass pass = {.sequences = cases[i].count, .lengths = cases[i].lengths};
         bo_op_call call = {.attributes = &a, .inputs = 2, .pass = &pass};
@@ -190,7 +190,7 @@ static void one_row_has_no_variance(void **state)
     (void)state;
     norm n = {.context = test_context(1), .variance = {1, 1}};
     assert_int_equal(normalize(&n, 1, true, false), BO_INVALID);
-    assert_non_null(strstr(bo_context_error(n.context), "a batch of 1 rows has no variance, expected 2 or more"));
+    assert_non_null(strstr(bo_context_error(n.context), "a batch of 1 rows has no variance, expected at least 2 rows"));
     assert_ok(n.context, normalize(&n, 1, false, false));
     bo_context_destroy(n.context);
 }

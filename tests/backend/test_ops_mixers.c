@@ -83,14 +83,14 @@ static void refusals(void **state)
     call.in[1] = (bo_tensor){.rows = 4, .columns = 4};
     assert_ok(context, op->shape(context, &call));
     call.in[0].data = x, call.in[1].data = w, call.out[0].data = y;
-    assert_fails(context, BO_INVALID, "for 4 tokens of a sequence, found 5", op->forward(context, &call));
+    assert_fails(context, BO_INVALID, "4 tokens per sequence, found 5", op->forward(context, &call));
     lengths[0] = lengths[1] = 3, pass.states = states;
     *(uint32_t *)(void *)memory = 2;
-    assert_fails(context, BO_INVALID, "for 4 tokens of a sequence, found 5", op->forward(context, &call));
+    assert_fails(context, BO_INVALID, "4 tokens per sequence, found 5", op->forward(context, &call));
     call.again = true;
-    assert_fails(context, BO_INVALID, "3 tokens once more, but the memory has 2", op->forward(context, &call));
+    assert_fails(context, BO_INVALID, "3 tokens are repeated, but the state has 2", op->forward(context, &call));
     call.again = false, a.causal = false, *(uint32_t *)(void *)memory = 0;
-    assert_fails(context, BO_INVALID, "cannot be taken in pieces", op->forward(context, &call));
+    assert_fails(context, BO_INVALID, "cannot be applied in pieces", op->forward(context, &call));
     a.causal = true, call.dout[0] = y;
     assert_fails(context, BO_INVALID, "has no gradients", op->backward(context, &call));
     bo_free(memory);

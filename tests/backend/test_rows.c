@@ -212,7 +212,7 @@ static void refuses_indices_that_do_not_exist(void **state)
         index[1] = 2;
         test_forward(context, t, false);
         index[1] = 3;
-        assert_fails(context, BO_INVALID, "1 is 3, expected one from 0 to 2", t->op->forward(context, &t->call));
+        assert_fails(context, BO_INVALID, "1 is 3, expected 0 to 2", t->op->forward(context, &t->call));
         index[1] = -1;
         assert_fails(context, BO_INVALID, "1 is -1", t->op->forward(context, &t->call));
         test_end(t);

@@ -216,7 +216,7 @@ static void refusals(void **state)
     s.t.call.pass = &pass;
     test_forward(context, &s.t, true); /* longer than planned: token by token */
     s.t.call.dout[0] = s.in[0], s.t.call.din[0] = s.t.call.out[0].data;
-    assert_fails(context, BO_INVALID, "has 79 tokens; a convolution with gradients was planned for 40",
+    assert_fails(context, BO_INVALID, "has 79 tokens, but the convolution with gradients was planned for 40",
                  s.t.op->backward(context, &s.t.call));
     void *states[2] = {s.in[0], s.in[0]};
     pass.states = states;

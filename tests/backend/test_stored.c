@@ -229,7 +229,7 @@ static void others_refuse_them(void **state)
     bo_op_call swapped = {.attributes = &(bo_unary_attributes){0}, .inputs = 1, .outputs = 1};
     swapped.in[0] = call.in[1];
     assert_fails(context, BO_INVALID, "3 x 8 int8, expected 3 x 8 floats", bo_cpu_unary.shape(context, &swapped));
-    assert_fails(context, BO_UNSUPPORTED, "linear: input 1 is kept in fewer bits, which has no gradient",
+    assert_fails(context, BO_UNSUPPORTED, "linear: input 1 is stored in fewer bits and has no gradient",
                  bo_cpu_linear.backward(context, &call));
     assert_int_equal(bo_cpu_cross_entropy.backward(context, &call), BO_UNSUPPORTED);
     assert_int_equal(bo_cpu_embed.backward(context, &call), BO_UNSUPPORTED);

@@ -63,7 +63,7 @@ fails 2 "--vocab" $t --init base --lora 2 --vocab 300
 fails 1 "17|expected at most 16" $t --init base --lora 17
 fails 1 "9|expected at most 8" $t --init base --lora 9 --lora-init gradient
 fails 1 "'x_proj'" $t --init base --lora 2 --lora-targets q_proj,x_proj
-fails 1 "merged first" $t --init zero --lora 2
+fails 1 "merge it first" $t --init zero --lora 2
 # The classification head is trained too and belongs to the run when it resumes; a language model has no such head.
 printf 'good\tax\nbad\tby\ngood\tbbx\nbad\taay\n' >labels.tsv
 l="--task classify --data labels.tsv --valid-fraction 0 --quiet"
@@ -87,8 +87,8 @@ fails 2 "merge" "$BOCHNER" lora marge zero --out never
 fails 2 "--out" "$BOCHNER" lora merge zero
 fails 2 "holds a model" "$BOCHNER" lora merge zero --out base
 fails 1 "adapter_config.json" "$BOCHNER" lora merge base --out never
-fails 1 "no merged model" "$BOCHNER" lora unmerge base --out never
+fails 1 "not a merged model" "$BOCHNER" lora unmerge base --out never
 mv base gone
-fails 1 "base|not there" "$BOCHNER" eval zero --data other.txt
+fails 1 "base|is missing" "$BOCHNER" eval zero --data other.txt
 [ -e never ] && complain "something was written"
 finish

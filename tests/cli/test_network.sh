@@ -80,20 +80,20 @@ fails 2 "--labels is an option of networks" "$BOCHNER" train --data table.csv --
 fails 2 "one of --epochs, --steps and --minutes" "$BOCHNER" train --model mlp.json --data table.csv --epochs 2 --steps 2 --out no
 fails 1 "nowhere.json" "$BOCHNER" train --model nowhere.json --data table.csv --out no
 echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "liner"}], "loss": "mse"}' >bad.json
-fails 1 "bad.json: layer 1 (h): there is no type|is \"linear\" meant?" "$BOCHNER" train --model bad.json --data table.csv --out no
+fails 1 "bad.json: layer 1 (h): there is no type|did you mean \"linear\"?" "$BOCHNER" train --model bad.json --data table.csv --out no
 echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "linear", "widht": 4}], "loss": "mse"}' >bad.json
-fails 1 "linear: has no field \"widht\"|is \"width\" meant?" "$BOCHNER" train --model bad.json --data table.csv --out no
+fails 1 "linear: has no field \"widht\"|did you mean \"width\"?" "$BOCHNER" train --model bad.json --data table.csv --out no
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": 4, "width": 5}], "loss": "mse"}' >bad.json
 fails 1 "has the field \"width\" twice" "$BOCHNER" train --model bad.json --data table.csv --out no
 
 # Targets that do not fit the loss.
-fails 1 "'b' has|values in 240 rows|not classes? Then take the loss mse" "$BOCHNER" train --model mlp.json --data points.csv --out no
+fails 1 "'b' has|values in 240 rows|looks numeric: use the loss mse" "$BOCHNER" train --model mlp.json --data points.csv --out no
 sed 's/classes/targets/; s/cross-entropy/bce/' mlp.json >bce.json
 fails 1 "loss bce: targets should be from 0 to 1|(b) has" "$BOCHNER" train --model bce.json --data points.csv --out no
 sed 's/bce/kl/' bce.json >kl.json
-fails 1 "loss kl|two or more columns, and the data has 1" "$BOCHNER" train --model kl.json --data points.csv --out no
+fails 1 "loss kl|two or more columns, but the data has 1" "$BOCHNER" train --model kl.json --data points.csv --out no
 sed 's/green\|blue/red/' table.csv >red.csv
-fails 1 "two classes or more, found 1" "$BOCHNER" train --model mlp.json --data red.csv --out no
+fails 1 "at least two classes, found 1" "$BOCHNER" train --model mlp.json --data red.csv --out no
 (echo kind && cat labels.csv labels.csv | sed 1d) >short.csv
 fails 1 "short.csv: expected 240 labels|found 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
 

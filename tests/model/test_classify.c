@@ -270,13 +270,14 @@ static void test_wrong_models_and_texts(void **state)
     bo_model_desc desc = labeler_desc("softmax", BO_MODEL_TASK_CLASSIFY), language = test_desc("softmax");
     bo_model *model = labeler(s->context, &desc, s->tokenizer), *other;
     assert_ok(s->context, bo_model_create(s->context, &language, s->tokenizer, &other));
-    assert_fails(s->context, BO_INVALID, "task is language", bo_model_classify(s->context, other, alone, 0, 1, p));
-    assert_fails(s->context, BO_INVALID, "texts alone", bo_model_classify(s->context, model, pairs, 0, 1, p));
-    assert_fails(s->context, BO_INVALID, "3 of 2", bo_model_classify(s->context, model, alone, 1, 2, p));
+    assert_fails(s->context, BO_INVALID, "task language", bo_model_classify(s->context, other, alone, 0, 1, p));
+    assert_fails(s->context, BO_INVALID, "single texts", bo_model_classify(s->context, model, pairs, 0, 1, p));
+    assert_fails(s->context, BO_INVALID, "1 to 3 are out of range: there are 2",
+                 bo_model_classify(s->context, model, alone, 1, 2, p));
     assert_fails(s->context, BO_INVALID, "NULL", bo_model_classify(s->context, NULL, alone, 0, 1, p));
     assert_fails(s->context, BO_INVALID, "have no labels",
                  bo_model_evaluate_labels(s->context, model, alone, 0, &found, NULL));
-    assert_fails(s->context, BO_INVALID, "other labels",
+    assert_fails(s->context, BO_INVALID, "do not have the labels",
                  bo_model_evaluate_labels(s->context, model, others, 0, &found, &metrics));
     assert_null(metrics);
     assert_fails(s->context, BO_INVALID, "bo_model_classify", bo_session_create(s->context, model, NULL, &session));

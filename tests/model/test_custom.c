@@ -297,11 +297,11 @@ static void mistakes_are_sentences(void **state)
         {"needs a name", {.record = rebuilt}},
         {"needs a name", {.name = "", .record = rebuilt}},
         {"needs a name", {.name = "a\nb", .record = rebuilt}},
-        {"'mine' has no function", {.name = "mine"}},
-        {"layer 0 mlp: custom layer 'mine' makes 1 x 24, expected the 1 x 16", {.name = "mine", .record = too_wide}},
-        {"layer 0 mlp: custom layer 'mine' makes 0 x 0", {.name = "mine", .record = nothing}},
+        {"'mine' has no record function", {.name = "mine"}},
+        {"layer 0 mlp: custom layer 'mine' returns 1 x 24, expected the 1 x 16", {.name = "mine", .record = too_wide}},
+        {"layer 0 mlp: custom layer 'mine' returns 0 x 0", {.name = "mine", .record = nothing}},
         {"layer 0 mlp: layer number 0 is odd", {.name = "mine", .record = refuses}},
-        {"custom layer 'mine' records recurrent: between the mixers", {.name = "mine", .record = recurrent}},
+        {"custom layer 'mine' records recurrent, which mixes rows", {.name = "mine", .record = recurrent}},
         {"reserved words", {.name = "mine", .record = rebuilt, .reserved = {1}}},
     };
     bo_context *context = test_context(1);
@@ -312,7 +312,7 @@ static void mistakes_are_sentences(void **state)
     }
     bo_model_desc desc = custom_desc(&(bo_custom_layer){.name = "mine", .record = rebuilt});
     desc.mlp = BO_MLP_GELU;
-    assert_fails(context, BO_INVALID, "custom_mlp belongs to the MLP custom",
+    assert_fails(context, BO_INVALID, "custom_mlp requires the MLP custom",
                  bo_model_create(context, &desc, NULL, &model));
     bo_mlp parsed;
     assert_false(bo_mlp_parse("custom", &parsed));

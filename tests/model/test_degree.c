@@ -125,10 +125,10 @@ static void nonsense_is_refused(void **state)
     (void)state;
     bo_context *context = test_context(1);
     REFUSED("degree_heads must divide hidden = 12, found 5", d.degree_heads = 5);
-    REFUSED("degree_heads belongs to MLPs of a degree", (d.mlp = BO_MLP_GELU, d.degree_heads = 2));
+    REFUSED("degree_heads requires an MLP of a degree", (d.mlp = BO_MLP_GELU, d.degree_heads = 2));
     REFUSED("at most width = 8, found 12", (d.mlp = BO_MLP_QUADRATIC));
     REFUSED("features must be hidden = 12", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.features = 10));
-    REFUSED("stay as drawn", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.sampling = BO_SAMPLING_LEVERAGE));
+    REFUSED("stay as sampled", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.sampling = BO_SAMPLING_LEVERAGE));
     REFUSED("kernel custom", (d.mlp = BO_MLP_RANDOM_FEATURES, d.mlp_features.kernel = BO_KERNEL_CUSTOM));
     REFUSED("multiple of 2, found 13", (d.mlp = BO_MLP_RANDOM_FEATURES, d.hidden = 13)); /* sin and cos */
     bo_context_destroy(context);

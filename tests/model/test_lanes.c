@@ -350,22 +350,24 @@ static void test_refused(void **state)
     assert_fails(context, BO_INVALID, "count must be 1", bo_lanes_create(context, model, &(bo_lanes_desc){0}, &lanes));
     assert_fails(context, BO_INVALID, "model is NULL",
                  bo_lanes_create(context, NULL, &(bo_lanes_desc){.count = 1}, &lanes));
-    assert_fails(context, BO_INVALID, "positions end",
+    assert_fails(context, BO_INVALID, "positions are limited",
                  bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1, .source = (size_t)1 << 40}, &lanes));
     bo_lanes_desc small = {.count = 2, .capacity = 3, .source = 8};
     assert_ok(context, bo_lanes_create(context, model, &small, &lanes));
-    assert_fails(context, BO_INVALID, "no source was read", bo_lanes_step(context, lanes, 2, good, logits));
+    assert_fails(context, BO_INVALID, "no source has been read", bo_lanes_step(context, lanes, 2, good, logits));
     assert_fails(context, BO_INVALID, "1 to 2 sources", bo_lanes_read(context, lanes, sources, 3));
     assert_fails(context, BO_INVALID, "source 1 should have 1 to 8 tokens, found 0",
                  bo_lanes_read(context, lanes, sources, 2));
     assert_fails(context, BO_INVALID, "token 1 of source 0", bo_lanes_read(context, lanes, sources + 2, 1));
     assert_fails(context, BO_INVALID, "1 to 8 tokens, found 9", bo_lanes_read(context, lanes, sources + 3, 1));
     assert_ok(context, bo_lanes_read(context, lanes, sources, 1));
-    assert_fails(context, BO_INVALID, "3 of 2 lanes", bo_lanes_step(context, lanes, 3, good, logits));
+    assert_fails(context, BO_INVALID, "3 lanes are requested, but there are only 2",
+                 bo_lanes_step(context, lanes, 3, good, logits));
     assert_fails(context, BO_INVALID, "token of lane 1", bo_lanes_step(context, lanes, 2, bad, logits));
-    assert_fails(context, BO_INVALID, "what lane 2 was", bo_lanes_choose(context, lanes, 2, beyond));
+    assert_fails(context, BO_INVALID, "continue lane 2", bo_lanes_choose(context, lanes, 2, beyond));
     for (size_t i = 0; i < 3; i++) assert_ok(context, bo_lanes_step(context, lanes, 2, good, logits));
-    assert_fails(context, BO_INVALID, "lane 0 is full", bo_lanes_step(context, lanes, 2, good, logits));
+    assert_fails(context, BO_INVALID, "lane 0 has reached its capacity",
+                 bo_lanes_step(context, lanes, 2, good, logits));
     assert_ok(context, bo_lanes_reset(context, lanes));
     assert_ok(context, bo_lanes_step(context, lanes, 2, good, NULL));
     bo_lanes_destroy(lanes);

@@ -248,10 +248,10 @@ static void refusals(void **state)
     bo_model *model;
     bo_model_desc desc = make_desc(BO_PARAMETRIZATION_MUP, 32);
     desc.base_width = 20;
-    assert_fails(context, BO_INVALID, "4 heads at width 32 would be 2.5 at width 20",
+    assert_fails(context, BO_INVALID, "4 heads at width 32 would be 2.5 heads at width 20",
                  bo_model_create(context, &desc, NULL, &model));
     desc = make_desc(BO_PARAMETRIZATION_COUNT, 32);
-    assert_fails(context, BO_INVALID, "no parametrization", bo_model_create(context, &desc, NULL, &model));
+    assert_fails(context, BO_INVALID, "unknown parametrization", bo_model_create(context, &desc, NULL, &model));
     desc = make_desc(BO_PARAMETRIZATION_STANDARD, 32);
     desc.storage = BO_STORAGE_INT8;
     assert_fails(context, BO_INVALID, "storage must be", bo_model_create(context, &desc, NULL, &model));

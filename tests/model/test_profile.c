@@ -90,7 +90,7 @@ static void refusals(void **state)
     bo_profile *p = (bo_profile *)1;
     assert_fails(context, BO_INVALID, "bo_profile_desc",
                  bo_model_profile(context, model, &(bo_profile_desc){.reserved = {1}}, &p));
-    assert_fails(context, BO_INVALID, "49 tokens: the model's context is 48",
+    assert_fails(context, BO_INVALID, "49 tokens exceed the model's context of 48",
                  bo_model_profile(context, model, &(bo_profile_desc){.tokens = 49}, &p));
     assert_null(p);
     assert_fails(context, BO_INVALID, "at most",

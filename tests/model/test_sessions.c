@@ -119,7 +119,7 @@ static void test_refused(void **unused)
     assert_int_equal(bo_session_room(session), CONTEXT + 7);
     assert_ok(context, bo_session_feed(context, session, ids, CONTEXT + 7, NULL));
     assert_int_equal(bo_session_room(session), 0);
-    assert_fails(context, BO_INVALID, "room for 56 tokens", bo_session_feed(context, session, ids, 1, NULL));
+    assert_fails(context, BO_INVALID, "capacity is 56 tokens", bo_session_feed(context, session, ids, 1, NULL));
     assert_ok(context, bo_session_reset(context, session));
     assert_ok(context, bo_session_feed(context, session, ids, 1, NULL));
     bo_session_destroy(session);
@@ -128,8 +128,7 @@ static void test_refused(void **unused)
     model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &session));
     assert_int_equal(bo_session_room(session), CONTEXT);
-    assert_fails(context, BO_INVALID, "learned 48 positions",
-                 bo_session_feed(context, session, ids, CONTEXT + 1, NULL));
+    assert_fails(context, BO_INVALID, "only 48 positions", bo_session_feed(context, session, ids, CONTEXT + 1, NULL));
     bo_session_destroy(session);
     bo_model_destroy(model);
     bo_context_destroy(context);
@@ -169,7 +168,7 @@ static void check_file(test_folder *folder, const char *preset)
     bo_session_destroy(two);
     if (grows) {
         assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 10}, &two));
-        assert_fails(context, BO_INVALID, "room for 10", bo_session_load(context, two, path));
+        assert_fails(context, BO_INVALID, "capacity of the session is 10", bo_session_load(context, two, path));
         bo_session_destroy(two);
     }
     bo_session_destroy(one);

@@ -123,22 +123,22 @@ static void what_cannot_be_is_refused(void **state)
     size_t taken;
     assert_fails(context, BO_INVALID, "float32, bfloat16 or int8, found float8",
                  bo_model_set_storage(context, model, BO_STORAGE_FLOAT8));
-    assert_fails(context, BO_INVALID, "a storage that there is not",
+    assert_fails(context, BO_INVALID, "an unknown storage",
                  bo_model_set_storage(context, model, (bo_storage)BO_STORAGE_COUNT));
     assert_fails(context, BO_INVALID, "NULL", bo_model_set_storage(context, NULL, BO_STORAGE_INT8));
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8));
     assert_ok(context, bo_model_set_storage(context, model, BO_STORAGE_INT8)); /* already stored this way */
-    assert_fails(context, BO_INVALID, "kept in fewer bits already",
+    assert_fails(context, BO_INVALID, "already stored in fewer bits",
                  bo_model_set_storage(context, model, BO_STORAGE_BFLOAT16));
-    assert_fails(context, BO_UNSUPPORTED, "kept as int8, which is made when a model is read and is not written",
+    assert_fails(context, BO_UNSUPPORTED, "stored as int8, which cannot be written to a file",
                  bo_model_save(context, model, folder->path));
-    assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is kept in fewer bits, for reading only",
+    assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is stored in fewer bits, for inference only",
                  bo_model_set_weight(context, model, "model.embed_tokens.weight", values));
-    assert_fails(context, BO_INVALID, "kept in fewer bits, for reading only: no gradients",
+    assert_fails(context, BO_INVALID, "stored in fewer bits, for inference only: it has no gradient",
                  bo_model_graph_create(context, model,
                                        &(bo_model_graph_desc){.rows = 8, .loss = true, .gradients = true}, &graph));
-    assert_fails(context, BO_INVALID, "no training", bo_weights_allocate(context, model->weights, true));
-    assert_fails(context, BO_INVALID, "for reading only", bo_model_adopt(context, model, other, &taken));
+    assert_fails(context, BO_INVALID, "cannot be trained", bo_weights_allocate(context, model->weights, true));
+    assert_fails(context, BO_INVALID, "for inference only", bo_model_adopt(context, model, other, &taken));
     /* in the other direction: the dequantized values */
     assert_ok(context, bo_model_adopt(context, other, model, &taken));
     assert_int_equal(taken, bo_model_weights(model));

@@ -75,12 +75,12 @@ static void test_refused(void **state)
                  {twice, "found 'a' twice"},
                  {empty, "label 1 of 3 is empty"},
                  {colored, "label 0 must have no control characters"},
-                 {as_language, "belong to the tasks classify and match"},
-                 {with_encoder, "belong to the task translate"},
-                 {by_mlp, "mixer mlp has matrices"},
-                 {first_forward, "knows nothing of those that follow"},
-                 {other_task, "no task with number 9"},
-                 {other_pooling, "no pooling with number 9"}};
+                 {as_language, "require the task classify or match"},
+                 {with_encoder, "require the task translate"},
+                 {by_mlp, "mixer mlp requires sequences of a fixed length"},
+                 {first_forward, "does not depend on later ones"},
+                 {other_task, "unknown task 9"},
+                 {other_pooling, "unknown pooling 9"}};
     test_folder *folder = *state;
     bo_model *model;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -248,8 +248,8 @@ static void tell(test_folder *folder, const bo_model_desc *desc, const char *whe
 /* Large sizes in a small file do not allocate memory before the weights are found to be present. */
 static void test_lies_about_sizes(void **state)
 {
-    static const lie lies[] = {{"\"features\": 8,", "\"features\": 1048576,", "promises"}};
-    static const lie others[] = {{"\"encoder_layers\": 2", "\"encoder_layers\": 4096", "promises"}};
+    static const lie lies[] = {{"\"features\": 8,", "\"features\": 1048576,", "the configuration needs"}};
+    static const lie others[] = {{"\"encoder_layers\": 2", "\"encoder_layers\": 4096", "the configuration needs"}};
     bo_model_desc desc = translator("rfa");
     desc.cross_attention = desc.attention;
     desc.cross_attention.features.features = 8, desc.encoder_layers = 2;
@@ -263,7 +263,7 @@ static void test_lies(void **state)
         {"\"task\": \"match\"", "\"task\": \"judge\"",
          "\"task\" should be one of language, classify, match, translate, found \"judge\""},
         {"\"task\": \"match\"", "\"task\": \"classify\"", "match.bias"},
-        {"\"task\": \"match\"", "\"task\": \"language\"", "is none of the model"},
+        {"\"task\": \"match\"", "\"task\": \"language\"", "is not part of the model"},
         {"\"pooling\": \"mean\"", "\"pooling\": \"sum\"", "\"pooling\" should be one of mean, "},
         {"\"forward\": false", "\"forward\": 0", "true or false"},
         {"\"id2label\"", "\"id2name\"", "\"id2label\" should be an object"},
@@ -275,11 +275,11 @@ static void test_lies(void **state)
         {"\"1\": \"fair\"", "\"-1\": \"fair\"", "found \"-1\""},
         {"\"1\": \"fair\"", "\"1\": 7", "should be a label"},
         {"\"1\": \"fair\"", "\"1\": \"\"", "should be a label"},
-        {"\"1\": \"fair\"", "\"1\": \"fair\\u0000\"", "has \\u0000"},
-        {"\"1\": \"fair\"", "\"1\": \"bad\"", "is not as \"id2label\" says"},
+        {"\"1\": \"fair\"", "\"1\": \"fair\\u0000\"", "contains \\u0000"},
+        {"\"1\": \"fair\"", "\"1\": \"bad\"", "contradicts \"id2label\""},
         {"\"2\": \"good\"", "\"2\": \"good\", \"3\": \"best\"", "the 4 labels"},
-        {"\"fair\": 1", "\"fair\": 2", "\"fair\" is not as"},
-        {"\"fair\": 1", "\"faire\": 1", "\"faire\" is not as"},
+        {"\"fair\": 1", "\"fair\": 2", "\"fair\" contradicts"},
+        {"\"fair\": 1", "\"faire\": 1", "\"faire\" contradicts"},
         {"\"label2id\": {", "\"label2id\": {\"bad\": 0}, \"other\": {", "the 3 labels"},
         {"\"label2id\"", "\"labels\"", ""}, /* optional: the model loads */
     };

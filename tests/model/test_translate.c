@@ -156,15 +156,15 @@ static void test_refused(void **state)
     desc.kind = BO_TEXTS_ALONE, desc.end = 257, desc.memory_bytes = strcspn(lines[0], "\t");
     assert_ok(context, bo_texts_open(context, &desc, &alone));
 #define REFUSED(words, ...) assert_fails(context, BO_INVALID, words, bo_model_translate(context, __VA_ARGS__))
-    REFUSED("task is language", language, texts, 0, 1, NULL, ids, NULL);
+    REFUSED("found language", language, texts, 0, 1, NULL, ids, NULL);
     REFUSED("model is NULL", NULL, texts, 0, 1, NULL, ids, NULL);
     REFUSED("texts are NULL", model, NULL, 0, 1, NULL, ids, NULL);
     REFUSED("ids is NULL", model, texts, 0, 1, NULL, NULL, NULL);
-    REFUSED("of 5", model, texts, 4, 2, NULL, ids, NULL);
+    REFUSED("there are 5", model, texts, 4, 2, NULL, ids, NULL);
     REFUSED("line 1: the text does not end", model, without_end, 0, 1, NULL, ids, NULL);
     REFUSED("penalty should be", model, texts, 0, 1, (&(bo_translate_desc){.beam = 2, .penalty = NAN}), ids, NULL);
     REFUSED("at most 1024", model, texts, 0, 1, (&(bo_translate_desc){.beam = 1025}), ids, NULL);
-    assert_fails(context, BO_INVALID, "found texts alone",
+    assert_fails(context, BO_INVALID, "found texts without targets",
                  bo_model_evaluate_translation(context, model, alone, 0, NULL, true, true, &out));
     assert_fails(context, BO_INVALID, "out is NULL",
                  bo_model_evaluate_translation(context, model, texts, 0, NULL, true, true, NULL));

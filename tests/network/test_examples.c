@@ -70,13 +70,13 @@ static void test_bad_edges(void **state)
     const int32_t first[3] = {0, 1, 2}, behind[3] = {0, 2, 1}, neighbors[2] = {1, 2};
     bo_examples_arrays arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbors = neighbors, .edges = 2};
     bo_examples *e;
-    assert_fails(folder->context, BO_INVALID, "number 1 comes from node 2, expected one from 0 to 1",
+    assert_fails(folder->context, BO_INVALID, "edge 1 comes from node 2, expected 0 to 1",
                  bo_examples_create(folder->context, &arrays, &e));
     arrays.edges = 3;
     assert_fails(folder->context, BO_INVALID, "should go from 0 to 3",
                  bo_examples_create(folder->context, &arrays, &e));
     arrays.edges = 1, arrays.first = behind;
-    assert_fails(folder->context, BO_INVALID, "ends before it begins",
+    assert_fails(folder->context, BO_INVALID, "ends before it starts",
                  bo_examples_create(folder->context, &arrays, &e));
 }
 
@@ -166,15 +166,15 @@ static void test_bad_arrays(void **state)
     assert_ok(context, bo_examples_create(context, &good, &e));
     bo_examples_destroy(e);
     bad.rows = 0;
-    assert_fails(context, BO_INVALID, "rows with numbers, found 0 x 2", bo_examples_create(context, &bad, &e));
+    assert_fails(context, BO_INVALID, "at least 1 x 1, found 0 x 2", bo_examples_create(context, &bad, &e));
     bad = good, bad.x = NULL;
-    assert_fails(context, BO_INVALID, "rows with numbers", bo_examples_create(context, &bad, &e));
+    assert_fails(context, BO_INVALID, "an x of at least 1 x 1", bo_examples_create(context, &bad, &e));
     bad = good, bad.x = wild;
     assert_fails(context, BO_INVALID, "row 1, column 1 is not finite", bo_examples_create(context, &bad, &e));
     bad = good, bad.targets = 0;
-    assert_fails(context, BO_INVALID, "no number of them", bo_examples_create(context, &bad, &e));
+    assert_fails(context, BO_INVALID, "their number is 0", bo_examples_create(context, &bad, &e));
     bad = good, bad.classes = 2;
-    assert_fails(context, BO_INVALID, "row 1 is of class 2, expected one below 2",
+    assert_fails(context, BO_INVALID, "row 1 has class 2, expected a class below 2",
                  bo_examples_create(context, &bad, &e));
     assert_null(e);
 }

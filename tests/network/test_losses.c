@@ -91,7 +91,7 @@ static void test_targets(void **state)
     bo_examples_destroy(n.examples);
     numbers_make(context, 1, &n);
     const bo_network_desc desc = {.model = WITH("\"targets\"", "\"kl\""), .examples = n.examples};
-    assert_fails(context, BO_INVALID, "two or more columns, and the data has 1",
+    assert_fails(context, BO_INVALID, "two or more columns, but the data has 1",
                  bo_network_create(context, &desc, &network));
     assert_null(network);
     bo_examples_destroy(n.examples);
@@ -158,7 +158,7 @@ static void test_inspect(void **state)
         assert_fails(context, BO_FORMAT, bad[i][1], bo_network_inspect(context, bad[i][0], "net.json", &needs));
         assert_false(needs.targets);
     }
-    assert_fails(context, BO_FORMAT, "is no description", bo_network_inspect(context, NULL, NULL, &needs));
+    assert_fails(context, BO_FORMAT, "not a description", bo_network_inspect(context, NULL, NULL, &needs));
     bo_context_destroy(context);
 }
 
@@ -178,11 +178,12 @@ static void test_time(void **state)
     assert_ok(context, bo_network_time(context, &desc, 1, &seconds, NULL));
     assert_fails(context, BO_INVALID, "expected 1 to 99, found 0", bo_network_time(context, &desc, 0, &seconds, NULL));
     assert_fails(context, BO_INVALID, "found 100", bo_network_time(context, &desc, 100, &seconds, NULL));
-    assert_fails(context, BO_INVALID, "where to put the seconds", bo_network_time(context, &desc, 1, NULL, NULL));
+    assert_fails(context, BO_INVALID, "seconds is NULL", bo_network_time(context, &desc, 1, NULL, NULL));
     desc.model = WITH("3", "\"mse\"");
     assert_fails(context, BO_FORMAT, "found 3", bo_network_time(context, &desc, 1, &seconds, NULL));
     desc.examples = NULL;
-    assert_fails(context, BO_INVALID, "needs examples", bo_network_time(context, &desc, 1, &seconds, NULL));
+    assert_fails(context, BO_INVALID, "its examples or seconds is NULL",
+                 bo_network_time(context, &desc, 1, &seconds, NULL));
     bo_examples_destroy(n.examples);
     bo_context_destroy(context);
 }

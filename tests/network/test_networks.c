@@ -301,7 +301,7 @@ static void test_lies(void **state)
     snprintf(text, sizeof text, form, 1,
              "{\"name\": \"a\", \"type\": \"linear\", \"width\": \"classes\", \"bias\": false}");
     write_text(folder, "network.json", text);
-    assert_fails(context, BO_FORMAT, "is none of the network", bo_network_load(context, folder->path, &loaded));
+    assert_fails(context, BO_FORMAT, "is not part of the network", bo_network_load(context, folder->path, &loaded));
     write_text(folder, "network.json", "{}");
     assert_fails(context, BO_FORMAT, "bochner_network", bo_network_load(context, folder->path, &loaded));
     assert_fails(context, BO_IO, "network.json", bo_network_load(context, "/nowhere", &loaded));
@@ -362,7 +362,7 @@ static void test_image(void **state)
     bo_free(bytes);
     assert_ok(context,
               bo_tensors_write_memory(context, bo_tensors_at(file, 0), bo_tensors_count(file), NULL, 0, &bytes, &size));
-    assert_fails(context, BO_FORMAT, "holds no network", bo_network_load_memory(context, bytes, size, &loaded));
+    assert_fails(context, BO_FORMAT, "not a network", bo_network_load_memory(context, bytes, size, &loaded));
     assert_null(loaded);
     bo_free(bytes);
     bo_tensors_close(file);

@@ -26,29 +26,29 @@ static const refusal refusals[] = {
     {"{\"input\": 5, \"layers\": []}", "should be an object with a \"kind\"", 0},
     {"{\"input\": {\"kind\": \"sound\"}}", "should be array, sequence, image or graph, found \"sound\"", 0},
     {"{\"input\": {\"kind\": \"array\", \"length\": 3}}", "has no field \"length\"", 0},
-    {"{\"input\": {\"kind\": \"array\", \"width\": 9}}", "expected data with 9 numbers an example, found 8", 0},
+    {"{\"input\": {\"kind\": \"array\", \"width\": 9}}", "expected data with 9 numbers per example, found 8", 0},
     {"{\"input\": {\"kind\": \"image\", \"height\": 3}}", "an image needs its \"height\" and \"width\"", 0},
     {"{\"input\": {\"kind\": \"sequence\", \"channels\": 3}}", "a sequence needs its \"length\"", 0},
     {"{\"input\": {\"kind\": \"array\", \"standardize\": 1}}", "should be true or false", 0},
     {"{\"input\": {\"kind\": \"array\"}, \"loss\": \"mse\"}", "\"layers\" should be a list", 0},
     {"{\"input\": {\"kind\": \"array\"}, \"layers\": [" LAST "]}", "\"loss\" is missing", 0},
-    {"{\"input\": {\"kind\": \"array\"}, \"layer\": []}", "has no field \"layer\"; is \"layers\" meant?", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"layer\": []}", "has no field \"layer\"; did you mean \"layers\"?", 0},
     {"{\"input\": {\"kind\": \"array\"}, \"classes\": 3}", "expected data with 3 classes, found 2", 0},
     /* layers */
     {WITH("7"), "layer 1: should be an object", 0},
     {WITH("{\"width\": 3}"), "layer 1: \"type\" is missing", 0},
-    {WITH("{\"name\": \"x\", \"type\": \"liner\"}"), "layer 1 (x): there is no type \"liner\"; is \"linear\" meant?",
-     0},
-    {WITH("{\"type\": \"conv2d\"}"), "is \"conv\" meant?", 0},
+    {WITH("{\"name\": \"x\", \"type\": \"liner\"}"),
+     "layer 1 (x): there is no type \"liner\"; did you mean \"linear\"?", 0},
+    {WITH("{\"type\": \"conv2d\"}"), "did you mean \"conv\"?", 0},
     {WITH("{\"type\": \"zzzzzzzzzzzz\"}"), "there is no type \"zzzzzzzzzzzz\"", 0},
     {WITH("{\"name\": \"a.b\", \"type\": \"relu\"}"), "fewer than 64 letters", 0},
     {WITH("{\"name\": \"input\", \"type\": \"relu\"}"), "not \"input\"", 0},
     {WITH("{\"name\": \"a\", \"type\": \"relu\"}, {\"name\": \"a\", \"type\": \"relu\"}"),
-     "layers 1 and 2 are both called \"a\"", 0},
+     "layers 1 and 2 have the same name \"a\"", 0},
     {WITH("{\"name\": \"fc\", \"type\": \"linear\"}"), "layer 1 (fc): \"width\" is missing", 0},
     {WITH("{\"type\": \"linear\", \"width\": 0}"), "layer 1 (linear): \"width\" should be a whole number from 1", 0},
     {WITH("{\"type\": \"linear\", \"width\": \"wide\"}"), "\"classes\", \"targets\" or \"input\", found \"wide\"", 0},
-    {WITH("{\"type\": \"linear\", \"width\": 3, \"widht\": 3}"), "has no field \"widht\"; is \"width\" meant?", 0},
+    {WITH("{\"type\": \"linear\", \"width\": 3, \"widht\": 3}"), "has no field \"widht\"; did you mean \"width\"?", 0},
     {WITH("{\"type\": \"linear\", \"width\": 3, \"bias\": \"no\"}"), "\"bias\" should be true or false", 0},
     {WITH("{\"name\": \"a\", \"type\": \"linear\", \"width\": 3, \"width\": 4}, " LAST),
      "layer 1 (a): linear: has the field \"width\" twice", 0},
@@ -56,34 +56,34 @@ static const refusal refusals[] = {
     {WITH("{\"type\": \"dropout\", \"rate\": 1}"), "\"rate\" should be a number from 0 to less than 1", 0},
     {WITH("{\"type\": \"noise\", \"kind\": \"mask\", \"amount\": 2}"), "\"amount\" is a probability here", 0},
     {WITH("{\"type\": \"norm\", \"kind\": \"batch\"}"), "should be one of rms, layer", 0},
-    {WITH("{\"type\": \"linear\", \"width\": \"targets\"}"), "the number of targets is not known", 0},
+    {WITH("{\"type\": \"linear\", \"width\": \"targets\"}"), "the number of targets is unknown", 0},
     /* wiring */
     {WITH("{\"name\": \"relu1\", \"type\": \"relu\"}, {\"type\": \"tanh\", \"from\": \"relu2\"}, " LAST),
-     "layer 2 (tanh): \"from\" names \"relu2\", and no layer is called that; is \"relu1\" meant?", 0},
+     "layer 2 (tanh): \"from\": there is no layer \"relu2\"; did you mean \"relu1\"?", 0},
     {WITH("{\"name\": \"a\", \"type\": \"tanh\", \"from\": \"b\"}, {\"name\": \"b\", \"type\": \"tanh\"}, " LAST),
-     "a cycle: layer 2 (b), which takes from layer 1 (a), which takes from layer 2 (b)", 0},
+     "a cycle: layer 2 (b), which reads from layer 1 (a), which reads from layer 2 (b)", 0},
     {WITH("{\"name\": \"a\", \"type\": \"tanh\", \"from\": \"a\"}, " LAST), "a cycle: layer 1 (a)", 0},
-    {WITH("{\"type\": \"add\"}, " LAST), "layer 1 (add): takes at least 2 inputs, found 1", 0},
+    {WITH("{\"type\": \"add\"}, " LAST), "layer 1 (add): expected at least 2 inputs, found 1", 0},
     {WITH("{\"name\": \"a\", \"type\": \"tanh\"}, {\"type\": \"tanh\", \"from\": [\"a\", \"a\"]}, " LAST),
-     "takes at most 1 inputs, found 2", 0},
+     "expected at most 1 inputs, found 2", 0},
     {WITH("{\"type\": \"tanh\"}, {\"type\": \"linear\", \"width\": \"classes\", \"from\": \"input\"}"),
-     "layer 1 (tanh): nothing takes from it", 0},
+     "layer 1 (tanh): its output is not used", 0},
     {WITH("{\"type\": \"tanh\", \"from\": 3}, " LAST), "\"from\" should be the name of a layer, found 3", 0},
     /* shapes */
     {WITH("{\"name\": \"a\", \"type\": \"linear\", \"width\": 3}, {\"type\": \"add\", \"from\": [\"a\", "
           "\"input\"]}, " LAST),
-     "layer 2 (add): its inputs should be alike, found 3 and 8", 0},
+     "layer 2 (add): its inputs should have the same shape, found 3 and 8", 0},
     {WITH("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 3}, " LAST), "conv does not take rows", 0},
     {IMAGE("{\"name\": \"conv1\", \"type\": \"conv\", \"channels\": 3, \"kernel\": 5}"),
      "layer 1 (conv1): kernel 5 x 5 is larger than its input of 2 x 4", 0},
     {IMAGE("{\"type\": \"pool\", \"kernel\": 3}"), "kernel 3 x 3 is larger than its input of 2 x 4", 0},
-    {IMAGE("{\"type\": \"pool\"}"), "give \"kernel\", or \"global\": true", 0},
+    {IMAGE("{\"type\": \"pool\"}"), "expected \"kernel\", or \"global\": true", 0},
     {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": [1, 2, 3]}"), "[height, width] of them", 0},
     {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 1, \"stride\": 0}"), "\"stride\" should be", 0},
     {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 1, \"groups\": 2}"), "2 groups should divide", 0},
     {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 1, \"padding\": \"causal\"}"), "is for sequences", 0},
-    {IMAGE("{\"type\": \"reshape\", \"length\": 3, \"channels\": 3}"), "1 x 3 x 3 numbers were asked for", 0},
-    {IMAGE(LAST), "the output should be one row an example, found 2 x 4 x 2: flatten it", 0},
+    {IMAGE("{\"type\": \"reshape\", \"length\": 3, \"channels\": 3}"), "the shape 1 x 3 x 3 is requested", 0},
+    {IMAGE(LAST), "the output should be one row per example, found 2 x 4 x 2: use flatten", 0},
     {IMAGE("{\"type\": \"attention\", \"heads\": 3}, {\"type\": \"flatten\"}, " LAST),
      "layer 1 (attention): 3 heads should divide the 1 channels", 0},
     {WITH("{\"type\": \"graph\"}, " LAST), "needs the edges of a graph", 0},
@@ -96,7 +96,7 @@ static const refusal refusals[] = {
     {LOSS("\"hinge\""), "should be mse, l1, bce, kl or cross-entropy", 0},
     {LOSS("{\"target\": \"input\"}"), "\"type\" is missing", 0},
     {LOSS("\"mse\""), "the loss mse needs targets: the data has classes", 0},
-    {LOSS("{\"type\": \"mse\", \"target\": \"input\"}"), "should have the numbers of the target, 8, found 2", 0},
+    {LOSS("{\"type\": \"mse\", \"target\": \"input\"}"), "should have as many numbers as the target, 8, found 2", 0},
     {LOSS("{\"type\": \"mse\", \"target\": \"b\"}"), "\"input\" or the name of a layer", 0},
     {LOSS("{\"type\": \"mse\", \"target\": \"a\"}"), "should have no weights, found those of layer 1 (a)", 0},
     {LOSS("{\"type\": \"cross-entropy\", \"target\": \"input\"}"), "cross-entropy needs classes", 0},
@@ -140,13 +140,14 @@ static void test_without_data(void **state)
                  bo_network_create(context, &desc, &network));
     desc.model =
         "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"layers\": [" LAST "], \"loss\": \"cross-entropy\"}";
-    assert_fails(context, BO_FORMAT, "the number of classes is not known", bo_network_create(context, &desc, &network));
+    assert_fails(context, BO_FORMAT, "the number of classes is unknown", bo_network_create(context, &desc, &network));
     desc.model = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"classes\": 3, \"layers\": [" LAST
                  "], \"loss\": \"cross-entropy\"}";
     assert_ok(context, bo_network_create(context, &desc, &network));
     assert_int_equal(bo_network_report(network)->outputs, 3);
     bo_network_destroy(network);
-    assert_fails(context, BO_INVALID, "no description", bo_network_create(context, &(bo_network_desc){0}, &network));
+    assert_fails(context, BO_INVALID, "the description is NULL",
+                 bo_network_create(context, &(bo_network_desc){0}, &network));
     desc.width_multiplier = -1;
     assert_fails(context, BO_INVALID, "multiplier", bo_network_create(context, &desc, &network));
     bo_context_destroy(context);
@@ -160,7 +161,7 @@ static void test_one_class(void **state)
     made *m = made_new(context, 8, 1, false);
     bo_network *network;
     assert_fails(
-        context, BO_FORMAT, "two classes or more, found 1",
+        context, BO_FORMAT, "at least two classes, found 1",
         bo_network_create(context, &(bo_network_desc){.model = WITH(LAST), .examples = m->examples}, &network));
     made_free(m);
     bo_context_destroy(context);
@@ -176,13 +177,13 @@ static void test_other_data(void **state)
     made *graph = made_new(context, 8, 2, true), *numbers = made_new(context, 8, 0, false);
     bo_network *network = network_new(context, WITH(LAST), m->examples);
     bo_network_evaluation found;
-    assert_fails(context, BO_INVALID, "takes 8 numbers an example, and the data has 9",
+    assert_fails(context, BO_INVALID, "expects 8 numbers per example, but the data has 9",
                  bo_network_evaluate(context, network, wide->examples, BO_SPLIT_ALL, &found));
-    assert_fails(context, BO_INVALID, "knows 2 classes, and the data has 3",
+    assert_fails(context, BO_INVALID, "has 2 classes, but the data has 3",
                  bo_network_evaluate(context, network, more->examples, BO_SPLIT_ALL, &found));
-    assert_fails(context, BO_INVALID, "takes array, and the data has edges",
+    assert_fails(context, BO_INVALID, "expects array, but the data has edges",
                  bo_network_evaluate(context, network, graph->examples, BO_SPLIT_ALL, &found));
-    assert_fails(context, BO_INVALID, "knows 2 classes, and the data has 0",
+    assert_fails(context, BO_INVALID, "has 2 classes, but the data has 0",
                  bo_network_evaluate(context, network, numbers->examples, BO_SPLIT_ALL, &found));
     bo_network_destroy(network);
     made_free(m), made_free(wide), made_free(more), made_free(graph), made_free(numbers);

@@ -73,7 +73,7 @@ static void test_no_solution(void **state)
                                       "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
                                       "\"width\": \"targets\"}], \"loss\": \"mse\"}",
                                       examples);
-    assert_fails(context, BO_NUMERIC, "layer 1 (linear): a readout by ridge with lambda 0 has no solution",
+    assert_fails(context, BO_NUMERIC, "layer 1 (linear): a ridge readout with lambda 0 has no solution",
                  bo_network_solve(context, network, examples, 0));
     assert_ok(context, bo_network_solve(context, network, examples, 1));
     bo_network_destroy(network);

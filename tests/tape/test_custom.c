@@ -409,17 +409,17 @@ static void mistakes_are_sentences(void **state)
         size_t inputs;
         bo_operation_desc desc;
     } wrong[] = {
-        {"layer 3: custom operation: an operation of one's own needs a name", 2, {.forward = writes_nan}},
+        {"layer 3: custom operation: a custom operation needs a name", 2, {.forward = writes_nan}},
         {"layer 3: op: it has no forward", 2, {.name = "op"}},
         {"layer 3: op: 2 inputs, expected 3", 2, {.name = "op", .inputs = 3, .forward = writes_nan}},
         {"layer 3: op: expected 1 to 16 inputs", 17, {.name = "op", .forward = writes_nan}},
         {"layer 3: op: expected 1 to 16 inputs", 0, {.name = "op", .forward = writes_nan}},
         {"layer 3: op: expected at most 4 outputs", 2, {.name = "op", .outputs = 5, .forward = writes_nan}},
-        {"makes output 0 5 x 0", 2, {.name = "op", .shape = no_shape, .forward = writes_nan}},
+        {"sets output 0 to 5 x 0", 2, {.name = "op", .shape = no_shape, .forward = writes_nan}},
         {"with element 3", 2, {.name = "op", .shape = odd_element, .forward = writes_nan}},
         {"less than 2^48 bytes", 2, {.name = "op", .shape = huge_shape, .forward = writes_nan}},
         {"layer 3: op: 7 columns, expected 3", 2, {.name = "op", .shape = refused_shape, .forward = writes_nan}},
-        {"layer 3: op: asks for", 2, {.name = "op", .sizes = huge_sizes, .forward = writes_nan}},
+        {"layer 3: op: requests", 2, {.name = "op", .sizes = huge_sizes, .forward = writes_nan}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         fixture f = begin(1);

@@ -282,18 +282,18 @@ static void wrong_graphs_are_refused(void **state)
     refused("layer 3 attention: toy: 16 numbers, expected 12", wrong_shape);
     refused("layer 3 attention: sine: input 0 is value 77, but the graph has values 1 to 1", wrong_value);
     refused("layer 3 attention: sine: input 0 is value 0", no_value);
-    refused("layer 3 attention: operation 6 is not one of backend toy", wrong_operation);
-    refused("layer 3 attention: a segment begins within a segment", nested);
-    refused("segment 1 did not end", not_ended);
-    refused("layer 3 attention: a segment ends that did not begin", not_begun);
+    refused("layer 3 attention: operation 6 is not supported by backend toy", wrong_operation);
+    refused("layer 3 attention: segments cannot be nested", nested);
+    refused("segment 1 has no end", not_ended);
+    refused("layer 3 attention: a segment ends that was not started", not_begun);
     refused("layer 3 attention: value 50 is to be kept", kept_nothing);
     refused("the loss is 4 x 3: expected a 1 x 1", not_a_number);
     refused("the loss is value 1000, but the graph has values 1 to", loss_of_another_graph);
-    refused("depends on no weight", loss_without_weights);
+    refused("does not depend on a trained weight", loss_without_weights);
     refused("layer 3 attention: add: inputs 0 and 1 are the same tensor", same_twice);
     refused("a tensor of 0 x 3", empty_input);
     refused("less than 2^48 bytes", enormous_input);
-    refused("weight w is 4 x 3 already", weight_of_another_shape);
+    refused("weight w is already declared as 4 x 3", weight_of_another_shape);
 }
 
 static void wrong_use_is_refused(void **state)
@@ -314,9 +314,10 @@ static void wrong_use_is_refused(void **state)
     assert_fails(f.context, BO_INVALID, "memory for its gradient", bo_graph_allocate(f.context, f.graph));
     assert_ok(f.context, bo_weights_allocate(f.context, f.weights, true));
     assert_ok(f.context, bo_graph_allocate(f.context, f.graph));
-    assert_fails(f.context, BO_INVALID, "value 3 is no input", bo_graph_write(f.context, f.graph, loss, numbers_of_w));
+    assert_fails(f.context, BO_INVALID, "value 3 is not an input",
+                 bo_graph_write(f.context, f.graph, loss, numbers_of_w));
     assert_fails(f.context, BO_INVALID, "value 2 is not kept", bo_graph_read(f.context, f.graph, y, numbers_of_w));
-    assert_fails(f.context, BO_INVALID, "value 9 is not there", bo_graph_read(f.context, f.graph, 9, numbers_of_w));
+    assert_fails(f.context, BO_INVALID, "value 9 does not exist", bo_graph_read(f.context, f.graph, 9, numbers_of_w));
     assert_ok(f.context, bo_graph_read(f.context, f.graph, w, numbers_of_w));
     assert_int_equal(bo_graph_rows(f.graph, w), ROWS);
     assert_int_equal(bo_graph_columns(f.graph, w), COLUMNS);

@@ -139,7 +139,7 @@ static void refusals(void **state)
     assert_null(p);
     bo_graph *bare;
     assert_ok(context, bo_graph_create(context, f.weights, &bare));
-    assert_fails(context, BO_INVALID, "no plan", bo_graph_profile(context, bare, NULL, "", 1, &p));
+    assert_fails(context, BO_INVALID, "not compiled yet", bo_graph_profile(context, bare, NULL, "", 1, &p));
     bo_graph_destroy(bare);
     end(&f);
     bo_context_destroy(context);

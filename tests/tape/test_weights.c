@@ -140,13 +140,13 @@ static void wrong_weights_are_refused(void **state)
         {"a weight has no name", {.rank = 1, .shape = (size_t[]){3}}},
         {"weight x: rank 0", {.name = "x"}},
         {"weight x: rank 5", {.name = "x", .rank = 5}},
-        {"weight x: extent 1 of its shape is 0", {.name = "x", .rank = 2, .shape = (size_t[]){3, 0}}},
-        {"which cannot be: it would have 2^46", {.name = "x", .rank = 2, .shape = (size_t[]){SIZE_MAX / 2, 4}}},
+        {"weight x: dimension 1 of its shape is 0", {.name = "x", .rank = 2, .shape = (size_t[]){3, 0}}},
+        {"which is not allowed: it would have 2^46", {.name = "x", .rank = 2, .shape = (size_t[]){SIZE_MAX / 2, 4}}},
         {"weight x: 2 x 3, but its shape has 7",
          {.name = "x", .rank = 1, .shape = (size_t[]){7}, .rows = 2, .columns = 3}},
         {"blocks of 0 rows",
          {.name = "x", .rank = 2, .shape = (size_t[]){3, 3}, .init = {.law = BO_WEIGHT_LAW_IDENTITY}}},
-        {"weight gain is 1 x 5 already and is declared again as 1 x 6",
+        {"weight gain is already declared as 1 x 5, and is declared again as 1 x 6",
          {.name = "gain", .rank = 1, .shape = (size_t[]){6}, .role = BO_WEIGHT_ROLE_VECTOR}},
         {"with another role", {.name = "gain", .rank = 1, .shape = (size_t[]){5}}},
     };
@@ -156,7 +156,7 @@ static void wrong_weights_are_refused(void **state)
     assert_fails(context, BO_INVALID, "no memory yet", bo_weights_init(context, weights, 1));
     assert_ok(context, bo_weights_allocate(context, weights, false));
     bo_weight_desc late = {.name = "late", .rank = 1, .shape = (size_t[]){3}};
-    assert_fails(context, BO_INVALID, "takes no more", bo_weights_declare(context, weights, &late, &index));
+    assert_fails(context, BO_INVALID, "already has memory", bo_weights_declare(context, weights, &late, &index));
     assert_int_equal(bo_weights_count(weights), COUNT);
     bo_weights_destroy(weights);
     bo_context_destroy(context);

@@ -95,7 +95,7 @@ static void stored_weights_are_not_trained(void **state)
     bo_trainer *trainer;
     assert_ok(r->context, bo_model_set_storage(r->context, model, BO_STORAGE_BFLOAT16));
     const bo_trainer_desc desc = runs_trainer(r, model, NULL);
-    assert_fails(r->context, BO_INVALID, "kept in fewer bits, for reading only",
+    assert_fails(r->context, BO_INVALID, "stored in fewer bits, for inference only",
                  bo_trainer_create(r->context, &desc, &trainer));
     bo_model_destroy(model);
 }

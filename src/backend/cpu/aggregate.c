@@ -64,7 +64,7 @@ static bo_status check(bo_context *context, const bo_op_call *call)
                            (int)first[i + 1], (int)first[i], edges);
     for (size_t e = 0; e < (size_t)first[targets]; e++)
         if (neighbors[e] < 0 || (size_t)neighbors[e] >= call->in[0].rows)
-            return bo_fail(context, BO_INVALID, "aggregate: edge %zu names node %d, expected one from 0 to %zu", e,
+            return bo_fail(context, BO_INVALID, "aggregate: edge %zu refers to node %d, expected 0 to %zu", e,
                            (int)neighbors[e], call->in[0].rows - 1);
     return BO_OK;
 }

@@ -43,7 +43,8 @@ static bo_status add_keys(bo_context *context, const bo_op_call *call, bo_attent
         return bo_fail(context, BO_INVALID, "attention: the pass has lengths of the %s, but none of the %s",
                        keys.lengths ? "source" : "stream", keys.lengths ? "stream" : "source");
     if (keys.count != out->sequences)
-        return bo_fail(context, BO_INVALID, "attention: %zu sequences of the stream ask %zu of the source",
+        return bo_fail(context, BO_INVALID,
+                       "attention: the stream has %zu sequences and the source %zu, expected equal numbers",
                        out->sequences, keys.count);
     out->key_lengths = keys.lengths;
     out->key_tokens = keys.tokens;
@@ -188,7 +189,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     bo_attention_room room = bo_attention_room_of(context, call, false, NULL);
     void *const *states = states_of(call, &shape);
     if (a->ask && !states)
-        return bo_fail(context, BO_INVALID, "attention: what only asks needs states that have read a source");
+        return bo_fail(context, BO_INVALID, "attention: without keys, states that have read a source are required");
     if (bo_attention_reads(call)) return bo_attention_read(context, call, &shape, &in, states, &room);
     return attend(context, call, &shape, &in, states, &room.work);
 }
@@ -200,7 +201,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    if (a->ask) return bo_fail(context, BO_INVALID, "attention: what only asks states has no gradients");
+    if (a->ask) return bo_fail(context, BO_INVALID, "attention: without keys, there are no gradients");
     BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
     BO_TRY(shape_of(context, call, &shape));
     bo_attention_room room = bo_attention_room_of(context, call, true, NULL);

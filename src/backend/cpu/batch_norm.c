@@ -136,7 +136,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     batch b = batch_of(call);
     bool training = call->pass && call->pass->training;
     if (training && b.rows < 2)
-        return bo_fail(context, BO_INVALID, "batch norm: a batch of %zu rows has no variance, expected 2 or more",
+        return bo_fail(context, BO_INVALID, "batch norm: a batch of %zu rows has no variance, expected at least 2 rows",
                        b.rows);
     if (training)
         measure(context, call, &b);

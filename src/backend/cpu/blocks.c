@@ -60,8 +60,8 @@ bo_status bo_indices_check(bo_context *context, const bo_tensor *indices, size_t
     const int32_t *index = indices->data;
     for (size_t i = 0; i < indices->rows; i++)
         if (index[i] < 0 || (size_t)index[i] >= count)
-            return bo_fail(context, BO_INVALID, "%s: %s %zu is %d, expected one from 0 to %zu", op, what, i,
-                           (int)index[i], count - 1);
+            return bo_fail(context, BO_INVALID, "%s: %s %zu is %d, expected 0 to %zu", op, what, i, (int)index[i],
+                           count - 1);
     return BO_OK;
 }
 

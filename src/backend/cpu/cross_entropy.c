@@ -117,7 +117,7 @@ static bo_status count_targets(bo_context *context, const bo_op_call *call, size
     *count = 0;
     for (size_t i = 0; i < call->in[2].rows; i++) {
         if (targets[i] >= 0 && (size_t)targets[i] >= call->in[1].rows)
-            return bo_fail(context, BO_INVALID, "cross-entropy: target %zu is %d, expected one below %zu", i,
+            return bo_fail(context, BO_INVALID, "cross-entropy: target %zu is %d, expected a number below %zu", i,
                            (int)targets[i], call->in[1].rows);
         *count += targets[i] >= 0;
     }

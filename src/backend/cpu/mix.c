@@ -119,15 +119,15 @@ static bo_status check_spans(bo_context *context, const mix *m)
 {
     bool states = bo_spans_remember(m->call, &m->attributes->sequences);
     if (states && !m->attributes->causal)
-        return bo_fail(context, BO_INVALID, "mix: tokens that see later ones cannot be taken in pieces");
+        return bo_fail(context, BO_INVALID, "mix: a matrix that is not causal cannot be applied in pieces");
     for (size_t s = 0; s < m->spans.count; s++) {
         const void *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
         size_t held = state ? *(const uint32_t *)state : 0, length = bo_span_length(&m->spans, s);
         size_t tokens = length + (m->call->again ? 0 : held);
         if (state && m->call->again && held < length)
-            return bo_fail(context, BO_INVALID, "mix: %zu tokens once more, but the memory has %zu", length, held);
+            return bo_fail(context, BO_INVALID, "mix: %zu tokens are repeated, but the state has %zu", length, held);
         if (tokens > m->most)
-            return bo_fail(context, BO_INVALID, "mix: the matrix is for %zu tokens of a sequence, found %zu", m->most,
+            return bo_fail(context, BO_INVALID, "mix: the matrix supports %zu tokens per sequence, found %zu", m->most,
                            tokens);
     }
     return BO_OK;

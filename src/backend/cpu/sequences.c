@@ -18,7 +18,7 @@ static bo_status check_lengths(bo_context *context, const bo_spans *spans, size_
     for (size_t s = 0; s < spans->count; s++) {
         if (spans->lengths[s] > left)
             return bo_fail(context, BO_INVALID,
-                           "%s: sequence %zu of the pass has %zu tokens, but of its %zu rows %zu are left", op, s,
+                           "%s: sequence %zu of the pass has %zu tokens, but of its %zu rows only %zu are left", op, s,
                            spans->lengths[s], rows, left);
         left -= spans->lengths[s];
     }
@@ -38,8 +38,8 @@ bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t 
     if (!lengths) return BO_OK;
     *out = (bo_spans){.count = call->pass->sequences, .lengths = lengths};
     if (out->count > most)
-        return bo_fail(context, BO_INVALID, "%s: the pass has %zu sequences, planned were %zu at most", op, out->count,
-                       most);
+        return bo_fail(context, BO_INVALID, "%s: the pass has %zu sequences, but the plan allows at most %zu", op,
+                       out->count, most);
     return check_lengths(context, out, rows, op);
 }
 

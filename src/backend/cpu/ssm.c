@@ -140,9 +140,10 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
     size_t tokens = longest(&view), planned = planned_tokens(&view);
     if (convolves(&view) && tokens > planned)
-        return bo_fail(context, BO_INVALID,
-                       "ssm: a sequence of the pass has %zu tokens; a convolution with gradients was planned for %zu",
-                       tokens, planned);
+        return bo_fail(
+            context, BO_INVALID,
+            "ssm: a sequence of the pass has %zu tokens, but the convolution with gradients was planned for %zu",
+            tokens, planned);
     bo_ssm_transition(context, &view, systems);
     if (convolves(&view))
         bo_ssm_convolve_back(context, &view, tokens, systems, room);

@@ -67,7 +67,6 @@ bo_status bo_refuse_stored(bo_context *context, const bo_op_call *call, const ch
 {
     for (size_t i = 0; i < call->inputs; i++)
         if (bo_stored_of(call->in[i].element) != BO_STORED_FLOAT32)
-            return bo_fail(context, BO_UNSUPPORTED, "%s: input %zu is kept in fewer bits, which has no gradient", op,
-                           i);
+            return bo_fail(context, BO_UNSUPPORTED, "%s: input %zu is stored in fewer bits and has no gradient", op, i);
     return BO_OK;
 }
