@@ -58,7 +58,7 @@ fails 1 "Graphviz is not installed|graphviz|.dot" env PATH=/nonexistent "$BOCHNE
 fails 2 "ending in .dot or .svg|step.png" "$BOCHNER" info gate --graph step.png
 fails 2 "--tokens|--graph" "$BOCHNER" info gate --tokens 8
 fails 2 "--checkpointing|--forward" "$BOCHNER" info gate --graph step.dot --forward --checkpointing
-fails 1 "33 tokens|context is 32" "$BOCHNER" info gate --graph step.dot --tokens 33
+fails 1 "33 tokens|context of 32" "$BOCHNER" info gate --graph step.dot --tokens 33
 fails 1 "no folder nowhere" "$BOCHNER" info gate --graph nowhere/step.dot
 fails 1 "table.model|no graph" "$BOCHNER" info table.model --graph step.dot
 

@@ -36,7 +36,7 @@ fails 2 "--rates" "$BOCHNER" mup transfer --data text.txt --rates 1,x
 fails 2 "give --data" "$BOCHNER" mup transfer
 fails 2 "--lr" "$BOCHNER" mup transfer --data text.txt --lr 1
 fails 2 "--init" "$BOCHNER" mup check --init run
-fails 1 "2 heads at width 16 would be 2.5 at width 20" "$BOCHNER" mup check --widths 20,40 $small
+fails 1 "2 heads at width 16 would be 2.5 heads at width 20" "$BOCHNER" mup check --widths 20,40 $small
 fails 2 "not both" "$BOCHNER" train --data text.txt --out x --mup --unit-mup
 fails 2 "--base-width" "$BOCHNER" train --data text.txt --out x --base-width 64
 fails 1 "unit-scaled" "$BOCHNER" train --data text.txt --out x $small --steps 2 --unit-mup --optim sgd

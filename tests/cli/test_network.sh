@@ -108,8 +108,8 @@ fails 1 "net holds a network" "$BOCHNER" generate net --tokens 1
 fails 1 "net holds a network" "$BOCHNER" lora merge net --out no
 fails 1 "net holds a network" "$BOCHNER" train --init net --data table.csv --out no
 mkdir words && echo '{}' >words/config.json
-fails 1 "words/config.json: is no model's" "$BOCHNER" predict words table.csv
+fails 1 "words/config.json: not the configuration of a model" "$BOCHNER" predict words table.csv
 sed 's/classes/targets/; s/cross-entropy/mse/; s/"width": 8/"width": 300/' mlp.json >wide.json
-fails 1 "lambda 0 has no solution, take a larger one" "$BOCHNER" train --model wide.json --data points.csv --readout ridge --lambda 0 --out no
+fails 1 "lambda 0 has no solution, use a larger one" "$BOCHNER" train --model wide.json --data points.csv --readout ridge --lambda 0 --out no
 [ -e no ] && complain "a folder was made though nothing was trained"
 finish

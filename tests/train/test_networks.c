@@ -154,7 +154,7 @@ static void test_refused(void **state)
                  bo_trainer_create(context, &desc, &trainer));
     desc.ranks = NULL;
     desc.examples = other->examples;
-    assert_fails(context, BO_INVALID, "takes 6 numbers", bo_trainer_create(context, &desc, &trainer));
+    assert_fails(context, BO_INVALID, "expects 6 numbers", bo_trainer_create(context, &desc, &trainer));
     desc.examples = NULL;
     assert_fails(context, BO_INVALID, "the network or the examples are NULL",
                  bo_trainer_create(context, &desc, &trainer));
