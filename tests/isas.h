@@ -1,4 +1,4 @@
-/* The instruction sets of this architecture, for tests that go through all of them; a CPU may lack some. */
+/* The instruction sets of this architecture, for tests that iterate over them; a CPU may lack some. */
 #ifndef BO_TEST_ISAS_H
 #define BO_TEST_ISAS_H
 

@@ -1,4 +1,4 @@
-/* An allocator that counts what lives and fails when asked: for leaks, peaks and out-of-memory injection. */
+/* An allocator that counts live blocks and fails on request, for tests of leaks, peaks and out-of-memory errors. */
 #ifndef BO_TEST_COUNTING_H
 #define BO_TEST_COUNTING_H
 
@@ -6,14 +6,14 @@
 #include <stdatomic.h>
 
 typedef struct counting {
-    atomic_size_t live;  /* blocks */
-    atomic_size_t calls; /* allocations asked for */
+    atomic_size_t live;  /* live blocks */
+    atomic_size_t calls; /* number of allocation calls */
     atomic_size_t bytes, peak;
-    size_t fail_at; /* this call fails, counted from 1, and every later one; 0: none */
+    size_t fail_at; /* this call, counted from 1, and all later ones fail; 0: none */
     bool once;      /* only that call fails */
 } counting;
 
-enum { COUNTING_HEADER = 64 }; /* keeps the alignment; the size stands in it */
+enum { COUNTING_HEADER = 64 }; /* keeps the alignment; the size is stored in it */
 
 static inline void *counting_allocate(void *user, size_t bytes)
 {
@@ -23,7 +23,8 @@ static inline void *counting_allocate(void *user, size_t bytes)
     size_t rounded = (bytes + 63) / 64 * 64 + COUNTING_HEADER;
     char *base = aligned_alloc(64, rounded);
     if (!base) return NULL;
-    memset(base + COUNTING_HEADER, 0xA5, rounded - COUNTING_HEADER); /* nothing may lean on zeros it did not ask for */
+    /* no code may rely on zeros that it did not request */
+    memset(base + COUNTING_HEADER, 0xA5, rounded - COUNTING_HEADER);
     *(size_t *)base = bytes;
     atomic_fetch_add(&c->live, 1);
     size_t now = atomic_fetch_add(&c->bytes, bytes) + bytes, peak = atomic_load(&c->peak);
@@ -54,18 +55,19 @@ static inline bo_context *counting_context(counting *c, int threads)
     return context;
 }
 
-/* How a work is tried: see counting_inject. */
+/* A function to test: see counting_inject. */
 typedef struct injection {
     counting *counted; /* the allocator of `context` */
     bo_context *context;
-    bo_status (*work)(void *what); /* does it once; frees what it made */
+    bo_status (*work)(void *what); /* runs once and frees its objects */
     void *what;
-    size_t all, stride; /* long work repeats itself: beyond the first `all` allocations every stride-th will do */
-    const char *spared; /* words of an allocation that the work can do without; NULL: none */
+    /* long functions repeat themselves: after the first `all` allocations every stride-th one is tested */
+    size_t all, stride;
+    const char *spared; /* words of an allocation that the function can do without; NULL: none */
 } injection;
 
-/* Allocation k = 1, 2, 3, … fails, alone or with all that follow, until the work comes through: BO_MEMORY with a message,
- * nothing left over, and the work succeeds when asked again. */
+/* Allocation k = 1, 2, 3, … fails, alone or with all later ones, until the function succeeds: BO_MEMORY with a message,
+ * nothing leaks, and the next call succeeds. */
 static inline void counting_inject(const injection *i)
 {
     for (int once = 0; once < 2; once++)
@@ -81,7 +83,7 @@ static inline void counting_inject(const injection *i)
                 fail_msg("allocation %zu failed: %zd blocks are left over", k, (ssize_t)(i->counted->live - live));
             if (!reached) {
                 assert_ok(i->context, status);
-                assert_true(k > 3); /* the work does allocate */
+                assert_true(k > 3); /* the function does allocate */
                 break;
             }
             if (status == BO_OK && i->spared && strstr(bo_context_error(i->context), i->spared)) continue;

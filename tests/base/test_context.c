@@ -2,7 +2,7 @@
 #include "testing.h"
 #include "base/base.h"
 
-/* ---- which kernels ------------------------------------------------------------------------------------- */
+/* ---- choice of kernels ------------------------------------------------------------------------------------------- */
 
 static void test_defaults(void **state)
 {
@@ -40,11 +40,11 @@ static void test_isa_by_environment(void **state)
     assert_string_equal(bo_context_isa(context), "ref");
     bo_context_destroy(context);
 
-    setenv("BOCHNER_ISA", "", 1); /* empty is unset */
+    setenv("BOCHNER_ISA", "", 1); /* empty means unset */
     assert_int_equal(bo_context_create(NULL, &context), BO_OK);
     bo_context_destroy(context);
 
-    setenv("BOCHNER_ISA", "no such thing", 1); /* the descriptor wins */
+    setenv("BOCHNER_ISA", "no such thing", 1); /* the descriptor has precedence */
     bo_context_desc desc = {.isa = "ref"};
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     bo_context_destroy(context);
@@ -53,7 +53,7 @@ static void test_isa_by_environment(void **state)
     unsetenv("BOCHNER_ISA");
 }
 
-/* Each reserved word of a descriptor is looked at. */
+/* Each reserved word of a descriptor is checked. */
 static void test_reserved_words(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void test_messages(void **state)
     bo_context *context = test_context(1);
     assert_int_equal(bo_fail(context, BO_FORMAT, "line %d: %s", 7, "ragged"), BO_FORMAT);
     assert_string_equal(bo_context_error(context), "line 7: ragged");
-    /* the old message as an argument of the new one */
+    /* the previous message as an argument of the new one */
     bo_fail(context, BO_IO, "while reading: %s", bo_context_error(context));
     assert_string_equal(bo_context_error(context), "while reading: line 7: ragged");
     char *endless = malloc(100000);
@@ -163,7 +163,7 @@ static void test_log_and_progress(void **state)
     assert_fails(context, BO_CANCELED, "fitting", bo_progress(context, "fitting", 4, 10));
     bo_context_destroy(context);
 
-    context = test_context(1); /* silent: nothing to call */
+    context = test_context(1); /* without callbacks nothing is called */
     bo_log(context, BO_LOG_INFO, "unheard");
     assert_ok(context, bo_progress(context, "unseen", 1, 2));
     bo_context_destroy(context);

@@ -1,4 +1,4 @@
-/* Memory: alignment, zeroing, growth, the caller's allocator, and what happens when it says no. */
+/* Memory: alignment, zeroing, growth, the caller's allocator, and failed allocations. */
 #include "counting.h"
 
 static void test_blocks(void **state)
@@ -25,7 +25,7 @@ static void test_blocks(void **state)
     assert_true(c.live == 0);
 }
 
-/* The C library's allocator behind it, with its larger alignment for large blocks. */
+/* The allocator of the C library, with its larger alignment for large blocks. */
 static void test_default_allocator(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static void test_default_allocator(void **state)
     bo_context_destroy(context);
 }
 
-/* What a work may take is part of what there is. */
+/* The memory limit of a call is a fraction of the available memory. */
 static void test_machine(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_growing(void **state)
     assert_true(c.live == 0);
 }
 
-/* A block carries its allocator, so that an object may outlive the context that made it. */
+/* A block stores its allocator, so an object may outlive the context that created it. */
 static void test_outlives_context(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The pool: every index once, on workers that exist and never twice at once, also when nested. */
+/* The thread pool: every index runs once, on valid workers, each worker runs one task at a time, also when nested. */
 #include "testing.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ static void test_every_index_once(void **state)
     }
 }
 
-/* Short batches in a row: a worker that is late for one must not run the next one's indices with the old task. */
+/* Short consecutive batches: a worker that is late for one must not run indices of the next with the old task. */
 static void test_many_batches(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_nested_runs_inline(void **state)
     }
 }
 
-/* From a task of one context into another context, which is free: its workers, its numbering; then back again. */
+/* A task of one context starts work in another, idle context, with its workers and their numbers; then back again. */
 static void cross(void *arg, size_t index, int worker)
 {
     (void)worker;
@@ -123,7 +123,7 @@ static void test_two_contexts(void **state)
     bo_context_destroy(j.other);
 }
 
-/* Blocks in pages of their own, which are taken away when released: a use after that is a crash in every build. */
+/* Blocks in separate pages that are unmapped when released: a use after that crashes in every build. */
 static void *page_allocate(void *user, size_t bytes)
 {
     (void)user;
@@ -146,7 +146,7 @@ static void count_message(void *user, bo_log_level level, const char *message)
     if (level == BO_LOG_WARNING && strstr(message, "threads")) ++*(int *)user;
 }
 
-/* A stack larger than the address space: no thread starts, as under a limit on processes. */
+/* A stack larger than the address space: no thread starts, as with a limit on processes. */
 static void test_threads_that_do_not_start(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* Random numbers: Philox4x32-10 by its published answers and by a second implementation; the distributions by the
- * Kolmogorov-Smirnov distance to their closed forms and by moments, each with the probability of a false alarm.
- *
- *   KS: P(√n D > t) ≈ 2 exp(-2t²); t = 2.4 is 2e-5.    z-tests: |z| > 4.5 is 7e-6.    χ²: mean + 5 deviations. */
+/* Random numbers: Philox4x32-10 compared with its published answers and with a second implementation; distributions by
+ * the Kolmogorov-Smirnov distance to their closed forms and by moments, each with the probability of a false alarm.
+ *    KS: P(√n D > t) ≈ 2 exp(-2t²); t = 2.4 is 2e-5.
+ *    z-tests: |z| > 4.5 is 7e-6.
+ *    χ²: mean + 5 standard deviations. */
 #include "testing.h"
 
 enum { COUNT = 200000 };
@@ -9,7 +10,7 @@ static const double ks_limit = 2.4, z_limit = 4.5;
 
 /* ---- Philox ---------------------------------------------------------------------------------------------- */
 
-/* Ten rounds, written from the paper (Salmon et al. 2011, section 3.3). */
+/* Ten rounds, implemented from the paper (Salmon et al. 2011, section 3.3). */
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]}, k0 = key[0], k1 = key[1];
@@ -68,7 +69,7 @@ static void test_second_implementation(void **state)
         bo_rng rng = bo_rng_make(seed, stream);
         rng.next = index;
         assert_true(bo_rng_bits(&rng) == join(out[0], out[1]));
-        /* Box-Muller takes both halves of the block */
+        /* Box-Muller uses both halves of the block */
         double u = ((double)(join(out[0], out[1]) >> 11) + 0.5) / 9007199254740992.0;
         double v = ((double)(join(out[2], out[3]) >> 11) + 0.5) / 9007199254740992.0;
         rng.next = index;
@@ -78,7 +79,7 @@ static void test_second_implementation(void **state)
 
 /* ---- streams --------------------------------------------------------------------------------------------- */
 
-/* Number `index` is a function of the index alone: however the work is split, the numbers are the same. */
+/* Number `index` depends on the index only: any split of the work gives the same numbers. */
 static void test_any_split(void **state)
 {
     (void)state;
@@ -109,8 +110,8 @@ static void test_streams_differ(void **state)
     assert_true(bits != bo_rng_bits(&b) && bits == bo_rng_bits(&c));
 }
 
-/* Neighboring streams, as blocks of one draw use them: no correlation. The mean of n products of independent N(0, 1) has
- * variance 1/n. */
+/* Neighboring streams, as used by the blocks of one draw, are uncorrelated. The mean of n products of independent N(0,
+ * 1) has variance 1/n. */
 static void test_streams_are_independent(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static double normal_cdf(double x)
     return 0.5 * erfc(-x / sqrt(2.0));
 }
 
-static double gamma_half_cdf(double x) /* a χ² of one degree, halved */
+static double gamma_half_cdf(double x) /* half of a χ² variable with one degree of freedom */
 {
     return erf(sqrt(x));
 }
@@ -226,7 +227,7 @@ static void test_gamma(void **state)
     }
 }
 
-/* A bound of 3·2⁶²: plain remainders of 64 bits would hit [0, 2⁶²) half the time instead of a third. */
+/* A bound of 3·2⁶²: plain remainders of 64 bits would be in [0, 2⁶²) half of the time instead of a third. */
 static void test_below(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Traces: valid at any time, nested, a line per thread, one file per context. */
+/* Traces: valid at any time, nested, one line per thread, one file per context. */
 #include "traces.h"
 #include "counting.h"
 #include "base/trace.h"
@@ -46,7 +46,7 @@ static void spans(void **state)
         bo_trace_end(context, &facts);
     }
     bo_span_end(context);
-    bo_span_end(context); /* nothing is open: ignored */
+    bo_span_end(context); /* no span is open: ignored */
     bo_span_begin(context, "left open");
     bo_context_destroy(context);
     trace_events t = trace_parse(path);
@@ -63,7 +63,7 @@ static void spans(void **state)
     unlink(path);
 }
 
-/* Durations are those of the clock. */
+/* Durations agree with the clock. */
 static void times(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void times(void **state)
     unlink(path);
 }
 
-/* Names are any bytes, of any length. */
+/* Names may have any bytes and any length. */
 static void names(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void names(void **state)
     unlink(path);
 }
 
-/* Spans within spans beyond any use are left out and leave the others as they are. */
+/* Spans that are nested too deeply are left out; the others do not change. */
 static void too_deep(void **state)
 {
     (void)state;
@@ -146,7 +146,8 @@ static void spin(void *arg, size_t index, int worker)
     if (index == 7) bo_span_end(context);
 }
 
-/* Every task is in one event, of the thread that ran it; with one thread there is no pool, and the caller's spans say all. */
+/* Every task is in one event of the thread that ran it; with one thread there is no pool, and the caller's spans
+ * contain everything. */
 static void tasks(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void tasks(void **state)
             BO_SPAN(context, "test", "work");
             bo_parallel(context, TASKS, spin, context);
         }
-        bo_parallel(context, TASKS, spin, context); /* in no span */
+        bo_parallel(context, TASKS, spin, context); /* outside of any span */
         bo_context_destroy(context);
         trace_events t = trace_parse(path);
         size_t ran = 0, lines = 0;
@@ -185,7 +186,7 @@ static void nap(void *arg, size_t index, int worker)
     nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
 }
 
-/* Threads that have work have a line, and its name. */
+/* Threads with work have a line with a name. */
 static void every_worker(void **state)
 {
     (void)state;
@@ -210,7 +211,7 @@ static void every_worker(void **state)
     unlink(path);
 }
 
-/* A branch has a line of its own, which the next one takes over; it may live longer than its context. */
+/* A branch has its own line, which the next branch reuses; it may outlive its context. */
 static void branches(void **state)
 {
     (void)state;
@@ -236,7 +237,7 @@ static void branches(void **state)
     assert_string_equal(t.event[0].name, "first");
     assert_string_equal(t.event[1].name, "third");
     assert_string_equal(t.event[3].name, "late");
-    assert_int_equal(t.event[0].thread, 3); /* after those of the pool */
+    assert_int_equal(t.event[0].thread, 3); /* after the lines of the pool */
     assert_int_equal(t.event[1].thread, 3);
     assert_int_equal(t.event[2].thread, 4);
     trace_free(&t);
@@ -250,7 +251,7 @@ static void numbered(const char *path, int number, char room[80])
     snprintf(room, 80, "%.*s.%d.json", (int)(strlen(path) - strlen(".json")), path, number);
 }
 
-/* Contexts that live at the same time write files of their own; one after the other, the same. */
+/* Contexts that exist at the same time write different files; consecutive contexts write the same file. */
 static void several_contexts(void **state)
 {
     (void)state;
@@ -268,13 +269,13 @@ static void several_contexts(void **state)
     trace_events t = trace_parse(second);
     assert_int_equal(trace_count(&t, NULL, "of the second"), 1);
     trace_free(&t);
-    contexts[1] = test_context(1); /* the lowest that is free */
+    contexts[1] = test_context(1); /* the lowest free number */
     assert_string_equal(bo_context_trace(contexts[1]), second);
     for (int i = 0; i < 3; i++) bo_context_destroy(contexts[i]);
     t = trace_parse(second); /* overwritten */
     assert_int_equal(t.count, 0);
     trace_free(&t);
-    setenv("BOCHNER_TRACE", "", 1); /* empty is unset */
+    setenv("BOCHNER_TRACE", "", 1); /* empty means unset */
     contexts[0] = test_context(1);
     assert_null(bo_context_trace(contexts[0]));
     bo_context_destroy(contexts[0]);
@@ -298,7 +299,7 @@ static void not_writable(void **state)
     unsetenv("BOCHNER_TRACE");
 }
 
-/* A process that ends without a word leaves valid JSON: what it did until a second before, and more once it was much. */
+/* A process that crashes leaves valid JSON: all events until at most a second before, and more if there were many. */
 static void crash(void **state)
 {
     (void)state;
@@ -321,7 +322,7 @@ static void crash(void **state)
     unlink(path);
 }
 
-/* A pipe cannot be written twice: its end comes at the end. */
+/* A pipe cannot be rewritten: the end of the JSON is written at the end. */
 static void pipes(void **state)
 {
     (void)state;
@@ -376,14 +377,14 @@ static void limit(void **state)
     unlink(path);
 }
 
-/* A file that can grow no further ends the trace and not the work: what was written before stays valid. */
+/* A full disk ends the trace but not the work: the file stays valid. */
 static void full_disk(void **state)
 {
     (void)state;
     char path[64], heard[256] = "";
     bo_context *context = NULL;
     bo_context_desc desc = {.threads = 1, .log = listen, .user = heard, .trace = "/dev/full"};
-    assert_int_equal(bo_context_create(&desc, &context), BO_IO); /* known at once */
+    assert_int_equal(bo_context_create(&desc, &context), BO_IO); /* detected at once */
     assert_int_equal(errno, ENOSPC);
     desc.trace = trace_path(path);
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);

@@ -1,9 +1,9 @@
-/* UTF-8: every character is as long as RFC 3629 says, and nothing else is one. */
+/* UTF-8: every character has the length of RFC 3629, and nothing else is a character. */
 #include <bochner/base.h>
 #include <string.h>
 #include "testing.h"
 
-/* The bytes of a number below 2^21 in `count` bytes, whether or not fewer would do. */
+/* Encodes a number below 2^21 in `count` bytes, even if fewer are enough. */
 static void write_number(uint32_t number, size_t count, char *out)
 {
     static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -16,8 +16,8 @@ static size_t least_bytes(uint32_t number)
     return number < 0x80 ? 1 : number < 0x800 ? 2 : number < 0x10000 ? 3 : 4;
 }
 
-/* Each number below 2^21 in every form that holds it: one is a character where it is the shortest, no surrogate, and at most
- * U+10FFFF. A byte less, or another in the place of a continuation, is none. */
+/* Each number below 2^21 in every form that holds it: a form is a character if it is the shortest, not a surrogate, and
+ * at most U+10FFFF. A truncated form, or one with another byte instead of a continuation, is not. */
 static void test_every_form(void **state)
 {
     static const uint32_t most[] = {0, 1 << 7, 1 << 11, 1 << 16, 1 << 21};
@@ -37,7 +37,7 @@ static void test_every_form(void **state)
         }
 }
 
-/* No character begins with a continuation, or with a byte that the last character does not reach. */
+/* No character starts with a continuation byte, or with a byte beyond those of U+10FFFF. */
 static void test_first_bytes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Traces as a viewer reads them: parsed, and every event within the one around it. */
+/* Traces as a viewer reads them: parsed, with every event inside of its parent. */
 #ifndef TEST_TRACES_H
 #define TEST_TRACES_H
 
@@ -11,7 +11,7 @@ typedef struct trace_event {
     const char *name, *category;
     int thread;
     int64_t start, end;
-    const cJSON *facts; /* NULL: it has none */
+    const cJSON *facts; /* NULL: none */
 } trace_event;
 
 typedef struct trace_events {
@@ -41,7 +41,7 @@ static inline int trace_order(const void *a, const void *b)
     return (y->end > x->end) - (y->end < x->end);
 }
 
-/* Every event of a thread is beside or within every other. */
+/* Two events of a thread are disjoint or nested. */
 static inline void trace_nests(const trace_events *t)
 {
     size_t open[64], depth = 0;
@@ -94,7 +94,7 @@ static inline void trace_free(trace_events *t)
     cJSON_Delete(t->json);
 }
 
-/* Of this category and name; NULL: any. */
+/* Number of events with this category and name; NULL: any. */
 static inline size_t trace_count(const trace_events *t, const char *category, const char *name)
 {
     size_t count = 0;
@@ -110,7 +110,7 @@ static inline const char *trace_fact(const trace_event *e, const char *key)
     return text ? text : "";
 }
 
-/* A name for a file that is not there. */
+/* A name for a file that does not exist. */
 static inline const char *trace_path(char room[64])
 {
     strcpy(room, "/tmp/bochner-trace-XXXXXX");

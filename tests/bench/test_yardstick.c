@@ -1,4 +1,4 @@
-/* The yardsticks answer, and refuse what they cannot measure. How fast the machine is, is not tested. */
+/* The yardsticks give results and refuse invalid arguments. The speed of the host is not tested. */
 #include "testing.h"
 #include "bench/yardstick.h"
 

@@ -1,4 +1,4 @@
-/* The program run by tests in C, within a folder of its own. */
+/* Runs the program from tests in C, in a temporary folder. */
 #ifndef TEST_CLI_PROGRAM_H
 #define TEST_CLI_PROGRAM_H
 
@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the command prints, standard error too where it must fail; freed by the caller. `status` is what it must end with.
- * Lines with the word `without` (or NULL) are left out: times. */
+/* Returns the output of the command, including standard error if it must fail; the caller frees it. `status` is the
+ * expected exit status. Lines that contain the word `without` (or NULL), such as times, are removed. */
 static inline char *program_prints(const char *folder, int status, const char *arguments, const char *without)
 {
     enum { ROOM = 1 << 16 };
@@ -29,7 +29,7 @@ static inline char *program_prints(const char *folder, int status, const char *a
     return text;
 }
 
-/* Teardown of a test whose state is the name of a folder, from malloc. */
+/* Teardown of a test whose state is the name of a folder, allocated with malloc. */
 static inline int remove_folder(void **state)
 {
     char command[300];

@@ -1,11 +1,10 @@
-/* The program with models and maps that a program made: saved without a schema there are no names, and classes are their
- * numbers. */
+/* Models and maps that another program saved without a schema: columns have no names, and classes are numbers. */
 #include "program.h"
 #include <bochner/bochner.h>
 
 enum { ROWS = 60, DIM = 2, CLASSES = 3 };
 
-/* Rows of class c lie around (4c, -4c): far enough apart that every prediction is right. */
+/* Rows of class c are near (4c, -4c), far enough apart that every prediction is right. */
 static void make_rows(float *x, double *y)
 {
     for (size_t i = 0; i < ROWS; i++) {

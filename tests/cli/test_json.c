@@ -1,4 +1,4 @@
-/* What the program prints with --json is one JSON object, by another reader than our writer, with the fields promised. */
+/* The output with --json is one JSON object, read by an independent parser, with the documented fields. */
 #include "testing.h"
 #include "cli/common/json.h"
 #include <cjson/cJSON.h>
@@ -50,7 +50,7 @@ static void texts_survive(void **state)
     cJSON_Delete(json);
 }
 
-/* More levels than there may be, and more ends than levels. */
+/* More levels than allowed, and more ends than levels. */
 static void write_deep(cli_json *json)
 {
     enum { DEEP = CLI_JSON_DEPTH + 3 };
@@ -106,7 +106,7 @@ static void numbers_survive(void **state)
     cJSON *json = written(write_numbers), *numbers = cJSON_GetObjectItem(json, "numbers");
     const double values[] = {0.1, 1.0 / 3, -1e-300, 1e308, 123456789.125, 5e-324, 0};
     for (int i = 0; i < 7; i++)
-        assert_true(cJSON_GetNumberValue(cJSON_GetArrayItem(numbers, i)) == values[i]); /* to the last bit */
+        assert_true(cJSON_GetNumberValue(cJSON_GetArrayItem(numbers, i)) == values[i]); /* exact to the last bit */
     assert_true(cJSON_IsNull(cJSON_GetArrayItem(numbers, 7)));
     assert_true(cJSON_IsNull(cJSON_GetArrayItem(numbers, 8)));
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "empty")), 0);

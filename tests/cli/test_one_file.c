@@ -1,4 +1,4 @@
-/* The program takes a model that is one file wherever it takes the folder of a model, and says the same of it. */
+/* The program accepts a model in one file wherever it accepts a model folder, and prints the same. */
 #include "program.h"
 #include <bochner/bochner.h>
 
@@ -45,13 +45,13 @@ static int make_models(void **state)
     return 0;
 }
 
-/* What the command prints, without its times. */
+/* The output of the command, without times. */
 static char *printed(const char *folder, int status, const char *arguments)
 {
     return program_prints(folder, status, arguments, "second");
 }
 
-/* `%s` is the model. */
+/* `%s` is replaced by the model. */
 static void same(const char *folder, const char *format, const char *name)
 {
     char file[128], first[512], second[512];
@@ -91,7 +91,7 @@ static void test_more(void **state)
     free(printed(*state, 0, "lora merge adapter --out merged.safetensors"));
     expect(*state, 2, "lora merge adapter --out merged.safetensors", "exists already");
     expect(*state, 0, "info merged.safetensors --json", "\"layers\": 1");
-    /* a model is not replaced by a state, and tensors alone are no model */
+    /* a model is not replaced by a state, and tensors alone are not a model */
     expect(*state, 2, "generate words.safetensors --prompt a --tokens 1 --save-state words.safetensors",
            "would replace");
     expect(*state, 1, "generate words/model.safetensors --prompt a --tokens 1", "config.json");

@@ -1,4 +1,5 @@
-/* Rows of options: values, defaults, which were given, several sources one over another, and the way into a file and back. */
+/* Option tables: values, defaults, which options were given, several sources in order of precedence, and round trips
+ * through a file. */
 #include "testing.h"
 #include "../../cli/common/options.h"
 #include <bochner/bochner.h>
@@ -50,7 +51,7 @@ static const cli_usage usage = {
     .defaults = {{"rate", "0.25", NULL}},
 };
 
-/* Options point into the words of a line: all lines of a run are kept. */
+/* Options point to the words of a line: all lines of a run are kept. */
 static char kept[64][128];
 static size_t kept_count;
 
@@ -84,7 +85,7 @@ static void defaults_are_values_but_not_given(void **state)
     assert_int_equal(o.memory, 0);
     assert_int_equal(o.kernel, BO_KERNEL_LAPLACIAN);
     assert_string_equal(o.text, "usual");
-    assert_true(o.inner.rate == 0.25); /* the command's, in place of the row's */
+    assert_true(o.inner.rate == 0.25); /* the default of the command replaces that of the table */
     assert_null(cli_next_given(rows, &o, NULL));
     assert_null(cli_next_given(inner_rows, &o.inner, NULL));
 }
@@ -96,7 +97,7 @@ static void a_value_equal_to_the_default_is_given(void **state)
     assert_true(CLI_GIVEN(&o, count) && CLI_GIVEN(&o, kernel) && CLI_GIVEN(&o, empty) && CLI_GIVEN(&o, flag));
     assert_true(CLI_GIVEN(&o.inner, rate) && CLI_GIVEN(&o.inner, storage));
     assert_false(CLI_GIVEN(&o, text) || CLI_GIVEN(&o, memory) || CLI_GIVEN(&o.inner, scale));
-    const options copy = o; /* a copy knows it too */
+    const options copy = o; /* a copy keeps it */
     assert_true(CLI_GIVEN(&copy, count) && !CLI_GIVEN(&copy, text));
     const cli_option *row = cli_next_given(rows, &o, NULL);
     assert_string_equal(row->name, "count");
@@ -157,7 +158,7 @@ static void bytes_have_units(void **state)
     assert_int_equal(parsed("--memory 2MiB").memory, 2 << 20);
 }
 
-/* Runs in a child, whose messages go nowhere. */
+/* Runs in a child process whose messages are discarded. */
 static bool aborts(const cli_usage *wrong)
 {
     const pid_t child = fork();
@@ -221,9 +222,9 @@ static void kinds_are_listed_once_with_their_options(void **state)
     cli_kind_options kinds;
     size_t at = 0;
     assert_true(cli_next_kind_options(&usage, CLI_GROUPS, &at, &kinds));
-    assert_string_equal(kinds.kinds, "softmax, hybrid, power"); /* those with a window */
+    assert_string_equal(kinds.kinds, "softmax, hybrid, power"); /* the kinds with a window */
     assert_string_equal(kinds.options, "--scale");
-    assert_false(cli_next_kind_options(&usage, CLI_GROUPS, &at, &kinds)); /* the others take no such option */
+    assert_false(cli_next_kind_options(&usage, CLI_GROUPS, &at, &kinds)); /* the other groups have no such options */
     at = 0;
     assert_false(cli_next_kind_options(&usage, 1, &at, &kinds)); /* the first group has none */
 }

@@ -1,4 +1,4 @@
-/* The progress bar and notes on a pseudo-terminal: their content, that they fit its width, and that the bar is removed. */
+/* The progress bar and notes on a pseudo-terminal: their content, their width, and the removal of the bar. */
 #include "testing.h"
 #include "cli/common/cli.h"
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 typedef struct terminal {
-    int master, error; /* where what was written comes out; what standard error was */
+    int master, error; /* where the output can be read; the original standard error */
     char seen[4096];
 } terminal;
 
@@ -48,7 +48,7 @@ static const char *seen(terminal *t)
     return t->seen;
 }
 
-/* The bar of work that was at `first` 10,000 seconds ago: so long that the speed of the computer does not matter. */
+/* The bar of work that was at `first` 10,000 seconds ago, so long that the speed of the host does not matter. */
 static const char *bar(terminal *t, cli_progress *progress, double first, double done, double total)
 {
     progress->what[0] = 0;

@@ -1,4 +1,4 @@
-/* What the targets that load our own files share: mutated bytes become an image of a file again. */
+/* Shared by the fuzz targets that load Bochner's own files: mutated bytes become an image of a file again. */
 #ifndef BO_FUZZ_CONTAINER_H
 #define BO_FUZZ_CONTAINER_H
 
@@ -7,7 +7,7 @@
 
 enum { FUZZ_MOST_DIM = 256, FUZZ_MOST_OUTPUTS = 1 << 12, FUZZ_APPLIED_ROWS = 3 };
 
-/* Where the JSON that begins at bytes[8] ends: its braces are matched, but not those inside strings. 0: nowhere. */
+/* The end of the JSON that starts at bytes[8], found by matching braces outside of strings; 0: not found. */
 static inline size_t fuzz_header_end(const uint8_t *bytes, size_t size)
 {
     size_t depth = 0;
@@ -27,8 +27,8 @@ static inline size_t fuzz_header_end(const uint8_t *bytes, size_t size)
     return 0;
 }
 
-/* The bytes with the length of the header put right: else nearly every change of the JSON would be refused by the
- * container, which has a target of its own. In a block of its own size, which the caller frees. */
+/* Corrects the length of the header: otherwise nearly every change of the JSON would be refused by the container, which
+ * has its own target. Returns a block of exact size, which the caller frees. */
 static inline uint8_t *fuzz_image(const uint8_t *data, size_t size)
 {
     uint8_t *bytes = malloc(size ? size : 1);

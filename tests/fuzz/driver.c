@@ -2,7 +2,8 @@
  *
  *     fuzz_csv corpus/csv 2
  *
- * Under a sanitizer this finds what libFuzzer would find slowly; its use is that every build runs it. */
+ * With a sanitizer this finds the same errors as libFuzzer, but more slowly; its advantage is that every build can run
+ * it. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ static size_t read_corpus(const char *folder, seed_input *seeds)
     return count;
 }
 
-/* One small change of bytes[0, *size), which has room for MOST_BYTES. */
+/* One small change of bytes[0, *size), which has space for MOST_BYTES. */
 static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64_t *state)
 {
     static const char *const words[] = {"\"",
@@ -102,7 +103,7 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
         memmove(bytes + at + length, bytes + at, *size - at);
         *size += length;
         break;
-    case 5: /* the end of another input */
+    case 5: /* append the end of another input */
         if (other->size) {
             size_t from = draw(state) % other->size;
             length = other->size - from;
@@ -114,7 +115,7 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
     case 6: /* cut */
         if (draw(state) % 4 == 0) *size = at;
         break;
-    default: /* a small number more or less */
+    default: /* add or subtract a small number */
         if (*size) bytes[at] = (uint8_t)(bytes[at] + draw(state) % 5 - 2);
         break;
     }
@@ -130,7 +131,7 @@ int main(int argc, char **argv)
         return 2;
     }
     for (size_t i = 0; i < count; ++i) {
-        /* In a block of its own size, so that reading beyond it is seen. */
+        /* In a block of exact size, so that reads after its end are detected. */
         uint8_t *exact = malloc(seeds[i].size ? seeds[i].size : 1);
         memcpy(exact, seeds[i].bytes, seeds[i].size);
         LLVMFuzzerTestOneInput(exact, seeds[i].size);

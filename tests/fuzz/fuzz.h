@@ -1,5 +1,5 @@
-/* What the fuzz targets share: bytes go through a reader, twice, then through schema, JSON and stream. Anything but a
- * clean success or a clean refusal with a message is a crash. */
+/* Shared by the fuzz targets: bytes are read twice by a reader, then by schema, JSON and stream. Any result other than
+ * success or an error with a message is a crash. */
 #ifndef BO_FUZZ_H
 #define BO_FUZZ_H
 
@@ -20,14 +20,14 @@ static inline bo_context *fuzz_context(void)
     return context;
 }
 
-/* A failure must have said why. */
+/* A failure must have a message. */
 static inline bool fuzz_ok(bo_context *context, bo_status status)
 {
     if (status != BO_OK && !*bo_context_error(context)) abort();
     return status == BO_OK;
 }
 
-/* Sum over all cells and lengths of text, so that every byte of a block is touched. */
+/* Sums all cells and lengths of text, so that every byte of a block is read. */
 static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t block_rows, size_t *rows, size_t *letters)
 {
     *rows = *letters = 0;
@@ -60,7 +60,7 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
     do {
         if (!fuzz_ok(context, bo_stream_next(context, stream, FUZZ_ROWS, x, wanted, &rows))) break;
         for (size_t i = 0; i < rows * dim; ++i)
-            if (!(x[i] - x[i] == 0)) abort(); /* nothing but finite numbers gets through */
+            if (!(x[i] - x[i] == 0)) abort(); /* only finite numbers are accepted */
     } while (rows > 0);
     fuzz_ok(context, bo_stream_sample(context, stream, FUZZ_ROWS / 2, 1, x, wanted, &sampled));
     bo_stream_close(stream);
@@ -84,7 +84,7 @@ static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned 
         return;
     }
     if (!fuzz_ok(context, bo_schema_save_memory(context, schema, &json, &size))) abort();
-    if (!fuzz_ok(context, bo_schema_load_memory(context, json, size, &copy))) abort(); /* what is written is read */
+    if (!fuzz_ok(context, bo_schema_load_memory(context, json, size, &copy))) abort(); /* written data can be read */
     if (!fuzz_ok(context, bo_schema_save_memory(context, copy, &again, &size_again))) abort();
     if (size != size_again || memcmp(json, again, size) != 0) abort();
     bo_free(json);

@@ -1,4 +1,4 @@
-/* adapter_config.json: read, and where it fits put around a small model. */
+/* adapter_config.json: read, and applied to a small model if it fits. */
 #include "fuzz.h"
 #include "model/adapter.h"
 

@@ -1,6 +1,6 @@
 #include "fuzz.h"
 
-/* What is read has the size its shape says. */
+/* A loaded array has the size of its shape. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bo_context *context = fuzz_context();
@@ -10,13 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t count = 1;
     for (size_t i = 0; i < array->rank; ++i) count *= array->shape[i];
     if (array->rank > 8 || count != array->count) abort();
-    volatile float sum = 0; /* every value is touched */
+    volatile float sum = 0; /* every value is read */
     for (size_t i = 0; i < count; ++i) sum += array->values[i];
     (void)sum;
     char text[192];
     const size_t length = bo_array_format(array, text, sizeof text);
     if (length >= sizeof text || *text != '(' || text[length - 1] != ')') abort();
-    /* What is written is read. */
+    /* Written data can be read. */
     if (!fuzz_ok(context, bo_array_save_memory(context, array, &bytes, &size))) abort();
     if (!fuzz_ok(context, bo_array_load_memory(context, bytes, size, &again)) || again->count != count) abort();
     if (memcmp(again->values, array->values, count * sizeof *again->values) != 0) abort();

@@ -1,4 +1,4 @@
-/* BLEU of two halves of any bytes: counts that are possible; a text against itself is right in everything. */
+/* BLEU of two halves of any bytes: counts are possible; a text compared with itself is fully correct. */
 #include "fuzz.h"
 #include "text/bleu.h"
 #include <bochner/texts.h>
@@ -16,7 +16,7 @@ static void check_counts(const bo_bleu_counts *counts, bool same)
         abort();
 }
 
-/* Tokens are the text's own bytes, with blanks between them. */
+/* Tokens are the bytes of the text with blanks between them. */
 static void check_tokens(bo_context *context, const char *text, size_t size)
 {
     bo_buffer tokens = {0};

@@ -1,10 +1,10 @@
-/* Calibrations of machines: read where their shapes are small, then written and read again. */
+/* Calibrations of hosts: read if their shapes are small, then written and read again. */
 #include "fuzz.h"
 #include "plan/plan.h"
 #include <stdio.h>
 #include <unistd.h>
 
-/* What is written is read. */
+/* Written data can be read. */
 static void again(bo_context *context, const bo_plan_machine *machine)
 {
     bo_plan_machine *other;

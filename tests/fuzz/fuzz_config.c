@@ -1,4 +1,4 @@
-/* config.json: read, resolved, and where it describes something small built, written and read again. */
+/* config.json: read, resolved, and if it describes a small model built, written and read again. */
 #include "fuzz.h"
 #include "model/config.h"
 

@@ -1,4 +1,5 @@
-/* A corpus in memory: text or JSON lines by the first byte. Opened or refused; opened, every token can be read. */
+/* A corpus in memory: the first byte selects text or JSON lines. It is opened or refused; in an open corpus every token
+ * can be read. */
 #include "fuzz.h"
 #include <bochner/text.h>
 

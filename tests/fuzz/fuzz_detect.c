@@ -1,4 +1,4 @@
-/* Any bytes, with the format found by content. */
+/* Any bytes, with the format detected from the contents. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

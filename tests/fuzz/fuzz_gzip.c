@@ -1,5 +1,5 @@
-/* The first byte chooses: the rest as it is, or packed by zlib after damage so that the inside of the stream is reached
- * with a checksum that fits. */
+/* The first byte selects: the rest unchanged, or compressed by zlib after mutation, so that the inside of the stream is
+ * reached with a valid checksum. */
 #include "fuzz.h"
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-/* A file of a result: read, looked at all over, written and read again. */
+/* A result file: read, inspected completely, written and read again. */
 #include "fuzz.h"
 #include "lab/internal.h"
 #include <stdio.h>
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[64];
     snprintf(path, sizeof path, "/tmp/bochner-fuzz-lab-%ld.json", (long)getpid());
     if (!fuzz_ok(context, bo_lab_result_write(context, result, path))) abort();
-    if (!fuzz_ok(context, bo_lab_result_read(context, path, &again))) abort(); /* what is written is read */
+    if (!fuzz_ok(context, bo_lab_result_read(context, path, &again))) abort(); /* written data can be read */
     if (bo_lab_result_verdict(again) != bo_lab_result_verdict(result)) abort();
     unlink(path);
     bo_lab_result_destroy(result);

@@ -1,4 +1,4 @@
-/* JSON lines: documents or a refusal that names the line. */
+/* JSON lines: documents, or an error that names the line. */
 #include "fuzz.h"
 #include "text/documents.h"
 

@@ -18,7 +18,7 @@ static void predict(bo_context *context, const bo_machine *machine)
         if (classes[i] < 0 || (size_t)classes[i] >= report->classes) abort();
 }
 
-/* What is written is read. */
+/* Written data can be read. */
 static void again(bo_context *context, const bo_machine *machine, const bo_schema *schema)
 {
     bo_machine *copy;

@@ -1,4 +1,4 @@
-/* A whole model in memory: loaded or refused; one that is small reads, and is written and read again. */
+/* A whole model in memory: loaded or refused; a small one reads tokens, and is written and read again. */
 #include "container.h"
 #include <bochner/model.h>
 
@@ -13,7 +13,7 @@ static void read_tokens(bo_context *context, const bo_model *model)
     bo_session_destroy(session);
 }
 
-/* What is written is read. */
+/* Written data can be read. */
 static void write_again(bo_context *context, const bo_model *model)
 {
     void *bytes;

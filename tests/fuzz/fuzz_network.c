@@ -1,4 +1,4 @@
-/* network.json with its description: read, built where it describes something small, and written and read again. */
+/* network.json with its description: read, built if it describes something small, and written and read again. */
 #include "fuzz.h"
 #include "networks.h"
 
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             const bo_network_desc desc = {.model = network->text, .width_multiplier = info->width_multiplier};
             for (size_t i = 0; i < bo_network_layers(network); i++)
                 if (!bo_network_layer(network, i)->name) abort();
-            /* alone it may lack what the file said of data; else it is the same network */
+            /* without the file it may lack information about data; otherwise it is the same network */
             if (fuzz_ok(context, bo_network_create(context, &desc, &again))) {
                 if (bo_network_report(again)->outputs != info->outputs) abort();
                 bo_network_destroy(again);

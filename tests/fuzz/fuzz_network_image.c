@@ -1,4 +1,4 @@
-/* A network in memory: loaded where its description is small, asked, written and read again. */
+/* A network in memory: loaded if its description is small, used for prediction, written and read again. */
 #include "container.h"
 #include "networks.h"
 #include "io/tensors.h"

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bo_free(json);
         bo_free(again);
         bo_schema_destroy(copy);
-        /* A schema from a hostile model meets an innocent file. */
+        /* A schema from a malicious model is applied to a normal file. */
         static const char csv[] = "a,b,c\n1,2,3\n4,x,6\n";
         const bo_data_desc desc = {.path = "fuzz"};
         bo_source source = {0};

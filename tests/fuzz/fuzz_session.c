@@ -1,8 +1,9 @@
-/* A saved state in memory: a session of the model that it claims to be of takes it or refuses it, and reads on either way. */
+/* A saved state in memory: a session of the model that it names accepts or refuses it, and continues to work in both
+ * cases. */
 #include "container.h"
 #include <bochner/model.h>
 
-/* The models of seeds.c, made once. */
+/* The models of seeds.c, created once. */
 static bo_session *open_session(bo_context *context, bool exact)
 {
     static bo_session *sessions[2];

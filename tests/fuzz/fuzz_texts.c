@@ -1,4 +1,4 @@
-/* Lines of labels and texts: the first byte says which kind. Examples that keep their promises, or a refusal that names the
+/* Lines of labels and texts: the first byte selects the kind. The result is valid examples, or an error that names the
  * line. */
 #include "fuzz.h"
 #include "text/lines.h"

@@ -1,4 +1,4 @@
-/* A hostile tokenizer.json meets text: loaded or refused; loaded, it encodes and decodes within its own ids. */
+/* A malicious tokenizer.json is applied to text: loaded or refused; a loaded one encodes and decodes within its ids. */
 #include "fuzz.h"
 #include "text/tokenizer.h"
 

@@ -1,10 +1,10 @@
-/* What the targets that read descriptions of networks share. */
+/* Shared by the fuzz targets that read descriptions of networks. */
 #ifndef BO_FUZZ_NETWORKS_H
 #define BO_FUZZ_NETWORKS_H
 
 #include "network/internal.h"
 
-/* Large numbers are refused, or spend memory as they ask for it. */
+/* Large numbers are refused, because they would use as much memory as they request. */
 static inline bool fuzz_is_small(const cJSON *json)
 {
     const cJSON *item;

@@ -1,6 +1,9 @@
-/* Seeds of the targets that load our own files, made by the library as it is: they are never of an older format.
+/* Seeds of the targets that load Bochner's own files, written by the current library, so that they are never of an
+ * older format.
  *
- *     fuzz_seeds FOLDER        writes FOLDER/features/…, machine/…, network_image/…, model/…, session/… and lab/… */
+ *     fuzz_seeds FOLDER
+ *
+ * writes FOLDER/features/…, machine/…, network_image/…, model/…, session/… and lab/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
 #include <math.h>

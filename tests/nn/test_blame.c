@@ -1,5 +1,5 @@
-/* Who is to blame for numbers that are not finite in a network that keeps means and variances: not those, which its own run
- * has spoilt, and they do not move by being looked at. */
+/* The operation to blame for numbers that are not finite in a network with running statistics: not the statistics,
+ * which the run itself has made invalid; searching for it does not change them. */
 #include "nn/nn.h"
 #include "testing.h"
 

@@ -28,7 +28,7 @@ static void windows_have_sizes(void **state)
         }
 }
 
-/* ---- a network ------------------------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------------------------------------- */
 
 typedef struct network {
     bo_context *context;
@@ -37,7 +37,7 @@ typedef struct network {
     bo_value x, y;
 } network;
 
-/* Convolution, batch norm, relu, pooling, convolution in groups, pooling of all that is left; the loss wants ones. */
+/* Convolution, batch norm, relu, pooling, grouped convolution, global pooling; the targets of the loss are ones. */
 static void build(network *n, bool checkpoint)
 {
     const size_t two[] = {2, 2};
@@ -114,7 +114,7 @@ static void weights_are_as_files_have_them(void **state)
         assert_true(w->rows == expected[i].rows && w->columns == expected[i].columns);
         assert_true(w->frozen == expected[i].frozen && !w->gradient == w->frozen);
     }
-    /* √(2 / 18): 90 numbers are within 5 of their own deviations of that, √(1 / 180) of it */
+    /* √(2 / 18): the mean square of 90 numbers is within 5 standard deviations, √(1 / 180) relative */
     const bo_weight *w = bo_weights_find(n.weights, "conv1.weight");
     double squares = 0;
     for (size_t i = 0; i < 90; i++) squares += pow((double)((const float *)w->data)[i], 2) / 90;
@@ -122,7 +122,7 @@ static void weights_are_as_files_have_them(void **state)
     drop(&n);
 }
 
-/* Training moves what the norm keeps, once, though a segment is computed twice; evaluation does not. */
+/* Training updates the running statistics once, even if a segment is computed twice; evaluation does not. */
 static void statistics_move_once(void **state)
 {
     (void)state;

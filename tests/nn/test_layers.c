@@ -1,4 +1,4 @@
-/* Layers alone: the weights they declare, and what they compute, in double from the formula. */
+/* Single layers: the weights that they declare, and their outputs compared with the formula in double. */
 #include "nn/nn.h"
 #include "nn/internal.h"
 #include "testing.h"
@@ -29,7 +29,7 @@ static void test_names(void **unused)
     assert_null(bo_positions_name(BO_POSITIONS_COUNT));
 }
 
-/* ---- a graph of one layer ------------------------------------------------------------------------------------------ */
+/* ---- graphs of one layer ----------------------------------------------------------------------------------------- */
 
 typedef struct bench {
     bo_context *context;
@@ -59,7 +59,7 @@ static void close_bench(bench *b)
     bo_context_destroy(b->context);
 }
 
-/* Random weights everywhere, then a run. */
+/* Sets random weights, then runs the graph. */
 static void run(bench *b, bo_value out, const bo_graph_pass *pass, float *result)
 {
     static const int32_t positions[ROWS] = {0, 1, 2, 3, 4};
@@ -150,7 +150,7 @@ static void test_mlps(void **unused)
 /* ---- attention ---------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *preset, *weights; /* beside the four projections, in the order of their declaration */
+    const char *preset, *weights; /* in addition to the four projections, in order of declaration */
     bool query_norm, output_norm;
 } layers[] = {
     {"softmax", "q_norm.weight k_norm.weight", true, false},
@@ -203,7 +203,7 @@ static void test_attentions(void **unused)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) check_attention(i);
 }
 
-/* What the optimizer is told: matrices are Muon's, the rest is not. */
+/* The optimizer of each weight: Muon for matrices, not for other weights. */
 static void test_roles(void **unused)
 {
     (void)unused;
@@ -230,8 +230,8 @@ static void test_roles(void **unused)
     close_bench(&b);
 }
 
-/* Functions as unit scaling has them keep the mean square of normal numbers: factor² ∫ f(x)² exp(-x²/2) dx / √(2π) = 1, to the four
- * digits of the factors. */
+/* Unit-scaled functions preserve the mean square of normal numbers: factor² ∫ f(x)² exp(-x²/2) dx / √(2π) = 1, to the
+ * four digits of the factors. */
 static void test_unit_factors(void **unused)
 {
     (void)unused;
@@ -263,7 +263,7 @@ static void test_unit_factors(void **unused)
         const double factor = bo_nn_unit_factor(b.graph, cases[c].function);
         assert_close(factor * factor * sum, 1, cases[c].tolerance);
     }
-    assert_true(bo_nn_unit_factor(b.graph, BO_UNARY_TANH) == 1); /* not one of them */
+    assert_true(bo_nn_unit_factor(b.graph, BO_UNARY_TANH) == 1); /* not a unit-scaled function */
     close_bench(&b);
 }
 

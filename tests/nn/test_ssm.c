@@ -1,4 +1,4 @@
-/* The state-space mixer: its weights, how they begin, what it computes, and that pieces are the whole. */
+/* The state-space mixer: its weights, their initial values, its outputs, and equality of pieces and whole. */
 #include <complex.h>
 #include "nn/nn.h"
 #include "testing.h"
@@ -52,7 +52,7 @@ static void fill(float *x, size_t count, double size, uint64_t stream)
     for (size_t i = 0; i < count; i++) x[i] = (float)(size * bo_rng_normal(&rng));
 }
 
-/* Weights as they begin, but for the output projection, which would begin at 0. */
+/* Initial weights, except for the output projection, which would be 0. */
 static void begin(bo_context *context, bo_weights *weights)
 {
     const bo_weight *out = bo_weights_find(weights, "mixer.out_proj.weight");
@@ -118,7 +118,7 @@ static double project(const float *w, const float *x, size_t t, size_t o)
     return sum;
 }
 
-/* A diagonal system's answer to u. */
+/* The response of a diagonal system to u. */
 static void answer(bo_weights *weights, size_t c, const double u[TOKENS], double y[TOKENS])
 {
     double step = exp((double)weight(weights, "log_step", CHANNELS, 1)[c]);
@@ -135,7 +135,7 @@ static void answer(bo_weights *weights, size_t c, const double u[TOKENS], double
     }
 }
 
-/* The formula in nn.h; biases begin at 0. */
+/* The formula in nn.h; biases start at 0. */
 static void values_are_the_formula(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void values_are_the_formula(void **state)
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------------ */
 
-/* The memory is as long as bo_nn_ssm_state_bytes says, and one token at a time is the whole. */
+/* The state has the length bo_nn_ssm_state_bytes, and processing one token at a time gives the result of the whole. */
 static void pieces_are_the_whole(void **state)
 {
     (void)state;

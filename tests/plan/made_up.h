@@ -1,4 +1,4 @@
-/* A machine that is known: timings of the shapes of a calibration, computed from costs. */
+/* A simulated host: timings of the shapes of a calibration, computed from given costs. */
 #ifndef TEST_PLAN_MADE_UP_H
 #define TEST_PLAN_MADE_UP_H
 

@@ -1,5 +1,5 @@
-/* Are steps of shapes that were not fitted predicted? On one thread, by the time that the thread is given, so that a busy machine
- * is no excuse; caches and clocks may still err, so it may try again. */
+/* Checks the predicted times of steps with shapes that were not fitted. Uses one thread and its CPU time, so that other
+ * load does not matter; caches and clock rates may still cause errors, so the test may be repeated. */
 #ifndef TEST_PLAN_STEPS_H
 #define TEST_PLAN_STEPS_H
 
@@ -12,7 +12,7 @@ static inline bool steps_are_predicted(bo_context *context, const char *attentio
     const bo_plan_shape shapes[FITTED + OTHERS] = {made_up_shape(1, 64, 64, 4),   made_up_shape(6, 64, 64, 2),
                                                    made_up_shape(1, 64, 512, 2),  made_up_shape(2, 128, 128, 2),
                                                    made_up_shape(1, 256, 128, 1), made_up_shape(3, 96, 128, 4),
-                                                   made_up_shape(1, 192, 64, 1), /* and not fitted: */
+                                                   made_up_shape(1, 192, 64, 1), /* not fitted: */
                                                    made_up_shape(4, 64, 256, 2),  made_up_shape(2, 96, 256, 2),
                                                    made_up_shape(1, 128, 256, 4), made_up_shape(3, 160, 128, 1)};
     bo_plan_timing timings[FITTED + OTHERS];

@@ -1,4 +1,4 @@
-/* Counts by shape against what models and their graphs are. */
+/* Counts by shape compared with models and their graphs. */
 #include "made_up.h"
 
 typedef struct counted {
@@ -6,7 +6,7 @@ typedef struct counted {
     bo_training_cost plan;
 } counted;
 
-/* Both of one shape: from the formulas, and from the trainer. */
+/* Both counts of one shape: by the formulas, and from the trainer. */
 static counted count_both(bo_context *context, const bo_plan_shape *shape)
 {
     counted out;
@@ -30,8 +30,8 @@ static counted count_both(bo_context *context, const bo_plan_shape *shape)
     return out;
 }
 
-/* Of every kind: what the formulas leave out (gates, maps, norms) is small beside projections and MLPs. AdamW has no products
- * of its own, which graphs do not count. */
+/* For every kind: the terms that the formulas ignore (gates, maps, norms) are small compared with projections and MLPs.
+ * AdamW has no matrix products, which graphs do not count. */
 static void counts_meet_the_graph(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void muon_is_counted(void **state)
     bo_context_destroy(context);
 }
 
-/* A layer: 3 (38 T d + 12 d²) forward and backward, scores written and read, and of its weights w 8 each by AdamW. */
+/* One layer: 3 (38 T d + 12 d²) forward and backward, scores written and read, and 8 per weight for AdamW. */
 static void copies_are_counted(void **state)
 {
     (void)state;
@@ -98,7 +98,8 @@ static void copies_are_counted(void **state)
     bo_context_destroy(context);
 }
 
-/* Scores of exact attention grow with the square of the context, features with the context; both are linear in the batch. */
+/* Scores of softmax attention grow with the square of the context, features with the context; both are linear in the
+ * batch. */
 static void attention_grows_as_it_does(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Calibrations as files: written and read they are the same, and what makes no sense is refused. */
+/* Calibrations as files: round trips, and invalid files are refused. */
 #include "made_up.h"
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ static void a_machine_comes_back(void **state)
     bo_context_destroy(context);
 }
 
-/* The text of a calibration with one word in place of another. */
+/* The text of a calibration with one word replaced. */
 static void refused_with(bo_context *context, const char *words, const char *old, const char *new)
 {
     bo_plan_machine *machine = made_up_machine(context);

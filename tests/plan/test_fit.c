@@ -1,4 +1,4 @@
-/* Costs from timings: least squares with known answers, machines that are known. */
+/* Costs from timings: least squares with known answers, and simulated hosts. */
 #include "made_up.h"
 
 enum { ROWS = 6 };
@@ -14,8 +14,8 @@ static double left(const double (*a)[BO_PLAN_TERM_COUNT], const double *y, const
     return sum;
 }
 
-/* Exact where the answer is not negative; else no small change that stays non-negative is better (the conditions of Karush,
- * Kuhn and Tucker, the problem being convex). */
+/* Exact if the solution is not negative; otherwise no small non-negative change is better (the Karush-Kuhn-Tucker
+ * conditions of a convex problem). */
 static void least_squares_are_least(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void a_known_machine_is_found(void **state)
     bo_context_destroy(context);
 }
 
-/* A tenth of noise leaves predictions of the middle within some of it, and the error of left out shapes says so. */
+/* With 10% noise, predictions of medium shapes have a similar error, which the error of the left-out shapes shows. */
 static void noise_is_told(void **state)
 {
     (void)state;
@@ -99,8 +99,8 @@ static void noise_is_told(void **state)
     bo_context_destroy(context);
 }
 
-/* One that took twice as long as it should, and alone tells what attention costs: a fit would hide it, but from the others,
- * which are exact, it is predicted at half. */
+/* One shape took twice as long as it should, and it is the only one that determines the cost of attention: a fit would
+ * hide it, but the other, exact shapes predict half of its time. */
 static void shapes_are_left_out_in_turn(void **state)
 {
     (void)state;

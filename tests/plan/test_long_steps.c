@@ -1,4 +1,4 @@
-/* Steps of shapes that were not fitted, with every attention there is. */
+/* Steps with shapes that were not fitted, with every attention. */
 #include "steps.h"
 
 static void steps_take_what_was_predicted(void **state)

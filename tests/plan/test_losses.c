@@ -1,4 +1,4 @@
-/* Loss laws: a known one is found again, and intervals say how well. */
+/* Loss laws: a known law is recovered, with intervals that show its uncertainty. */
 #include "made_up.h"
 
 static bo_plan_range loss_at(const bo_plan_losses *losses, double parameters, double tokens, double batch)
@@ -42,7 +42,7 @@ static void a_known_law_is_found(void **state)
     bo_context_destroy(context);
 }
 
-/* A percent of noise: predictions ten times beyond the runs lie within their own interval, which is wider there. */
+/* With 1% noise, predictions for ten times the budget are within their interval, which is wider there. */
 static void intervals_hold_the_truth(void **state)
 {
     (void)state;
@@ -69,13 +69,13 @@ static void one_batch_needs_no_critical_one(void **state)
     bo_plan_run runs[RUNS];
     bo_plan_losses *losses;
     make_runs(runs, 0);
-    assert_ok(context, bo_plan_losses_fit(context, runs, 12, &losses)); /* all of one batch */
+    assert_ok(context, bo_plan_losses_fit(context, runs, 12, &losses)); /* all with the same batch size */
     assert_true(isinf(losses->law.batch) && losses->error < 1e-3);
     bo_plan_losses_destroy(losses);
     bo_context_destroy(context);
 }
 
-/* More parameters, more tokens and smaller batches never hurt, and the law lies where bytes of English do. */
+/* More parameters, more tokens and smaller batches never increase the loss, and the law fits bytes of English. */
 static void the_usual_law_is_sensible(void **state)
 {
     (void)state;

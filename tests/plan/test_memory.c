@@ -1,4 +1,4 @@
-/* Out of memory at the allocations of a plan: BO_MEMORY, nothing leaked, and it succeeds when asked again. */
+/* The allocations of a plan fail: BO_MEMORY, nothing leaks, and a second call succeeds. */
 #include "base/counting.h"
 #include "made_up.h"
 #include <unistd.h>

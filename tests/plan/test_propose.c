@@ -1,4 +1,5 @@
-/* Plans on a machine that is known: the budget is kept, more of it is better, too little is refused with the least that does. */
+/* Plans for a simulated host: the budget is kept, a larger one gives a better model, a budget that is too small is
+ * refused with the minimum. */
 #include "base/counting.h"
 #include "made_up.h"
 
@@ -73,7 +74,7 @@ static void memory_is_kept(void **state)
     bo_context_destroy(context);
 }
 
-/* No weight of a model that is planned is made, and however long it takes there is a plan. */
+/* Planning does not create the weights of a model, and large budgets always have a plan. */
 static void large_models_are_planned_at_no_cost(void **state)
 {
     (void)state;
@@ -93,7 +94,7 @@ static void large_models_are_planned_at_no_cost(void **state)
     bo_context_destroy(context);
 }
 
-/* What a message gives as the least is enough. */
+/* The minimum in a message is enough. */
 static double least_of(const char *message)
 {
     const char *at = strstr(message, "at least ");

@@ -1,4 +1,4 @@
-/* The point of it all: steps of shapes that were not fitted take what was predicted, within a fifth. */
+/* Steps with shapes that were not fitted take the predicted time, within 20%. */
 #include "steps.h"
 
 static void steps_take_what_was_predicted(void **state)
