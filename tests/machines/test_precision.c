@@ -158,12 +158,35 @@ static void test_file_keeps_the_rounding(void **state)
     bo_context_destroy(context);
 }
 
+/* A nearly constant kernel: its Gram matrix in float32 is not positive definite at this λ, so the fit is repeated in
+ * float64. A precision that the caller sets is not changed. */
+static void test_float64_where_float32_fails(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_samples train = training();
+    bo_machine_desc desc = oracle_desc(FEATURES, 1e-4, 1e-9);
+    bo_machine *machine;
+    desc.precision = BO_PRECISION_FLOAT32;
+    assert_fails(context, BO_NUMERIC, "not positive definite", bo_machine_fit(context, &desc, &train, &machine));
+    desc.precision = BO_PRECISION_AUTO;
+    assert_ok(context, bo_machine_fit(context, &desc, &train, &machine));
+    assert_int_equal(machine->report.precision, BO_PRECISION_FLOAT64);
+    bo_machine_destroy(machine);
+    oracle_drop(&train);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantum),        cmocka_unit_test(test_is_ridge_on_rounded_features),
-        cmocka_unit_test(test_sums_are_exact), cmocka_unit_test(test_close_to_float32),
-        cmocka_unit_test(test_choice),         cmocka_unit_test(test_file_keeps_the_rounding),
+        cmocka_unit_test(test_quantum),
+        cmocka_unit_test(test_is_ridge_on_rounded_features),
+        cmocka_unit_test(test_sums_are_exact),
+        cmocka_unit_test(test_close_to_float32),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_file_keeps_the_rounding),
+        cmocka_unit_test(test_float64_where_float32_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
