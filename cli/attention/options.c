@@ -21,7 +21,7 @@ const cli_option cli_attention_array_rows[] = {
     TEXT("log-gate", "FILE", cli_attention_options, sources[CLI_LOG_GATE], "logarithms of the gates, instead of --gate",
          .traits = GATES),
     CHOICE("gate-input", "HOW", cli_attention_options, gate_input, bo_gate_name,
-           "weight of a new key (convex: 1 - gate; decay: 1)", .without = 1u << BO_GATE_NONE | 1u << BO_GATE_FIXED,
+           "weight of a new key (convex: 1 - gate, decay: 1)", .without = 1u << BO_GATE_NONE | 1u << BO_GATE_FIXED,
            .traits = BO_TRAIT_GATE_CONVEX, .otherwise = "depends on the kind"),
     TEXT("decay", "G|LIST|FILE", cli_attention_options, sources[CLI_DECAY],
          "fixed gates in (0, 1]: one number, or one per key head", .traits = BO_TRAIT_GATE_FIXED,

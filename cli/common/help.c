@@ -135,8 +135,10 @@ static char *option_text(const cli_option *row, bool all)
     size_t length = 0;
     FILE *out = open_memstream(&words, &length);
     if (!out) return cli_allocate(1, 1, "help");
-    fprintf(out, "%.*s", (int)(all ? strlen(row->help) : strcspn(row->help, ";")), row->help);
+    const int summary = (int)strcspn(row->help, ";"); /* the names follow it, before the details */
+    fprintf(out, "%.*s", summary, row->help);
     put_names(out, row, all ? ~0u : SHORT_NAMES);
+    if (all) fputs(row->help + summary, out);
     if (all) put_kinds(out, row->traits);
     fclose(out);
     return words;

@@ -108,7 +108,8 @@ static const cli_option rows[] = {
           .otherwise = "10"),
     SECTION("listops, recall"),
     CHOICE("format", "NAME", data_options, format, format_name,
-           "bytes: one byte per token, such as m4M23]1]; words: separated by spaces, such as [MIN 4 [MAX 2 3 ] 1 ]",
+           "format of the tokens; bytes: one byte per token, such as m4M23]1], words: separated by spaces, such as "
+           "[MIN 4 [MAX 2 3 ] 1 ]",
            .initial = "bytes"),
     SECTION("match, recall"),
     COUNT("length", "N", data_options, length, "for match: bytes per document; for recall: tokens per line", .low = 1,

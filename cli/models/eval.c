@@ -395,7 +395,7 @@ static const cli_option rows[] = {
           .otherwise = "all"),
     TEXT("plot", "FILE", eval_options, plot, "draw the confusion matrix: .svg, .png or .pdf"),
     CHOICE("tokenize", "HOW", eval_options, tokenize, tokenization_name,
-           "tokenization for BLEU: 13a as in sacreBLEU, or none: words are separated by spaces", .initial = "13a"),
+           "tokenization for BLEU; 13a: as in sacreBLEU, none: words are separated by spaces", .initial = "13a"),
     END_OF_OPTIONS,
 };
 

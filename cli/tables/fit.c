@@ -355,9 +355,10 @@ static const cli_option rows[] = {
     CHOICE("precision", "P", cli_fit_options, precision, bo_precision_name,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
-    CHOICE("loss", "LOSS", cli_fit_options, loss, bo_loss_name,
-           "loss to minimize (auto: logistic for classes if they can be fitted in memory, otherwise ridge)",
-           .initial = "auto"),
+    CHOICE(
+        "loss", "LOSS", cli_fit_options, loss, bo_loss_name,
+        "loss to minimize (auto: logistic for classes with at least as many rows in memory as features, otherwise ridge)",
+        .initial = "auto"),
     REAL_OR_AUTO(
         "lambda", cli_fit_options, lambda,
         "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "

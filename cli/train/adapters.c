@@ -16,7 +16,9 @@ const cli_option cli_train_lora_rows[] = {
          "layers with adapters: endings of layer names (q_proj,v_proj) or patterns with *, separated by commas",
          .otherwise = "all hidden layers"),
     CHOICE("lora-init", "KIND", cli_train_lora_options, init, bo_lora_init_name,
-           "initial values of the adapters: zero, or singular vectors of the weights", .initial = "zero"),
+           "initial values of the adapters; weight and gradient: leading singular vectors of the weights or of their "
+           "gradients",
+           .initial = "zero"),
     END_OF_OPTIONS,
 };
 

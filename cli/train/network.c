@@ -23,7 +23,7 @@ const cli_option cli_train_network_rows[] = {
     TEXT("valid-labels", "FILE", cli_train_network_options, valid_labels,
          "for networks: separate file with the targets of --valid"),
     CHOICE("readout", "HOW", cli_train_network_options, readout, readout_name,
-           "for networks: ridge solves for the last linear layer exactly and trains no other layer",
+           "for networks: training method; ridge solves for the last linear layer exactly and trains no other layer",
            .initial = "gradient"),
     REAL("lambda", "X", cli_train_network_options, lambda, "for --readout ridge: regularization", .high = 1e30,
          .initial = "1"),

@@ -62,7 +62,7 @@ static const char *choice_name(unsigned index)
 
 const cli_option cli_train_shape_rows[] = {
     SECTION("Model"),
-    CHOICE("preset", "NAME", cli_train_options, preset, preset_name, "model size: layers, width, heads and context",
+    CHOICE("preset", "NAME", cli_train_options, preset, preset_name, "model size (layers, width, heads and context)",
            .otherwise = "tiny"),
     COUNT("layers", "N", cli_train_options, layers, "number of layers", .low = 1, .high = 1 << 16,
           .otherwise = "the preset's"),

@@ -12,10 +12,11 @@ static const double TRANSLATED_SMOOTHING = 0.1;
 
 const cli_option cli_train_texts_rows[] = {
     SECTION("Text classification, matching and translation"),
-    CHOICE("task", "NAME", cli_train_texts_options, task, bo_model_task_name,
-           "task of the model. Columns of the tab-separated lines: classify: label, text; match: label, text, text; "
-           "translate: source, target",
-           .initial = "language"),
+    CHOICE(
+        "task", "NAME", cli_train_texts_options, task, bo_model_task_name,
+        "task of the model; the tab-separated columns are label and text (classify), label and two texts (match), or "
+        "source and target (translate)",
+        .initial = "language"),
     COUNT("pack", "N", cli_train_texts_options, pack,
           "tokens per pack; a pack holds several whole examples, and --batch counts packs", .low = 1, .high = 1 << 30,
           .otherwise = "2048"),

@@ -60,7 +60,7 @@ while IFS= read -r command; do
 done <lists
 "$BOCHNER" fit --help-all >help
 grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not say the default of --seed"
-"$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer; [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
+"$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer: [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
 
 # An option that does not apply is refused even if its value is the default.
 fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
