@@ -54,7 +54,12 @@ void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, 
 int cli_fail_model(cli_session *session, const char *path, bo_status status)
 {
     struct stat about;
-    const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    const bool found = stat(path, &about) == 0, folder = found && S_ISDIR(about.st_mode);
+    if (!found && errno == ENOENT)
+        return cli_fail(session,
+                        "%s: no such file or folder; expected a folder written by bochner train or Hugging Face, or a "
+                        "text model in one .safetensors file",
+                        path);
     char config[4096], adapter[4096];
     snprintf(config, sizeof config, "%s/config.json", path);
     snprintf(adapter, sizeof adapter, "%s/adapter_config.json", path);

@@ -389,7 +389,7 @@ static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer,
 {
     if (checkpoints && !trainer->desc.resume)
         return bo_fail(context, BO_INVALID,
-                       "%s: this folder already holds a run, at step %llu; resume it or choose another folder",
+                       "%s: this folder already holds a run, at step %llu; resume it (bochner train --resume) or choose another folder",
                        trainer->folder, (unsigned long long)trainer->saved);
     for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
         char path[BO_TRAIN_PATH];

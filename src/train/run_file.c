@@ -216,7 +216,7 @@ static bo_status compare_length(bo_context *context, const bo_trainer_desc *desc
                                 const bo_training *was)
 {
     static const char hint[] =
-        "to continue from its weights with other settings, start a new run that is initialized with them (init)";
+        "to continue from its weights with other settings, start a new run that is initialized with them (bochner train --init DIR)";
     if (desc->steps && desc->steps != was->steps)
         return bo_fail(context, BO_INVALID,
                        "%s: this run cannot be resumed with a different number of steps: expected %llu, found %llu; %s",
