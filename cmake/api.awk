@@ -1,11 +1,11 @@
-# Reads the public headers and prints what they promise.
+# Reads the public headers and prints their functions or structs.
 #
 #   awk -f cmake/api.awk -v mode=names HEADER...               name and tier of every exported function
 #   awk -f cmake/api.awk -v mode=table HEADER...               the table of docs/reference/api.md
 #   awk -f cmake/api.awk -v mode=map -v version=0.1 HEADER...  the version script of the linker
 #   awk -f cmake/api.awk -v mode=layout HEADER...              a C program that prints size and offsets of every public struct
 #
-# A line `/* ==== Simple ==== */` (Advanced, Experimental) begins a tier; everything before the first one is in no tier.
+# A line `/* ==== Simple ==== */` (Advanced, Experimental) starts a tier; lines before the first one belong to no tier.
 
 function trim(text)
 {
@@ -15,7 +15,7 @@ function trim(text)
     return text
 }
 
-# The text of a header without its comments and preprocessor lines, a line at a time.
+# The text of a header without comments and preprocessor lines, line by line.
 function code_of(line,    at)
 {
     if (in_comment) {

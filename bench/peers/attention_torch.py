@@ -1,21 +1,21 @@
-"""PyTorch's causal attention on the CPU: attention_torch.py LENGTHS FEATURES [repeats] [longest exact]
+"""PyTorch's causal attention on the CPU: attention_torch.py LENGTHS FEATURES [repeats] [longest softmax]
 
-Eight heads of 64 dimensions in float32, lists separated by commas. Linear attention: positive features of the softmax kernel,
-features included in the time, the running sums by chunks, all chunks in one batched product; forward, and forward with the
-gradients of q, k and v. Exact attention: softmax of the whole masked matrix of scores; beside it the same by blocks of
-queries, which leaves out the keys a block cannot see. Each is timed with several chunks or blocks, with one thread and with
-all; the fastest run of the fastest setting counts. Prints one JSON object."""
+Eight heads of 64 dimensions in float32; lists are separated by commas. Linear attention uses positive features of the softmax
+kernel, whose time is included, and running sums by chunks, with all chunks in one batched product; it is timed forward, and
+forward with the gradients of q, k and v. Softmax attention uses the whole masked matrix of scores, or blocks of queries that
+skip the keys a block cannot see. Each is timed with several sizes of chunks or blocks, with one thread and with all; the
+fastest run of the fastest setting counts. Prints one JSON object."""
 import json, os, sys, time
 import torch
 
 HEADS, DIM = 8, 64
 CHUNKS = (32, 64, 128, 256)
 BLOCKS = (128, 256, 512)
-ALL = len(os.sched_getaffinity(0))  # torch's own choice may be fewer
+ALL = len(os.sched_getaffinity(0))  # torch may choose fewer by default
 
 
 def positive(x, w):
-    """exp(w·x - |x|²/2) with x scaled by d^-1/4; the constant keeps the denominator from vanishing."""
+    """exp(w·x - |x|²/2) with x scaled by d^-1/4; the constant keeps the denominator away from 0."""
     x = x * DIM ** -0.25
     return torch.exp(x @ w - x.square().sum(-1, keepdim=True) / 2) + 1e-6
 
@@ -41,7 +41,7 @@ def exact_blocks(q, k, v, mask, block):
 
 
 def blas():
-    """The BLAS this process has mapped; its threads are its own affair, torch.set_num_threads does not reach them."""
+    """The BLAS libraries of this process; torch.set_num_threads does not control their threads."""
     with open("/proc/self/maps") as maps:
         return sorted({os.path.realpath(line.split()[-1]) for line in maps if "blas" in line or "mkl" in line})
 
@@ -52,7 +52,7 @@ def fastest(run, blocks, repeats):
     for threads in sorted({1, ALL}):
         torch.set_num_threads(threads)
         for block in blocks:
-            for i in range(repeats + 1):  # the first warms up
+            for i in range(repeats + 1):  # the first is a warmup
                 start = time.perf_counter()
                 run(block)
                 seconds = time.perf_counter() - start

@@ -1,21 +1,21 @@
-"""Exact kernel ridge, tuned by cross-validation, on the UCI splits: kernel_ridge_uci.py FOLDER [first last] [names...]
+"""Exact kernel ridge regression on the UCI splits: kernel_ridge_uci.py FOLDER [first last] [names...]
 
-FOLDER has one folder a data set with data.txt, index_features.txt, index_target.txt, index_train_I.txt, index_test_I.txt.
-scikit-learn's KernelRidge with the Gaussian kernel; inputs and target standardized on the training rows. A grid of gamma
-and alpha is searched by 3-fold cross-validation on at most 2,000 training rows; its best cells are tried again with a fifth
-of all training rows held out; the winner is fitted on all of them. protein-tertiary-structure: 8,000 training rows, the
-first of the split. Prints a JSON object a line: data set, split, gamma, alpha, rmse of the test rows."""
+FOLDER has one folder per data set with data.txt, index_features.txt, index_target.txt, index_train_I.txt, index_test_I.txt.
+Uses scikit-learn's KernelRidge with the Gaussian kernel; inputs and target are standardized on the training rows. A grid of
+gamma and alpha is searched by 3-fold cross-validation on at most 2,000 training rows. Its best cells are compared again with
+a fifth of all training rows held out, and the best one is fitted on all of them. protein-tertiary-structure uses the first
+8,000 training rows of the split. Prints one JSON object per line: data set, split, gamma, alpha, RMSE of the test rows."""
 import json, os, sys, time, warnings
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import KFold
 
-warnings.filterwarnings("ignore")  # nearly singular systems of the smallest alpha fall back to least squares
+warnings.filterwarnings("ignore")  # for the smallest alpha, nearly singular systems fall back to least squares
 
 
 def folds_error(d2, y, gamma, alphas, folds):
-    """Mean squared error of each alpha over the folds; squared distances come in once."""
+    """Mean squared error of each alpha over the folds, from the squared distances d2."""
     k = np.exp(-gamma * d2)
     errors = np.zeros(len(alphas))
     for train, test in folds:
@@ -40,7 +40,7 @@ def tune(x, y, rng):
             grid[gamma, alpha] = error
     best = sorted(grid, key=grid.get)[:4]
     if len(x) <= 2000:
-        # a finer grid around the winner
+        # a finer grid around the best cell
         gamma, alpha = best[0]
         fine = {}
         for g in gamma * 2.0 ** np.array([-0.5, 0, 0.5]):

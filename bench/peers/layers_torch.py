@@ -1,18 +1,18 @@
 """Layers in PyTorch on the CPU: layers_torch.py NAME [repeats]
 
-Forward and backward of one layer and of the mean square of its output, with the gradients of its input and of its parameters;
-timed with one thread and with all and, for images, in both layouts of memory: the fastest counts. Prints one JSON object. The
-shapes are those of `bochner bench layers`."""
+Times the forward and backward pass of one layer and of the mean square of its output, with the gradients of input and
+parameters, with one thread and with all and, for images, in both memory layouts; the fastest counts. Prints one JSON object.
+The shapes are those of `bochner bench layers`."""
 import json, math, os, sys, time
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-ALL = len(os.sched_getaffinity(0))  # torch's own choice may be fewer
+ALL = len(os.sched_getaffinity(0))  # torch may choose fewer by default
 
 
 class Features(nn.Module):
-    """sin and cos of fixed projections, then a readout that is learned"""
+    """sin and cos of fixed projections, then a trained readout"""
 
     def __init__(self, width, features):
         super().__init__()
@@ -27,7 +27,7 @@ class Features(nn.Module):
 
 
 class Relu(nn.Module):
-    """the largest of 0 and fixed projections, then a readout that is learned"""
+    """the maximum of 0 and fixed projections, then a trained readout"""
 
     def __init__(self, width, features):
         super().__init__()
@@ -41,7 +41,7 @@ class Relu(nn.Module):
 
 
 class Degree(nn.Module):
-    """(W_1 x) (W_2 x) (W_3 x), element by element, divided by its root mean square"""
+    """(W_1 x) (W_2 x) (W_3 x) elementwise, divided by its root mean square"""
 
     def __init__(self, width, hidden):
         super().__init__()
@@ -55,7 +55,7 @@ class Degree(nn.Module):
 
 
 class Systems(nn.Module):
-    """A diagonal state-space system for each channel (2206.11893), as a convolution by FFT"""
+    """One diagonal state-space system per channel (arXiv 2206.11893), as an FFT convolution"""
 
     def __init__(self, channels, size):
         super().__init__()
@@ -90,7 +90,7 @@ class Recurrent(nn.Module):
 
 
 class Along(nn.Module):
-    """A convolution over tokens that are rows"""
+    """A convolution along tokens, which are rows"""
 
     def __init__(self, *arguments, **options):
         super().__init__()
@@ -101,7 +101,7 @@ class Along(nn.Module):
 
 
 class Neighbors(nn.Module):
-    """The mean over the neighbors of each node, with the rows gathered and added up as graph libraries do it"""
+    """The mean over the neighbors of each node, by gathering and adding rows as graph libraries do"""
 
     def __init__(self, nodes, degree):
         super().__init__()
@@ -135,10 +135,10 @@ CASES = {
 
 
 def median(layer, x, repeats):
-    """Seconds of forward and backward, without the time of zeroing gradients."""
+    """Seconds of forward and backward, without zeroing the gradients."""
     x = x.detach().requires_grad_(True)
     target, samples = torch.zeros_like(layer(x)), []
-    for i in range(repeats + 1):  # the first warms up
+    for i in range(repeats + 1):  # the first is a warmup
         layer.zero_grad(set_to_none=True)
         x.grad = None
         start = time.perf_counter()

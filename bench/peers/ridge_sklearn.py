@@ -1,8 +1,8 @@
-"""scikit-learn's random-feature ridge on MNIST: ridge_sklearn.py FOLDER [features] [gamma] [alpha]
+"""Ridge regression on random features with scikit-learn, on MNIST: ridge_sklearn.py FOLDER [features] [gamma] [alpha]
 
-The pipeline a user would write: RBFSampler, then Ridge on one-hot targets, pixels divided by 255, all in float32. Two ways
-to run the ridge are timed, the default and the Cholesky solver asked for by name; the faster time and the higher
-accuracy count. Reading the files is not timed. Prints one JSON object."""
+A typical pipeline: RBFSampler, then Ridge on one-hot targets, pixels divided by 255, all in float32. Ridge is timed with
+the default solver and with the Cholesky solver; the faster time and the higher accuracy count. Reading the files is not
+timed. Prints one JSON object."""
 import gzip, json, os, sys, time
 import numpy as np
 import sklearn
@@ -23,7 +23,7 @@ def load(folder, part):
 
 
 def blas():
-    """The BLAS libraries this process has mapped: what Debian's NumPy loads depends on its alternatives."""
+    """The BLAS libraries of this process, which depend on Debian's alternatives."""
     with open("/proc/self/maps") as maps:
         files = {line.split()[-1] for line in maps if "blas" in line}
     return sorted({os.path.realpath(f) for f in files})

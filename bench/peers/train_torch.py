@@ -1,14 +1,14 @@
-"""A step of training in PyTorch on the CPU: train_torch.py LAYERS,WIDTH,HEADS,CONTEXT,VOCAB,BATCH [repeats]
+"""A training step in PyTorch on the CPU: train_torch.py LAYERS,WIDTH,HEADS,CONTEXT,VOCAB,BATCH [repeats]
 
-A GPT: LayerNorm before attention and MLP, exact causal attention by one masked softmax, GELU of four times the width, no
-biases of linear layers, learned positions, the embedding as output projection; AdamW; random tokens. One step is forward,
-backward, update; timed with one thread and with all, the fastest counts. Prints one JSON object."""
+A GPT: LayerNorm before attention and MLP, causal softmax attention with one masked softmax, a GELU MLP of four times the
+width, linear layers without biases, learned positions, tied embeddings; AdamW; random tokens. A step is forward, backward and
+update. It is timed with one thread and with all; the fastest counts. Prints one JSON object."""
 import json, math, os, sys, time
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-ALL = len(os.sched_getaffinity(0))  # torch's own choice may be fewer
+ALL = len(os.sched_getaffinity(0))  # torch may choose fewer by default
 
 
 class Block(nn.Module):
@@ -53,7 +53,7 @@ def fastest(model, vocab, batch, context, repeats):
     best = {"seconds": math.inf}
     for threads in sorted({1, ALL}):
         torch.set_num_threads(threads)
-        for i in range(repeats + 1):  # the first warms up
+        for i in range(repeats + 1):  # the first is a warmup
             start = time.perf_counter()
             model(ids[:, :-1], ids[:, 1:]).backward()
             optimizer.step()
