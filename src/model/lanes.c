@@ -221,7 +221,7 @@ bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t be
 
 bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "lanes: there is nowhere to put them: out is NULL");
+    if (!out) return bo_fail(context, BO_INVALID, "lanes: out is NULL");
     *out = NULL;
     BO_TRY(check(context, model, desc));
     bo_lanes *lanes = bo_alloc(context, 1, sizeof *lanes, "lanes");

@@ -14,8 +14,8 @@ for kind in softmax softmax-norms power window identity elu poly favor favor-nor
     grep -q "\"kind\": \"$kind\"" out || complain "no row of $kind"
 done
 # Points are 1, 2, 4, … 256: the first is 1, the sixth 32, the ninth 256.
-expect "exact attention recalls everything" "$(number softmax capacity)" == 256
-expect "exact attention, the oldest" "$(number softmax by_distance 9)" == 1
+expect "softmax attention recalls everything" "$(number softmax capacity)" == 256
+expect "softmax attention, the oldest" "$(number softmax by_distance 9)" == 1
 expect "a window recalls what it holds" "$(number window by_distance 6)" == 1
 expect "and nothing else" "$(number window by_distance 9)" "<" 0.2
 expect "a window of a hybrid" "$(number hybrid by_distance 3)" ">" 0.5
