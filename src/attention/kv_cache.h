@@ -27,7 +27,7 @@ bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, siz
 void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *kept, size_t position, size_t count, bo_rows keys,
                         bo_rows values);
 
-/* Stores the token of a step (bo_attention_step) in a state, if it has a token. Returns the number of tokens in the
+/* Stores the token of a step (bo_attention_step) in a state, if the step has a key. Returns the number of tokens in the
  * state afterwards. */
 size_t bo_kv_cache_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
                          void *state);
