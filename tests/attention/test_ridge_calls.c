@@ -322,7 +322,7 @@ static void test_report(void **state)
     solves = solves_of(&p);
     assert_int_equal(solves.iterations, solves.systems);
     assert_true(solves.refactored > solves.systems / 2 && solves.largest_residual < 1e-5);
-    p.iterations = 1000, p.lambda = 1e-6; /* enough iterations for a solver that stops too early */
+    p.iterations = 1000, p.lambda = 1e-6; /* the solver stops early: its residual estimate is too small */
     solves = solves_of(&p);
     assert_true(solves.refactored > 0 && solves.largest_residual <= 1e-5);
     (void)state;

@@ -41,7 +41,7 @@ static void test_default_allocator(void **state)
     bo_context_destroy(context);
 }
 
-/* The memory limit of a call is a fraction of the available memory. */
+/* The default memory limit is between half and all of the physical memory. */
 static void test_machine(void **state)
 {
     (void)state;
