@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- figures ------------------------------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 static const char *verdict(const bench_figure *figure)
 {
@@ -82,7 +82,7 @@ static void report_json(const bench_run *bench)
     cli_json_end(&json);
 }
 
-/* ---- peers --------------------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------------------------------- */
 
 /* Reads the standard output of the child until its end. */
 static char *read_all(int descriptor)
@@ -175,7 +175,7 @@ double bench_json_number(const char *json, const char *key)
     return at ? strtod(at + strlen(wanted), NULL) : NAN;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 bool bench_wanted(const bench_run *bench, const char *part)
 {

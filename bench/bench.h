@@ -91,7 +91,7 @@ bool bench_quality(bench_run *bench);
 bool bench_uci(bench_run *bench);
 bool bench_stream(bench_run *bench);
 
-/* ---- other programs ------------------------------------------------------------------------------------ */
+/* ---- other programs ---------------------------------------------------------------------------------------------- */
 
 typedef struct bench_library {
     const char *name, *module, *package; /* name in messages, Python module, Debian package */

@@ -113,7 +113,7 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
     return status == BO_OK;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* PyTorch counts with its best median, Bochner with the mean of two medians, one before and one after PyTorch. */
 static bool compare(layers_bench *bench, const layer_case *c)

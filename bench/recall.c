@@ -42,7 +42,7 @@ static const char *kind_name(const void *unused, size_t index)
     return bo_recall_at(index)->name;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Every second point: 1, 4, 16, … tokens ago. */
 static void print_header(const recall_bench *bench, size_t points)
@@ -100,7 +100,7 @@ static void print_json(const recall_bench *bench)
     cli_json_end(&json);
 }
 
-/* ---- pictures --------------------------------------------------------------------------------------------------------- */
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 /* Capacity by bytes of the state, for kinds with a state. */
 static int plot_capacity(const recall_bench *bench, cli_curves *curves)
@@ -138,7 +138,7 @@ static int plot(const recall_bench *bench)
     return status;
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static bool measure_row(recall_bench *bench, recall_row *row)
 {

@@ -32,7 +32,7 @@ static bo_status check_repeats(bo_context *context, int *repeats)
     return bo_fail(context, BO_INVALID, "yardstick: %d repeats, expected 1 to %d", *repeats, MOST_REPEATS);
 }
 
-/* ---- large products ------------------------------------------------------------------------------------ */
+/* ---- large products ---------------------------------------------------------------------------------------------- */
 
 static void fill(size_t count, uint64_t stream, float *x)
 {
@@ -80,7 +80,7 @@ bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yards
     return status;
 }
 
-/* ---- memory bandwidth ---------------------------------------------------------------------------------- */
+/* ---- memory bandwidth -------------------------------------------------------------------------------------------- */
 
 enum { TRIAD_TASK = 1 << 16 }; /* in floats: large compared with the cost of a task, small compared with the arrays */
 
@@ -121,7 +121,7 @@ bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, dou
     return BO_OK;
 }
 
-/* ---- small products ------------------------------------------------------------------------------------ */
+/* ---- small products ---------------------------------------------------------------------------------------------- */
 
 enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_ROOM = 1 << 15 };
 

@@ -43,7 +43,7 @@ bool attention_family_part(attention_bench *bench);
 bool attention_gates_part(attention_bench *bench);
 bool attention_laws_part(attention_bench *bench);
 
-/* ---- arrays and shapes ----------------------------------------------------------------------------------- */
+/* ---- arrays and shapes ------------------------------------------------------------------------------------------- */
 
 /* The descriptor that is measured: causal FAVOR with positive features, 8 heads, d = d_v = 64. */
 bo_attention_desc attention_favor(const attention_bench *bench, size_t features);

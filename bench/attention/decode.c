@@ -13,7 +13,7 @@ enum {
 };
 static const double MOST_STATE_BYTES = 4294967296.0; /* limit for all sequences together */
 
-/* ---- bandwidth ----------------------------------------------------------------------------------------------- */
+/* ---- bandwidth --------------------------------------------------------------------------------------------------- */
 
 static bool triad(attention_bench *bench, double *gigabytes)
 {

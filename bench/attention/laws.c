@@ -12,7 +12,7 @@ enum {
     PLOT_TIMES = 4    /* the picture ends at this many times the features of the figures */
 };
 
-/* ---- data ---------------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 /* √s q and √s k are normal. Their covariance has eigenvalues `largest` · ratio^i in a random basis; all are below 1/6,
  * so that the variance of FAVOR+ is finite. `largest` 0 means equal eigenvalues and a mean square norm of 1.28. */

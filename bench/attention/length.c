@@ -112,7 +112,7 @@ bool attention_crossover_part(attention_bench *bench)
     return true;
 }
 
-/* ---- time per token ------------------------------------------------------------------------------------------ */
+/* ---- time per token ---------------------------------------------------------------------------------------------- */
 
 /* Lengths from 4k by factors of four; the last one is the length given. */
 static size_t flat_lengths(size_t longest, size_t *lengths)

@@ -8,7 +8,7 @@
 enum { NOISE = 1000003, MOST_REPEATS = 99 };
 static const double SAMPLE_SECONDS = 0.02;
 
-/* ---- arrays ------------------------------------------------------------------------------------------------ */
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 float *attention_floats(size_t count)
 {
@@ -51,7 +51,7 @@ static float *filled(attention_bench *bench, uint64_t stream, size_t count)
     return array;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------ */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 bo_attention_desc attention_favor(const attention_bench *bench, size_t features)
 {

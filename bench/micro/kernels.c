@@ -14,7 +14,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* ---- products in cache ------------------------------------------------------------------------------------- */
+/* ---- products in cache ------------------------------------------------------------------------------------------- */
 
 enum { ROOM = 1 << 16 };
 
@@ -85,7 +85,7 @@ static bo_status bench_products(bo_context *context, int rounds, float *room)
     return BO_OK;
 }
 
-/* ---- states in memory -------------------------------------------------------------------------------------- */
+/* ---- states in memory -------------------------------------------------------------------------------------------- */
 
 enum { STATES = 2048, FEATURES = 128, VALUES = 64, MOST_QUERIES = 8 };
 
@@ -127,7 +127,7 @@ static bo_status bench_states(bo_context *context, int rounds, const float *vect
     return BO_OK;
 }
 
-/* ---- vectors in cache -------------------------------------------------------------------------------------- */
+/* ---- vectors in cache -------------------------------------------------------------------------------------------- */
 
 enum { SIDE = 64 };
 

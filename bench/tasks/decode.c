@@ -39,7 +39,7 @@ static void close_decoder(decoder *d)
     bo_model_destroy(d->model);
 }
 
-/* ---- one batch ------------------------------------------------------------------------------------------------------- */
+/* ---- one batch --------------------------------------------------------------------------------------------------- */
 
 /* Makes all lanes copies of one lane. */
 static bool copy_lane(table *t, decoder *d, size_t lane)
@@ -165,7 +165,7 @@ static bool measure_batch(tasks_bench *bench, size_t batch)
     return ok;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes of a sequence with capacity for the longest length, divided by those with capacity for the shortest. */
 static bool measure_memory(tasks_bench *bench)

@@ -70,7 +70,7 @@ static bool time_tokens(train_bench *bench, decoder *d, double *median)
     return true;
 }
 
-/* ---- by length -------------------------------------------------------------------------------------------------------- */
+/* ---- by length --------------------------------------------------------------------------------------------------- */
 
 static bool measure_lengths(train_bench *bench)
 {
@@ -132,7 +132,7 @@ static bool measure_bandwidth(train_bench *bench)
     return ok;
 }
 
-/* ---- weights in fewer bits ---------------------------------------------------------------------------------------------- */
+/* ---- weights in fewer bits --------------------------------------------------------------------------------------- */
 
 /* The kinds of weights alternate, so that other load on the host affects all of them. */
 static bool measure_weights(train_bench *bench)

@@ -4,7 +4,7 @@
 
 #include "judge_memory.h"
 
-/* ---- attention with weights ------------------------------------------------------------------------------------ */
+/* ---- attention with weights -------------------------------------------------------------------------------------- */
 
 /* Reads the sums of a state; returns false if the state is empty. */
 static inline bool judge_state(judge_head *j, const trial *t, const void *state, double **s, double **z,
@@ -89,7 +89,7 @@ static inline oracle_head judge_oracle(judge_head *j, const trial *t, const tria
     return h;
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static inline size_t trial_held(const trial *t)
 {

@@ -4,7 +4,7 @@
 
 #include "oracle_query.h"
 
-/* ---- gradients of one query ------------------------------------------------------------------------------------ */
+/* ---- gradients of one query -------------------------------------------------------------------------------------- */
 
 /* d log |x|^p = p/x dx, and 0 if x = 0, where the weight is 0. */
 static inline double oracle_power_backward(oracle_head *h, size_t row, size_t j, double dlog)

@@ -44,7 +44,7 @@ typedef struct memory_work {
     double *wander;    /* accumulated error of the gradients of gates when they are summed from the end, per channel */
 } memory_work;
 
-/* ---- preparation ----------------------------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 static inline double *memory_rows(const memory_head *h, const double *x, size_t rows)
 {
@@ -169,7 +169,7 @@ static inline void memory_solve(memory_head *h, const memory_work *w, const doub
     free(shaken);
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static inline void memory_error(memory_head *h, memory_work *w, size_t t)
 {
@@ -217,7 +217,7 @@ static inline void memory_answers(memory_head *h, memory_work *w, size_t query, 
     for (size_t g = 0; g < h->group; g++) memory_answer(h, w, g * h->queries + query, t);
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* o = s Sᵀ q, or Gᵀ x with x = (H + Λ)⁻¹ q. In the second case y = (H + Λ)⁻¹ G do, dq = y, dH = -y xᵀ, dΛ = -x∘y. */
 static inline void memory_answer_backward(memory_head *h, memory_work *w, size_t row, size_t t)

@@ -67,7 +67,7 @@ static inline bool oracle_sees(const oracle_head *h, size_t place, size_t j)
     return j <= place;
 }
 
-/* ---- gates, features, running scales --------------------------------------------------------------------------- */
+/* ---- gates, features, running scales ----------------------------------------------------------------------------- */
 
 static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
 {

@@ -48,7 +48,7 @@ static inline void fill_memory(bo_rng *rng, const problem *p, double *s);
 static inline void learn(const data *d, size_t sequence, size_t head, size_t token, double *s);
 static inline void answer(const data *d, size_t sequence, size_t head, size_t token, const double *s);
 
-/* ---- problems --------------------------------------------------------------------------------------------------- */
+/* ---- problems ---------------------------------------------------------------------------------------------------- */
 
 /* The row of a token in an array of `heads` heads. */
 static inline size_t row_of(const data *d, size_t heads, size_t sequence, size_t head, size_t token)
@@ -128,7 +128,7 @@ static inline void discard(data *d)
     free(d->dout), free(d->out), free(d->dfinal), free(d->final);
 }
 
-/* ---- the recurrence --------------------------------------------------------------------------------------------- */
+/* ---- the recurrence ---------------------------------------------------------------------------------------------- */
 
 static inline void unit_row(const problem *p, const double *x, double *to)
 {
@@ -177,7 +177,7 @@ static inline double difference(const data *d, int array, size_t index)
     return (after - before) / (2 * step);
 }
 
-/* ---- the library ------------------------------------------------------------------------------------------------ */
+/* ---- the library ------------------------------------------------------------------------------------------------- */
 
 /* A problem in float32, in the form that the library takes. Arrays that the problem lacks are NULL, and so are their
  * gradients; gradients of initial states are always requested. */

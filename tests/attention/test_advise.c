@@ -42,7 +42,7 @@ static void statistics_of_the_data(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- advice ---------------------------------------------------------------------------------------------------- */
+/* ---- advice ------------------------------------------------------------------------------------------------------ */
 
 /* Norms of a million: candidates that overflow come last and are never the recommended ones. For values of 0 no error
  * is predicted. */
@@ -318,7 +318,7 @@ static void nonsense_is_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 enum { PARTS = 4, FEW = 6 };
 

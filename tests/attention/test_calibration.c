@@ -2,7 +2,7 @@
  * attention that stays causal and fixed. */
 #include "calibrations.h"
 
-/* ---- statistics ------------------------------------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 /* Mean and second moments of the rows of the first tokens of a batch. */
 static void plain_moments(const data *d, size_t tokens, bool keys, size_t laws, size_t law, double *mean,

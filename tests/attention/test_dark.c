@@ -176,7 +176,7 @@ static void infinite_variances_are_told(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------------ */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 3000, DIM = 6 };
 
@@ -232,7 +232,7 @@ static bo_attention *make_attention(bo_context *context, bo_attention_kind kind,
 
 static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
-/* ---- whitening ------------------------------------------------------------------------------------------------- */
+/* ---- whitening --------------------------------------------------------------------------------------------------- */
 
 /* Means of |x|², |Mx|² and (Mx - mean)(Mx - mean)ᵀ over q and k of key head 1, with equal weights. */
 static void through(const data *d, const float *m, size_t rank, double *before, double *after, double *covariance)

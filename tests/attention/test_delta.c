@@ -64,7 +64,7 @@ static void test_long(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- gates of every size ---------------------------------------------------------------------------------------- */
+/* ---- gates of every size ----------------------------------------------------------------------------------------- */
 
 static void extreme_gates(const data *d)
 {

@@ -164,7 +164,7 @@ static void faint_windows_are_followed(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- log scales ------------------------------------------------------------------------------------------------ */
+/* ---- log scales -------------------------------------------------------------------------------------------------- */
 
 /* A state that has absorbed one key of norm 1000 holds exp(log_scale) z = φ(k): the log scale is about 2e5, where
  * float32 has a precision of 0.01 only; the rest must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below

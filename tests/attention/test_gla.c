@@ -2,7 +2,7 @@
  * gates of every size; steps, splits, threads, causality. */
 #include "gla.h"
 
-/* ---- the library ----------------------------------------------------------------------------------------------- */
+/* ---- the library ------------------------------------------------------------------------------------------------- */
 
 static void **make_states(bo_context *context, const data *x, const bo_attention *attention, const float *s)
 {
@@ -104,7 +104,7 @@ static void check(bo_context *context, const model *m)
     drop(&x);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 /* The loss whose gradients are tested, from the recurrence only. */
 static double loss(const data *x)

@@ -105,7 +105,7 @@ static void long_sequences_do_not_drift(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- slow gates ------------------------------------------------------------------------------------------------ */
+/* ---- slow gates -------------------------------------------------------------------------------------------------- */
 
 /* The same key repeated with a gate that decays slowly: the sums are geometric series whose log scale is always that of
  * the key, a number much larger than log g. v = 1 for the first half and 0 for the second: o = (g^(N/2) - g^N) / (1 -

@@ -245,7 +245,7 @@ static void memories_have_no_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- random maps ----------------------------------------------------------------------------------------------- */
+/* ---- random maps ------------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {

@@ -4,7 +4,7 @@
 #include "cases.h"
 #include "../base/counting.h"
 
-/* ---- any allocation may fail ----------------------------------------------------------------------------------- */
+/* ---- any allocation may fail ------------------------------------------------------------------------------------- */
 
 /* Calls all functions of an attention, stopping at the first failure. The caller's arrays have another allocator. */
 static bo_status use(bo_context *context, const trial *t)

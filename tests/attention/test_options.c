@@ -18,7 +18,7 @@ static void assert_bits(const trial *t, const char *what, const float *found, co
     if (memcmp(found, expected, count * sizeof *found)) fail_msg("%s: %s", t->desc.name, what);
 }
 
-/* ---- gradients one by one -------------------------------------------------------------------------------------- */
+/* ---- gradients one by one ---------------------------------------------------------------------------------------- */
 
 static bo_status backward(const trial *t, const bo_attention_gradients *g)
 {
@@ -162,7 +162,7 @@ static void layouts_say_the_same(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- shared by threads ----------------------------------------------------------------------------------------- */
+/* ---- shared by threads ------------------------------------------------------------------------------------------- */
 
 typedef struct sharer {
     const trial *t;
@@ -209,7 +209,7 @@ static void attentions_and_states_are_shared(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- many sequences -------------------------------------------------------------------------------------------- */
+/* ---- many sequences ---------------------------------------------------------------------------------------------- */
 
 /* Gradients of parameters are sums over all sequences; rows of zeros have gradients too. */
 static void parameters_collect_from_every_sequence(void **state)

@@ -56,7 +56,7 @@ static void numbers_out_of_range_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- arrays of other kinds ------------------------------------------------------------------------------------- */
+/* ---- arrays of other kinds --------------------------------------------------------------------------------------- */
 
 static const bo_attention_desc kinds_to_try[] = {
     EXACT_(GOOD),   LINEAR_(GOOD),

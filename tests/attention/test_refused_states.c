@@ -2,7 +2,7 @@
 #include "refusals.h"
 #include "attention/internal.h"
 
-/* ---- states ---------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 static void full_caches_are_refused(void **state)
 {
@@ -259,7 +259,7 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     bo_context_destroy(context);
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static void backward_refuses_what_it_cannot_do(void **state)
 {

@@ -86,7 +86,7 @@ static void divides_where_asked(void **state)
     }
 }
 
-/* ---- the same as gate DECAY ------------------------------------------------------------------------------------ */
+/* ---- the same as gate DECAY -------------------------------------------------------------------------------------- */
 
 enum { TOKENS = 45, HEADS = 4, KEY_HEADS = 2, DIM = 6, SEQUENCES = 2 };
 

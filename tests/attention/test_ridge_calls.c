@@ -6,7 +6,7 @@ static const problem plain = {"plain", 4, 2, 9, 5, 2, {70, 70}, .weighed = true,
 static const problem gated = {
     "gated", 4, 2, 9, 5, 2, {70, 70}, .weighed = true, .lambda = 0.5, .chunk = 16, .gated = true, .gates = 0.2};
 
-/* ---- pieces ---------------------------------------------------------------------------------------------------- */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 /* One sequence, in layout TOKENS_FIRST. */
 static problem single(const problem *from)
@@ -156,7 +156,7 @@ static void test_other_lambda(void **state)
     (void)state;
 }
 
-/* ---- long, large and small ------------------------------------------------------------------------------------- */
+/* ---- long, large and small --------------------------------------------------------------------------------------- */
 
 /* Every thousandth of 10^5 tokens equals refitting, for keys with a common component (a condition number of several
  * hundred): without a gate U is updated in double, so that only outputs are rounded to float32. */
@@ -231,7 +231,7 @@ static void test_rounded_state(void **state)
     (void)state;
 }
 
-/* ---- bits ------------------------------------------------------------------------------------------------------ */
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
 
 /* The systems of the third problem are solved both ways. */
 static void test_threads_and_causality(void **state)
@@ -271,7 +271,7 @@ static void test_threads_and_causality(void **state)
     (void)state;
 }
 
-/* ---- gates ----------------------------------------------------------------------------------------------------- */
+/* ---- gates ------------------------------------------------------------------------------------------------------- */
 
 /* The gradient of a closed gate, and of the first gate, is 0 for any accuracy of the solver. */
 static void test_closed_gates(void **state)
@@ -295,7 +295,7 @@ static void test_closed_gates(void **state)
     (void)state;
 }
 
-/* ---- the report and refusals ----------------------------------------------------------------------------------- */
+/* ---- the report and refusals ------------------------------------------------------------------------------------- */
 
 static bo_solves solves_of(const problem *p)
 {

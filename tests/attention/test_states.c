@@ -49,7 +49,7 @@ static void compare_outputs(const trial *t, const judge_verdict *v, const float 
     judge_compare(t, what, t->count[OUT], VALUE, out, v->truth.out, shaken);
 }
 
-/* ---- splits ---------------------------------------------------------------------------------------------------- */
+/* ---- splits ------------------------------------------------------------------------------------------------------ */
 
 static void check_halves(const trial *t, const judge_verdict *verdict, float *out)
 {
@@ -106,7 +106,7 @@ static void any_split_says_the_same(void **unused)
     bo_context_destroy(context);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* A copy at another address, aligned to 8 bytes only, continues with the same bits; so do two forks of one state. */
 static void copies_go_on_with_the_same_bits(void **unused)

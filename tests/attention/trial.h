@@ -327,7 +327,7 @@ static inline void trial_drop(trial *t)
     bo_attention_destroy(t->attention);
 }
 
-/* ---- the library ----------------------------------------------------------------------------------------------- */
+/* ---- the library ------------------------------------------------------------------------------------------------- */
 
 static inline void trial_forward(trial *t)
 {

@@ -93,7 +93,7 @@ static inline void cases_causal_convolution(op_visitor visit, void *user)
         }
 }
 
-/* ---- pooling --------------------------------------------------------------------------------------------------- */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 static inline void cases_pool(op_visitor visit, void *user)
 {
@@ -125,7 +125,7 @@ static inline void cases_pool(op_visitor visit, void *user)
         }
 }
 
-/* ---- batch normalization --------------------------------------------------------------------------------------- */
+/* ---- batch normalization ----------------------------------------------------------------------------------------- */
 
 static inline void cases_batch_norm(op_visitor visit, void *user)
 {

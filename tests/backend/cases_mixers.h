@@ -16,7 +16,7 @@ static inline size_t case_length_sum(size_t i, size_t *sequences)
     return sum;
 }
 
-/* ---- RECURRENT ------------------------------------------------------------------------------------------------------ */
+/* ---- RECURRENT --------------------------------------------------------------------------------------------------- */
 
 static inline op_case case_recurrent(const bo_recurrent_attributes *a, size_t rows, size_t size)
 {
@@ -62,7 +62,7 @@ static inline void cases_recurrent(op_visitor visit, void *user)
     }
 }
 
-/* ---- MIX ------------------------------------------------------------------------------------------------------------ */
+/* ---- MIX --------------------------------------------------------------------------------------------------------- */
 
 static inline op_case case_mix(const bo_mix_attributes *a, size_t rows, size_t columns, size_t most)
 {

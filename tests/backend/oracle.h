@@ -302,7 +302,7 @@ static inline void plain_loss(plain_op *op)
     op->out[0].x[0] = sum / (double)terms;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* Rows and columns of the outputs and their number; the default is one output with the shape of the first input. */
 static inline void plain_shape_embed(plain_op *op)

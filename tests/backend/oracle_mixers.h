@@ -15,7 +15,7 @@ static inline bool plain_sequence(const plain_op *op, const bo_sequences *sequen
     return true;
 }
 
-/* ---- RECURRENT ------------------------------------------------------------------------------------------------------ */
+/* ---- RECURRENT --------------------------------------------------------------------------------------------------- */
 
 static inline void plain_shape_recurrent(plain_op *op)
 {
@@ -76,7 +76,7 @@ static inline void plain_recurrent(plain_op *op)
     free(c);
 }
 
-/* ---- MIX ------------------------------------------------------------------------------------------------------------ */
+/* ---- MIX --------------------------------------------------------------------------------------------------------- */
 
 static inline void plain_mix(plain_op *op)
 {

@@ -111,7 +111,7 @@ static void assert_alike(const char *name, size_t count, const float *found, con
             fail_msg("%s: %zu is %.9g, expected %.9g", name, i, (double)found[i], (double)expected[i]);
 }
 
-/* ---- sequences ------------------------------------------------------------------------------------------------------ */
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 static const size_t lengths[] = {37, 1, 0, 70, 42};
 enum { SEQUENCES = sizeof lengths / sizeof *lengths };
@@ -206,7 +206,7 @@ static void states_continue(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* At most `most` lengths, some of them 0, that sum to ROWS. */
 static size_t random_lengths(bo_rng *rng, size_t most, size_t *out)
@@ -279,7 +279,7 @@ static void gradients_are_added(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- calibration and refusals --------------------------------------------------------------------------------------- */
+/* ---- calibration and refusals ------------------------------------------------------------------------------------ */
 
 static void data_is_seen_once_before_use(void **state)
 {

@@ -3,7 +3,7 @@
 #include "direct.h"
 #include "backend/shapes.h"
 
-/* ---- causal convolution in pieces ------------------------------------------------------------------------------ */
+/* ---- causal convolution in pieces -------------------------------------------------------------------------------- */
 
 enum { SEQUENCES = 3, LAYERS = 2, LAYER = 1, CHANNELS = 5, KERNEL = 4, OFFSET = 8, MOST = 40 };
 
@@ -116,7 +116,7 @@ static void passes_that_do_not_fit_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- pooling --------------------------------------------------------------------------------------------------- */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 /* Of equal numbers the first gets the gradient; a NaN is larger than all numbers. */
 static void ties_go_to_the_first(void **state)
@@ -139,7 +139,7 @@ static void ties_go_to_the_first(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- batch norm ------------------------------------------------------------------------------------------------ */
+/* ---- batch norm -------------------------------------------------------------------------------------------------- */
 
 enum { ROWS = 6, COLUMNS = 2 };
 

@@ -11,7 +11,7 @@ static int32_t *indices(size_t count, int32_t first, int32_t step, int32_t bound
     return x;
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct arrays {
     float *x, *y, *table, *gain;
@@ -89,7 +89,7 @@ static void threads_do_not_show(void **state)
     bo_context_destroy(many);
 }
 
-/* ---- positions ------------------------------------------------------------------------------------------------------ */
+/* ---- positions --------------------------------------------------------------------------------------------------- */
 
 /* For the vector (1, 0) in every pair the results are cosine and sine. A float angle below π has an error of at most
  * 2^-23, and the kernel adds 2e-7. */
@@ -195,7 +195,7 @@ static void divergence_from_what_is_ruled_out(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- indices ---------------------------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------------------------------- */
 
 static void refuses_indices_that_do_not_exist(void **state)
 {

@@ -204,7 +204,7 @@ static void products_and_features(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 static bo_attention *make(bo_context *context, const char *preset)
 {

@@ -44,7 +44,7 @@ static double largest(const float *x, size_t count)
     return most;
 }
 
-/* ---- forms ----------------------------------------------------------------------------------------------------------- */
+/* ---- forms ------------------------------------------------------------------------------------------------------- */
 
 /* Both round sums of `rows` terms, whose error grows like the square root, and the twelve or so layers of a
  * transform. */
@@ -84,7 +84,7 @@ static void forms_agree(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- long sequences --------------------------------------------------------------------------------------------------- */
+/* ---- long sequences ---------------------------------------------------------------------------------------------- */
 
 /* The reference kernel, by its recurrence in double, compared with doubling and with steps: after t tokens a mode has
  * been multiplied by t numbers with an error of 2^-24 of A - 1 each, and rounded t times. */
@@ -152,7 +152,7 @@ static void nothing_grows(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- the generating function ------------------------------------------------------------------------------------------ */
+/* ---- the generating function ------------------------------------------------------------------------------------- */
 
 /* C (1 - zA)⁻¹ B of Λ + p qᵀ by Woodbury's identity (S4, 2111.00396): with R = (1 - zΛ)⁻¹ and <x, y> = xᵀ R y, <C, B> +
  * z <C, p> <q, B> / (1 - z <q, p>). */
@@ -200,7 +200,7 @@ static void kernels_generate(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- refusals and traces ----------------------------------------------------------------------------------------------- */
+/* ---- refusals and traces ----------------------------------------------------------------------------------------- */
 
 static void refusals(void **state)
 {

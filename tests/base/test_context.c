@@ -83,7 +83,7 @@ static void test_unknown_isa(void **state)
     }
 }
 
-/* ---- messages -------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void test_messages(void **state)
 {
@@ -119,7 +119,7 @@ static void test_status_strings(void **state)
     assert_string_equal(numbers, BO_VERSION_STRING);
 }
 
-/* ---- log and progress ------------------------------------------------------------------------------------ */
+/* ---- log and progress -------------------------------------------------------------------------------------------- */
 
 typedef struct heard {
     char message[256];

@@ -8,7 +8,7 @@
 enum { COUNT = 200000 };
 static const double ks_limit = 2.4, z_limit = 4.5;
 
-/* ---- Philox ---------------------------------------------------------------------------------------------- */
+/* ---- Philox ------------------------------------------------------------------------------------------------------ */
 
 /* Ten rounds, implemented from the paper (Salmon et al. 2011, section 3.3). */
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -77,7 +77,7 @@ static void test_second_implementation(void **state)
     }
 }
 
-/* ---- streams --------------------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 /* Number `index` depends on the index only: any split of the work gives the same numbers. */
 static void test_any_split(void **state)
@@ -121,7 +121,7 @@ static void test_streams_are_independent(void **state)
     assert_close(products / sqrt(COUNT), 0, z_limit);
 }
 
-/* ---- distributions ---------------------------------------------------------------------------------------- */
+/* ---- distributions ----------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

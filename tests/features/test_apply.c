@@ -64,7 +64,7 @@ static void every_isa_agrees_with_float64(void **state)
     }
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct outcome {
     float z[ROWS * MOST], dx[ROWS * DIM], dl[DIM];
@@ -109,7 +109,7 @@ static void threads_do_not_change_a_bit(void **state)
     free(test.outcomes);
 }
 
-/* ---- layout ---------------------------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
 
 /* Rows with gaps give the same features, and the gaps do not change. */
 static void check_strides(bo_context *context, const bo_features_desc *desc, void *user)

@@ -63,7 +63,7 @@ static void run(block *b, size_t first, size_t count)
     free(scratch);
 }
 
-/* ---- references in float64 ------------------------------------------------------------------------------------- */
+/* ---- references in float64 --------------------------------------------------------------------------------------- */
 
 /* z of one row, relative to exp(log_scale): the formulas of features.h, in logarithms if φ is an exponential. */
 static void reference(const bo_features *f, const double *w, const double *t, double log_scale, double *z)
@@ -207,7 +207,7 @@ static void ignore_large_frequencies(bo_context *context, block *b)
                 for (size_t r = 0; r < ROWS; r++) b->dz[r * b->ldz + i] = 0;
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static void check_moderate(bo_context *context, const bo_features_desc *desc, void *user)
 {

@@ -34,7 +34,7 @@ static void best_for(const double *lambda, double *factor)
     skewed(roots, factor);
 }
 
-/* ---- the estimate ---------------------------------------------------------------------------------------------- */
+/* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
 /* With w ~ N(0, Σ), weights √(p/q) and s = x + y, the estimate of one frequency has mean exp(x·y) and second moment Π_j
  * √Σ_j / √(2 - 1/Σ_j) exp(2 s_j² / (2 - 1/Σ_j) - x_j² - y_j²). */
@@ -183,7 +183,7 @@ static void tiny_weights_are_not_lost(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- in place -------------------------------------------------------------------------------------------------- */
+/* ---- in place ---------------------------------------------------------------------------------------------------- */
 
 static bool same_features(bo_context *context, const bo_features *a, const bo_features *b, const float *x)
 {
@@ -400,7 +400,7 @@ static void any_allocation_may_fail(void **state)
     assert_int_equal(atomic_load(&c.live), 0);
 }
 
-/* ---- leverage scores ------------------------------------------------------------------------------------------- */
+/* ---- leverage scores --------------------------------------------------------------------------------------------- */
 
 /* They are computed from a matrix of the rows of the sample or of the features of the candidates, whichever is smaller.
  * A repeated sample with λ multiplied accordingly has the same scores, diag(cZᵀZ (cZᵀZ + cλI)⁻¹), by the other method:

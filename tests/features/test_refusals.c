@@ -209,7 +209,7 @@ static void odd_choices_are_said_aloud(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- defaults and names ------------------------------------------------------------------------------------------- */
+/* ---- defaults and names ------------------------------------------------------------------------------------------ */
 
 static void defaults_are_filled_in(void **state)
 {

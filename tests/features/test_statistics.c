@@ -182,7 +182,7 @@ static void the_bias_of_selftensor_is_its_variance(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- orthogonal blocks are Haar ------------------------------------------------------------------------------- */
+/* ---- orthogonal blocks are Haar ---------------------------------------------------------------------------------- */
 
 /* Rows of one block are orthogonal, for any norms. */
 static void orthogonal_rows_are_orthogonal(void **state)

@@ -30,7 +30,7 @@ static void refuse(test_folder *f, const char *path, bo_status expected, const c
     assert_non_null(strstr(bo_context_error(f->context), path));
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 enum { COUNT = 2 * 3 * 4 };
 
@@ -182,7 +182,7 @@ static void damaged_gzip(void **state)
     refuse(f, path, BO_FORMAT, "damaged");
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void what_is_saved_comes_back(void **state)
 {

@@ -6,7 +6,7 @@ enum { ROWS = 3000, DIM = 3, FILES = 3 };
 
 static const bo_split_desc FIFTHS = {.valid = 0.1, .test = 0.2, .seed = 7};
 
-/* ---- splits ---------------------------------------------------------------------------------------------------- */
+/* ---- splits ------------------------------------------------------------------------------------------------------ */
 
 static void test_names(void **state)
 {
@@ -75,7 +75,7 @@ static void test_loaded(void **state)
                  bo_split_load(f->context, test_write(f, "c.csv", "0\n3\n0\n0\n", 8), 4, splits));
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* Rows 0 … ROWS - 1 in FILES files; the first input and the target are the number of the row. */
 static bo_table_desc make_table(test_folder *f, const char *paths[FILES], bo_split_desc split)
@@ -246,7 +246,7 @@ static void test_sample(void **state)
     }
 }
 
-/* ---- in memory ------------------------------------------------------------------------------------------------- */
+/* ---- in memory --------------------------------------------------------------------------------------------------- */
 
 static void expect_same_data(const bo_data *a, const bo_data *b)
 {

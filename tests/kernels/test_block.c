@@ -21,7 +21,7 @@ static float *filled(size_t count, float value)
     return x;
 }
 
-/* ---- multiply -------------------------------------------------------------------------------------------- */
+/* ---- multiply ---------------------------------------------------------------------------------------------------- */
 
 /* Operands larger than any product below, with odd strides, so that rows start at any alignment. */
 enum { LDA = 163, LDB = 159, LDC = 161, LARGEST = 150 };
@@ -179,7 +179,7 @@ static void runs_are_one_product(void **state)
     free_operands(&o);
 }
 
-/* ---- transpose ------------------------------------------------------------------------------------------- */
+/* ---- transpose --------------------------------------------------------------------------------------------------- */
 
 static void transpose_turns_rows_into_columns(void **state)
 {
@@ -205,7 +205,7 @@ static void transpose_turns_rows_into_columns(void **state)
     free(a), free(b);
 }
 
-/* ---- vectors --------------------------------------------------------------------------------------------- */
+/* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
 enum { LONGEST = 150 };
 
@@ -348,7 +348,7 @@ static void logarithms_of_sizes(void **state)
     free(x), free(y);
 }
 
-/* ---- the state of linear attention ----------------------------------------------------------------------- */
+/* ---- the state of linear attention ------------------------------------------------------------------------------- */
 
 typedef struct step {
     size_t rows, n, queries;

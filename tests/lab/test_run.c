@@ -12,7 +12,7 @@ static bo_status run(bo_context *context, bo_status (*measure)(lab_run *run), bo
     return lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = seeds, .seed = 11}, out);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static bool same_bits(double a, double b)
 {
@@ -76,7 +76,7 @@ static void test_contents(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- mistakes -------------------------------------------------------------------------------- */
+/* ---- mistakes ---------------------------------------------------------------------------------------------------- */
 
 static bo_status no_number(lab_run *r)
 {
@@ -161,7 +161,7 @@ static void test_mistakes(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- stopping -------------------------------------------------------------------------------- */
+/* ---- stopping ---------------------------------------------------------------------------------------------------- */
 
 static bo_status forever(lab_run *r)
 {
@@ -211,7 +211,7 @@ static void test_cancel(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- out of memory --------------------------------------------------------------------------- */
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct setting {
     counting counted;

@@ -5,7 +5,7 @@
 #include "testing.h"
 #include "machines/internal.h"
 
-/* ---- linear algebra -------------------------------------------------------------------------------------- */
+/* ---- linear algebra ---------------------------------------------------------------------------------------------- */
 
 /* Solves A X = B (n x n, n x m) by Gaussian elimination with partial pivoting; B becomes X, A is destroyed. */
 static inline void oracle_solve(size_t n, size_t m, double *a, double *b)
@@ -48,7 +48,7 @@ static inline double *oracle_inverse(size_t n, const double *a)
     return inverse;
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 /* A smooth function of the first columns plus noise; targets differ by shift and scale. */
 static inline double oracle_truth(const float *x, size_t dim, size_t t)
@@ -142,7 +142,7 @@ static inline double *oracle_features(bo_context *context, const bo_machine *mac
     return wide;
 }
 
-/* ---- ridge -------------------------------------------------------------------------------------------------- */
+/* ---- ridge ------------------------------------------------------------------------------------------------------- */
 
 /* Minimizes Σ w_i |β·z_i + b - y_i|² + Σ_j D_j |β_j|² by the normal equations of [z, 1]. beta: (features + 1) x
  * targets, with the intercept in the last row (zero without intercept). w NULL: all 1. */

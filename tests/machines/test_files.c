@@ -183,7 +183,7 @@ static void test_schema(void **state)
     bo_schema_destroy(schema), bo_schema_destroy(loaded_schema);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 /* Rewrites the metadata value `key` (NULL value: removes it) and the tensor `name` (removed if shape is NULL). */
 static void rewrite(fixture *f, const char *key, const char *value, const char *drop)
@@ -347,7 +347,7 @@ static void test_contradictions(void **state)
     }
 }
 
-/* ---- damage ---------------------------------------------------------------------------------------------------------- */
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
 
 /* Loading succeeds or reports an error; a loaded model can be used. */
 static bo_status try_damaged(fixture *f, const char *bytes, size_t size)

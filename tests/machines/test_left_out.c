@@ -8,7 +8,7 @@ static double square(double x)
     return x * x;
 }
 
-/* ---- exact kernel on a sample ------------------------------------------------------------------------------- */
+/* ---- exact kernel on a sample ------------------------------------------------------------------------------------ */
 
 /* Kernel ridge with an unpenalized intercept on all rows except `gone`: [K + λ, 1; 1ᵀ, 0] [α; b] = [y; 0]. Squared
  * errors of the prediction for `gone`, summed over outputs. */
@@ -288,7 +288,7 @@ static void test_noise_level(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- generalized cross-validation ------------------------------------------------------------------------------- */
+/* ---- generalized cross-validation -------------------------------------------------------------------------------- */
 
 /* GCV = Σ_t RSS_t / n / (1 - tr S / n)². RSS is exact; the trace is Hutchinson's estimate with 32 sign vectors, whose
  * variance is 2/32 times the sum of squared off-diagonal elements of D^½ (A + D)⁻¹ D^½. */

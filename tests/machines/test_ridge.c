@@ -37,7 +37,7 @@ static void expect_ridge(bo_context *context, const bo_machine *machine, const b
     oracle_drop(&fresh);
 }
 
-/* ---- the plain fit ----------------------------------------------------------------------------------------- */
+/* ---- the plain fit ----------------------------------------------------------------------------------------------- */
 
 static void test_normal_equations(void **state)
 {
@@ -126,7 +126,7 @@ static void test_constant_column(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static void test_weights(void **state)
 {
@@ -187,7 +187,7 @@ static void test_weights_are_repetitions(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- classes -------------------------------------------------------------------------------------------------- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 static void test_classes(void **state)
 {
@@ -217,7 +217,7 @@ static void test_classes(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- dual ------------------------------------------------------------------------------------------------------ */
+/* ---- dual -------------------------------------------------------------------------------------------------------- */
 
 static void test_dual(void **state)
 {
@@ -255,7 +255,7 @@ static void test_dual(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- regularizers ----------------------------------------------------------------------------------------------- */
+/* ---- regularizers ------------------------------------------------------------------------------------------------ */
 
 /* Noise with standard deviation σ on the features is equivalent to λ + Σw σ². */
 static void test_noise_is_lambda(void **state)
@@ -393,7 +393,7 @@ static void test_dropout_is_generalized_ridge(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- precision ---------------------------------------------------------------------------------------------------- */
+/* ---- precision --------------------------------------------------------------------------------------------------- */
 
 /* λ is tiny relative to the spectrum: float32 products would change the result by ε |G| / λ; the machine detects this
  * and sums in float64. */

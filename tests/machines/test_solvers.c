@@ -20,7 +20,7 @@ static double distance(bo_context *context, const bo_machine *a, const bo_machin
     return far;
 }
 
-/* ---- conjugate gradients ------------------------------------------------------------------------------------- */
+/* ---- conjugate gradients ----------------------------------------------------------------------------------------- */
 
 /* CG stops at a relative residual of 1e-5 in the unknown D^½ β, where the smallest eigenvalue of the system is 1: the
  * error of D^½ β is at most 1e-5 |D^-½ Zᵀy| <= 1e-5 √n |y| √(|G|/λ), and that of f is this times |z|/√λ. */
@@ -251,7 +251,7 @@ static void test_memory_is_an_upper_bound(void **state)
     }
 }
 
-/* ---- logistic loss -------------------------------------------------------------------------------------------------- */
+/* ---- logistic loss ----------------------------------------------------------------------------------------------- */
 
 enum { L_ROWS = 300, L_FEATURES = 16, CLASSES = 3, UNKNOWNS = (L_FEATURES + 1) * CLASSES };
 
@@ -373,7 +373,7 @@ static void test_logistic_refusals(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- probabilities -------------------------------------------------------------------------------------------------- */
+/* ---- probabilities ----------------------------------------------------------------------------------------------- */
 
 /* The probabilities that generated the classes of oracle_classes: priors (c + 1), densities exp(-|x - center|²/2). */
 static void bayes(size_t dim, size_t classes, double apart, const float *x, double *p)
@@ -482,7 +482,7 @@ static void test_calibration_is_a_minimum(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static void test_names(void **state)
 {

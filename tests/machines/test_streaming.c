@@ -294,7 +294,7 @@ static void test_finish_and_go_on(void **state)
     }
 }
 
-/* ---- several ranks ------------------------------------------------------------------------------------------------ */
+/* ---- several ranks ----------------------------------------------------------------------------------------------- */
 
 /* A collective for ranks that are called one after the other: each call of sum() adds its values to those of the other
  * ranks, read from their fittings. */

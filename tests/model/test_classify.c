@@ -71,7 +71,7 @@ static void test_packs_change_nothing(void **state)
             alone_as_together(*state, kind, i % 2 ? BO_MODEL_TASK_MATCH : BO_MODEL_TASK_CLASSIFY, (bo_pooling)(i % 4));
 }
 
-/* ---- long texts ----------------------------------------------------------------------------------------------------- */
+/* ---- long texts -------------------------------------------------------------------------------------------------- */
 
 /* Reads example 0 in a graph that holds all of it. */
 static void read_whole(const setting *s, const bo_model *model, const bo_texts *texts, float *out)
@@ -248,7 +248,7 @@ static void test_found_is_counted(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- bad input -------------------------------------------------------------------------------------------------------- */
+/* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 static bo_texts *open_lines(const setting *s, bo_texts_kind kind, const char *lines)
 {

@@ -147,7 +147,7 @@ static void test_refused(void **unused)
     bo_context_destroy(context);
 }
 
-/* ---- adopting ----------------------------------------------------------------------------------------------------- */
+/* ---- adopting ---------------------------------------------------------------------------------------------------- */
 
 static void test_adopt(void **state)
 {
@@ -229,7 +229,7 @@ static void test_adopt_tokens(void **state)
     bo_tokenizer_destroy(other);
 }
 
-/* ---- evaluation --------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 /* Every token but the first counts once, in windows without earlier context. */
 static void check_evaluation(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
@@ -313,7 +313,7 @@ static void test_evaluate(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- sharing ------------------------------------------------------------------------------------------------------ */
+/* ---- sharing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct reader {
     const bo_model *model;

@@ -214,7 +214,7 @@ static void a_new_layer_lives_like_any_other(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void files_name_the_layer(void **state)
 {
@@ -261,7 +261,7 @@ static void files_name_the_layer(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- mistakes --------------------------------------------------------------------------------------------------------- */
+/* ---- mistakes ---------------------------------------------------------------------------------------------------- */
 
 static bo_value too_wide(bo_graph *graph, const bo_custom_place *place)
 {

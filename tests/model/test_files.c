@@ -6,7 +6,7 @@
 #include "io/files.h"
 #include "models.h"
 
-/* ---- round trips -------------------------------------------------------------------------------------------------- */
+/* ---- round trips ------------------------------------------------------------------------------------------------- */
 
 static void same_losses(bo_context *context, const bo_model *a, const bo_model *b, const char *what)
 {

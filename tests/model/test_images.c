@@ -26,7 +26,7 @@ static void read_some(bo_context *context, const bo_model *model, float *logits)
     bo_session_destroy(session);
 }
 
-/* ---- models ------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 /* A file and the image in memory have the same bytes, and both load to the same model. */
 static void check_trip(test_folder *folder, const bo_model *model, const char *what)
@@ -225,7 +225,7 @@ static void test_damaged(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- sessions ----------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
 static void check_session(test_folder *folder, const char *kind)
 {
@@ -306,7 +306,7 @@ static void test_damaged_sessions(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- out of memory ------------------------------------------------------------------------------------------------ */
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct starved {
     bo_context *context;

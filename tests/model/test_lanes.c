@@ -4,7 +4,7 @@
 #include "model/lanes.h"
 #include "translators.h"
 
-/* ---- stepping equals reading at once ----------------------------------------------------------------------------------- */
+/* ---- stepping equals reading at once ----------------------------------------------------------------------------- */
 
 /* TARGET_ROWS x WORDS logits of the pack. */
 static float *whole_logits(bo_context *context, const bo_model *model, const pack *p)
@@ -173,7 +173,7 @@ static void lanes_become_others(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- many sources ------------------------------------------------------------------------------------------------------- */
+/* ---- many sources ------------------------------------------------------------------------------------------------ */
 
 static void sizes_of_graphs(void **state)
 {
@@ -239,7 +239,7 @@ static void many_sources(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- sizes and memory ------------------------------------------------------------------------------------------------- */
+/* ---- sizes and memory -------------------------------------------------------------------------------------------- */
 
 static size_t state_bytes(bo_context *context, const bo_model *model, size_t capacity, size_t source)
 {
@@ -331,7 +331,7 @@ static void graphs_stay_small(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- bad input -------------------------------------------------------------------------------------------------------- */
+/* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 static void test_refused(void **state)
 {

@@ -20,7 +20,7 @@ static bo_model *make(bo_context *context, const bo_model_desc *desc)
     return model;
 }
 
-/* ---- files and sessions -------------------------------------------------------------------------------------------- */
+/* ---- files and sessions ------------------------------------------------------------------------------------------ */
 
 static void stays_in_files(void **state)
 {
@@ -83,7 +83,7 @@ static void sessions_agree(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- unit scale ---------------------------------------------------------------------------------------------------- */
+/* ---- unit scale -------------------------------------------------------------------------------------------------- */
 
 /* Weights and activations have size 1: the mean of |N(0, 1)| is 0.8. A branch adds τ/√(1 + τ²) of that and reduces the
  * residual stream, so the size is between 0.1 and 1. */
@@ -123,7 +123,7 @@ static void unit_scale(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- gradients ----------------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 typedef struct trial {
     bo_model *model;
@@ -239,7 +239,7 @@ static void eight_bits(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------ */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void refusals(void **state)
 {

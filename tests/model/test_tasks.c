@@ -6,7 +6,7 @@
 #include "model/config.h"
 #include "features/fingerprint.h"
 
-/* ---- descriptors ---------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
 static bo_model_desc translator(const char *kind)
 {
@@ -168,7 +168,7 @@ static void test_vocabulary_of_translators(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- folders -------------------------------------------------------------------------------------------------------- */
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 static void check_trip(test_folder *folder, const bo_model_desc *desc)
 {
@@ -287,7 +287,7 @@ static void test_lies(void **state)
     tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
 }
 
-/* ---- other models ---------------------------------------------------------------------------------------------------- */
+/* ---- other models ------------------------------------------------------------------------------------------------ */
 
 static bool same_weight(bo_context *context, const bo_model *a, const bo_model *b, const char *name)
 {

@@ -136,7 +136,7 @@ static void all_is_the_sum_of_each(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- bad input ---------------------------------------------------------------------------------------------------------- */
+/* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 static void test_refused(void **state)
 {
@@ -212,7 +212,7 @@ static void test_stopped(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- no memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- no memory --------------------------------------------------------------------------------------------------- */
 
 static void starve(const bo_model *model, const bo_texts *texts, size_t beam)
 {

@@ -4,7 +4,7 @@
 #include "io/files.h"
 #include "io/tensors.h"
 
-/* ---- shapes and widths ----------------------------------------------------------------------------------------------------- */
+/* ---- shapes and widths ------------------------------------------------------------------------------------------- */
 
 static void expect_layer(const bo_network *network, size_t index, const char *name, const char *shape, uint64_t weights)
 {
@@ -222,7 +222,7 @@ static void test_readout(void **state)
     made_free(m);
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bo_network *through_memory(bo_context *context, const bo_network *network)
 {

@@ -147,7 +147,7 @@ static void test_mlps(void **unused)
     close_bench(&b);
 }
 
-/* ---- attention ---------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *preset, *weights; /* in addition to the four projections, in order of declaration */

@@ -61,7 +61,7 @@ static void begin(bo_context *context, bo_weights *weights)
     fill(out->data, out->rows * out->columns, 0.5, 99);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static const float *weight(bo_weights *weights, const char *name, size_t rows, size_t columns)
 {
@@ -103,7 +103,7 @@ static void weights_begin(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static double silu(double x)
 {
@@ -175,7 +175,7 @@ static void values_are_the_formula(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------------ */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 /* The state has the length bo_nn_ssm_state_bytes, and processing one token at a time gives the result of the whole. */
 static void pieces_are_the_whole(void **state)

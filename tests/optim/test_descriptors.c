@@ -122,7 +122,7 @@ static void test_no_gradients(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- schedules ----------------------------------------------------------------------------------------------------- */
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
 
 static double factor(bo_schedule schedule, uint64_t step, uint64_t steps)
 {

@@ -37,7 +37,7 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
     bo_backend_cpu()->release(scratch);
 }
 
-/* ---- singular values ----------------------------------------------------------------------------------------------- */
+/* ---- singular values --------------------------------------------------------------------------------------------- */
 
 /* g (rows x columns, rows <= columns) = U diag(s) Vᵀ, with log s falling linearly to `least` of |g|_F. */
 static void with_values(bo_context *context, size_t rows, size_t columns, double least, float *g)

@@ -30,7 +30,7 @@ static void assert_same_states(const bo_optimizer *a, const bo_optimizer *b)
     }
 }
 
-/* ---- resuming and threads ------------------------------------------------------------------------------------------ */
+/* ---- resuming and threads ---------------------------------------------------------------------------------------- */
 
 static void copy_by_name(const bo_optimizer *from, bo_optimizer *to)
 {
@@ -91,7 +91,7 @@ static void test_names(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- averages ------------------------------------------------------------------------------------------------------ */
+/* ---- averages ---------------------------------------------------------------------------------------------------- */
 
 /* The mean of the first five (1 - 0.8 = 1/5), then a moving average. */
 static void test_average(void **state)
@@ -157,7 +157,7 @@ static void test_not_finite(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Creation fails cleanly at every allocation; a step allocates nothing; bo_optimizer_bytes is the device memory. */
 static void test_memory(void **state)

@@ -22,7 +22,7 @@ static const bo_updates *updates(void)
     return bo_backend_cpu()->updates;
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* The second size has larger blocks than usual, because there would be too many. */
 static void test_sums(void **state)
@@ -54,7 +54,7 @@ static void test_sums(void **state)
     bo_context_destroy(three);
 }
 
-/* ---- rules --------------------------------------------------------------------------------------------------------- */
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
 
 typedef enum rule_kind { SGD, SGD_PLAIN, SGD_NESTEROV, SIGN, SIGN_MOMENTUM, ADAMW, RULES } rule_kind;
 

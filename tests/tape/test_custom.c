@@ -280,7 +280,7 @@ static void gradients_of_nothing_are_refused(void **state)
     end(&f);
 }
 
-/* ---- attributes of other sizes ---------------------------------------------------------------------------------------- */
+/* ---- attributes of other sizes ----------------------------------------------------------------------------------- */
 
 static void attributes_grow_with_versions(void **state)
 {
@@ -345,7 +345,7 @@ static void any_attributes_are_judged(void **state)
     if (accepted < 5 || refused < 1000) fail_msg("%zu accepted, %zu refused", accepted, refused);
 }
 
-/* ---- mistakes --------------------------------------------------------------------------------------------------------- */
+/* ---- mistakes ---------------------------------------------------------------------------------------------------- */
 
 static bo_status fails_with_words(bo_context *context, const bo_operation_call *call)
 {
@@ -476,7 +476,7 @@ static void failures_name_scope_and_operation(void **state)
     end(&f);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 typedef struct work {
     bo_context *context;
@@ -528,7 +528,7 @@ static void any_allocation_may_fail_and_runs_make_none(void **state)
     assert_int_equal(counted.live, 0);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void check_image(const char *path, const void *image, size_t size)
 {

@@ -49,7 +49,7 @@ static void make_ready(fixture *f, bo_value loss, bool checkpoint)
     assert_ok(f->context, bo_graph_allocate(f->context, f->graph));
 }
 
-/* ---- gradients ----------------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 /* s = Σ (w w' + w), with w' computed from w: three paths lead to w. d/dw Σ (w sin w + w) = sin w + w cos w + 1. */
 static void fan_out_adds_up(void **state)
@@ -178,7 +178,7 @@ static void plans_follow_one_another(void **state)
     end(&f);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------ */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 /* Records with `wrong`; compiling reports the error. */
 static void refused(const char *words, bo_value (*wrong)(fixture *f))
@@ -325,7 +325,7 @@ static void wrong_use_is_refused(void **state)
     end(&f);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void errors_name_the_scope(void **state)
 {
@@ -375,7 +375,7 @@ static void blame_finds_the_first(void **state)
     end(&f);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static bo_status live(bo_context *context, counting *c, size_t *allocated_by_runs)
 {

@@ -35,7 +35,7 @@ static bo_status toy_shape(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- a + b --------------------------------------------------------------------------------------------------------- */
+/* ---- a + b ------------------------------------------------------------------------------------------------------- */
 
 static bo_status toy_add(bo_context *context, const bo_op_call *call)
 {
@@ -54,7 +54,7 @@ static bo_status toy_add_backward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- a b ----------------------------------------------------------------------------------------------------------- */
+/* ---- a b --------------------------------------------------------------------------------------------------------- */
 
 static bo_status toy_product(bo_context *context, const bo_op_call *call)
 {
@@ -107,7 +107,7 @@ static bo_status toy_sine_backward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- y = σ(x): backward reads the output; the second output is 2y ---------------------------------------------------- */
+/* ---- y = σ(x): backward reads the output; the second output is 2y ------------------------------------------------ */
 
 static bo_status toy_sigmoid_shape(bo_context *context, bo_op_call *call)
 {
@@ -170,7 +170,7 @@ static bo_status toy_sum_backward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 enum {
     TOY_ADD = BO_OPERATION_ADD,

@@ -17,7 +17,7 @@ static void expect_tokens(test_folder *f, const bo_corpus *corpus, const char *e
     for (size_t i = 0; i < count; i++) assert_int_equal(ids[i], (unsigned char)expected[i]);
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 static void test_files(void **state)
 {
@@ -113,7 +113,7 @@ static void test_split(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- encodings ------------------------------------------------------------------------------------------------------ */
+/* ---- encodings --------------------------------------------------------------------------------------------------- */
 
 /* The ids of a corpus are those of each whole document, followed by an end token, for any number of threads; a large
  * document is cut for parallel encoding. */

@@ -15,7 +15,7 @@ static char *read_whole(const char *path, size_t *size)
     return bytes;
 }
 
-/* ---- tokenizers --------------------------------------------------------------------------------------------------- */
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
 static bo_tokenizer *make_tokenizer(test_folder *folder, bool learned)
 {
@@ -76,7 +76,7 @@ static void test_tokenizers(void **state)
     assert_true(!bytes && !size);
 }
 
-/* ---- corpora ------------------------------------------------------------------------------------------------------ */
+/* ---- corpora ----------------------------------------------------------------------------------------------------- */
 
 static void same_corpus(bo_context *context, const bo_corpus_desc *file, const bo_corpus_desc *memory)
 {
@@ -135,7 +135,7 @@ static void test_corpora(void **state)
     }
 }
 
-/* ---- out of memory ------------------------------------------------------------------------------------------------ */
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct starved {
     bo_context *context;

@@ -378,7 +378,7 @@ static void test_explosion(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* ---- characters without a token --------------------------------------------------------------------------------- */
+/* ---- characters without a token ---------------------------------------------------------------------------------- */
 
 /* No token, no unknown token and no byte tokens: nothing is dropped silently. */
 static void test_missing(void **state)

@@ -4,7 +4,7 @@
 
 enum { WORDS = 600, MOST = 24 };
 
-/* ---- the definition ------------------------------------------------------------------------------------------------- */
+/* ---- the definition ---------------------------------------------------------------------------------------------- */
 
 /* Words as lists of symbols; all pairs are counted again for each merge. */
 typedef struct plain {
@@ -114,7 +114,7 @@ static void test_many_words(void **state)
     bo_tally_free(&tally);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The same for one thread and many, for one file and several, for text, gzip and JSON lines. */
 static void test_same(void **state)

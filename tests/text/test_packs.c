@@ -114,7 +114,7 @@ static size_t take_epoch(const setting *s, bo_packs *packs, const bo_packs_desc 
     return used;
 }
 
-/* ---- the layout --------------------------------------------------------------------------------------------------------- */
+/* ---- the layout -------------------------------------------------------------------------------------------------- */
 
 static void expect_full(void **state, bo_texts_kind kind, size_t count, length_fn *length_of, bo_packs_desc desc)
 {
@@ -248,7 +248,7 @@ static void test_bounds(void **state)
     close_setting(&s);
 }
 
-/* ---- in memory ------------------------------------------------------------------------------------------------------------ */
+/* ---- in memory --------------------------------------------------------------------------------------------------- */
 
 /* Tokens, positions and lengths describe the same texts; reversing twice restores the order. */
 static void expect_stream(const bo_packed_stream *stream, const bo_text_pack *packed, const bo_text_view *texts,

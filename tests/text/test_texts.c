@@ -182,7 +182,7 @@ static void test_classes(void **state)
     bo_tokenizer_destroy(s.bytes);
 }
 
-/* ---- parts -------------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static void test_parts(void **state)
 {
@@ -227,7 +227,7 @@ static void test_parts(void **state)
     bo_tokenizer_destroy(s.bytes);
 }
 
-/* ---- tokenizers --------------------------------------------------------------------------------------------------------- */
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
 /* The ids of every text are those of the text alone, for one and three threads. The tokenizer is trained on the texts
  * only: "zq" occurs only in labels and is not a token. */

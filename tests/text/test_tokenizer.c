@@ -3,7 +3,7 @@
 #include "io/json.h"
 #include "text/vocabulary.h"
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 static void test_bytes(void **state)
 {
@@ -100,7 +100,7 @@ static void test_specials(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* ---- round trips ---------------------------------------------------------------------------------------------------- */
+/* ---- round trips ------------------------------------------------------------------------------------------------- */
 
 /* Random bytes, and random bytes in text. */
 static void test_round_trips(void **state)
@@ -135,7 +135,7 @@ static void test_long_words(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* ---- merging by the definition -------------------------------------------------------------------------------------- */
+/* ---- merging by the definition ----------------------------------------------------------------------------------- */
 
 /* Merges the leftmost pair of lowest rank until no pair has a rank. */
 static size_t merge_plainly(const bo_tokenizer *tokenizer, const char *word, size_t length, int32_t *ids)
@@ -178,7 +178,7 @@ static void test_merging(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void test_files(void **state)
 {

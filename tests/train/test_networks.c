@@ -67,7 +67,7 @@ static void test_learning(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- resuming -------------------------------------------------------------------------------------------------------------- */
+/* ---- resuming ---------------------------------------------------------------------------------------------------- */
 
 static int remove_any(const char *path, const struct stat *about, int kind, struct FTW *where)
 {

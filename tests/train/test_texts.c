@@ -2,7 +2,7 @@
  * bits; mismatches are refused. */
 #include "lines.h"
 
-/* ---- learning ------------------------------------------------------------------------------------------------------------ */
+/* ---- learning ---------------------------------------------------------------------------------------------------- */
 
 static bo_training_score train(runs *r, bo_model_task task, const char *kind, uint64_t steps)
 {
