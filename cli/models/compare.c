@@ -28,7 +28,7 @@ typedef struct compare_job {
     size_t warning_count;
 } compare_job;
 
-/* ---- one run ------------------------------------------------------------------------------------------------------- */
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -196,7 +196,7 @@ static bool read_run(compare_job *job, const char *folder, cli_compared *run)
     return read_weights(job, run);
 }
 
-/* ---- order and warnings -------------------------------------------------------------------------------------------- */
+/* ---- order and warnings ------------------------------------------------------------------------------------------ */
 
 const char *cli_compared_unit(const cli_compared *run)
 {
@@ -299,7 +299,7 @@ static void check_runs(compare_job *job)
     }
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 enum { COLUMNS = 11, CELL = 112 };
 typedef char table_row[COLUMNS][CELL];
@@ -423,7 +423,7 @@ static void print_table(const compare_job *job)
     puts(unfinished ? " *: not finished." : "");
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_run(cli_json *json, const cli_compared *run)
 {
@@ -466,7 +466,7 @@ static void print_json(const compare_job *job)
     cli_json_end(&json);
 }
 
-/* ---- the command --------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int run(compare_job *job, const cli_arguments *arguments)
 {

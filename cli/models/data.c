@@ -31,7 +31,7 @@ static bool write_lines(void *user, const char *lines, size_t bytes)
     return cli_output_bytes(job->session, &job->output, bytes, lines);
 }
 
-/* ---- kinds ------------------------------------------------------------------------------------------------------------------ */
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
 static bo_status listops(data_job *job)
 {
@@ -85,7 +85,7 @@ static const data_kind *find_kind(const cli_arguments *arguments)
     return NULL;
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 static const char *format_name(unsigned index)
 {
@@ -180,7 +180,7 @@ static int check(data_options *o, const cli_common *common, const cli_arguments 
     return status;
 }
 
-/* ---- the command -------------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static size_t commonest(const bo_generated *made)
 {

@@ -161,7 +161,7 @@ static void json_begin(const eval_job *job, cli_json *json)
     cli_json_add_text(json, "task", bo_model_task_name(job->desc->task));
 }
 
-/* ---- classify and match --------------------------------------------------------------------------------------------------------------- */
+/* ---- classify and match ------------------------------------------------------------------------------------------ */
 
 static void print_labels(const eval_job *job, const bo_classification *found, const bo_metrics *metrics)
 {
@@ -197,7 +197,7 @@ static int evaluate_labels(const eval_job *job)
     return ended;
 }
 
-/* ---- translate ----------------------------------------------------------------------------------------------------------- */
+/* ---- translate --------------------------------------------------------------------------------------------------- */
 
 static size_t beam_of(const eval_job *job)
 {

@@ -48,7 +48,7 @@ static bool ok(generate_job *job, bo_status status)
     return status == BO_OK;
 }
 
-/* ---- the prompt ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the prompt -------------------------------------------------------------------------------------------------- */
 
 static char *read_all(FILE *file, size_t *length)
 {
@@ -98,7 +98,7 @@ static bool read_prompt(generate_job *job)
     return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->prompt));
 }
 
-/* ---- reading and sampling ----------------------------------------------------------------------------------------------------------- */
+/* ---- reading and sampling ---------------------------------------------------------------------------------------- */
 
 /* A KV cache needs room for all tokens that were and will be read. */
 static bool open_reader(generate_job *job)
@@ -169,7 +169,7 @@ static bool make(generate_job *job)
     return true;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static double rate(size_t tokens, double seconds)
 {
@@ -309,7 +309,7 @@ static int run(generate_job *job, const char *folder)
     return continue_text(job) ? CLI_DONE : CLI_FAILED;
 }
 
-/* ---- the command -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* --save-state must not name a file of the model. */
 static int check_outputs(const generate_options *o, const char *folder)

@@ -56,7 +56,7 @@ bo_profile_desc cli_profile_desc(const cli_profile_options *options, const cli_c
                              .seed = common->seed};
 }
 
-/* ---- the graph --------------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 typedef struct drawing {
     bo_context *context;
@@ -108,7 +108,7 @@ int cli_profile_draw(cli_session *session, const cli_profile_options *options, c
     return status;
 }
 
-/* ---- by kind of operation ------------------------------------------------------------------------------------------------- */
+/* ---- by kind of operation ---------------------------------------------------------------------------------------- */
 
 typedef struct kind {
     const char *name;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 cJSON *cli_read_json(const char *folder, const char *name)
 {
@@ -27,7 +27,7 @@ double cli_json_number(const cJSON *json, const char *name)
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-/* ---- training.json ------------------------------------------------------------------------------------------------- */
+/* ---- training.json ----------------------------------------------------------------------------------------------- */
 
 /* The first of the settings that exists. */
 static void copy_setting(const cJSON *settings, const char *const names[3], char out[24])
@@ -74,7 +74,7 @@ bool cli_run_find(const char *folder, cli_run_record *out)
     return !isnan(out->step);
 }
 
-/* ---- metrics.jsonl ------------------------------------------------------------------------------------------------- */
+/* ---- metrics.jsonl ----------------------------------------------------------------------------------------------- */
 
 /* The name of the metric, from the first key "valid_..." that is not the loss. */
 static void find_names(const cJSON *json, cli_run_metrics *m)

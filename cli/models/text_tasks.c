@@ -79,7 +79,7 @@ bo_status cli_model_load(bo_context *context, const char *folder, bo_storage wei
     return status == BO_OK ? bo_model_set_storage(context, *out, weights) : status;
 }
 
-/* ---- lines of standard input ----------------------------------------------------------------------------------------------------- */
+/* ---- lines of standard input ------------------------------------------------------------------------------------- */
 
 typedef struct line_buffer {
     char *text;
@@ -209,7 +209,7 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
     return taken;
 }
 
-/* ---- options of translation ------------------------------------------------------------------------------------------------------- */
+/* ---- options of translation -------------------------------------------------------------------------------------- */
 
 const cli_option cli_translate_rows[] = {
     COUNT("beam", "N", cli_translate_options, beam, "for translation: beam size; 1: greedy decoding", .low = 1,

@@ -33,7 +33,7 @@ static int failed(tokenizer_job *job, bo_status status)
     return status == BO_OK ? CLI_DONE : cli_fail_status(job->session, status);
 }
 
-/* ---- train ------------------------------------------------------------------------------------------------------------- */
+/* ---- train ------------------------------------------------------------------------------------------------------- */
 
 static size_t special_count(const tokenizer_options *o)
 {
@@ -131,7 +131,7 @@ static int train(tokenizer_job *job)
     return status;
 }
 
-/* ---- encode, decode ---------------------------------------------------------------------------------------------------- */
+/* ---- encode, decode ---------------------------------------------------------------------------------------------- */
 
 static int check_coding(const tokenizer_job *job)
 {
@@ -245,7 +245,7 @@ static int decode(tokenizer_job *job)
     return status == CLI_DONE ? write_text(job, bytes) : status;
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 typedef struct verb {
     const char *name;

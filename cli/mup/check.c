@@ -52,7 +52,7 @@ static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
     printf("\n");
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_trend(cli_json *json, const cli_mup_job *job, const bo_widths_trend *trend)
 {
@@ -110,7 +110,7 @@ static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES]
     cli_json_end(&json);
 }
 
-/* ---- the plot ------------------------------------------------------------------------------------------------------------ */
+/* ---- the plot ---------------------------------------------------------------------------------------------------- */
 
 static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
 {
@@ -137,7 +137,7 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
     return status;
 }
 
-/* ---- measurement ---------------------------------------------------------------------------------------------------------------- */
+/* ---- measurement ------------------------------------------------------------------------------------------------- */
 
 static bo_status measure(const cli_mup_job *job, const bo_model_desc *model, size_t side, bo_widths **out)
 {

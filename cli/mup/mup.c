@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static bool read_rates(const char *text, cli_mup_options *o)
 {
@@ -32,7 +32,7 @@ static void usual_rates(cli_mup_options *o)
     for (int power = -13; power <= -5; power++) o->rates[o->rate_count++] = ldexp(1, power);
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out)
 {
@@ -54,7 +54,7 @@ bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, si
     return d;
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------------------ */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int check_options(const cli_mup_options *o, const char *verb)
 {

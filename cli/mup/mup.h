@@ -30,7 +30,7 @@ bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, si
 int cli_mup_check(cli_mup_job *job);
 int cli_mup_transfer(cli_mup_job *job);
 
-/* ---- plots (plot.c): one panel per side, one curve per name ------------------------------------------------------------------ */
+/* ---- plots (plot.c): one panel per side, one curve per name ------------------------------------------------------ */
 
 typedef struct cli_mup_curve {
     char name[64];

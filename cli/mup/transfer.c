@@ -16,7 +16,7 @@ static double *loss_at(const transfer *t, size_t side, size_t width, size_t rate
     return &t->loss[side][width * t->rates + rate];
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 /* With Muon, the rate of AdamW is scaled along, in the proportion of their defaults. */
 static void set_rate(bo_optimizer_desc *optimizer, double rate)
@@ -69,7 +69,7 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
     return status;
 }
 
-/* ---- the best rate ---------------------------------------------------------------------------------------------------------- */
+/* ---- the best rate ----------------------------------------------------------------------------------------------- */
 
 /* The minimum of a parabola through the best point and its neighbors, over the logarithm of the rate. NAN: all diverged. */
 static double best_rate(const transfer *t, size_t side, size_t width)
@@ -112,7 +112,7 @@ static double cost(const transfer *t, size_t side)
     return loss_near(t, side, last, best_rate(t, side, 0)) - least;
 }
 
-/* ---- reports ---------------------------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 static void print_side(const transfer *t, size_t side)
 {
@@ -217,7 +217,7 @@ static int draw(const transfer *t)
     return status;
 }
 
-/* ---- all runs ---------------------------------------------------------------------------------------------------------------- */
+/* ---- all runs ---------------------------------------------------------------------------------------------------- */
 
 int cli_mup_transfer(cli_mup_job *job)
 {

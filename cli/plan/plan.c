@@ -10,7 +10,7 @@ static const char *attention_name(const cli_plan_options *o)
     return cli_attention_kind_choice(o->attention);
 }
 
-/* ---- the host --------------------------------------------------------------------------------------------------------- */
+/* ---- the host ---------------------------------------------------------------------------------------------------- */
 
 /* A calibration for another attention or another host would give wrong predictions. */
 static bool is_of_here(cli_plan_job *job)
@@ -56,7 +56,7 @@ static bool open_machine(cli_plan_job *job)
     return !o->calibration || ok(job, bo_plan_machine_save(context, job->machine, o->calibration));
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int run(cli_plan_job *job)
 {

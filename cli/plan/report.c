@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the command that trains ------------------------------------------------------------------------------------------------ */
+/* ---- the command that trains ------------------------------------------------------------------------------------- */
 
 static void print_command(FILE *out, const cli_plan_job *job)
 {
@@ -28,7 +28,7 @@ static void print_command(FILE *out, const cli_plan_job *job)
         fprintf(out, " --steps %llu", (unsigned long long)c->steps);
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void say_machine(const cli_plan_job *job)
 {
@@ -81,7 +81,7 @@ void cli_plan_print(const cli_plan_job *job)
     putchar('\n');
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void range(cli_json *json, const char *key, bo_plan_range range)
 {

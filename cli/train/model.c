@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- tokenizer and text ---------------------------------------------------------------------------------------------------- */
+/* ---- tokenizer and text ------------------------------------------------------------------------------------------ */
 
 static const char **data_paths(const cli_train_job *job, size_t *count)
 {
@@ -42,7 +42,7 @@ static bool open_init(cli_train_job *job)
            job->kind->accepts(job, job->init);
 }
 
-/* ---- the model --------------------------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 bool cli_train_other_mixer(const cli_train_options *o)
 {
@@ -204,7 +204,7 @@ static bool open_model(cli_train_job *job)
 const cli_train_weights cli_train_new_model = {
     .file = "model.safetensors", .open_init = open_init, .open_model = open_model};
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Whether files are read more than once: for training, for validation on their end, or to train a tokenizer. */
 static bool reads_twice(const cli_train_job *job)

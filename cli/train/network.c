@@ -95,7 +95,7 @@ static int check_readout(const cli_train_words *words)
     return check(words);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* The description as text; NULL after an error message. */
 static char *read_description(cli_session *session, const char *path)
@@ -198,7 +198,7 @@ static void describe(cli_train_job *job)
     set_length(job);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void say_plan(const cli_train_job *job)
 {
@@ -314,7 +314,7 @@ const cli_train_kind cli_train_network = {
     .picture_words = picture_words,
 };
 
-/* ---- --readout ridge ------------------------------------------------------------------------------------------------ */
+/* ---- --readout ridge --------------------------------------------------------------------------------------------- */
 
 static void json_readout(const cli_train_job *job, const bo_network_evaluation *found, double seconds)
 {

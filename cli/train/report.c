@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 {
@@ -87,7 +87,7 @@ bool cli_train_plan(cli_train_job *job)
     return true;
 }
 
-/* ---- progress ---------------------------------------------------------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
 
 static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
 {
@@ -123,7 +123,7 @@ bool cli_train_progress(void *user, const bo_training_report *r)
     return !cli_interrupted();
 }
 
-/* ---- the report -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the report -------------------------------------------------------------------------------------------------- */
 
 void cli_train_print_folder(const cli_train_job *job, const char *title)
 {

@@ -8,7 +8,7 @@
 enum { LABELED_CONTEXT = 2048, TRANSLATED_CONTEXT = 256 };
 static const double TRANSLATED_SMOOTHING = 0.1;
 
-/* ---- options ----------------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 const cli_option cli_train_texts_rows[] = {
     SECTION("Text classification, matching and translation"),
@@ -100,7 +100,7 @@ static const char *attention(const cli_train_options *o)
     return o->texts.task == BO_MODEL_TASK_TRANSLATE ? "rfa-gate" : "rfa";
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 /* The model of --init, which may be adapted; NULL if there is none. */
 static const bo_model *given_model(const cli_train_job *job)
@@ -215,7 +215,7 @@ static bool open_files(cli_train_job *job, const char *const *paths, size_t coun
     return cli_train_ok(job, bo_texts_open(job->session->context, &desc, &job->held_out_texts));
 }
 
-/* ---- model and run ------------------------------------------------------------------------------------------------------------ */
+/* ---- model and run ----------------------------------------------------------------------------------------------- */
 
 static void describe_cross(const cli_train_options *o, bo_model_desc *d)
 {
@@ -269,7 +269,7 @@ static void describe(cli_train_job *job)
 
 enum { CLASSES_SHOWN = 12, WORDS = 512 };
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 /* The number of examples per class; freed by the caller. */
 static size_t *count_classes(const bo_texts *texts)
@@ -376,7 +376,7 @@ static void say_plan(const cli_train_job *job)
     cli_train_say_memory(job);
 }
 
-/* ---- progress and report ------------------------------------------------------------------------------------------------------ */
+/* ---- progress and report ----------------------------------------------------------------------------------------- */
 
 static void score_words(const bo_training_report *r, char *out, size_t room)
 {

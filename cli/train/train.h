@@ -11,7 +11,7 @@
 #include "../common/json.h"
 #include "../models/network.h"
 
-/* ---- options ---------------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 /* --task and its options. */
 typedef struct cli_train_texts_options {
@@ -110,7 +110,7 @@ void cli_train_forget(cli_train_words *words);
 /* Stores the options in the folder of the run, for --resume. */
 bool cli_train_keep(cli_session *session, const cli_train_words *words);
 
-/* ---- kinds ------------------------------------------------------------------------------------------------------------------- */
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
 typedef struct cli_train_job cli_train_job;
 enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 320 };
@@ -174,7 +174,7 @@ const cli_option *cli_train_given(const cli_option *rows, const void *options, c
 /* The same for all attention options. */
 const cli_option *cli_train_attention_given(const cli_train_options *options, const char *const *except);
 
-/* ---- the job ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
 
 /* The source of the weights: a new model, perhaps with weights of --init, or adapters of the model in --init. */
 typedef struct cli_train_weights {

@@ -108,7 +108,7 @@ void bo_rng_permutation(bo_rng *rng, size_t n, size_t *out)
     }
 }
 
-/* ---- a keyed permutation ------------------------------------------------------------------------------------------ */
+/* ---- a keyed permutation ----------------------------------------------------------------------------------------- */
 
 /* A Feistel network on the smallest even number of bits that holds the range. The function of each round is one number
  * of the counter-based generator. Values outside the range are mapped again until they are inside (cycle walking; Black

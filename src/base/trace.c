@@ -74,7 +74,7 @@ static uint64_t nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Writes the escaped text to out[at …] without a terminator: at most 6 times the length of the text. */
 static size_t put_escaped(char *out, size_t at, const char *text)
@@ -123,7 +123,7 @@ static size_t put_time(char *out, size_t at, uint64_t ns)
     return at;
 }
 
-/* ---- facts ---------------------------------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 /* Writes the key of the next member. False: there is no space for `bytes` more. */
 static bool begin_fact(bo_trace_facts *facts, const char *key, size_t bytes)
@@ -152,7 +152,7 @@ void bo_trace_add_count(bo_trace_facts *facts, const char *key, uint64_t count)
     if (begin_fact(facts, key, 20)) facts->used = put_count(facts->text, facts->used, count);
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static bool write_all(bo_trace *trace, const char *text, size_t length, uint64_t at)
 {
@@ -199,7 +199,7 @@ static void flush_track(bo_trace *trace, track *t, uint64_t now)
     t->flushed = now;
 }
 
-/* ---- tracks --------------------------------------------------------------------------------------------------------- */
+/* ---- tracks ------------------------------------------------------------------------------------------------------ */
 
 /* Returns a time later than every start on this track, even if the clock is coarse. */
 static uint64_t next_start(track *t)
@@ -293,7 +293,7 @@ static track *track_of(const bo_context *context)
     return context->trace->workers[bo_pool_inside(context, &worker) ? worker : 0];
 }
 
-/* ---- spans ---------------------------------------------------------------------------------------------------------- */
+/* ---- spans ------------------------------------------------------------------------------------------------------- */
 
 bool bo_trace_is_on(const bo_context *context)
 {
@@ -359,7 +359,7 @@ void bo_span_end(bo_context *context)
     bo_trace_end(context, NULL);
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 /* The name stays valid while the caller waits for the job. */
 const char *bo_trace_job(const bo_trace *trace)
@@ -401,7 +401,7 @@ void bo_trace_tasks_end(bo_trace *trace, const char *job, int worker, bo_trace_t
     if (tasks->count > 0) put_tasks(trace, job, worker, tasks, tasks->end);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 /* Numbered names: "file.json", then "file.2.json", "file.3.json", … */
 static char *numbered(bo_context *context, const char *path, int number)

@@ -20,7 +20,7 @@ BO_NAMED(loss, bo_loss, loss_names)
 BO_NAMED(scaling, bo_scaling, scaling_names)
 BO_NAMED(precision, bo_precision, precision_names)
 
-/* ---- creation -------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out)
 {

@@ -129,7 +129,7 @@ void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, 
     bo_parallel(context, (rows + APPLY_ROWS - 1) / APPLY_ROWS, apply_rows, &job);
 }
 
-/* ---- features, with optional rounding ----------------------------------------------------------------------------------- */
+/* ---- features, with optional rounding ---------------------------------------------------------------------------- */
 
 typedef struct rounding {
     const bo_kernels *kernels;

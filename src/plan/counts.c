@@ -67,7 +67,7 @@ bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, b
     return BO_OK;
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* Average number of keys that a query compares with individually. */
 static double seen(const bo_attention_desc *d, double tokens)
@@ -111,7 +111,7 @@ bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_h
     return status;
 }
 
-/* ---- the optimizer ------------------------------------------------------------------------------------------------------- */
+/* ---- the optimizer ----------------------------------------------------------------------------------------------- */
 
 enum { ITERATIONS = 5 }; /* Muon's */
 
@@ -133,7 +133,7 @@ static void add_update(const bo_plan_shape *s, bo_plan_counts *out)
     add_muon(d, BO_PLAN_MLP * d, 2 * layers, out);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
 
 /* Parameters besides projections, such as gates, norms of queries and keys, and maps, correct to within a percent of
  * the total. */

@@ -8,7 +8,7 @@
 
 enum { DEPTH = 4, MOST_BYTES = 1 << 20, MOST_DIM = 256, MOST_FEATURES = 1024 };
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_count(bo_json_text *text, const char *name, size_t value)
 {
@@ -71,7 +71,7 @@ bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machi
     return status;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* The file being read, for error messages. */
 typedef struct calibration_file {

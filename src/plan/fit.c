@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- non-negative least squares ------------------------------------------------------------------------------------------------ */
+/* ---- non-negative least squares ---------------------------------------------------------------------------------- */
 
 /* Solves a symmetric positive definite system in place by Cholesky. False: it is not positive definite to working
  * precision. Columns have been scaled to norm 1. */
@@ -86,7 +86,7 @@ bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], c
     return isfinite(best);
 }
 
-/* ---- a machine ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a machine --------------------------------------------------------------------------------------------------- */
 
 static const char *const names[] = {"layers", "copies", "operations", "attention"};
 

@@ -19,7 +19,7 @@ typedef struct law_search {
     bool batches;       /* true if runs differ in batch size */
 } law_search;
 
-/* ---- one guess ------------------------------------------------------------------------------------------------------------- */
+/* ---- one guess --------------------------------------------------------------------------------------------------- */
 
 static double effective(double tokens, double batch, double critical)
 {
@@ -59,7 +59,7 @@ static double try_point(const law_search *search, const law_point *point, bo_pla
     return sum;
 }
 
-/* ---- the search ------------------------------------------------------------------------------------------------------------- */
+/* ---- the search -------------------------------------------------------------------------------------------------- */
 
 static void keep_within(law_point *point)
 {
@@ -108,7 +108,7 @@ static double find(const law_search *search, law_point *point, bo_plan_law *law)
     return best;
 }
 
-/* ---- laws --------------------------------------------------------------------------------------------------------------------- */
+/* ---- laws -------------------------------------------------------------------------------------------------------- */
 
 static bo_status check(bo_context *context, const bo_plan_run *runs, size_t count)
 {

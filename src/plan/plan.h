@@ -31,7 +31,7 @@ bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_coun
 /* Random text for timing. */
 bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size_t tokens, bo_corpus **out);
 
-/* ---- choosing -------------------------------------------------------------------------------------------------------------- */
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
 /* One shape of the grid with its predictions. */
 typedef struct bo_plan_candidate {
@@ -59,7 +59,7 @@ bo_status bo_plan_grid(bo_plan_search *search);
 /* Reports why no candidate is feasible: BO_INVALID, with the smallest budget that would be. */
 bo_status bo_plan_refuse(const bo_plan_search *search);
 
-/* ---- parts ------------------------------------------------------------------------------------------------------------------ */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 /* Fits the timings of a host with these kernels and threads. */
 bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,

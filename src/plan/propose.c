@@ -12,7 +12,7 @@ typedef struct plan_block {
     bo_plan_choice choices[CHOICES];
 } plan_block;
 
-/* ---- memory -------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Memory of training with this many sequences at a time (0: the trainer chooses), computed by the trainer. The model
  * has no values, so large models are planned as fast as small ones. */
@@ -59,7 +59,7 @@ static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidat
     return BO_OK;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------------------------------- */
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
 static int by_worth(const void *a, const void *b)
 {
@@ -173,7 +173,7 @@ static bo_status choose(const bo_plan_search *search, plan_block *out)
     return *count ? BO_OK : refuse(search);
 }
 
-/* ---- a plan ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- a plan ------------------------------------------------------------------------------------------------------ */
 
 /* Checks that a size can be counted in 64 bits. */
 static bo_status check_number(bo_context *context, const char *what, double most, double value)

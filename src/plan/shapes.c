@@ -9,7 +9,7 @@ static const double NARROWEST = 16, WIDEST = 128;
 static const double LEAST_STEP_TOKENS = 512, MOST_STEP_TOKENS = 65536;
 static const double OVERHEAD = 0.06; /* fraction of --minutes spent on validation and checkpoints */
 
-/* ---- the grid ------------------------------------------------------------------------------------------------------------- */
+/* ---- the grid ---------------------------------------------------------------------------------------------------- */
 
 /* Heads as in the presets: 32, or 64 for wide models; in between 24 or more. */
 static size_t head_dim(size_t width)
@@ -73,7 +73,7 @@ static bo_status fill_grid(bo_plan_search *search)
     return BO_OK;
 }
 
-/* ---- predictions ------------------------------------------------------------------------------------------------------------ */
+/* ---- predictions ------------------------------------------------------------------------------------------------- */
 
 static double seconds_of_budget(const bo_plan_budget *budget)
 {
@@ -200,7 +200,7 @@ bo_status bo_plan_grid(bo_plan_search *search)
     return BO_OK;
 }
 
-/* ---- nothing fits ------------------------------------------------------------------------------------------------------------ */
+/* ---- nothing fits ------------------------------------------------------------------------------------------------ */
 
 bo_status bo_plan_refuse(const bo_plan_search *search)
 {

@@ -69,7 +69,7 @@ typedef struct plan_stage {
     size_t count;
 } plan_stage;
 
-/* ---- the clock ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the clock --------------------------------------------------------------------------------------------------- */
 
 /* With one thread, a step is timed by the CPU time of the thread, independent of other load; with several, by wall
  * time. */
@@ -80,7 +80,7 @@ static double now(const bo_context *context)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size_t tokens, bo_corpus **out)
 {
@@ -132,7 +132,7 @@ static void close_stage(plan_stage *stage)
     bo_tokenizer_destroy(stage->tokenizer);
 }
 
-/* ---- timing ------------------------------------------------------------------------------------------------------------------- */
+/* ---- timing ------------------------------------------------------------------------------------------------------ */
 
 /* Seconds per step. If a turn has several steps, one extra step before them refills the caches. */
 static bo_status take_turn(bo_context *context, plan_runner *runner, double *seconds)

@@ -146,7 +146,7 @@ typedef struct bo_comparison {
     bo_gram *grams[2];
 } bo_comparison;
 
-/* ---- words ------------------------------------------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* Unicode white space, and the four separators of ASCII. An invalid byte is not white space. */
 static bool is_space(const char *text, size_t left, size_t *bytes)
@@ -204,7 +204,7 @@ static bo_status find_words(bo_context *context, bo_comparison *comparison)
     return BO_OK;
 }
 
-/* ---- n-grams ---------------------------------------------------------------------------------------------------------- */
+/* ---- n-grams ----------------------------------------------------------------------------------------------------- */
 
 static int compare_grams(const void *a, const void *b)
 {

@@ -57,7 +57,7 @@ static void encode_part(void *arg, size_t index, int worker)
     encoded->missed = encoder->missed;
 }
 
-/* ---- collecting --------------------------------------------------------------------------------------------------- */
+/* ---- collecting -------------------------------------------------------------------------------------------------- */
 
 static bo_status reserve(bo_context *context, bo_round *round, size_t more)
 {
@@ -139,7 +139,7 @@ static bo_status collect_part(bo_context *context, bo_round *round, size_t index
     return BO_OK;
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------------- */
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 static bo_status encode_all(bo_context *context, bo_round *round)
 {
@@ -182,7 +182,7 @@ static bo_status encode_corpus(bo_context *context, bo_corpus *corpus)
     return status;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* The document that holds token `at` of all tokens: the last one that starts at or before it. */
 static size_t document_of(const bo_corpus *corpus, uint64_t at)
@@ -291,7 +291,7 @@ uint64_t bo_corpus_fingerprint(const bo_corpus *corpus)
     return hash;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static bo_status number_tokens(bo_context *context, bo_corpus *corpus)
 {

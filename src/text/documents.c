@@ -97,7 +97,7 @@ bo_status bo_json_lines_read(bo_context *context, bo_documents *documents, size_
     return BO_OK;
 }
 
-/* ---- documents ---------------------------------------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------------------------------------- */
 
 bo_status bo_documents_add(bo_context *context, bo_documents *documents, size_t file, const char *text, size_t length)
 {
@@ -193,7 +193,7 @@ void bo_documents_close(bo_documents *documents)
     *documents = (bo_documents){0};
 }
 
-/* ---- parts -------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static bo_status add(bo_context *context, bo_parts *parts, bo_text_part part)
 {

@@ -7,7 +7,7 @@
 #include "encoder.h"
 #include "unicode.h"
 
-/* ---- normalizing -------------------------------------------------------------------------------------------------- */
+/* ---- normalizing ------------------------------------------------------------------------------------------------- */
 
 /* Composes or decomposes the valid stretches of a text. */
 static bo_status change_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to)
@@ -240,7 +240,7 @@ static bo_status merge_symbols(bo_encoder *encoder)
     return BO_OK;
 }
 
-/* ---- a word ------------------------------------------------------------------------------------------------------- */
+/* ---- a word ------------------------------------------------------------------------------------------------------ */
 
 /* A character of at most four bytes. */
 static void add_unknown(bo_encoder *encoder, const char *text, size_t length)
@@ -381,7 +381,7 @@ static bo_status encode_word(bo_encoder *encoder, const char *text, size_t lengt
     return BO_OK;
 }
 
-/* ---- words of a text ---------------------------------------------------------------------------------------------- */
+/* ---- words of a text --------------------------------------------------------------------------------------------- */
 
 static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first);
 
@@ -483,7 +483,7 @@ static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_
     return split(encoder, step + 1, text, length, first);
 }
 
-/* ---- a text ------------------------------------------------------------------------------------------------------- */
+/* ---- a text ------------------------------------------------------------------------------------------------------ */
 
 /* The longest added token that begins at text[at]; NULL: none. */
 static const bo_added *added_at(const bo_encoder *encoder, const char *text, size_t length, size_t at, size_t *bytes)

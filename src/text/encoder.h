@@ -53,7 +53,7 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 /* Fails with a message that names the character without a token and its position: "FILE: byte 7 of the file". */
 bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
 
-/* ---- encoders on the pool --------------------------------------------------------------------------------------------- */
+/* ---- encoders on the pool ---------------------------------------------------------------------------------------- */
 
 /* One encoder per worker, each with its own context. */
 typedef struct bo_encoders {

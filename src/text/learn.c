@@ -10,7 +10,7 @@
 
 enum { FIRST_PLACES = BO_SIZE(1 << 12, 4), PARTS_A_THREAD = 8 };
 
-/* ---- a tally ------------------------------------------------------------------------------------------------------ */
+/* ---- a tally ----------------------------------------------------------------------------------------------------- */
 
 bo_status bo_tally_create(bo_context *context, bo_tally *out)
 {
@@ -69,7 +69,7 @@ bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, s
     return 2 * tally->count > tally->mask ? grow_tally(context, tally) : BO_OK;
 }
 
-/* ---- counting on the pool ----------------------------------------------------------------------------------------- */
+/* ---- counting on the pool ---------------------------------------------------------------------------------------- */
 
 /* The state of one counting worker. */
 typedef struct bo_counter {
@@ -249,7 +249,7 @@ typedef struct bo_learning {
     size_t heap_count, heap_capacity;
 } bo_learning;
 
-/* ---- growing ------------------------------------------------------------------------------------------------------ */
+/* ---- growing ----------------------------------------------------------------------------------------------------- */
 
 /* Makes space for one more item of `size` bytes. */
 static bo_status grow_pairs(bo_context *context, void **items, size_t count, size_t *capacity, size_t size)
@@ -285,7 +285,7 @@ static bo_status spread(bo_learning *learning)
     return BO_OK;
 }
 
-/* ---- pairs -------------------------------------------------------------------------------------------------------- */
+/* ---- pairs ------------------------------------------------------------------------------------------------------- */
 
 /* Pairs from `new_from` on are new in this merge; words are recorded only for these. */
 static bo_status add_pair(bo_learning *learning, uint64_t pair, uint64_t count, uint32_t word, size_t new_from)
@@ -376,7 +376,7 @@ static bo_status push_pairs(bo_learning *learning, size_t from, uint64_t least)
     return BO_OK;
 }
 
-/* ---- merging ------------------------------------------------------------------------------------------------------ */
+/* ---- merging ----------------------------------------------------------------------------------------------------- */
 
 static bool has_pair(const bo_learning *learning, uint32_t word, uint64_t pair)
 {

@@ -63,7 +63,7 @@ static const char *excerpt(const char *text, size_t bytes, char out[EXCERPT])
     return out;
 }
 
-/* ---- labels --------------------------------------------------------------------------------------------------------- */
+/* ---- labels ------------------------------------------------------------------------------------------------------ */
 
 /* Lists classes as "neg, pos"; only the first few of many. */
 static void list_classes(const bo_categories *classes, char *out, size_t room)
@@ -148,7 +148,7 @@ static bo_status sort_classes(bo_context *context, bo_lines *lines)
     return made ? BO_OK : BO_MEMORY;
 }
 
-/* ---- one line ------------------------------------------------------------------------------------------------------- */
+/* ---- one line ---------------------------------------------------------------------------------------------------- */
 
 static bo_status check_bytes(bo_context *context, const char *where, const bo_line_field *line)
 {
@@ -204,7 +204,7 @@ static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_colum
     return BO_OK;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bool line_holds(const bo_lines *lines, const bo_line *line)
 {

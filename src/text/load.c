@@ -64,7 +64,7 @@ static bo_status load_sequence(bo_loading *loading, const cJSON *part, const cha
 /* ====================================================================================================================
  * Normalizers and pre-tokenizers. */
 
-/* ---- normalizers -------------------------------------------------------------------------------------------------- */
+/* ---- normalizers ------------------------------------------------------------------------------------------------- */
 
 static bo_status load_form(bo_loading *loading, const cJSON *part, bo_text_normalizer *step)
 {
@@ -127,7 +127,7 @@ static bo_status load_normalizer(bo_loading *loading, const cJSON *part)
     return load_form(loading, part, step);
 }
 
-/* ---- pre-tokenizers ----------------------------------------------------------------------------------------------- */
+/* ---- pre-tokenizers ---------------------------------------------------------------------------------------------- */
 
 static bo_status load_byte_level(bo_loading *loading, const cJSON *part, bo_splitter *step)
 {
@@ -217,7 +217,7 @@ static bo_status load_splitter(bo_loading *loading, const cJSON *part)
 /* ====================================================================================================================
  * Decoders, which give every token its bytes in running text, and the special tokens around a text. */
 
-/* ---- decoders ----------------------------------------------------------------------------------------------------- */
+/* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 typedef enum bo_decoder_kind { BO_DECODE_LETTERS, BO_DECODE_REPLACE, BO_DECODE_BYTE, BO_DECODE_STRIP } bo_decoder_kind;
 
@@ -313,7 +313,7 @@ static bo_status read_decoder(bo_decoding *decoding, const cJSON *part)
     return bo_load_refuse(loading, "a decoder", part);
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 static bo_status replace(bo_context *context, const bo_decoder_step *step, const bo_buffer *text, bo_buffer *to)
 {
@@ -555,7 +555,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
     return status;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bool join_path(char *out, const char *folder, const char *name)
 {

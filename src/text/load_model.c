@@ -16,7 +16,7 @@ static void hash_bytes(bo_loading *loading, const void *bytes, size_t length)
         loading->hash = (loading->hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
 }
 
-/* ---- the options of the model ------------------------------------------------------------------------------------- */
+/* ---- the options of the model ------------------------------------------------------------------------------------ */
 
 static bo_status load_options(bo_loading *loading, const cJSON *model)
 {
@@ -40,7 +40,7 @@ static bo_status load_options(bo_loading *loading, const cJSON *model)
     return BO_OK;
 }
 
-/* ---- ids ---------------------------------------------------------------------------------------------------------- */
+/* ---- ids --------------------------------------------------------------------------------------------------------- */
 
 static bo_status bad_id(const bo_loading *loading, const char *token, const char *why)
 {
@@ -112,7 +112,7 @@ static bo_status keep_texts(bo_loading *loading, const char **names)
     return BO_OK;
 }
 
-/* ---- added tokens ------------------------------------------------------------------------------------------------- */
+/* ---- added tokens ------------------------------------------------------------------------------------------------ */
 
 /* The sort key of added tokens. */
 typedef struct bo_added_text {
@@ -165,7 +165,7 @@ static bo_status load_added(bo_loading *loading, const cJSON *list)
     return status;
 }
 
-/* ---- merges ------------------------------------------------------------------------------------------------------- */
+/* ---- merges ------------------------------------------------------------------------------------------------------ */
 
 /* The two sides of a merge: ["a", "b"] or "a b". */
 static bool merge_sides(const cJSON *item, const char *side[2], size_t length[2])
@@ -231,7 +231,7 @@ static bo_status load_merges(bo_loading *loading, const cJSON *list)
     return status;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------ */
+/* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
 static int32_t find(const bo_tokenizer *tokenizer, const char *text, size_t length)
 {

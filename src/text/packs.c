@@ -318,7 +318,7 @@ void bo_text_pack_destroy(bo_text_pack *packed)
     bo_free(packed);
 }
 
-/* ---- filling ---------------------------------------------------------------------------------------------------------- */
+/* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 /* Position of the next sequence of a stream. */
 typedef struct bo_filling {

@@ -64,7 +64,7 @@ void bo_pattern_free(bo_pattern *pattern)
     *pattern = (bo_pattern){0};
 }
 
-/* ---- matching ----------------------------------------------------------------------------------------------------- */
+/* ---- matching ---------------------------------------------------------------------------------------------------- */
 
 bo_status bo_matcher_create(bo_context *context, bo_matcher *out)
 {

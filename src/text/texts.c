@@ -19,7 +19,7 @@ struct bo_texts {
     size_t cut;
 };
 
-/* ---- encoding ------------------------------------------------------------------------------------------------------- */
+/* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
 enum { TEXTS_A_TASK = BO_SIZE(64, 2), TASKS_A_THREAD = 8 };
 
@@ -196,7 +196,7 @@ static bo_status encode(bo_context *context, const bo_texts_desc *desc, bo_texts
     return status == BO_OK ? check_lengths(context, &encoding) : status;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static bo_status check(bo_context *context, const bo_texts_desc *desc)
 {

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* ---- bytes -------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out)
 {
@@ -112,7 +112,7 @@ bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer)
     return true;
 }
 
-/* ---- text and ids ------------------------------------------------------------------------------------------------- */
+/* ---- text and ids ------------------------------------------------------------------------------------------------ */
 
 bo_status bo_ids_reserve(bo_context *context, bo_ids *ids, size_t more)
 {
@@ -205,7 +205,7 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
     return BO_OK;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The tokenizer.json, terminated: as loaded or as written. */
 static bo_status spell_out(bo_context *context, const bo_tokenizer *tokenizer, char **out, size_t *size)

@@ -65,7 +65,7 @@ typedef struct bo_joints {
     size_t mask;
 } bo_joints;
 
-/* ---- the tokenizer ------------------------------------------------------------------------------------------------ */
+/* ---- the tokenizer ----------------------------------------------------------------------------------------------- */
 
 struct bo_tokenizer {
     bool bytes;   /* every byte is a token; then only vocab, end and fingerprint are used */

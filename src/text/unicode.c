@@ -63,7 +63,7 @@ bool bo_utf8_space(const char *text, size_t length, size_t *bytes)
     return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
-/* ---- letters ------------------------------------------------------------------------------------------------------ */
+/* ---- letters ----------------------------------------------------------------------------------------------------- */
 
 static bool prints(unsigned byte)
 {

@@ -141,7 +141,7 @@ static bo_status lock_folder(bo_context *context, const char *folder, int *out)
     return bo_fail(context, BO_INVALID, "%s: another process is training in this folder", folder);
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------------------ */
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* Parses "step-120" as 120. Temporary folders have other names. */
 static bool parse_step(const char *name, uint64_t *step)
@@ -238,7 +238,7 @@ const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PAT
     return out;
 }
 
-/* ---- the optimizer ---------------------------------------------------------------------------------------------------- */
+/* ---- the optimizer ----------------------------------------------------------------------------------------------- */
 
 static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer, const char *folder)
 {
@@ -270,7 +270,7 @@ static bo_status read_files(bo_context *context, bo_trainer *trainer, const char
     return status == BO_OK ? back : status;
 }
 
-/* ---- what others see of a run ------------------------------------------------------------------------------------------- */
+/* ---- what others see of a run ------------------------------------------------------------------------------------ */
 
 /* Links the weights last; the other files do not change within a run. A file may be missing: a model of bytes has no
  * tokenizer.json. */
@@ -296,7 +296,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
     return show(context, trainer->task, newest, best);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------ */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* Weights that are not finite are not saved; the earlier checkpoints are more useful. */
 static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
@@ -382,7 +382,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
     return show_newest(context, trainer);
 }
 
-/* ---- the folder before a run --------------------------------------------------------------------------------------------- */
+/* ---- the folder before a run ------------------------------------------------------------------------------------- */
 
 /* Refuses a folder with another run, or with a model whose files the checkpoints would replace. */
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
@@ -421,7 +421,7 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     return sweep(context, checkpoints);
 }
 
-/* ---- going on ----------------------------------------------------------------------------------------------------------- */
+/* ---- going on ---------------------------------------------------------------------------------------------------- */
 
 static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t step)
 {

@@ -46,7 +46,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     return bo_batches_check(context, &batches);
 }
 
-/* ---- graph and batch ---------------------------------------------------------------------------------------------------- */
+/* ---- graph and batch --------------------------------------------------------------------------------------------- */
 
 static double item_bytes(const bo_train_task *task)
 {
@@ -150,7 +150,7 @@ static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t 
     *data = bo_corpus_fingerprint(task->desc->train);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static const bo_train_methods methods = {.subject = "model",
                                          .data = "text",

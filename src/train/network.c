@@ -40,7 +40,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
                    ranks);
 }
 
-/* ---- graph and batch ---------------------------------------------------------------------------------------------------- */
+/* ---- graph and batch --------------------------------------------------------------------------------------------- */
 
 /* Outputs of the layers, doubled for what they keep for the backward pass. */
 static double item_bytes(const bo_train_task *task)
@@ -103,7 +103,7 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     return BO_OK;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bo_status write_network(bo_context *context, const bo_train_task *task, const char *folder)
 {
@@ -131,7 +131,7 @@ static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t 
     *data = ((const network_task *)task)->examples;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static const bo_train_methods methods = {.subject = "network",
                                          .data = "examples",

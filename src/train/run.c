@@ -9,7 +9,7 @@
 /* ====================================================================================================================
  * One step: the gradients of the micro-batches are added, summed over the ranks, and passed to the optimizer. */
 
-/* ---- a micro-batch ------------------------------------------------------------------------------------------------------ */
+/* ---- a micro-batch ----------------------------------------------------------------------------------------------- */
 
 /* Seed of dropout: different for every step, micro-batch and rank. */
 static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
@@ -34,7 +34,7 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo
     return BO_OK;
 }
 
-/* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
+/* ---- numbers that are not finite --------------------------------------------------------------------------------- */
 
 /* Error message: the step, the cause, and the latest usable checkpoint. */
 static bo_status named(bo_context *context, const bo_trainer *trainer, const char *what)
@@ -57,7 +57,7 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_g
     return named(context, trainer, what);
 }
 
-/* ---- gradients ---------------------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t piece, double *loss)
 {
@@ -116,7 +116,7 @@ static bo_status take_step(bo_context *context, bo_trainer *trainer, double *los
  * A run: steps and the work between them. Work that was due at the step of a checkpoint is done again when the run
  * resumes, so that an interrupted run evaluates, reports and stops at the same steps as an uninterrupted one. */
 
-/* ---- evaluation --------------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out)
 {
@@ -152,7 +152,7 @@ static bo_status validate(bo_context *context, bo_trainer *trainer)
     return BO_OK;
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------------------------ */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* Adds the time since the last call to now.seconds. */
 static void update_clock(bo_trainer *trainer)
@@ -220,7 +220,7 @@ static bo_status timed_step(bo_context *context, bo_trainer *trainer)
     return bo_train_any(context, trainer, &trainer->stop);
 }
 
-/* ---- minutes into steps -------------------------------------------------------------------------------------------------- */
+/* ---- minutes into steps ------------------------------------------------------------------------------------------ */
 
 /* Converts minutes into steps once. The first steps, one evaluation and one checkpoint are timed, and the number of
  * steps that fit is stored in that checkpoint. From then on the run has that number of steps. */
@@ -329,7 +329,7 @@ static bo_status find_steps(bo_context *context, bo_trainer *trainer)
     return bo_train_agree(context, trainer, bo_train_save(context, trainer)); /* saves the number of steps */
 }
 
-/* ---- between steps ------------------------------------------------------------------------------------------------------ */
+/* ---- between steps ----------------------------------------------------------------------------------------------- */
 
 static bool at_end(const bo_trainer *trainer)
 {
@@ -394,7 +394,7 @@ bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
     return status;
 }
 
-/* ---- step by step ------------------------------------------------------------------------------------------------------- */
+/* ---- step by step ------------------------------------------------------------------------------------------------ */
 
 bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss)
 {

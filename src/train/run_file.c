@@ -12,7 +12,7 @@
 /* ====================================================================================================================
  * training.json: the position of a run, and the settings that a resumed run must share. */
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 typedef struct field {
     const char *name;
@@ -81,7 +81,7 @@ static bo_status read_numbers(bo_context *context, const char *path, const cJSON
     return BO_OK;
 }
 
-/* ---- settings ----------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 static void name_setting(bo_json_text *text, const char *name)
 {
@@ -172,7 +172,7 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
     return status;
 }
 
-/* ---- resuming ----------------------------------------------------------------------------------------------------------- */
+/* ---- resuming ---------------------------------------------------------------------------------------------------- */
 
 /* Either value may be NULL. */
 static bo_status another(bo_context *context, const char *path, const cJSON *was, const cJSON *is)

@@ -32,7 +32,7 @@ static const bo_model *model_of(const bo_train_task *task)
     return task->desc->model;
 }
 
-/* ---- packs -------------------------------------------------------------------------------------------------------------- */
+/* ---- packs ------------------------------------------------------------------------------------------------------- */
 
 /* Rows that an example occupies in the stream of `side`. */
 static size_t rows_of(const bo_texts *texts, bool translates, size_t example, size_t side)
@@ -157,7 +157,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     return desc->held_out_texts ? check_texts(context, desc->model, desc->held_out_texts) : BO_OK;
 }
 
-/* ---- graph and batch ---------------------------------------------------------------------------------------------------- */
+/* ---- graph and batch --------------------------------------------------------------------------------------------- */
 
 static double item_bytes(const bo_train_task *task)
 {
@@ -372,7 +372,7 @@ static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t 
     *data = bo_texts_fingerprint(task->desc->texts);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static const bo_train_methods methods = {.subject = "model",
                                          .data = "texts",

@@ -27,7 +27,7 @@ typedef struct bo_training {
     uint64_t evaluated; /* step of the latest evaluation */
 } bo_training;
 
-/* ---- the trainer ------------------------------------------------------------------------------------------------------ */
+/* ---- the trainer ------------------------------------------------------------------------------------------------- */
 
 enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a time, in floats */
 
@@ -76,12 +76,12 @@ static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
     return desc->ranks ? (size_t)desc->ranks->size : 1;
 }
 
-/* ---- descriptors (trainer.c) ------------------------------------------------------------------------------------------ */
+/* ---- descriptors (trainer.c) ------------------------------------------------------------------------------------- */
 
 /* The interval to use if none is given, for a run of this many steps. */
 uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
-/* ---- what is on disk ----------------------------------------------------------------------------------------------------- */
+/* ---- what is on disk --------------------------------------------------------------------------------------------- */
 
 enum { BO_TRAIN_PATH = 4096 };
 

@@ -11,7 +11,7 @@
 enum { BATCH = 16, KEEP = 2 };
 static const uint64_t MOST_STEPS = 1000000000000000; /* JSON numbers hold these exactly */
 
-/* ---- defaults --------------------------------------------------------------------------------------------------------- */
+/* ---- defaults ---------------------------------------------------------------------------------------------------- */
 
 uint64_t bo_train_interval(uint64_t given, uint64_t steps)
 {
@@ -28,7 +28,7 @@ static size_t default_micro_batch(const bo_train_task *task)
     return micro;
 }
 
-/* ---- checks ----------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static bo_status check(bo_context *context, const bo_trainer_desc *desc)
 {
@@ -93,7 +93,7 @@ static bo_status make_task(bo_context *context, bo_trainer_desc *desc, bo_train_
     return status;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cost *out)
 {

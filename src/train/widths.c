@@ -45,7 +45,7 @@ void bo_widths_destroy(bo_widths *w)
     bo_free(w);
 }
 
-/* ---- trends -------------------------------------------------------------------------------------------------------- */
+/* ---- trends ------------------------------------------------------------------------------------------------------ */
 
 /* Least squares of log value against log width. */
 static double slope_of(size_t count, const double *width, const double *value)
@@ -76,7 +76,7 @@ static void set_trends(const bo_widths *w)
     }
 }
 
-/* ---- one width ----------------------------------------------------------------------------------------------------- */
+/* ---- one width --------------------------------------------------------------------------------------------------- */
 
 /* A model during the check. */
 typedef struct walk {
@@ -183,7 +183,7 @@ static bo_status walk_through(bo_context *context, walk *k, const int32_t *token
     return status;
 }
 
-/* ---- all widths ---------------------------------------------------------------------------------------------------- */
+/* ---- all widths -------------------------------------------------------------------------------------------------- */
 
 static bo_status make_trends(bo_context *context, size_t count, size_t widths, trend_list *out)
 {
