@@ -17,7 +17,7 @@ grep -q "O.npy: (2, 37, 5)" out || complain "no output named: $(cat out)"
 grep -q "^Plan .*besides inputs and outputs" err || complain "no plan on standard error: $(cat err)"
 CAUSAL=1
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --out exact.npy --quiet
-[ -s err ] && complain "--quiet says: $(cat err)"
+[ -s err ] && complain "--quiet prints: $(cat err)"
 oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees exact.npy "softmax, causal"
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --window 7 --out O.npy
 WINDOW=7

@@ -18,14 +18,14 @@ pictures t10k 60
 # beside WHAT: the rate of the default fit names its precision; if that is not float32, there is a second rate.
 beside() {
     grep -q "^$1, fit rate / GEMM rate .*float32 fit; its Gram products ran in [a-z]*[0-9]" out ||
-        complain "the rate of $1 does not tell its precision: $(cat out)"
+        complain "the rate of $1 does not name its precision: $(cat out)"
     grep -q "^$1, fit rate.*ran in float32" out && return
     grep -q "^$1, float32, fit rate / GEMM rate .*ran in float32" out || complain "no float32 rate of $1: $(cat out)"
 }
 
 succeeds "$BOCHNER" bench machines --gemm 256 --only speed --mnist . --features 64 --repeats 1 --peers nowhere
 beside MNIST
-grep -q "^MNIST, fit rate.*ran in int8" out || complain "lambda 0.1 notices int8: $(cat out)"
+grep -q "^MNIST, fit rate.*ran in int8" out || complain "int8 was not chosen for lambda 0.1: $(cat out)"
 grep -q "accuracy 100.00%" out || complain "two kinds of pictures that differ in every pixel: $(cat out)"
 succeeds "$BOCHNER" bench machines --gemm 256 --only stream --scratch . --rows 20000 --stream-features 32 --fashion nowhere
 beside stream

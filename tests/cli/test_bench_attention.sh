@@ -30,7 +30,7 @@ for n in 64 100; do
 done
 
 measures --only crossover --lengths 64
-grep -q "no crossover of" err && complain "a map that attention does not know: $(cat err)"
+grep -q "no crossover of" err && complain "an unknown map: $(cat err)"
 for map in positive sincos hyperbolic elu relu rfa rfa-gate dark hybrid; do
     tr '{' '\n' <out | grep -q "^\"name\": \".*$map.*overtakes softmax at N\".*\(none up to 64\|at the shortest length\)" ||
         complain "no crossover of $map"
@@ -80,7 +80,7 @@ for data in gaussian anisotropic; do
             least=$(sed 's/.*lower bound //; s/".*//' detail)
             expect "$name: predicted against the least" "$predicted" '>=' "$(awk -v x="$least" 'BEGIN { print 0.9 * x }')"
         done
-        expect "$data, width $width: dark beside favor" "$(figure "$data, width $width, 64 features, dark, gaussian proposal" value)" \
+        expect "$data, width $width: dark compared with favor" "$(figure "$data, width $width, 64 features, dark, gaussian proposal" value)" \
             '<' "$(figure "$data, width $width, 64 features, favor" value)"
     done
 done
@@ -108,7 +108,7 @@ for name in "forward, 16 features" "forward + backward, 16 features" "forward, s
     near "$name" "$(figure "$name" value)" "$(awk -v ms="$ms" 'BEGIN { print 3000 / ms }')"
 done
 measures --only peer --lengths 64 --python ./python
-grep -q "no comparison with PyTorch.*--peers FOLDER" err || complain "a missing script is not told: $(cat err)"
+grep -q "no comparison with PyTorch.*--peers FOLDER" err || complain "a missing script is not reported: $(cat err)"
 
 fails 2 "no part 'forwards'|did you mean forward" "$BOCHNER" bench attention --only softmax,forwards
 fails 2 "--lengths|ascending|'512,64'" "$BOCHNER" bench attention --lengths 512,64

@@ -7,7 +7,7 @@ for layer in linear features-sincos features-relu degree-3 ssm conv-28x28x32 con
     pool-max batch-norm rnn gru lstm lstm-512 graph-mean; do
     grep -q "\"$layer, forward and backward\"" out || complain "no figure of $layer"
 done
-[ "$(grep -c "no comparison with PyTorch" err)" = 1 ] || complain "not one word about the peer: $(cat err)"
+[ "$(grep -c "no comparison with PyTorch" err)" = 1 ] || complain "not exactly one message about the missing peer: $(cat err)"
 fails 2 "no part 'lsm'|did you mean ssm" "$BOCHNER" bench layers --only lsm
 fails 2 "options only|now" "$BOCHNER" bench layers now
 succeeds "$BOCHNER" bench layers --help

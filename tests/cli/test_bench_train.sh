@@ -17,7 +17,7 @@ expect "tokens per second" "$(figure "step, tokens per second" value)" '>' 0
 detail=$(tr '{' '\n' <out | grep -F '"step, useful rate / GEMM rate"' | sed 's/.*"detail": "//; s/ s, / /; s/ of .*//')
 count=$((64 * (6 * (12 * 2 * 32 * 32 + 256 * 32) + 12 * 2 * 32 * 32 / 2)))
 expect "operations of a step" "$(echo "$detail" | awk -v n=$count '{ d = $1 * $2 * 1e9 / n - 1; print d < 0 ? -d : d }')" '<' 2e-3
-grep -q "no comparison with PyTorch" err || complain "no word about the peer: $(cat err)"
+grep -q "no comparison with PyTorch" err || complain "no message about the missing peer: $(cat err)"
 grep -q "times faster than PyTorch" out && complain "a comparison without the peer"
 
 for kind in rfa-gate favor; do

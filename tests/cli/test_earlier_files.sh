@@ -10,7 +10,7 @@ case $(sed -n 's/.*"loss": \([0-9.]*\).*/\1/p' out) in
 *) complain "the model's loss is not 5.3962: $(cat out)" ;;
 esac
 succeeds "$BOCHNER" generate "$files/model" --load-state "$files/session.state" --greedy --tokens 12 --quiet
-cmp -s out "$files/continued.txt" || complain "the session does not go on as it did: $(cat out)"
+cmp -s out "$files/continued.txt" || complain "the session continues differently: $(cat out)"
 succeeds "$BOCHNER" predict "$files/machine.model" "$files/rows.csv" --std --out predictions.csv
 cp -r "$files/run" "$files/words.txt" .
 succeeds "$BOCHNER" train --resume --out run --quiet --json

@@ -20,7 +20,7 @@ for kernel in rbf laplacian cauchy matern12 matern32 matern52 rational-quadratic
 done
 succeeds "$BOCHNER" features --error table.csv --features 512
 grep -q "Summary: over 2,000 pairs" out || complain "no sentence: $(cat out)"
-grep -q "median distance" err || complain "it does not say where gamma comes from"
+grep -q "median distance" err || complain "the origin of gamma is not reported"
 # Four times the features halve the error.
 succeeds "$BOCHNER" features --error table.csv --draw iid --features 256 --gamma 1 --json --pairs 500
 predicted=$(field out predicted_rms)
@@ -75,9 +75,9 @@ succeeds "$BOCHNER" info table.model --json
 [ "$(field out holds)" = machine ] && [ "$(field out rows)" = 500 ] || complain "info of a model as JSON: $(cat out)"
 succeeds "$BOCHNER" fit table.csv --features 64 --solver dual --out table.model
 succeeds "$BOCHNER" info table.model --json
-[ "$(field out keeps_rows)" = true ] || complain "a model of the dual does not say that it keeps rows: $(field out solver)"
+[ "$(field out keeps_rows)" = true ] || complain "info does not show that a dual model keeps rows: $(field out solver)"
 succeeds "$BOCHNER" fit table.csv --features 64 --solver primal --out table.model
 succeeds "$BOCHNER" info table.model --json
-[ "$(field out keeps_rows)" = false ] || complain "a model of the primal says that it keeps rows"
+[ "$(field out keeps_rows)" = false ] || complain "info shows that a primal model keeps rows"
 fails 1 "map.features" "$BOCHNER" predict map.features table.csv
 finish

@@ -134,7 +134,7 @@ expect "accuracy of predict" "$(field out accuracy)" '==' 1
 awk 'BEGIN { srand(4); for (i = 0; i < 300; i++) { a = rand(); print a "," sin(6 * a) + 0.1 * rand() } }' >near.csv
 awk 'BEGIN { srand(5); for (i = 0; i < 100; i++) { a = 3 + rand(); print a "," sin(6 * a) } }' >far.csv
 succeeds "$BOCHNER" fit near.csv --test far.csv --features 64 --quiet
-grep -q 'warning.*larger than the validation RMSE' err || complain "no word about a test gone wrong: $(cat out err)"
+grep -q 'warning.*larger than the validation RMSE' err || complain "no warning about a large test RMSE: $(cat out err)"
 succeeds "$BOCHNER" fit near.csv --test near.csv --features 64 --quiet
 [ -s err ] && complain "a good test is remarked upon: $(cat err)"
 

@@ -86,7 +86,7 @@ fails 1 "text.txt|byte 0|'t'" "$BOCHNER" train --data text.txt --tokenizer lette
 fails 1 "text.txt|'t'" "$BOCHNER" eval letters --data text.txt
 succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --init gate --out other --layers 2 --batch 8 \
     --steps 2 --valid-fraction 0
-grep -q "differs" err && grep -q "newly initialized" err || complain "no word of another tokenizer: $(cat err)"
+grep -q "differs" err && grep -q "newly initialized" err || complain "no message about another tokenizer: $(cat err)"
 
 # Long prompts and long texts: the state does not grow with features, and softmax attention has enough memory.
 awk 'BEGIN { for (i = 0; i < 500; i++) print "the cow sleeps." }' >long.txt

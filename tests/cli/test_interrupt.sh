@@ -22,7 +22,7 @@ interrupt() {
     # block of rows.
     [ "$name" = searching ] && [ $(($(date +%s) - asked)) -gt 8 ] && complain "$name: took $(($(date +%s) - asked)) s to stop"
     [ $status -eq 130 ] || complain "$name: exit status $status after Ctrl-C: $(tail -c 300 err)"
-    grep -q "stopped on request; nothing was written" err || complain "$name: no word about it: $(tail -c 300 err)"
+    grep -q "stopped on request; nothing was written" err || complain "$name: no message: $(tail -c 300 err)"
     [ -s out ] && complain "$name: printed results though it was stopped"
     ls | grep -q stopped && complain "$name: left $(ls | grep stopped)"
 }
@@ -54,7 +54,7 @@ kill -INT $job 2>/dev/null || complain "attention ended before it could be stopp
 wait $job
 status=$?
 [ $status -eq 130 ] || complain "attention: exit status $status after Ctrl-C: $(tail -c 300 err)"
-grep -q "stopped on request; nothing was written" err || complain "attention: no word about it: $(tail -c 300 err)"
+grep -q "stopped on request; nothing was written" err || complain "attention: no message: $(tail -c 300 err)"
 [ -e stopped.npy ] && complain "attention wrote its output though it was stopped"
 
 # A limit on the size of files makes a write fail.

@@ -30,7 +30,7 @@ for init in zero random weight gradient; do
     succeeds "$BOCHNER" generate $init --prompt "the " --tokens 10 --greedy --quiet
     cp out text
     succeeds "$BOCHNER" generate $init-merged --prompt "the " --tokens 10 --greedy --quiet
-    cmp -s out text || complain "$init: the merged model says something else"
+    cmp -s out text || complain "$init: the merged model gives another result"
 done
 succeeds "$BOCHNER" info zero
 
@@ -75,7 +75,7 @@ grep -aq '"base_model.model.score.weight"' said/adapter_model.safetensors || com
 succeeds "$BOCHNER" train --resume --out said --steps 3 --quiet
 succeeds "$BOCHNER" eval said --data labels.tsv --json
 succeeds "$BOCHNER" info said
-grep -q "Adapter  *rank 2, base .*says" out || complain "info does not speak of the adapter: $(cat out)"
+grep -q "Adapter  *rank 2, base .*says" out || complain "info does not show the adapter: $(cat out)"
 succeeds "$BOCHNER" lora merge said --out said-merged
 succeeds "$BOCHNER" lora unmerge said-merged --out said-base
 cmp -s says/model.safetensors said-base/model.safetensors || complain "unmerging does not give the head back"

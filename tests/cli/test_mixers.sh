@@ -7,9 +7,9 @@ small="--data text.txt --layers 1 --width 16 --heads 2 --context 64 --batch 4 --
 for mixer in mlp ssm conv rnn gru lstm degree-2 degree-3 degree-4 degree-e; do
     succeeds "$BOCHNER" train --out $mixer --mixer $mixer $small
     succeeds "$BOCHNER" info $mixer
-    grep -q "^Mixer  *$mixer" out || complain "info does not tell the mixer $mixer: $(cat out)"
+    grep -q "^Mixer  *$mixer" out || complain "info does not show the mixer $mixer: $(cat out)"
     succeeds "$BOCHNER" info $mixer --json
-    [ "$(field out mixer)" = "$mixer" ] || complain "info --json tells the mixer $(field out mixer), not $mixer"
+    [ "$(field out mixer)" = "$mixer" ] || complain "info --json shows the mixer $(field out mixer), not $mixer"
     succeeds "$BOCHNER" eval $mixer --data text.txt --tokens 500 --json
     expect "$mixer: loss" "$(field out loss)" "<" 6
     # In two parts, with the saved state in between.
@@ -25,7 +25,7 @@ done
 # Options that belong to a mixer.
 succeeds "$BOCHNER" train --out rank --mixer ssm --ssm low-rank --state-size 4 --state-rank 2 --kernel 3 $small
 succeeds "$BOCHNER" info rank
-grep -q "ssm low-rank, state 4, rank 2, kernel 3" out || complain "info does not tell all of the system: $(cat out)"
+grep -q "ssm low-rank, state 4, rank 2, kernel 3" out || complain "info does not show the whole system: $(cat out)"
 fails 2 "attention|--mixer lstm" "$BOCHNER" train --out x --mixer lstm --attention softmax $small
 fails 2 "features|--mixer lstm" "$BOCHNER" train --out x --mixer lstm --features 16 $small
 fails 2 "--ssm|--mixer ssm" "$BOCHNER" train --out x --mixer gru --ssm closed $small
@@ -44,7 +44,7 @@ fails 1 "state_rank must be at most state_size" "$BOCHNER" train --out x --mixer
 fails 1 "64 positions" "$BOCHNER" generate mlp --prompt "$(head -c 100 text.txt)" --tokens 1 --quiet
 succeeds "$BOCHNER" generate mlp --prompt "the cow" --tokens 100 --quiet --json
 [ "$(field out finish_reason) $(field out tokens)" = "context 58" ] || complain "a full context: $(cat out)"
-grep -q "reads at most 64 tokens" err || complain "the end of the context is not said: $(cat err)"
+grep -q "reads at most 64 tokens" err || complain "no message about the end of the context: $(cat err)"
 fails 1 "64 positions" "$BOCHNER" eval mlp --data text.txt --context 65 --tokens 500
 
 # Weights of a model with another mixer: matching ones are loaded; --attention also selects a mixer.

@@ -15,7 +15,7 @@ expect "examples" "$(field out examples)" == 4320
 succeeds "$BOCHNER" eval net --data table.csv --json
 expect "accuracy of all" "$(field out accuracy)" ">" 0.95
 succeeds "$BOCHNER" eval net/best --data table.csv
-grep -q "^Accuracy" out || complain "eval says no accuracy: $(cat out)"
+grep -q "^Accuracy" out || complain "eval prints no accuracy: $(cat out)"
 succeeds "$BOCHNER" predict net table.csv --proba --out p.csv
 [ "$(head -1 p.csv)" = "prediction,blue,green,red" ] || complain "columns are $(head -1 p.csv)"
 [ "$(wc -l <p.csv)" -eq 241 ] || complain "$(wc -l <p.csv) lines of predictions"
@@ -37,7 +37,7 @@ succeeds "$BOCHNER" train $run --out whole --steps 30
 succeeds "$BOCHNER" train $run --out cut --steps 30 --checkpoint-every 10
 rm -rf cut/checkpoints/step-30 cut/checkpoints/step-20.part
 mkdir -p elsewhere
-(cd elsewhere && succeeds "$BOCHNER" train --resume --out ../cut --quiet) || complain "the run did not go on"
+(cd elsewhere && succeeds "$BOCHNER" train --resume --out ../cut --quiet) || complain "the run was not resumed"
 cmp -s whole/model.safetensors cut/model.safetensors || complain "a resumed run has other weights"
 sed 's/tanh/relu/' mlp.json >other.json
 fails 1 "cannot be resumed with a different network" "$BOCHNER" train --resume --out cut --model other.json --quiet
@@ -46,7 +46,7 @@ fails 1 "cannot be resumed with a different network" "$BOCHNER" train --resume -
 
 if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" train $run --out drawn --steps 12 --plot loss.svg
-    grep -q "cross-entropy" loss.svg || complain "the picture does not say its loss"
+    grep -q "cross-entropy" loss.svg || complain "the picture does not show the loss"
 fi
 
 # A graph: a ring of two halves whose nodes have weak features.

@@ -59,7 +59,7 @@ while IFS= read -r command; do
     [ -s unsaid ] && complain "$name --help lacks defaults: $(cat unsaid)"
 done <lists
 "$BOCHNER" fit --help-all >help
-grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not say the default of --seed"
+grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not state the default of --seed"
 "$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer: [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
 
 # An option that does not apply is refused even if its value is the default.
@@ -123,7 +123,7 @@ fails 2 "machines" "$BOCHNER" bench everything
 # Ways to write an option: a value after = or a blank, negative numbers, -- before files; the last one counts.
 succeeds "$BOCHNER" fit train.csv --target=-1 --features=64 --gamma=0.5 --lambda 1e-2 --out a.model --quiet --json
 cp out a.json
-[ -s err ] && complain "--quiet says: $(cat err)"
+[ -s err ] && complain "--quiet prints: $(cat err)"
 succeeds "$BOCHNER" fit --features 8 --features 64 --gamma .5 --lambda 0.01 --out b.model --json --target -1 -- train.csv
 [ "$(field a.json gamma)" = 0.5 ] || complain "gamma is $(field a.json gamma)"
 [ "$(field out features)" = 64 ] || complain "the last of two --features does not count"

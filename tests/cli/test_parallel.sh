@@ -51,7 +51,7 @@ close() {
 awk -F, -v OFS=, 'NR == 3990 { $2 = "wide" } { print }' train.csv >bad.csv
 rm -f ranks.model
 ranks 2 "$BOCHNER" fit bad.csv --features 64 --out ranks.model >out 2>err && complain "bad input on two ranks succeeds"
-grep -q "line 3990" err || complain "two ranks do not say where: $(head -c 300 err)"
+grep -q "line 3990" err || complain "two ranks do not report the location: $(head -c 300 err)"
 [ -e ranks.model ] && complain "bad input on two ranks left a model"
 ranks 2 "$BOCHNER" fit train.csv --holdout 0.2 --out ranks.model >out 2>err && complain "--holdout on two ranks succeeds"
 grep -q -e "--test FILE" err || complain "--holdout on two ranks is not explained"
@@ -74,7 +74,7 @@ if [ -n "$victim" ]; then
     kill -9 "$victim"
     wait $job && complain "a killed rank goes unnoticed"
     grep -qi "another rank of the job ended\|signal 9\|killed" err || complain "a killed rank is not explained: $(head -c 500 err)"
-    grep -q "another rank of the job ended" err || complain "the survivor says nothing: $(head -c 500 err)"
+    grep -q "another rank of the job ended" err || complain "the surviving rank prints no message: $(head -c 500 err)"
 else
     wait $job
     complain "no rank was found to kill"

@@ -6,7 +6,7 @@ small="--layers 2 --width 64 --heads 2 --context 32 --batch 8 --steps 40 --lr 0.
 
 # The plan reports the precision, a resumed run keeps it, and another one is refused.
 succeeds "$BOCHNER" train --data text.txt --out half $small --activations bfloat16 --eval-every 40
-grep -q "activations .* (stored as bfloat16)" err || complain "the plan does not say bfloat16: $(cat err)"
+grep -q "activations .* (stored as bfloat16)" err || complain "the plan does not show bfloat16: $(cat err)"
 half=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)
 succeeds "$BOCHNER" train --data text.txt --out full $small --eval-every 40
 full=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)
@@ -29,7 +29,7 @@ for how in "bfloat16 0.51 0.01" "int8 0.32 0.01"; do
     grep -q "the " out || complain "$1: $(cat out)"
 done
 succeeds "$BOCHNER" eval half --data text.txt --weights int8
-grep -q "^Weights  *int8, " out || complain "eval does not say int8: $(cat out)"
+grep -q "^Weights  *int8, " out || complain "eval does not show int8: $(cat out)"
 fails 2 "float32, bfloat16, int8" "$BOCHNER" eval half --data text.txt --weights float8
 fails 2 "float32, bfloat16, int8" "$BOCHNER" generate half --prompt x --weights 8
 finish

@@ -17,7 +17,7 @@ close() {
     succeeds "$BOCHNER" fit train.csv $options --stream --out stream.model --test test.csv --json
     cp out stream.json
 }
-[ "$(field stream.json stream)" = true ] || complain "the JSON does not say that it was a stream"
+[ "$(field stream.json stream)" = true ] || complain "the JSON does not show that it was a stream"
 [ "$(field stream.json rows)" = 3000 ] || complain "a stream of $(field stream.json rows) rows"
 for model in memory stream; do "$BOCHNER" predict $model.model test.csv --quiet >$model.csv || complain "predict $model.model"; done
 close memory.csv stream.csv || complain "a stream predicts other numbers than the table in memory"

@@ -27,7 +27,7 @@ grep -q '^Accuracy ' out && grep -q 'predicted' out || complain "no accuracy, or
 succeeds "$BOCHNER" eval moods --data moods.tsv --last 0.1 --json
 expect "lines of the last tenth" "$(field out examples)" == 60
 succeeds "$BOCHNER" eval moods --data moods.tsv --examples 50 --json --threads 1
-expect "lines asked for" "$(field out examples)" == 50
+expect "requested lines" "$(field out examples)" == 50
 if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" eval moods --data test.tsv --plot confusion.svg
     grep -q '>neg<' confusion.svg || complain "the picture has no classes"
@@ -87,7 +87,7 @@ expect "perplexity" "$(field out perplexity)" "<" 3
 expect "state" "$(field out state_bytes)" ">" 0
 [ "$(field out tokenize)" = 13a ] || complain "tokenized by $(field out tokenize)"
 succeeds "$BOCHNER" eval deen --data numbers-test.tsv --beam 3 --penalty 0.6 --tokenize none --examples 20
-grep -q '^BLEU .*(none, beam 3;' out || complain "how BLEU was measured is not said: $(cat out)"
+grep -q '^BLEU .*(none, beam 3;' out || complain "the BLEU signature is not printed: $(cat out)"
 "$BOCHNER" generate deen --quiet <german.txt >english || complain "generate"
 expect "lines" "$(wc -l <english)" == 60
 cut -f2 numbers-test.tsv | paste - english | awk -F '\t' '{ right += $1 == $2 } END { exit right < NR / 3 }' || complain "translated nothing: $(head -3 english)"

@@ -59,7 +59,7 @@ fails 1 "longer.tsv, line 1|62 texts are too long" "$BOCHNER" eval deen --data l
 # On a terminal the expected input is explained, and a wrong line does not end the command.
 if script -qec true /dev/null >out 2>err </dev/null; then
     printf 'it is\nx\ty\nit is good\n' | script -qec "$BOCHNER predict moods -" /dev/null >out
-    grep -q "Input  *one text per line; end with Ctrl-D" out || complain "nothing says how to type: $(cat out)"
+    grep -q "Input  *one text per line; end with Ctrl-D" out || complain "the expected input is not explained: $(cat out)"
     grep -q "line 2: expected a text alone" out || complain "a typed line with a tab: $(cat out)"
     [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
 fi
@@ -81,7 +81,7 @@ stopped() {
     status=$?
     exec 3>&-
     [ $status -eq 130 ] || complain "$*: exit status $status after Ctrl-C: $(cat err)"
-    grep -q "stopped on request after 1 answer$" err || complain "$*: no word of what went out: $(cat err)"
+    grep -q "stopped on request after 1 answer$" err || complain "$*: no message about the output: $(cat err)"
 }
 stopped predict moods -
 stopped generate deen
@@ -89,7 +89,7 @@ stopped generate deen
 # A text that is longer than in training is truncated for classification, and this is reported; or it is read
 # completely.
 succeeds "$BOCHNER" predict moods long.txt
-grep -q "Truncated .*1 text to 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
+grep -q "Truncated .*1 text to 64 tokens" err || complain "no message about a truncated text: $(cat err)"
 succeeds "$BOCHNER" predict moods long.txt --context 1000
 grep -q Truncated err && complain "a text was cut: $(cat err)"
 

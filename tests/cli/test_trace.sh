@@ -18,7 +18,7 @@ house 120 1 >house.csv
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --features 16 --steps 10"
 
 succeeds env BOCHNER_TRACE=train.json "$BOCHNER" train --data text.txt --out model $small --threads 2
-grep -q 'Trace  *train.json' err || complain "the program does not say where the trace is: $(cat err)"
+grep -q 'Trace  *train.json' err || complain "the path of the trace is not printed: $(cat err)"
 has train.json tokenize "prepare training" step batch "optimizer step" evaluation checkpoint forward backward \
     "layer 0 attention" "layer 1 mlp" linear "linear backward" "attention backward" main
 succeeds env BOCHNER_TRACE=generate.json "$BOCHNER" generate model --prompt "the " --tokens 5 --quiet
@@ -29,10 +29,10 @@ has fit.json "load table" fit search Gram Cholesky solve
 succeeds env BOCHNER_TRACE=predict.json "$BOCHNER" predict house.model house.csv --out predictions.csv
 has predict.json "load machine" predict
 succeeds "$BOCHNER" info model # without the variable there is no message and no file
-! grep -q Trace err || complain "a trace that nobody asked for"
+! grep -q Trace err || complain "a trace that was not requested"
 
 succeeds "$BOCHNER" help
-grep -q BOCHNER_TRACE out || complain "bochner help does not know BOCHNER_TRACE"
+grep -q BOCHNER_TRACE out || complain "bochner help does not list BOCHNER_TRACE"
 
 fails 1 "cannot write the trace|no/such/trace.json|BOCHNER_TRACE|No such file" \
     env BOCHNER_TRACE=no/such/trace.json "$BOCHNER" info model

@@ -23,7 +23,7 @@ expect "perplexity" "$(awk -v l="$(field out loss)" 'BEGIN { print exp(l) }')" "
 tokens=$(($(wc -c <text.txt) / 10))
 expect "tokens evaluated" "$(field out tokens)" "<=" "$tokens"
 succeeds "$BOCHNER" eval run --data text.txt --context 5000 --tokens 9000 --json
-expect "tokens asked for" "$(field out tokens)" == 9000
+expect "requested tokens" "$(field out tokens)" == 9000
 state=$(field out state_bytes)
 succeeds "$BOCHNER" eval run --data text.txt --tokens 900 --json
 expect "the state's size whatever the context" "$(field out state_bytes)" == "$state"
@@ -45,7 +45,7 @@ fails 2 "wrong.json|object" "$BOCHNER" train --config wrong.json --data text.txt
 
 # A trained model with another attention: matching weights are kept, new ones are reported.
 succeeds "$BOCHNER" train --data text.txt --out swapped --init run --attention delta --steps 2
-grep -q "of .* tensors loaded from run" err || complain "--init says nothing: $(cat err)"
+grep -q "of .* tensors loaded from run" err || complain "--init prints no message: $(cat err)"
 grep -qi "self_attn" err || complain "what is new is not named: $(cat err)"
 succeeds "$BOCHNER" train --data text.txt --out frozen --init run --freeze model.layers.0,model.embed --steps 2 --quiet
 fails 1 "freeze|no.such" "$BOCHNER" train --data text.txt --out no1 --init run --freeze no.such --steps 2 --quiet
@@ -118,6 +118,6 @@ kill -INT $job
 wait $job
 status=$?
 [ $status -eq 130 ] || complain "exit status $status after Ctrl-C: $(tail -c 300 err)"
-grep -q "bochner train --resume --out stopped" err || complain "how to go on is not said: $(tail -c 300 err)"
+grep -q "bochner train --resume --out stopped" err || complain "the command to resume is not printed: $(tail -c 300 err)"
 ls stopped/checkpoints | grep -q step- || complain "no checkpoint after Ctrl-C"
 finish

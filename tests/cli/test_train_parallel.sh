@@ -90,7 +90,7 @@ while [ $tries -lt 100 ]; do
 done
 if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
     wait $job && complain "a killed rank goes unnoticed"
-    grep -q "another rank of the job ended" err || complain "the survivor says nothing: $(head -c 500 err)"
+    grep -q "another rank of the job ended" err || complain "the surviving rank prints no message: $(head -c 500 err)"
     [ -n "$(ls killed/checkpoints)" ] || complain "a killed rank left no checkpoint"
     succeeds ranks 2 "$BOCHNER" train --resume --out killed --quiet
     cmp -s whole/model.safetensors killed/model.safetensors || complain "a run resumed after a killed rank has other weights"

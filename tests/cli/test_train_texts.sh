@@ -24,11 +24,11 @@ for file in config.json model.safetensors tokenizer.json metrics.jsonl train.jso
 done
 grep -q '"valid_accuracy"' labels/metrics.jsonl || complain "metrics.jsonl has no accuracy: $(tail -1 labels/metrics.jsonl)"
 succeeds "$BOCHNER" train --task match --data match.tsv --out match $small --steps 60 --pooling max
-grep -q "accuracy .*%" out || complain "the end says no accuracy: $(cat out)"
-grep -q "^Next: bochner predict match/best" err || complain "what to do next is not said: $(cat err)"
+grep -q "accuracy .*%" out || complain "the final report has no accuracy: $(cat out)"
+grep -q "^Next: bochner predict match/best" err || complain "the next command is not printed: $(cat err)"
 succeeds "$BOCHNER" train --task translate --data translate.tsv --out translate $small --encoder-layers 2 --steps 60 --smoothing 0
-grep -q "perplexity" out || complain "the end says no perplexity: $(cat out)"
-grep -q "^Next: bochner generate translate/best" err || complain "what to do next is not said: $(cat err)"
+grep -q "perplexity" out || complain "the final report has no perplexity: $(cat out)"
+grep -q "^Next: bochner generate translate/best" err || complain "the next command is not printed: $(cat err)"
 succeeds "$BOCHNER" train --task translate --data translate.tsv --out summary --layers 1 --width 16 --heads 2 --batch 2 --mixer gru --cross summary --steps 3 --vocab 300 --quiet
 
 # One thread and two threads give the same bits; a run that is stopped resumes to the same bits.
@@ -47,7 +47,7 @@ fails 1 "different texts" "$BOCHNER" train --resume --out labels --data renamed.
 succeeds "$BOCHNER" train --task classify --data - --out piped $small --steps 3 --quiet <labels.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --valid other.tsv --out valid $small --steps 3 --context 4
 grep -q "200 examples for training, 100 for validation" err || complain "--valid: $(cat err)"
-grep -q "longer texts are truncated" err || complain "nothing is said of texts that are cut: $(cat err)"
+grep -q "longer texts are truncated" err || complain "no message about truncated texts: $(cat err)"
 
 # Truncated texts can be read completely with a larger --context, except with learned positions.
 succeeds "$BOCHNER" eval valid --data other.tsv
@@ -59,7 +59,7 @@ grep -q "texts to 4 tokens (the limit of the model's learned positions)" err || 
 # A model with a causal mask has a state and reports its size.
 succeeds "$BOCHNER" train --task classify --data labels.tsv --out forward $small --steps 3 --forward --json
 expect "state_bytes of --forward" "$(field out state_bytes)" '>' 0
-grep -q "state per sequence" err || complain "the plan does not speak of the state: $(cat err)"
+grep -q "state per sequence" err || complain "the plan does not show the state: $(cat err)"
 
 # Initial weights from another model: a language model, or the same task with its classes.
 cut -f2 labels.tsv >text.txt
@@ -74,10 +74,10 @@ fails 1 "labels holds a model that classifies texts|give --task classify" "$BOCH
 printf 'good\ta\nbad\tb\n' >two.tsv
 succeeds "$BOCHNER" train --task classify --data two.tsv --out two $small --steps 3 --valid-fraction 0.5 --quiet
 grep -q "no training example has the class 'bad'\|no training example has the class 'good'" err ||
-    complain "nothing is said of a class that cannot be learned: $(cat err)"
+    complain "no warning about a class without training examples: $(cat err)"
 awk '{ print NR "\t" $2 }' labels.tsv >lines.tsv
 succeeds "$BOCHNER" train --task classify --data lines.tsv --out lines $small --steps 1 --quiet
-grep -q "180 classes in 180 examples; check" err || complain "nothing is said of as many classes as lines: $(cat err)"
+grep -q "180 classes in 180 examples; check" err || complain "no warning about as many classes as lines: $(cat err)"
 
 # Contradictory options.
 fails 2 "--pooling|classify or match" "$BOCHNER" train --task translate --data translate.tsv --out no --pooling max

@@ -28,7 +28,7 @@ sed 's/\\-/-/g' "$page" | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >"$work/optio
 missing=$(comm -23 "$work/help" "$work/options" | tr '\n' ' ')
 extra=$(comm -13 "$work/help" "$work/options" | grep -vx -e --version -e --name -e --all | tr '\n' ' ')
 [ -z "$missing" ] || complain "the manual page lacks $missing"
-[ -z "$extra" ] || complain "the manual page has options that no command knows: $extra"
+[ -z "$extra" ] || complain "the manual page has options that no command has: $extra"
 for option in $(grep -vx -e --help -e --help-all -e --all -e --version "$work/help"); do
     grep -q "^| \`$option[\` ]" "$BOCHNER_SOURCE/docs/reference/commands.md" || complain "docs/reference/commands.md does not list $option"
 done
