@@ -114,11 +114,11 @@ static void report_length(table *t, size_t tokens, const double seconds[KINDS])
     tasks_bench *bench = t->bench;
     char name[96];
     for (size_t k = 0; k < KINDS; k++) {
-        snprintf(name, sizeof name, "%s, %zu together", k ? kinds[k] : "softmax", t->batch);
+        snprintf(name, sizeof name, "%s, batch %zu", k ? kinds[k] : "softmax", t->batch);
         cli_curves_add(&bench->times, name, (double)tokens, seconds[k]);
     }
     bool counts = tokens == GOAL_LENGTH && t->batch == GOAL_BATCH;
-    snprintf(name, sizeof name, "decode, %zu together after %zu, times faster", t->batch, tokens);
+    snprintf(name, sizeof name, "decode, batch %zu after %zu tokens, times faster", t->batch, tokens);
     bench_add(bench->run, name, seconds[0] / seconds[1], "x", counts ? GOAL : NAN, false,
               "rfa, %zu features: %.4g ms per step, softmax %.4g ms: %.0f and %.0f tokens/s", bench->options->features,
               1e3 * seconds[1], 1e3 * seconds[0], (double)t->batch / seconds[1], (double)t->batch / seconds[0]);
@@ -127,7 +127,7 @@ static void report_length(table *t, size_t tokens, const double seconds[KINDS])
 static void report_even(table *t, const attention_crossing *crossing)
 {
     char name[96], where[64];
-    snprintf(name, sizeof name, "decode, %zu together, rfa overtakes softmax after", t->batch);
+    snprintf(name, sizeof name, "decode, batch %zu, rfa overtakes softmax after", t->batch);
     if (isinf(crossing->at))
         snprintf(where, sizeof where, "none up to %zu", crossing->last);
     else if (crossing->at <= (double)crossing->first)

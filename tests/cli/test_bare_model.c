@@ -89,7 +89,7 @@ static void numbers_and_info_need_no_names(void **state)
     free(printed(*state, true, "info classes.model --json"));
     free(printed(*state, true, "info numbers.model"));
     char *text = printed(*state, false, "predict classes.model rows.csv --plot picture.svg");
-    assert_non_null(strstr(text, "no column to compare"));
+    assert_non_null(strstr(text, "the target column, which the plot needs"));
     free(text);
 }
 

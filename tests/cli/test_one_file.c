@@ -89,7 +89,7 @@ static void test_more(void **state)
     free(printed(*state, 0,
                  "train --init words.safetensors --lora 2 --data text.txt --out adapter --steps 1 --batch 1 --quiet"));
     free(printed(*state, 0, "lora merge adapter --out merged.safetensors"));
-    expect(*state, 2, "lora merge adapter --out merged.safetensors", "exists already");
+    expect(*state, 2, "lora merge adapter --out merged.safetensors", "already exists");
     expect(*state, 0, "info merged.safetensors --json", "\"layers\": 1");
     /* a model is not replaced by a state, and tensors alone are not a model */
     expect(*state, 2, "generate words.safetensors --prompt a --tokens 1 --save-state words.safetensors",

@@ -205,7 +205,7 @@ static void refusals(void **state)
     desc.width_count = 1;
     assert_fails(context, BO_INVALID, "two widths", bo_widths_measure(context, &desc, &w));
     desc.widths = odd, desc.width_count = 2;
-    assert_fails(context, BO_INVALID, "2 heads at width 16 would be 2.5 at width 20",
+    assert_fails(context, BO_INVALID, "2 heads at width 16 would be 2.5 heads at width 20",
                  bo_widths_measure(context, &desc, &w));
     bo_context_destroy(context);
 }
