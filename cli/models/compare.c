@@ -395,6 +395,35 @@ static void fill_row(const cli_compared *run, table_row out)
     snprintf(out[10], CELL, "%s", isfinite(last->seconds) ? cli_seconds(last->seconds).s : "-");
 }
 
+/* Sets the widths of columns to 0, the least important ones first, until a terminal has space for a line. Returns the
+ * number of omitted columns. */
+static int omit_columns(int widths[COLUMNS])
+{
+    static const size_t order[] = {4, 10, 5, 3, 2, 8}; /* tokens, time, latest loss, steps, parameters, throughput */
+    int total = -2, omitted = 0;
+    for (size_t c = 0; c < COLUMNS; c++) total += widths[c] + 2;
+    for (size_t i = 0; isatty(STDOUT_FILENO) && i < CLI_COUNT_OF(order) && total > cli_columns(stdout); i++) {
+        total -= widths[order[i]] + 2;
+        widths[order[i]] = 0;
+        omitted++;
+    }
+    return omitted;
+}
+
+static void print_row(table_row row, const int widths[COLUMNS])
+{
+    for (size_t c = 0; c < COLUMNS; c++) {
+        if (!widths[c]) continue;
+        const int fill = widths[c] - (int)cli_letters(row[c]);
+        if (c < 2)
+            printf("%s%*s", row[c], fill, "");
+        else
+            printf("  %*s%s", fill, "", row[c]);
+        if (c == 0) fputs("  ", stdout);
+    }
+    putchar('\n');
+}
+
 static void print_table(const compare_job *job)
 {
     const cli_comparison *all = &job->all;
@@ -409,18 +438,13 @@ static void print_table(const compare_job *job)
     for (size_t i = 0; i <= all->count; i++)
         for (size_t c = 0; c < COLUMNS; c++)
             if ((int)cli_letters(rows[i][c]) > widths[c]) widths[c] = (int)cli_letters(rows[i][c]);
-    for (size_t i = 0; i <= all->count; i++)
-        for (size_t c = 0; c < COLUMNS; c++) {
-            const int fill = widths[c] - (int)cli_letters(rows[i][c]);
-            if (c < 2)
-                printf("%s%*s", rows[i][c], fill + 2, "");
-            else
-                printf("%*s%s%s", fill, "", rows[i][c], c + 1 < COLUMNS ? "  " : "\n");
-        }
+    const int omitted = omit_columns(widths);
+    for (size_t i = 0; i <= all->count; i++) print_row(rows[i], widths);
     free(rows);
     printf("\nSorted by the best %s.", all->by_bits ? "bits per byte" : "validation loss");
     if (!all->runs[0].network) printf(" Losses in %s.", cli_compared_unit(&all->runs[0]));
     puts(unfinished ? " *: not finished." : "");
+    if (omitted) printf("%d column%s omitted; use a wider terminal or --json.\n", omitted, omitted == 1 ? "" : "s");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

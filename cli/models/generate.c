@@ -222,6 +222,7 @@ static bool finish(generate_job *job)
         cli_warn(job->session, "the text ends because the context is full: this model reads at most %s tokens",
                  cli_count(bo_session_tokens(job->reader)).s);
     if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
+    if (job->made == 0) return true;
     cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
             cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
     return true;

@@ -85,7 +85,11 @@ void cli_fit_print(const cli_fit_job *job)
            bo_draw_name(report->draw));
     printf("Fit         loss %s, lambda %s, scaling of the inputs: %s\n", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_scaling_name(report->scaling));
-    printf("Solver      %s: %s\n", bo_solver_name(report->solver), report->why_solver ? report->why_solver : "");
+    char solver[512];
+    snprintf(solver, sizeof solver, "%s: %s", bo_solver_name(report->solver),
+             report->why_solver ? report->why_solver : "");
+    fputs("Solver      ", stdout);
+    cli_print_wrapped(stdout, solver, 12);
     printf("Time        search %s, fit %s, total %s\n", cli_seconds(report->search_seconds).s,
            cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
     cli_validation_print(stdout, report);

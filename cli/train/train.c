@@ -1,5 +1,6 @@
 /* bochner train: the steps that all kinds of training share. */
 #include "train.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -152,6 +153,19 @@ static int not_done(void)
     return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
 }
 
+/* A resumed run may have had no step left to take; its report then has no estimate of the remaining time. */
+static void say_if_complete(const cli_train_job *job)
+{
+    const bo_training_report *report = bo_trainer_report(job->trainer);
+    if (!job->resumed || !isnan(report->seconds_left)) return;
+    char *folder = cli_train_word(job->options->out);
+    cli_say(job->session,
+            "Complete    the run has already taken all %s steps; to train longer, start a new run: "
+            "bochner train --init %s --data FILE --out DIR",
+            cli_count((size_t)report->steps).s, folder ? folder : job->options->out);
+    free(folder);
+}
+
 static int run(cli_train_job *job)
 {
     cli_session *session = job->session;
@@ -173,6 +187,7 @@ static int run(cli_train_job *job)
     cli_progress_clear(&session->progress);
     if (status != BO_OK) return failed(job, status);
     if (!first) return CLI_DONE;
+    say_if_complete(job);
     (session->common.json ? kind->json : kind->print)(job);
     const int plotted = job->options->plot ? cli_train_plot(job) : CLI_DONE;
     cli_train_say_next(job);

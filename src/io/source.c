@@ -115,9 +115,9 @@ static bo_status no_column(bo_context *context, const bo_reader *reader, const c
             break;
         }
     }
-    return bo_fail(context, BO_INVALID, "%s: no column '%.*s' for %s; the file has %zu columns%s%s",
+    return bo_fail(context, BO_INVALID, "%s: no column '%.*s' for %s; the file has %zu column%s%s%s",
                    bo_reader_path(reader), (int)(length < 80 ? length : 80), text, what, reader->columns,
-                   reader->names ? "" : " without names; use an index from 0", known);
+                   reader->columns == 1 ? "" : "s", reader->names ? "" : " without names; use an index from 0", known);
 }
 
 bo_status bo_columns_resolve(bo_context *context, const bo_reader *reader, const char *list, const char *what,

@@ -38,6 +38,13 @@ expect "steps" "$(value long.lines gate step)" == 20
 expect "fixed state" "$(value long.lines gate state_bytes)" == "$(value short.lines gate state_bytes)"
 expect "growing state" "$(value long.lines soft state_bytes)" ">" "$(value short.lines soft state_bytes)"
 
+# On a narrow terminal the table keeps the most important columns.
+if script -qec "stty cols 80 rows 24; '$BOCHNER' compare gate soft" /dev/null </dev/null 2>/dev/null | tr -d '\r' >seen && [ -s seen ]; then
+    LC_ALL=C.UTF-8 awk 'length($0) > 80' seen >over
+    [ -s over ] && complain "the table is wider than the terminal: $(cat over)"
+    grep -q '^run  *attention .*best' seen && grep -q 'columns omitted' seen || complain "the table on a terminal: $(cat seen)"
+fi
+
 # The plot has all curves, over each axis.
 if command -v gnuplot >/dev/null; then
     for axis in step tokens seconds; do

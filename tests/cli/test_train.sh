@@ -53,6 +53,8 @@ fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --featu
 
 # Resuming needs only the folder; a run with different options is refused with their names.
 succeeds "$BOCHNER" train --resume --out run --quiet
+succeeds "$BOCHNER" train --resume --out run
+grep -q "already taken all 60 steps" err || complain "a complete run is not reported as complete: $(cat err)"
 fails 1 "run|already holds a run|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
 fails 1 "layers|expected 2|found 3" "$BOCHNER" train --resume --out run --layers 3 --quiet
 fails 1 "steps|expected 60|found 70" "$BOCHNER" train --resume --out run --steps 70 --quiet
