@@ -27,6 +27,9 @@
  *     LEARNED  φ(W q_i + b)·φ(W' k_j + b'), φ exp(±y), softmax(±y) (Hedgehog, 2402.04347), max(y, 0) (T2R, 2103.13076)
  *     POWER    |s q_i·k_j|^p for any real p > 0, from explicit keys as SOFTMAX
  *
+ * s is `scale`, τ `temperature`, p `power` and φ the map of `features` in bo_attention_desc. σ, mix, M, W, b, β, g and
+ * Λ are arrays in bo_attention_inputs. Numbers such as 2103.02143 are papers on arXiv.
+ *
  * With a gate g_t in (0, 1] (causal kinds with features), a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
  * input weight 1 - g_j (RFA-Gate) or 1.
  *
@@ -115,10 +118,10 @@ typedef struct bo_attention_desc {
     size_t key_heads;       /**< number of heads of keys and values, a divisor of heads (default: heads) */
     size_t dim;             /**< length of a query and a key */
     size_t value_dim;       /**< length of a value (default: dim) */
-    bool causal;            /**< a query sees only the keys up to its own position */
-    /** s (default: 1/√dim). LINEAR: the same as `features.gamma`; the default is 1 except for the kernels of s q·k,
-     * which are SOFTMAX, LINEAR, POLYNOMIAL and TAYLOR. RFA has a temperature instead. LEARNED and RIDGE have no scale.
-     */
+    bool causal;            /**< a query sees only the keys up to its own position (default: false) */
+    /** The factor s of q·k (default: 1/√dim). LINEAR: the same as `features.gamma`; the default is 1 except for the
+     * kernels of s q·k, which are SOFTMAX, LINEAR, POLYNOMIAL and TAYLOR. RFA has a temperature instead. LEARNED and
+     * RIDGE have no scale. */
     double scale;
     /** The feature map; `dim` is filled in. LINEAR: any map. RFA: kernel RBF (default) or ARCCOS. FAVOR, DARK, HYBRID:
      * kernel SOFTMAX is filled in (HYBRID accepts any other except RBF), and function POSITIVE is the default. LEARNED:
@@ -127,12 +130,15 @@ typedef struct bo_attention_desc {
      * used by OPRF only. SOFTMAX, POWER and the memories have no map: they refuse a sampling and ignore the other
      * fields. */
     bo_features_desc features;
-    /** FAVOR, DARK, HYBRID with POSITIVE features. With a proposal or with sampling OPTIMAL, the attention must be
-     * calibrated (bo_calibration_apply()) before it is used. */
+    /** The distribution of the frequencies, for FAVOR, DARK and HYBRID with POSITIVE features (default: NONE). With a
+     * proposal or with sampling OPTIMAL, the attention must be calibrated before it is used (bo_calibration_apply()).
+     */
     bo_proposal proposal;
-    bool one_draw;            /**< kinds with features: all key heads share one draw (default: one draw per key head) */
-    bo_gate gate;             /**< the gate (default: none) */
-    size_t window;            /**< causal only. HYBRID: (default: 64). SOFTMAX, POWER: (default: no window) */
+    bool one_draw; /**< kinds with features: all key heads share one draw (default: one draw per key head) */
+    bo_gate gate;  /**< the gate (default: none) */
+    /** HYBRID, SOFTMAX, POWER, causal only: number of latest keys in the window (default: 64 for HYBRID, otherwise no
+     * window). */
+    size_t window;
     bo_normalizer normalizer; /**< the denominator (default: the sum of the weights) */
     /** Kinds with features: the minimum of the denominator, in units of exp(log scale of the query + running log scale)
      * (default: 1e-3 for signed features, the smallest normal float for non-negative ones). Gradients through a clamped
@@ -151,7 +157,7 @@ typedef struct bo_attention_desc {
      * result may be off by |H| / λ times their rounding errors. */
     double tolerance;
     size_t capacity; /**< SOFTMAX, POWER: maximum number of tokens of a state (default: the window, or else 4096) */
-    size_t chunk;    /**< tokens processed at a time (default: chosen by bo_attention_estimate()) */
+    size_t chunk;    /**< tokens processed at a time (default: by cache sizes; bo_attention_estimate() returns it) */
     uint64_t reserved[4]; /**< must be zero */
 } bo_attention_desc;
 
@@ -204,7 +210,7 @@ typedef enum bo_layout {
 
 /** The shape of a batch: sequences of one length, or packed sequences of different lengths without gaps. */
 typedef struct bo_attention_shape {
-    size_t sequences;          /**< number of sequences */
+    size_t sequences;          /**< number of sequences; required */
     size_t tokens;             /**< tokens per sequence; ignored with `lengths` */
     size_t key_tokens;         /**< keys per sequence in cross attention (default: tokens) */
     const size_t *lengths;     /**< packed: tokens of each sequence; NULL: not packed */

@@ -40,7 +40,8 @@
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
  * turn reserved words into fields. A function that returns a status refuses other values with BO_INVALID. Structs that
- * the library allocates may grow at their end. Enumerations may get new values.
+ * a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
+ * Enumerations may get new values.
  *
  * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that save_memory
  * returns (to be released with bo_free()). A const pointer that a function returns belongs to the object and is valid
@@ -107,7 +108,7 @@ BO_API const char *bo_version(void);
     X(FORMAT, 4, "malformed input")          /**< the contents of a file or of a memory block are malformed */         \
     X(VERSION, 5, "made by a newer version") /**< a file in a Bochner format that is newer than this library */        \
     X(UNSUPPORTED, 6, "not supported")       /**< a valid request that this build or this combination does not do */   \
-    X(NUMERIC, 7, "numerical failure")       /**< not positive definite, no convergence, NaN or infinity */            \
+    X(NUMERIC, 7, "numerical failure")       /**< no solution, no convergence, NaN or infinity */                      \
     X(CANCELED, 8, "canceled")               /**< the progress callback returned false */
 
 /** The outcome of a call. */
@@ -169,8 +170,8 @@ typedef struct bo_allocator {
 
 /** The settings of a context. */
 typedef struct bo_context_desc {
-    /** Number of threads (default: the number of CPUs available to this process). Fewer are used if the system cannot
-     * start as many. */
+    /** Number of threads, including the calling one (default, also for negative numbers: the number of CPUs available
+     * to this process). Fewer are used if the system cannot start as many. */
     int threads;
     const char *isa;         /**< "avx512", "avx2", "neon" or "ref"; NULL: $BOCHNER_ISA, or else the best of this CPU */
     bo_log_fn log;           /**< receives log messages; NULL: no log */
@@ -187,8 +188,8 @@ typedef struct bo_context_desc {
  *
  * @param desc       the settings, or NULL for the defaults
  * @param[out] out   the new context; release it with bo_context_destroy()
- * @return BO_OK; BO_UNSUPPORTED if this CPU lacks `isa`; BO_IO if the trace file cannot be written (errno has the
- *     cause)
+ * @return BO_OK; BO_UNSUPPORTED if `isa` is unknown or this CPU lacks it; BO_IO if the trace file cannot be written
+ *     (errno has the cause)
  */
 BO_API bo_status bo_context_create(const bo_context_desc *desc, bo_context **out);
 

@@ -3,30 +3,51 @@
  */
 /** @mainpage C API
  *
- * Each header is the manual of its module. Start with base.h, which states the rules that hold for all of them.
+ * Bochner is a C library for linear-time transformers and kernel machines on CPUs. This reference describes every
+ * function, struct and enumeration of its public headers. docs/tutorials/c-library.md in the source tree is a tutorial.
+ * A program includes bochner/bochner.h, which includes all headers, and is compiled with pkg-config:
+ *
+ *     cc program.c -o program $(pkg-config --cflags --libs bochner)
+ *
+ * Each header is the manual of its module. Start with base.h, which states the rules that hold for all of them: names,
+ * errors, ownership, threads.
+ *
+ * Basis:
  *
  * - base.h: rules of the API, version, status, context
+ * - json.h: numbers and strings as JSON text
+ *
+ * Tables and kernel machines:
+ *
  * - data.h: tables and arrays: CSV, NumPy, libsvm, IDX
  * - features.h: feature maps: random features of kernels
  * - machines.h: kernel machines: regression and classification on features
  * - metrics.h: the quality of predictions
+ *
+ * Attention and models of text:
+ *
  * - attention.h: softmax attention, linear attention, recurrent memories
- * - graph.h: computations with gradients
- * - operations.h: the operations of a graph
- * - nn.h: layers that record their operations on a graph
- * - layers.h: the parts of models other than attention
- * - network.h: networks of any layers, on arrays, images or graphs
- * - optim.h: optimizers and learning-rate schedules
  * - text.h: tokenizers, corpora, batches
  * - texts.h: labeled texts and pairs of texts, BLEU
- * - model.h: language models: create, load, save, evaluate, generate
+ * - layers.h: the choices for the parts of a model other than attention
+ * - model.h: models: create, load, save, evaluate, generate
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
- * - train.h: training of models
+ *
+ * Training:
+ *
+ * - train.h: training of models and networks
+ * - optim.h: optimizers and learning rate schedules
  * - plan.h: predicted time and loss of a training run
  * - profile.h: shapes, memory and time per operation of a training step
  * - widths.h: transfer of learning rates across widths
- * - json.h: numbers and strings as JSON text
+ *
+ * Custom networks:
+ *
+ * - network.h: networks of any layers, on arrays, images or graphs
+ * - graph.h: computations with gradients
+ * - operations.h: the operations of a graph
+ * - nn.h: layers that record their operations on a graph
  */
 #ifndef BOCHNER_H
 #define BOCHNER_H

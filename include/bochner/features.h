@@ -16,8 +16,9 @@
  *     draw       the dependence between the frequencies
  *     sampling   whether the frequencies are chosen by data
  *
- * **Terms.** `features` is the length of φ(x); sin/cos and hyperbolic features use features/2 frequencies. A larger
- * `gamma` makes a kernel more local. (Some texts use γ for the width of a kernel; here it is the inverse.)
+ * **Terms.** `features` is the length of φ(x). Sin/cos and hyperbolic features use features/2 frequencies, so that
+ * `features` must be even. A larger `gamma` makes a kernel more local. (Some texts use γ for the width of a kernel;
+ * here it is the inverse.) Numbers such as 2310.01655 are papers on arXiv.
  *
  * **Ownership.** The caller destroys a map. **Threads.** A map may be used by several threads at once, except during
  * bo_features_set_frequencies().
@@ -141,8 +142,8 @@ typedef enum bo_draw {
     BO_DRAW_HADAMARD = 3,   /**< three HD blocks; applied in O(dim log dim) */
     BO_DRAW_SIMPLEX = 4,    /**< rows of a block at equal obtuse angles: best for positive features of small norm */
     BO_DRAW_SOBOL = 5,      /**< scrambled Sobol points through the inverse distribution function */
-    BO_DRAW_MOMENT =
-        6, /**< independent, then centered and whitened; needs finite variance and more than dim frequencies */
+    /** Independent, then centered and whitened. Needs finite variance and more than dim frequencies. */
+    BO_DRAW_MOMENT = 6,
 } bo_draw;
 
 /** Whether data chooses the frequencies. */
@@ -184,7 +185,7 @@ typedef void (*bo_feature_fn)(void *user, size_t rows, size_t frequencies, const
 typedef void (*bo_feature_backward_fn)(void *user, size_t rows, size_t frequencies, const float *u, size_t dim,
                                        const float *x, size_t features, const float *dz, float *du, float *dx);
 
-/** The settings of a feature map. `dim` and `features` have no default. */
+/** The settings of a feature map. `dim` has no default, nor has `features` if the map is random. */
 typedef struct bo_features_desc {
     bo_kernel kernel;           /**< the kernel (default: RBF) */
     bo_function function;       /**< the function (default: the first that estimates the kernel) */
@@ -228,6 +229,9 @@ BO_API bo_status bo_features_create(bo_context *context, const bo_features_desc 
 BO_API void bo_features_destroy(bo_features *features);
 
 /** Computes z = φ(x), on all threads of the context.
+ *
+ * The inputs are not checked: a row with NaN or infinity gives features that are NaN or arbitrary. Other rows are not
+ * affected.
  *
  * @param context    the context
  * @param features   the map

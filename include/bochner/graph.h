@@ -110,11 +110,13 @@ typedef struct bo_weight {
     double scale;        /**< the factor as described, or as changed by the parametrization */
     double in;           /**< fan-in relative to the base model (1 in the standard parametrization) */
     double out;          /**< fan-out relative to the base model (1 in the standard parametrization) */
-    double rate;         /**< factor of the learning rate if steps do not depend on the gradient's size (standard: 1) */
-    size_t offset;       /**< floats from the start of the set; a multiple of 16 */
-    bo_element element;  /**< FLOAT32, except in models that store weights in fewer bits */
-    void *data;          /**< rows x columns elements; NULL before bo_weights_allocate() */
-    void *gradient;      /**< rows x columns floats; NULL if there is none */
+    /** Factor of the learning rate for optimizers whose steps do not depend on the size of the gradient (1 in the
+     * standard parametrization). */
+    double rate;
+    size_t offset;      /**< floats from the start of the set; a multiple of 16 */
+    bo_element element; /**< FLOAT32, except in models that store weights in fewer bits */
+    void *data;         /**< rows x columns elements; NULL before bo_weights_allocate() */
+    void *gradient;     /**< rows x columns floats; NULL if there is none */
 } bo_weight;
 
 /** Creates an empty set of weights.

@@ -121,8 +121,8 @@ typedef struct bo_machine_desc {
 typedef struct bo_samples {
     size_t rows;     /**< number of rows */
     size_t dim;      /**< number of input columns */
-    size_t targets;  /**< number of target columns */
-    const float *x;  /**< inputs, rows x dim */
+    size_t targets;  /**< number of target columns; 1 for classification */
+    const float *x;  /**< inputs, rows x dim, without gaps; finite numbers */
     const double *y; /**< targets, rows x targets; for classification class indices 0…classes-1 */
     size_t classes;  /**< number of classes; 0: regression */
     /** One weight >= 0 per row; NULL: all 1. A row of weight k counts like k equal rows in the fit, and like one row
@@ -147,7 +147,8 @@ BO_API void bo_data_get_samples(const bo_data *data, bo_samples *out);
  * @param desc       the settings
  * @param samples    the rows; not needed after the call
  * @param[out] out   the machine; release it with bo_machine_destroy()
- * @return BO_OK; BO_UNSUPPORTED if loss, solver, precision and features do not fit together; BO_NUMERIC if the system
+ * @return BO_OK; BO_INVALID if an input, target or weight is not finite, or a class is out of range (the message has
+ *     the row); BO_UNSUPPORTED if loss, solver, precision and features do not fit together; BO_NUMERIC if the system
  *     cannot be solved (the message suggests a λ)
  */
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
@@ -168,12 +169,13 @@ BO_API void bo_machine_destroy(bo_machine *machine);
  * @param ldx         floats between two rows of x
  * @param[out] mean   predictions, rows x outputs: targets for regression, class scores for classification
  * @param[out] std    predictive standard deviations, including noise, rows x outputs; or NULL
- * @return BO_OK; BO_UNSUPPORTED if `std` is requested for classes or for a machine fitted by CG or SGD
+ * @return BO_OK; BO_INVALID if an input is not finite; BO_UNSUPPORTED if `std` is requested for classes or for a
+ *     machine fitted by CG or SGD
  */
 BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                     size_t ldx, double *mean, double *std);
 
-/** Predicts calibrated class probabilities.
+/** Predicts calibrated class probabilities. Those of a row add up to 1.
  *
  * @param context              the context
  * @param machine              the machine
@@ -220,8 +222,8 @@ typedef struct bo_fit_report {
     double lambda;          /**< λ used */
     bo_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is none */
     double spectrum;        /**< largest eigenvalue of the Gram matrix, estimated */
-    double search_seconds;  /**< time to choose γ and λ */
-    double fit_seconds;     /**< time of everything else */
+    double search_seconds;  /**< seconds to choose γ and λ */
+    double fit_seconds;     /**< seconds of everything else */
     /** Root mean square error of the chosen γ and λ on rows left out, in units of the standard deviation of the targets
      * (for classes: of the ±1 scores); NAN if nothing was searched. */
     double search_score;
@@ -343,7 +345,7 @@ typedef struct bo_fit_cost {
     bool searches_lambda;   /**< λ is not set and will be searched */
     size_t bytes;           /**< maximum memory */
     double operations;      /**< floating-point operations, including the search */
-    double seconds;         /**< approximate time with the threads of this context on a recent processor */
+    double seconds;         /**< approximate seconds with the threads of this context on a recent processor */
     uint64_t reserved[4];   /**< must be zero */
 } bo_fit_cost;
 

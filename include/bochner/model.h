@@ -11,8 +11,13 @@
  *     bo_session_create(context, model, NULL, &session);
  *     bo_sampler *sampler;
  *     bo_sampler_create(context, &(bo_sampler_desc){.temperature = 0.8, .seed = 1}, &sampler);
- *     bo_session_feed(context, session, ids, count, logits);           // logits of the last token
+ *     const bo_tokenizer *tokenizer = bo_model_tokenizer(model);
+ *     size_t vocab = bo_model_describe(model)->vocab, bytes;           // float logits[vocab]
+ *     bo_ids ids = {0};
+ *     bo_tokenizer_encode(context, tokenizer, "To be", 5, false, &ids);
+ *     bo_session_feed(context, session, ids.items, ids.count, logits); // logits of the next token
  *     int32_t next = bo_sampler_next(sampler, logits, vocab);
+ *     const char *text = bo_tokenizer_piece(tokenizer, next, &bytes);  // then feed `next`, and so on
  *
  * A session reads a sequence of tokens with a state. The size of the state is known in advance. For attention with
  * features it does not grow with the number of tokens read.
@@ -115,24 +120,24 @@ typedef struct bo_model_desc {
      * DEGREE_4 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
     size_t hidden;
     size_t context; /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */
-    size_t vocab;   /**< size of the vocabulary (default: that of the tokenizer) */
-    /** The attention: start from a preset (bo_attention_preset()), then set any field of attention.h. heads, key_heads,
-     * dim, value_dim and causal are filled in. features.features (default: 128 if the map does not determine it);
-     * features.seed (default: derived from `seed`). */
+    size_t vocab;   /**< size of the vocabulary (default: that of the tokenizer; required without one) */
+    /** The attention (default: softmax attention). Start from a preset (bo_attention_preset()), then set any field of
+     * attention.h. heads, key_heads, dim, value_dim and causal are filled in. features.features (default: 128 if the
+     * map does not determine it); features.seed (default: derived from `seed`). */
     bo_attention_desc attention;
-    bo_mixer mixer;             /**< the mixer; mixers other than ATTENTION do not use `attention` */
-    bo_ssm ssm;                 /**< SSM: the transition matrix */
+    bo_mixer mixer;             /**< the mixer (default: ATTENTION); other mixers do not use `attention` */
+    bo_ssm ssm;                 /**< SSM: the transition matrix (default: DIAGONAL) */
     size_t state_size;          /**< SSM: numbers in the state of a channel (default: 16) */
     size_t state_rank;          /**< SSM: columns of P (default: 1) */
     size_t kernel;              /**< tokens that a convolution sees (default: 4 in an SSM mixer, otherwise 64) */
-    bo_mlp mlp;                 /**< the MLP */
+    bo_mlp mlp;                 /**< the MLP (default: RELU2) */
     bo_custom_layer custom_mlp; /**< CUSTOM: the layer; it can read `hidden` */
     /** RANDOM_FEATURES: the map, with any kernel, function and draw. dim and features (= hidden) are filled in. kernel
      * (default: RBF); gamma (default: normalized x are at distance one); seed (default: derived from `seed`). */
     bo_features_desc mlp_features;
     size_t degree_heads;    /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
-    bo_norm norm;           /**< the normalization */
-    bo_positions positions; /**< the positions */
+    bo_norm norm;           /**< the normalization (default: RMS) */
+    bo_positions positions; /**< the positions (default: ROPE) */
     double rope_base;       /**< base of RoPE (default: 10000) */
     bo_choice query_norm;   /**< RMSNorm of q and k in each head; AUTO: if the kind does not normalize them itself */
     bo_choice output_norm;  /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
@@ -147,17 +152,17 @@ typedef struct bo_model_desc {
     bool bias;                          /**< biases of linear layers */
     double dropout;                     /**< dropout rate, in [0, 1) */
     double norm_epsilon;                /**< epsilon of the norms (default: 1e-6) */
-    bo_parametrization parametrization; /**< the parametrization; UNIT implies `untied` */
+    bo_parametrization parametrization; /**< the parametrization (default: STANDARD); UNIT implies `untied` */
     size_t base_width;                  /**< MUP, UNIT: width at which learning rates were tuned (default: 128) */
-    bo_storage storage;                 /**< FLOAT32, or FLOAT8: products are simulated in 8 bits */
+    bo_storage storage;                 /**< FLOAT32 (default), or FLOAT8: products are simulated in 8 bits */
     uint64_t seed;                      /**< seed of the weights and frequencies */
-    bo_model_task task;                 /**< the task */
+    bo_model_task task;                 /**< the task (default: LANGUAGE) */
     size_t classes;                     /**< CLASSIFY, MATCH: number of classes, at least 2 */
     const char *const *labels;          /**< CLASSIFY, MATCH: names of the classes, copied (default: "0", "1", …) */
-    bo_pooling pooling;                 /**< CLASSIFY, MATCH: the pooling */
+    bo_pooling pooling;                 /**< CLASSIFY, MATCH: the pooling (default: MEAN) */
     bool forward;                       /**< CLASSIFY, MATCH: all layers read forward; long texts can be streamed */
     size_t encoder_layers;              /**< TRANSLATE: layers of the encoder (default: layers) */
-    bo_cross cross;                     /**< TRANSLATE: how the decoder sees the source */
+    bo_cross cross;                     /**< TRANSLATE: how the decoder sees the source (default: ATTENTION) */
     /** TRANSLATE: cross attention. heads, dim and similar fields are filled in. All zero: `attention` without its
      * causal parts (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
     bo_attention_desc cross_attention;
@@ -241,8 +246,10 @@ typedef struct bo_session bo_session;
 
 /** Describes a session. Zero means the default. */
 typedef struct bo_session_desc {
-    size_t chunk;         /**< maximum number of tokens processed at a time (default: 256) */
-    size_t capacity;      /**< maximum number of tokens in a KV cache (default: the context of the model) */
+    size_t chunk; /**< maximum number of tokens processed at a time (default: 256) */
+    /** Softmax attention and others that keep every key: maximum number of tokens of the session (default: the context
+     * of the model). */
+    size_t capacity;
     uint64_t reserved[4]; /**< must be zero */
 } bo_session_desc;
 
@@ -630,7 +637,7 @@ BO_API bo_status bo_session_estimate(bo_context *context, const bo_model *model,
                                      size_t *state_bytes, size_t *all_bytes);
 
 /** Returns the number of tokens that can still be read. It is limited by the context for learned positions and for
- * matrices along tokens, and by the capacity of a KV cache.
+ * matrices along tokens, by the capacity of a KV cache, and by 2^31 - 1 positions if the model has positions.
  *
  * @param session  the session
  * @return the number of tokens

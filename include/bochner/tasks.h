@@ -48,7 +48,7 @@ BO_API void bo_model_preset_texts(const bo_model *model, bool alone, bo_texts_de
  * @param texts                the texts
  * @param first                the first example
  * @param count                the number of examples
- * @param[out] probabilities   count x classes
+ * @param[out] probabilities   count x classes; class i has the name bo_model_describe(model)->labels[i]
  * @return BO_OK; BO_INVALID if the task of the model has no labels or the texts do not match it
  */
 BO_API bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
@@ -60,7 +60,7 @@ typedef struct bo_classification {
     double accuracy;      /**< fraction of correct labels, in [0, 1] */
     uint64_t examples;    /**< number of examples */
     uint64_t tokens;      /**< number of tokens read */
-    double seconds;       /**< time */
+    double seconds;       /**< time taken, in seconds */
     uint64_t reserved[4]; /**< must be zero */
 } bo_classification;
 
@@ -118,7 +118,7 @@ typedef struct bo_translation {
     uint64_t examples;    /**< number of examples */
     uint64_t tokens;      /**< number of target tokens */
     size_t state_bytes;   /**< memory of one hypothesis, including its share of the source */
-    double seconds;       /**< time of decoding */
+    double seconds;       /**< time of decoding, in seconds */
     uint64_t reserved[4]; /**< must be zero */
 } bo_translation;
 
@@ -163,7 +163,8 @@ typedef struct bo_lanes bo_lanes;
 typedef struct bo_lanes_desc {
     size_t count;    /**< number of lanes */
     size_t capacity; /**< maximum tokens per lane if attention keeps every key (default: the context of the model) */
-    size_t source;   /**< TRANSLATE: maximum tokens per source, likewise */
+    /** TRANSLATE: maximum tokens per source if attention keeps every key (default: the context of the model). */
+    size_t source;
     uint64_t reserved[4]; /**< must be zero */
 } bo_lanes_desc;
 

@@ -6,7 +6,7 @@
  *     bo_trainer *trainer;
  *     bo_trainer_create(context, &desc, &trainer);
  *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELED after a checkpoint
- *     bo_trainer_destroy(trainer);
+ *     bo_trainer_destroy(trainer);                      // the model has the weights of the last step
  *
  * The folder of a run contains:
  *
@@ -50,15 +50,18 @@ typedef struct bo_training_report {
     double rate;              /**< learning rate of the latest step */
     const char *unit;         /**< the unit of `tokens`: "tokens" or "examples"; also its name in metrics.jsonl */
     uint64_t tokens;          /**< tokens or examples processed so far */
-    double seconds;           /**< training time, over all parts of a resumed run */
+    double seconds;           /**< training time in seconds, over all parts of a resumed run */
     double tokens_per_second; /**< throughput since the last report */
     double gflops;            /**< useful floating-point operations per second since the last report, in 10^9 */
-    double seconds_left;      /**< estimated remaining time; NAN: not known */
+    double seconds_left;      /**< estimated remaining time in seconds; NAN: not known */
     bool evaluated;           /**< the report follows an evaluation */
     bool stopped_early;       /**< `patience` is exhausted: no more steps follow */
 } bo_training_report;
 
 /** Receives the reports of a run, from the thread that called bo_trainer_run(). In a parallel job, only on rank 0.
+ *
+ * It is called about ten times per `eval_every` steps (every step if `eval_every` is below 20), after each evaluation,
+ * and after the last step.
  *
  * @param user    `user` of the descriptor
  * @param report  the report, valid during the call
@@ -85,14 +88,14 @@ typedef struct bo_trainer_desc {
     double smoothing;            /**< texts: label smoothing of labels or targets, in [0, 1) */
     const char *folder;          /**< the folder of the run; NULL: nothing is written */
     bool resume;                 /**< continue from the latest checkpoint of the folder; start if there is none */
-    bo_optimizer_desc optimizer; /**< the optimizer */
-    bo_schedule schedule;        /**< the learning rate schedule */
+    bo_optimizer_desc optimizer; /**< the optimizer (default: Muon, with a learning rate of 0.02) */
+    bo_schedule schedule;        /**< the learning rate schedule (default: cosine, with 2% of the steps as warmup) */
     /** Sequences, packs or examples per step, over all ranks (default: 16; graphs: 1; packs: 16384 tokens, for
      * translation 4096, and at most a sixteenth of all texts). */
     size_t batch;
     size_t micro_batch;         /**< the part of a batch computed at a time (default: about 1 GiB of activations) */
     uint64_t steps;             /**< number of steps; or `minutes` instead */
-    double minutes;             /**< time limit; converted to a number of steps once, after a few timed steps */
+    double minutes;             /**< time limit in minutes; converted to a number of steps after a few timed steps */
     uint64_t eval_every;        /**< steps between evaluations (default: a tenth of all steps, at least 25) */
     uint64_t eval_tokens;       /**< number of validation tokens to use (default: all); networks use every example */
     uint64_t checkpoint_every;  /**< steps between checkpoints (default: eval_every) */
