@@ -2,8 +2,8 @@
  * Tokenizers, corpora and batches for language models.
  *
  * A tokenizer has one id per byte, or is a byte-pair encoding (BPE) in the format of Hugging Face's tokenizer.json. A
- * corpus consists of files of text or JSON lines that are mapped into memory. Batches are a pure function of a seed and
- * a step, so that training resumes at the same token.
+ * corpus consists of files of text or JSON lines that are mapped into memory, or of text that is in memory. Batches are
+ * a pure function of a seed and a step, so that training resumes at the same token.
  *
  *     bo_tokenizer *tokenizer;
  *     bo_tokenizer_create(context, &tokenizer);                        // 256 ids, one per byte
@@ -162,10 +162,10 @@ typedef struct bo_corpus_desc {
     size_t path_count;        /**< number of files */
     const bo_tokenizer *tokenizer; /**< the tokenizer; must outlive the corpus */
     const char *field;             /**< JSON lines: the field that contains the text (default: "text") */
-    const char
-        *separator; /**< text: marks the end of a document, such as "<|endoftext|>" (default: one document per file) */
-    double skip;    /**< fraction of all tokens to skip at the start; a validation set is the last part */
-    double take;    /**< fraction of all tokens to use after `skip`, cut at a token; 0: to the end */
+    /** Text: marks the end of a document, such as "<|endoftext|>" (default: one document per file). */
+    const char *separator;
+    double skip;          /**< fraction of all tokens to skip at the start; a validation set is the last part */
+    double take;          /**< fraction of all tokens to use after `skip`, cut at a token; 0: to the end */
     const char *memory;   /**< text in memory, instead of `paths`; not needed after bo_corpus_open() */
     size_t memory_bytes;  /**< number of bytes of `memory` */
     bool memory_lines;    /**< `memory` contains JSON lines */
