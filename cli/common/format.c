@@ -1,4 +1,5 @@
 #include "format.h"
+#include <bochner/base.h>
 #include <bochner/json.h>
 #include <math.h>
 #include <stdbool.h>
@@ -124,6 +125,20 @@ size_t cli_letters(const char *text)
     return count;
 }
 
+void cli_clean(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    for (size_t bytes; *text; text += bytes) {
+        const size_t length = bo_utf8_length(text, 4);
+        const bool shown = length && (unsigned char)*text >= 0x20 && *text != 0x7f;
+        bytes = length ? length : 1;
+        if (used + bytes >= size) break;
+        memcpy(out + used, shown ? text : "?", shown ? bytes : 1);
+        used += shown ? bytes : 1;
+    }
+    out[used] = 0;
+}
+
 void cli_print_word(FILE *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
@@ -160,14 +175,18 @@ static int columns_of(const char *text, size_t bytes)
     return count;
 }
 
-/* Bytes up to the next space or newline. Within a command: outside of quotes and brackets. */
+/* Bytes up to the next space or newline. Within a command: outside of quotes and brackets, and not after a backslash. */
 static size_t word_length(const char *text, bool command)
 {
     size_t length = 0, depth = 0;
     char quote = 0;
-    for (; text[length] && text[length] != '\n' && (quote || depth || text[length] != ' '); length++) {
+    for (; text[length] && (quote || text[length] != '\n') && (quote || depth || text[length] != ' '); length++) {
         const char c = text[length];
         if (!command) continue;
+        if (c == '\\' && quote != '\'' && text[length + 1]) {
+            length++;
+            continue;
+        }
         if (c == '\'' || c == '"') quote = quote == c ? 0 : quote ? quote : c;
         if (c == '[') depth++;
         if (c == ']' && depth) depth--;
@@ -210,13 +229,16 @@ void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap)
     fputc('\n', out);
 }
 
-void cli_quote_word(const char *word, char *out, size_t size)
+char *cli_quoted_word(const char *word)
 {
-    FILE *text = fmemopen(out, size, "w");
-    if (size) out[0] = 0;
-    if (!text) return;
-    cli_print_word(text, word);
-    fclose(text);
+    char *quoted = NULL;
+    size_t length = 0;
+    FILE *text = open_memstream(&quoted, &length);
+    if (text) {
+        cli_print_word(text, word);
+        fclose(text);
+    }
+    return quoted ? quoted : cli_allocate(1, 1, "a word");
 }
 
 void cli_print_wrapped(FILE *out, const char *text, int indent)

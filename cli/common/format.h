@@ -26,10 +26,14 @@ const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(c
 
 size_t cli_letters(const char *text); /* columns of UTF-8 text on a terminal */
 
+/* Copies text for a table or a picture to out[0, size): control characters and bytes that are not UTF-8 become ?. What
+ * does not fit is omitted, and no character is cut. */
+void cli_clean(const char *text, char *out, size_t size);
+
 /* Prints a word of a command line for a shell, in quotes if the shell would split or expand it. */
 void cli_print_word(FILE *out, const char *word);
-/* Writes it to out[0, size), truncated if it does not fit. */
-void cli_quote_word(const char *word, char *out, size_t size);
+/* Returns it, freed with free. */
+char *cli_quoted_word(const char *word);
 
 /* The width of text written to `out`. A terminal: its width, or $COLUMNS if it reports none, or 80; anything else:
  * 80, so that files do not depend on the terminal. At least 20. */

@@ -189,8 +189,9 @@ void cli_say_next(const cli_session *session, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     memcpy(line, start, sizeof start);
-    vsnprintf(line + strlen(start), sizeof line - strlen(start), format, arguments);
+    const int length = vsnprintf(line + strlen(start), sizeof line - strlen(start), format, arguments);
     va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof line - strlen(start)) return; /* half a command is not useful */
     cli_progress progress = session->progress;
     cli_progress_clear(&progress);
     fflush(stdout); /* the last line also where both go to one file */

@@ -3,6 +3,7 @@
 #include "accuracy_statement.h"
 #include "validation.h"
 #include <math.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 static const char *task_name(const bo_fit_report *report)
@@ -106,8 +107,8 @@ void cli_fit_say_next(const cli_fit_job *job)
 {
     const bo_fit_report *report = bo_machine_report(job->machine);
     const char *more = report->classes ? " --proba" : report->has_std ? " --std" : "";
-    char model[1024];
     if (!job->options->out) return; /* the report names --out */
-    cli_quote_word(job->options->out, model, sizeof model);
+    char *model = cli_quoted_word(job->options->out);
     cli_say_next(job->session, "bochner predict %s new.csv%s", model, more);
+    free(model);
 }

@@ -260,11 +260,10 @@ static void say_next(const cli_train_job *job, const char *folder)
 {
     const cli_train_options *o = job->options;
     const cli_network_data *d = &o->network.data;
-    char *data = cli_train_word(o->valid ? o->valid : o->data.count ? o->data.items[0] : job->words->files.items[0]);
-    char *graph = d->graph ? cli_train_word(d->graph) : NULL;
-    if (data)
-        cli_say_next(job->session, "bochner predict %s %s%s%s%s%s", folder, data, graph ? " --graph " : "",
-                     graph ? graph : "", d->undirected ? " --undirected" : "", d->self_loops ? " --self-loops" : "");
+    char *data = cli_quoted_word(o->valid ? o->valid : o->data.count ? o->data.items[0] : job->words->files.items[0]);
+    char *graph = d->graph ? cli_quoted_word(d->graph) : NULL;
+    cli_say_next(job->session, "bochner predict %s %s%s%s%s%s", folder, data, graph ? " --graph " : "",
+                 graph ? graph : "", d->undirected ? " --undirected" : "", d->self_loops ? " --self-loops" : "");
     free(graph);
     free(data);
 }

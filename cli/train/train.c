@@ -107,23 +107,12 @@ void cli_train_close(cli_train_job *job)
 
 /* ---- the steps --------------------------------------------------------------------------------------------------- */
 
-char *cli_train_word(const char *word)
-{
-    char *quoted = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&quoted, &length);
-    if (!file) return NULL;
-    cli_print_word(file, word);
-    fclose(file);
-    return quoted;
-}
-
 void cli_train_say_next(const cli_train_job *job)
 {
     char best[4096];
     snprintf(best, sizeof best, "%s/best", job->options->out);
-    char *folder = cli_train_word(access(best, F_OK) == 0 ? best : job->options->out);
-    if (folder) job->kind->say_next(job, folder);
+    char *folder = cli_quoted_word(access(best, F_OK) == 0 ? best : job->options->out);
+    job->kind->say_next(job, folder);
     free(folder);
 }
 
@@ -134,10 +123,10 @@ static int stopped(cli_train_job *job)
     if (!report || report->step == 0) {
         cli_warn(job->session, "stopped before the first step; no checkpoint was written");
     } else {
-        char *folder = cli_train_word(job->options->out);
+        char *folder = cli_quoted_word(job->options->out);
         cli_warn(job->session,
                  "stopped after step %llu; a checkpoint was written. To resume: bochner train --resume --out %s",
-                 (unsigned long long)report->step, folder ? folder : job->options->out);
+                 (unsigned long long)report->step, folder);
         free(folder);
     }
     return CLI_INTERRUPTED;
@@ -158,7 +147,7 @@ static void say_if_complete(const cli_train_job *job)
 {
     const bo_training_report *report = bo_trainer_report(job->trainer);
     if (!job->resumed || !isnan(report->seconds_left)) return;
-    char *folder = cli_train_word(job->options->out);
+    char *folder = cli_quoted_word(job->options->out);
     cli_say(job->session,
             "Complete    the run has already taken all %s steps; to train longer, start a new run: "
             "bochner train --init %s --data FILE --out DIR",

@@ -243,6 +243,5 @@ void cli_train_print_folder(const cli_train_job *job, const char *title);
 int cli_train_plot(cli_train_job *job); /* plot.c */
 /* Prints the command to run after this one. */
 void cli_train_say_next(const cli_train_job *job);
-char *cli_train_word(const char *word); /* quoted for a shell if needed; freed by the caller */
 
 #endif

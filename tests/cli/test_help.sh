@@ -96,5 +96,17 @@ on_terminal 60 "'$BOCHNER' fit train.csv --target price --features 64 --out pric
 expect "columns of notes" "$(sed 's/.*\x1b\[K//' seen | width /dev/stdin)" '<=' 60
 grep -q '^Data  ' seen || complain "no notes on the terminal: $(cat seen)"
 "$BOCHNER" fit train.csv --target price --features 64 --out price.model >/dev/null 2>notes
+# The suggested command names the same file when it is pasted, at every width.
+for model in "it's a model with a long name.model" 'a
+b.model' 'a $(touch hacked) `touch hacked` b.model'; do
+    export model BOCHNER
+    for columns in 20 40 80; do
+        on_terminal $columns "\"\$BOCHNER\" fit train.csv --target price --features 64 --out \"\$model\" >/dev/null"
+        sed 's/.*\x1b\[K//' seen | sed -n '/^Next: /,$p' | sed '1s/^Next: //' >pasted
+        pasted=$(bochner() { printf '%s' "$2"; } && . ./pasted)
+        [ "$pasted" = "$model" ] || complain "the command at $columns columns names another file: $(cat pasted)"
+    done
+done
+[ -e hacked ] && complain "the suggested command runs a part of a file name"
 grep -q '^ ' notes && ! grep -q '^            up to' notes && complain "notes wrap in a file: $(cat notes)"
 finish
