@@ -4,6 +4,7 @@
 #include "../common/plot.h"
 #include "network.h"
 #include "text_tasks.h"
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -50,7 +51,13 @@ static bool read_metrics(compare_job *job, cli_compared *run)
                  access(run->name, F_OK) == 0 ? "not a folder" : "no such folder");
         return false;
     }
+    errno = 0;
     const bool read = cli_run_read(run->name, &run->metrics);
+    if (!read && errno != ENOENT) {
+        cli_fail(job->session, "%s/metrics.jsonl: %s", run->name,
+                 errno == EINVAL ? "not a regular file" : strerror(errno));
+        return false;
+    }
     if (!read && has_options(run->name)) {
         cli_fail(job->session, "%s: the run has no metrics yet; bochner train writes them every few steps", run->name);
         return false;
@@ -293,9 +300,9 @@ static void check_runs(compare_job *job)
     for (size_t i = 0; i < all->count; i++) {
         const cli_compared *run = &all->runs[i];
         if (!run->finished && run->last.steps > 0)
-            warn(job, "%.200s is not finished: step %.0f of %.0f", run->name, run->last.step, run->last.steps);
+            warn(job, "%.200s is not finished: step %.15g of %.15g", run->name, run->last.step, run->last.steps);
         else if (!run->finished)
-            warn(job, "%.200s is not finished: step %.0f", run->name, run->last.step);
+            warn(job, "%.200s is not finished: step %.15g", run->name, run->last.step);
     }
 }
 
@@ -304,12 +311,23 @@ static void check_runs(compare_job *job)
 enum { COLUMNS = 11, CELL = 112 };
 typedef char table_row[COLUMNS][CELL];
 
+/* The files are not checked when they are read: a count may be anything. */
+static bool is_count(double value)
+{
+    return value >= 0 && value < 1e15;
+}
+
+static void full_count(double value, const char *mark, char out[CELL])
+{
+    snprintf(out, CELL, "%s%s", is_count(value) ? cli_count((size_t)value).s : "-", mark);
+}
+
 /* 1,234; 33.1k; 1.23M. */
 static void short_count(double value, char out[CELL])
 {
     static const char letters[] = "kMGT";
     int power = -1;
-    if (!isfinite(value)) {
+    if (!is_count(value)) {
         snprintf(out, CELL, "-");
     } else if (value < 1e4) {
         snprintf(out, CELL, "%s", cli_count((size_t)value).s);
@@ -323,9 +341,9 @@ static void number(double value, const char *format, char out[CELL])
 {
     if (!isfinite(value))
         snprintf(out, CELL, "-");
-    else if (strcmp(format, "%") == 0)
+    else if (strcmp(format, "%") == 0 && fabs(value) < 1e6)
         snprintf(out, CELL, "%.2f%%", 100 * value);
-    else if (strcmp(format, "g") == 0)
+    else if (strcmp(format, "g") == 0 || fabs(value) >= 1e6)
         snprintf(out, CELL, "%.5g", value);
     else
         snprintf(out, CELL, "%.4f", value);
@@ -382,17 +400,17 @@ static void fill_row(const cli_compared *run, table_row out)
 {
     const cli_run_point *last = &run->last;
     const char *format = run->network ? "g" : "f";
-    snprintf(out[0], CELL, "%.72s", run->name);
-    snprintf(out[1], CELL, "%.72s", run->mixer);
+    cli_clean(run->name, out[0], 73);
+    cli_clean(run->mixer, out[1], 73);
     short_count(run->parameters, out[2]);
-    snprintf(out[3], CELL, "%s%s", cli_count((size_t)last->step).s, run->finished ? "" : "*");
+    full_count(last->step, run->finished ? "" : "*", out[3]);
     short_count(last->count, out[4]);
     number(last->valid_loss, format, out[5]);
     number(last->best_valid_loss, format, out[6]);
     number(last->valid_metric, metrics[metric_of(run)].format, out[7]);
     short_count(run->rate, out[8]);
     fill_state(run, out[9]);
-    snprintf(out[10], CELL, "%s", isfinite(last->seconds) ? cli_seconds(last->seconds).s : "-");
+    snprintf(out[10], CELL, "%s", is_count(last->seconds) ? cli_seconds(last->seconds).s : "-");
 }
 
 /* Sets the widths of columns to 0, the least important ones first, until a terminal has space for a line. Returns the

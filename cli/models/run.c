@@ -1,17 +1,29 @@
 #include "run.h"
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* Only a regular file: a pipe would wait for a writer, a device may be endless. On failure errno is set. */
+static FILE *open_file(const char *folder, const char *name)
+{
+    char path[4096];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (stat(path, &info) != 0) return NULL;
+    if (S_ISREG(info.st_mode)) return fopen(path, "rb");
+    errno = EINVAL;
+    return NULL;
+}
 
 cJSON *cli_read_json(const char *folder, const char *name)
 {
     enum { MOST = 1 << 20 };
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
+    FILE *file = open_file(folder, name);
     if (!file) return NULL;
     char *text = cli_allocate(MOST + 1, 1, "a JSON file");
     text[fread(text, 1, MOST, file)] = 0;
@@ -116,11 +128,10 @@ static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
 
 bool cli_run_read(const char *folder, cli_run_metrics *out)
 {
-    char path[4096], *line = NULL;
+    char *line = NULL;
     size_t size = 0, room = 0;
     *out = (cli_run_metrics){.count = 0};
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    FILE *file = fopen(path, "r");
+    FILE *file = open_file(folder, "metrics.jsonl");
     if (!file) return false;
     while (getline(&line, &size, file) > 0) {
         cJSON *json = cJSON_Parse(line);

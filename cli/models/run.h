@@ -31,7 +31,7 @@ typedef struct cli_run_metrics {
     char unit[16];   /* "tokens" or "examples" */
     char metric[24]; /* "bits_per_byte", "accuracy", "perplexity" or "rmse" */
 } cli_run_metrics;
-/* False: the file cannot be read. An incomplete last line is ignored. Freed with cli_run_forget. */
+/* False: the file cannot be read, and errno tells why; EINVAL: it is not a regular file. An incomplete last line is ignored. Freed with cli_run_forget. */
 bool cli_run_read(const char *folder, cli_run_metrics *out);
 void cli_run_forget(cli_run_metrics *metrics);
 

@@ -111,5 +111,29 @@ fails 1 "empty|no entries" "$BOCHNER" compare empty
 cp -r gate broken
 printf 'x' >broken/model.safetensors
 fails 1 "broken" "$BOCHNER" compare broken
+
+# Files that another program damaged or replaced: nothing waits for a pipe, and numbers that are not counts are not shown.
+for file in metrics.jsonl train.json training.json; do
+    cp -r gate pipe
+    rm -f pipe/$file
+    mkfifo pipe/$file
+    timeout 20 "$BOCHNER" compare pipe >out 2>err
+    [ $? -lt 2 ] || complain "compare waits for the pipe $file"
+    rm -r pipe
+done
+cp -r gate pipe
+rm pipe/metrics.jsonl
+mkdir pipe/metrics.jsonl
+fails 1 "pipe/metrics.jsonl|not a regular file" "$BOCHNER" compare pipe
+cp -r gate odd
+printf '{"step": -3, "steps": 5, "tokens": -1, "valid_loss": 1e300, "best_valid_loss": 1e300, "valid_bits_per_byte": 1e300, "seconds": -1}\n' >>odd/metrics.jsonl
+succeeds "$BOCHNER" compare odd
+grep -q '^odd .* -\*  *-  *1e+300 ' out || complain "odd numbers: $(cat out)"
+expect "columns of odd numbers" "$(awk 'length($0) > n { n = length($0) } END { print n }' out)" '<' 160
+strange=$(printf 'str\033[31m\377')
+cp -r gate "$strange"
+succeeds "$BOCHNER" compare "$strange" --plot strange.svg
+grep -q '^str?\[31m? ' out || complain "control characters in the table: $(cat out)"
+[ ! -e strange.svg ] || iconv -f UTF-8 -t UTF-8 strange.svg >copy 2>err || complain "the picture is not UTF-8: $(cat err)"
 fails 1 "missing/a.svg" "$BOCHNER" compare gate --plot missing/a.svg
 finish
