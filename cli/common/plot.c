@@ -11,13 +11,21 @@ bool cli_plot_known(const char *path)
     return cli_ends_with(path, ".svg") || cli_ends_with(path, ".png") || cli_ends_with(path, ".pdf");
 }
 
-/* In single quotes only the quote itself has a special meaning to gnuplot; labels come from files. */
+/* In single quotes only the quote itself has a special meaning to gnuplot. Labels come from files: control characters
+ * become blanks and bytes that are not UTF-8 become ?, because an SVG file must not contain them. `limit`: of letters. */
 static void quoted(FILE *pipe, const char *text, size_t limit)
 {
     fputc('\'', pipe);
-    for (size_t i = 0; i < limit && text[i]; i++) {
-        if (text[i] == '\'') fputc('\'', pipe);
-        fputc((unsigned char)text[i] < 0x20 ? ' ' : text[i], pipe);
+    for (size_t bytes; limit && *text; text += bytes, limit--) {
+        const size_t length = bo_utf8_length(text, 4);
+        const unsigned char first = (unsigned char)*text;
+        bytes = length ? length : 1;
+        if (first < 0x20 || first == 0x7f || !length)
+            fputc(length ? ' ' : '?', pipe);
+        else if (first == '\'')
+            fputs("''", pipe);
+        else
+            fwrite(text, 1, bytes, pipe);
     }
     fputc('\'', pipe);
 }
@@ -169,8 +177,9 @@ static void scatter_title(FILE *pipe, const bo_metrics *metrics, bool banded, si
 
 static void axis_label(FILE *pipe, const char *axis, const char *name, const char *what)
 {
-    char label[200];
-    snprintf(label, sizeof label, "%.80s, %s", name, what);
+    char start[81], label[200];
+    cli_clean(name, start, sizeof start);
+    snprintf(label, sizeof label, "%s, %s", start, what);
     fprintf(pipe, "set %slabel ", axis);
     quoted(pipe, label, sizeof label);
     fputc('\n', pipe);
@@ -184,13 +193,13 @@ static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *sche
     frame(metrics, &low, &high);
     fputs("$points << EOD\n", pipe);
     for (size_t i = 0; i < metrics->points; i++) {
-        fprintf(pipe, "%.9g %.9g\n", metrics->truth[i], metrics->predicted[i]);
+        fprintf(pipe, "%.17g %.17g\n", metrics->truth[i], metrics->predicted[i]);
         outside += metrics->predicted[i] < low || metrics->predicted[i] > high;
     }
     fputs("EOD\n", pipe);
     bool banded = metrics->deviation && outside < metrics->points;
     if (banded) band(pipe, metrics, low, high);
-    fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low, high, low, high);
+    fprintf(pipe, "set xrange [%.17g:%.17g]\nset yrange [%.17g:%.17g]\nset size ratio 1\n", low, high, low, high);
     scatter_title(pipe, metrics, banded, outside);
     const char *name = schema && bo_schema_target(schema, 0) ? bo_schema_target(schema, 0) : "target";
     axis_label(pipe, "x", name, "true");
@@ -267,7 +276,7 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     size_t classes = metrics->desc.classes, longest = 1;
     for (size_t i = 0; i < classes; i++) {
         cli_word number;
-        size_t length = strlen(cli_metrics_label(metrics, schema, i, &number));
+        size_t length = cli_letters(cli_metrics_label(metrics, schema, i, &number));
         if (length > longest) longest = length < 18 ? length : 18;
     }
     int cell = classes <= 12 ? 52 : classes <= 30 ? 32 : classes <= 60 ? 24 : (int)(1440 / classes + 1);

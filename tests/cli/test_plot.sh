@@ -50,6 +50,18 @@ succeeds "$BOCHNER" fit odd.csv $options --plot odd.svg
 [ -e hacked ] && complain "a label was run as a command"
 [ -s odd.svg ] || complain "odd labels have no picture"
 
+# Long labels that are not ASCII are cut between letters, and bytes that are not UTF-8 are replaced: the SVG stays valid.
+awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) printf "%.3f,%.3f,%s\n", rand() + i % 2, rand(),
+    i % 2 ? "a\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244" : "bad\377" }' >wide.csv
+# shellcheck disable=SC2086
+succeeds "$BOCHNER" fit wide.csv $options --plot wide.svg
+iconv -f UTF-8 -t UTF-8 wide.svg >wide.copy 2>err || complain "the picture is not UTF-8: $(cat err)"
+
+# Targets that vary little relative to their size.
+awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) printf "%.3f,%.3f,%.1f\n", rand(), rand(), 1e12 + 10 * rand() }' >far.csv
+# shellcheck disable=SC2086
+succeeds "$BOCHNER" fit far.csv $options --task regression --plot far.svg
+
 # Twenty-six classes, and the picture of predict.
 awk 'BEGIN { srand(2); for (i = 0; i < 1300; i++) { k = i % 26; printf "%.3f,%.3f,%c\n", k % 5 + 0.6 * rand(), int(k / 5) + 0.6 * rand(), 65 + k } }' >letters.csv
 # shellcheck disable=SC2086
