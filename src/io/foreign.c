@@ -122,12 +122,19 @@ static const signature *find_binary(const char *path, const unsigned char *data,
     return NULL;
 }
 
-/* "PATH: expected a table (…), found a Parquet file; convert it …", with FILE replaced by the path. */
+/* The advice is a command to paste, in a shell or in Python: other characters would need quotes there. */
+static bool is_plain(const char *path)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    return path[0] != '-' && path[strspn(path, plain)] == 0;
+}
+
+/* "PATH: expected a table (…), found a Parquet file; convert it …", with FILE replaced by a plain path. */
 static bo_status refuse(bo_context *context, const char *path, const signature *found, const char *expected)
 {
     char advice[512] = "";
     const char *from = found->advice, *place = from ? strstr(from, "FILE") : NULL;
-    if (place && strlen(path) < 200)
+    if (place && strlen(path) < 200 && is_plain(path))
         snprintf(advice, sizeof advice, "; %.*s%s%s", (int)(place - from), from, path, place + strlen("FILE"));
     else if (from)
         snprintf(advice, sizeof advice, "; %s", from);

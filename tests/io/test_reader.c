@@ -188,6 +188,9 @@ static void foreign_formats(void **state)
         refuse(f, path, BO_FORMAT_AUTO, BO_UNSUPPORTED, cases[i].expected);
         refuse(f, path, BO_FORMAT_AUTO, BO_UNSUPPORTED, "expected a table (CSV, TSV, .npy, libsvm, IDX");
     }
+    /* the advice is a command to paste: the name of the file must not change it */
+    refuse(f, test_write(f, "a $(b).db", "SQLite format 3\0\x10\0", 18), BO_FORMAT_AUTO, BO_UNSUPPORTED,
+           "sqlite3 -header -csv FILE \"SELECT");
     /* words that look like signatures */
     static const char *const texts[] = {"ORC,BZh\n1,2\n", "GIF89a,PAR1\n1,2\n", "[a],b\n1,2\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
