@@ -1,6 +1,7 @@
 /* Training rows: checks, subsets, and targets as the right-hand side of the linear system. */
 #include "internal.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +17,10 @@ static bo_status check_row(bo_context *context, const bo_samples *samples, size_
     for (size_t t = 0; samples->y && t < samples->targets; t++) {
         double y = samples->y[i * samples->targets + t];
         if (!isfinite(y)) return bo_fail(context, BO_INVALID, "row %zu: expected a finite target, found %g", i, y);
+        if (!samples->classes && fabs(y) > FLT_MAX)
+            return bo_fail(
+                context, BO_INVALID,
+                "row %zu: expected a target in the range of float32, found %g; divide the target by a constant", i, y);
         if (samples->classes && (y < 0 || y >= (double)samples->classes || y != floor(y)))
             return bo_fail(context, BO_INVALID, "row %zu: expected a class from 0 to %zu, found %g", i,
                            samples->classes - 1, y);

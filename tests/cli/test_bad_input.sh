@@ -64,6 +64,8 @@ cut -d, -f1-3 train.csv >no_target.csv
 refused "no_target.csv|price" train.csv --test no_target.csv
 cut -d, -f2-4 train.csv >no_rooms.csv
 refused "no_rooms.csv|rooms" train.csv --test no_rooms.csv
+awk -F, -v OFS=, 'NR > 1 { $4 = $4 "e300" } { print }' train.csv >huge.csv
+refused "row 0|expected a target in the range of float32" huge.csv --task regression
 
 # The columns for predict must be those of the fit.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
