@@ -381,10 +381,10 @@ static const struct {
 
 static void bench_overview(void)
 {
-    fputs("Usage: bochner bench SUBJECT [options]\n\n"
-          "Measures speed and quality. Most results are ratios of two measurements of the same run.\n\n"
-          "Subjects\n",
-          stdout);
+    puts("Usage: bochner bench SUBJECT [options]\n");
+    cli_print_wrapped(stdout,
+                      "Measures speed and quality. Most results are ratios of two measurements of the same run.", 0);
+    puts("\nSubjects");
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) printf("  %-12s%s\n", subjects[i].name, subjects[i].summary);
     fputs("\nExample\n"
           "  bochner bench tasks --quick\n\n"
