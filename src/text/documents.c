@@ -173,7 +173,7 @@ bo_status bo_documents_open(bo_context *context, const bo_corpus_desc *desc, bo_
 {
     *out = (bo_documents){0};
     if (!desc->memory && (!desc->paths || desc->path_count == 0))
-        return bo_fail(context, BO_INVALID, "corpus: no file is named");
+        return bo_fail(context, BO_INVALID, "corpus: expected paths or memory, found neither");
     bo_status status = open_all(context, desc, out);
     if (status != BO_OK) bo_documents_close(out);
     return status;

@@ -347,7 +347,7 @@ bo_status bo_lines_open(bo_context *context, const bo_texts_desc *desc, bo_lines
         return bo_fail(context, BO_INVALID, "texts: unknown kind %d; expected 0 to %d", (int)desc->kind,
                        BO_TEXTS_KIND_COUNT - 1);
     if (!desc->memory && (!desc->paths || desc->path_count == 0))
-        return bo_fail(context, BO_INVALID, "texts: no file is named");
+        return bo_fail(context, BO_INVALID, "texts: expected at least one path, found none");
     bo_status status = open_lines(context, desc, out);
     if (status != BO_OK) bo_lines_close(out);
     return status;

@@ -222,7 +222,7 @@ static void test_refusals(void **state)
     desc.path_count = 2;
     assert_fails(f->context, BO_INVALID, "none.jsonl", bo_corpus_open(f->context, &desc, &corpus));
     desc.path_count = 0;
-    assert_fails(f->context, BO_INVALID, "no file", bo_corpus_open(f->context, &desc, &corpus));
+    assert_fails(f->context, BO_INVALID, "paths or memory", bo_corpus_open(f->context, &desc, &corpus));
     static const char *const lines[][2] = {
         {"{\"text\": \"a\"}\n{\"text\": \"b\"\n", "l.jsonl, line 2: the JSON is malformed"},
         {"{\"text\": \"a\"}\n\n[1]\n", "l.jsonl, line 3: expected a JSON object"},

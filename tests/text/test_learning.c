@@ -202,7 +202,7 @@ static void test_refusals(void **state)
     assert_fails(f->context, BO_INVALID, "(a", bo_tokenizer_train(f->context, &desc, &path, 1, &tokenizer));
     desc = (bo_tokenizer_desc){.vocab = 300};
     assert_fails(f->context, BO_INVALID, "empty.txt", bo_tokenizer_train(f->context, &desc, &empty, 1, &tokenizer));
-    assert_fails(f->context, BO_INVALID, "no file", bo_tokenizer_train(f->context, &desc, NULL, 0, &tokenizer));
+    assert_fails(f->context, BO_INVALID, "paths or memory", bo_tokenizer_train(f->context, &desc, NULL, 0, &tokenizer));
     assert_null(tokenizer);
 }
 

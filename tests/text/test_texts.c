@@ -351,7 +351,7 @@ static void test_refusals(void **state)
         try_texts(&s, drawn, test_text(s.folder, "l.tsv", "a\tb\nabcde\tb\nabcdef\tabcdefg\na\tabcdef\n"), &texts));
     assert_fails(s.context, BO_IO, "absent.tsv", try_texts(&s, labeled, test_path(s.folder, "absent.tsv"), &texts));
     assert_fails(s.context, BO_INVALID, "tokenizer", bo_texts_open(s.context, &labeled, &texts));
-    assert_fails(s.context, BO_INVALID, "no file",
+    assert_fails(s.context, BO_INVALID, "at least one path",
                  bo_texts_open(s.context, &(bo_texts_desc){.tokenizer = s.bytes}, &texts));
     assert_fails(s.context, BO_INVALID, "kind 9",
                  try_texts(&s, (bo_texts_desc){.kind = (bo_texts_kind)9}, "x", &texts));
