@@ -151,7 +151,7 @@ static void say_if_complete(const cli_train_job *job)
     cli_say(job->session,
             "Complete    the run has already taken all %s steps; to train longer, start a new run: "
             "bochner train --init %s --data FILE --out DIR",
-            cli_count((size_t)report->steps).s, folder ? folder : job->options->out);
+            cli_count((size_t)report->steps).s, folder);
     free(folder);
 }
 

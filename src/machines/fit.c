@@ -483,9 +483,11 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
     return status;
 }
 
-static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples,
+/* *rounded: a Gram matrix was formed, in less than double precision. */
+static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bool *rounded,
                           bo_machine **out)
 {
+    *rounded = false;
     *out = NULL;
     BO_TRY(check(context, asked, samples));
     bo_machine_desc resolved = *asked, *desc = &resolved;
@@ -509,19 +511,22 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
         status = fit_primal(context, fitting, samples, out);
     else
         status = fit_otherwise(context, fitting, samples, solver, out);
+    *rounded = solver == BO_SOLVER_PRIMAL && fitting->report.precision != BO_PRECISION_FLOAT64;
     bo_fitting_destroy(fitting);
     return status;
 }
 
 /* The rounding of float32 products is relative to the Gram matrix before centering. If the features hardly vary between
- * rows, it can exceed a small λ although the eigenvalues after centering suggest otherwise; float64 always suffices. */
+ * rows, it can exceed a small λ, although the eigenvalues after centering, by which the precision is chosen, suggest
+ * otherwise. The fit is then repeated in float64. */
 bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bo_machine **out)
 {
     BO_SPAN(context, "machine", "fit");
-    bo_status status = fit_once(context, asked, samples, out);
-    if (status != BO_NUMERIC || asked->precision != BO_PRECISION_AUTO) return status;
+    bool rounded;
+    bo_status status = fit_once(context, asked, samples, &rounded, out);
+    if (status != BO_NUMERIC || !rounded || asked->precision != BO_PRECISION_AUTO) return status;
     bo_log(context, BO_LOG_INFO, "float32 is not accurate enough for this lambda; repeating the fit in float64");
     bo_machine_desc wider = *asked;
     wider.precision = BO_PRECISION_FLOAT64;
-    return fit_once(context, &wider, samples, out);
+    return fit_once(context, &wider, samples, &rounded, out);
 }
