@@ -34,8 +34,13 @@
  *     BO_MEMORY     an allocation failed
  *     BO_CANCELED   the progress callback of the context returned false
  *
- * **NULL.** destroy, close and bo_free() accept NULL and do nothing. Every other pointer must be valid, except where
- * its documentation contains "or NULL" or states what NULL means.
+ * **NULL.** A pointer may be NULL if its documentation contains "or NULL", "may be NULL" or "NULL:" (followed by what it
+ * means), or if it points to an array of zero elements. destroy, close and bo_free() accept NULL and do nothing. Every
+ * function checks its other pointers. A function that returns a status refuses NULL with BO_INVALID and changes nothing;
+ * the message names the function and the argument, as in "bo_machine_fit: argument 'samples' is NULL". If the context
+ * is NULL, there is no message. The functions that record a graph return 0 and leave the error to bo_graph_compile().
+ * All other functions do nothing and return 0, false or NULL (a double: NAN; an id or a label: -1; bo_context_error():
+ * ""). Pointers inside a descriptor are checked likewise, but arrays of pointers are not.
  *
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
@@ -257,7 +262,7 @@ BO_API const char *bo_context_trace(const bo_context *context);
  * Spans nest. Without a trace the function does nothing.
  *
  * @param context   the context
- * @param name      the name; copied
+ * @param name      the name, copied; NULL: an empty name
  */
 BO_API void bo_span_begin(bo_context *context, const char *name);
 
@@ -296,7 +301,7 @@ typedef void (*bo_range_fn)(void *user, size_t begin, size_t end);
  * @param count     the number of indices
  * @param grain     the length of a range; 0 means 1
  * @param range     the function to call, from several threads at once
- * @param user      passed to `range`
+ * @param user      passed to `range`; may be NULL
  */
 BO_API void bo_context_parallel(bo_context *context, size_t count, size_t grain, bo_range_fn range, void *user);
 

@@ -20,6 +20,27 @@ bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_
  * message. */
 void bo_context_forget_error(bo_context *context);
 
+/* Refuses NULL, as <bochner/base.h> promises: the first line of every exported function that returns a status, after its
+ * output pointers were set to NULL. If the context or one of the pointers is NULL, the function ends with BO_INVALID and
+ * a message with its name and that of the argument. BO_REQUIRE_IF: only if the condition holds, for arrays that may be
+ * NULL if they are empty. A pointer is a name or a member (desc->path), as the message shows it. */
+#define BO_REQUIRE(context, ...) BO_REQUIRE_IF(context, true, __VA_ARGS__)
+#define BO_REQUIRE_IF(context, condition, ...)                                                                         \
+    do {                                                                                                               \
+        const void *const bo_required_[] = {context, __VA_ARGS__};                                                     \
+        if ((condition) && bo_any_null(bo_required_, sizeof bo_required_ / sizeof *bo_required_))                      \
+            return bo_refuse_null(context, __func__, #__VA_ARGS__, bo_required_ + 1);                                  \
+    } while (0)
+static inline bool bo_any_null(const void *const *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!pointers[i]) return true;
+    return false;
+}
+/* The slow part of BO_REQUIRE. `names` are those of `pointers`, separated by commas; a NULL is among them unless the
+ * context is NULL. Without a context there is no message. */
+bo_status bo_refuse_null(bo_context *context, const char *function, const char *names, const void *const *pointers);
+
 #define BO_TRY(expression)                                                                                             \
     do {                                                                                                               \
         bo_status bo_try_status_ = (expression);                                                                       \
@@ -55,8 +76,9 @@ int bo_find_name(const char *name, const char *const *names, int count);
     bool bo_##stem##_parse(const char *name, type *out)                                                                \
     {                                                                                                                  \
         int found = bo_find_name(name, names, (int)(sizeof names / sizeof *names));                                    \
-        if (found >= 0) *out = (type)found;                                                                            \
-        return found >= 0;                                                                                             \
+        if (found < 0 || !out) return false;                                                                           \
+        *out = (type)found;                                                                                            \
+        return true;                                                                                                   \
     }
 
 /* ---- threads ------------------------------------------------------------------------------------------- */

@@ -54,6 +54,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
 {
     static const bo_context_desc defaults = {0};
     if (!desc) desc = &defaults;
+    if (!out) return BO_INVALID;
     *out = NULL;
     if (desc->reserved[0] | desc->reserved[1] | desc->reserved[2] | desc->reserved[3]) return BO_INVALID;
     const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
@@ -113,17 +114,17 @@ void bo_context_destroy(bo_context *context)
 
 const char *bo_context_error(const bo_context *context)
 {
-    return context->error;
+    return context ? context->error : "";
 }
 
 int bo_context_threads(const bo_context *context)
 {
-    return context->threads;
+    return context ? context->threads : 0;
 }
 
 const char *bo_context_isa(const bo_context *context)
 {
-    return bo_kernels_isa(context->kernels);
+    return context ? bo_kernels_isa(context->kernels) : NULL;
 }
 
 const struct bo_kernels *bo_context_kernels(const bo_context *context)
@@ -143,6 +144,22 @@ bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...
     return status;
 }
 
+/* The name number `index` of a list "a, b->c, d". */
+static const char *name_at(const char *names, size_t index)
+{
+    for (; index; index--) names = strchr(names, ',') + 1;
+    return names + strspn(names, " ");
+}
+
+bo_status bo_refuse_null(bo_context *context, const char *function, const char *names, const void *const *pointers)
+{
+    if (!context) return BO_INVALID;
+    size_t missing = 0;
+    while (pointers[missing]) missing++;
+    const char *name = name_at(names, missing);
+    return bo_fail(context, BO_INVALID, "%s: argument '%.*s' is NULL", function, (int)strcspn(name, ","), name);
+}
+
 bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_t reserved[4])
 {
     if (!(reserved[0] | reserved[1] | reserved[2] | reserved[3])) return BO_OK;
@@ -155,6 +172,7 @@ bo_status bo_check_reserved(bo_context *context, const char *name, const uint64_
 
 bo_status bo_context_fail(bo_context *context, bo_status status, const char *format, ...)
 {
+    BO_REQUIRE(context, format);
     char message[sizeof context->error];
     va_list args;
     va_start(args, format);

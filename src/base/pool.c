@@ -250,6 +250,7 @@ static void range_task(void *arg, size_t index, int worker)
 
 void bo_context_parallel(bo_context *context, size_t count, size_t grain, bo_range_fn range, void *user)
 {
+    if (!context || !range) return;
     ranges r = {range, user, count, grain ? grain : 1};
     bo_parallel(context, count / r.grain + (count % r.grain != 0), range_task, &r);
 }

@@ -351,12 +351,12 @@ void bo_trace_leave(bo_context **context)
 
 void bo_span_begin(bo_context *context, const char *name)
 {
-    bo_trace_begin(context, "caller", name ? name : "");
+    if (context) bo_trace_begin(context, "caller", name ? name : "");
 }
 
 void bo_span_end(bo_context *context)
 {
-    bo_trace_end(context, NULL);
+    if (context) bo_trace_end(context, NULL);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -548,5 +548,5 @@ void bo_trace_set_limit(bo_context *context, uint64_t bytes)
 
 const char *bo_context_trace(const bo_context *context)
 {
-    return context->trace ? context->trace->path : NULL;
+    return context && context->trace ? context->trace->path : NULL;
 }

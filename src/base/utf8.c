@@ -4,7 +4,7 @@
 size_t bo_utf8_length(const char *text, size_t length)
 {
     const unsigned char *byte = (const unsigned char *)text;
-    if (length == 0) return 0;
+    if (!text || length == 0) return 0;
     if (byte[0] < 0x80) return 1;
     const size_t bytes = byte[0] < 0xc2 ? 0 : byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : byte[0] < 0xf5 ? 4 : 0;
     if (bytes == 0 || bytes > length) return 0;

@@ -104,6 +104,32 @@ static void test_messages(void **state)
     bo_context_destroy(context);
 }
 
+typedef struct rows {
+    const float *x;
+    size_t count;
+} rows;
+
+static bo_status require_rows(bo_context *context, const char *name, const rows *desc)
+{
+    BO_REQUIRE(context, name, desc);
+    BO_REQUIRE_IF(context, desc->count > 0, desc->x);
+    return BO_OK;
+}
+
+/* The message names the function and the argument, and an empty array may be NULL. */
+static void test_null_arguments(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    assert_ok(context, require_rows(context, "a", &(rows){NULL, 0}));
+    assert_fails(context, BO_INVALID, "require_rows: argument 'name' is NULL", require_rows(context, NULL, NULL));
+    assert_fails(context, BO_INVALID, "require_rows: argument 'desc' is NULL", require_rows(context, "a", NULL));
+    assert_fails(context, BO_INVALID, "require_rows: argument 'desc->x' is NULL",
+                 require_rows(context, "a", &(rows){NULL, 2}));
+    assert_int_equal(require_rows(NULL, "a", NULL), BO_INVALID);
+    bo_context_destroy(context);
+}
+
 static void test_status_strings(void **state)
 {
     (void)state;
@@ -184,15 +210,11 @@ static void test_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_isa_by_name),
-        cmocka_unit_test(test_isa_by_environment),
-        cmocka_unit_test(test_reserved_words),
-        cmocka_unit_test(test_unknown_isa),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_status_strings),
-        cmocka_unit_test(test_log_and_progress),
-        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_defaults),           cmocka_unit_test(test_isa_by_name),
+        cmocka_unit_test(test_isa_by_environment), cmocka_unit_test(test_reserved_words),
+        cmocka_unit_test(test_unknown_isa),        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_null_arguments),     cmocka_unit_test(test_status_strings),
+        cmocka_unit_test(test_log_and_progress),   cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests_name("base.context", tests, NULL, NULL);
 }
