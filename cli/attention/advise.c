@@ -130,17 +130,32 @@ static void print_maps(const cli_attention_job *job, const bo_attention_advice *
     }
 }
 
+/* Causal attention is fitted to its first tokens only, the rows of the advice to tokens of the whole input. */
+static const char *fit_note(const cli_attention_job *job, const bo_attention_advice *a)
+{
+    const cli_attention_options none = {.command = "attention"};
+    bool fits = false;
+    for (size_t i = 0; i < a->map_count; i++) fits |= cli_attention_fits(&none, &a->maps[i].desc);
+    if (!fits || !job->options->causal) return NULL;
+    return "Maps that are fitted to data were measured with a fit to tokens of the whole input. For the same error use "
+           "--calibrate-q and --calibrate-k with such data.";
+}
+
+static void print_note(const char *note)
+{
+    if (!note) return;
+    printf("            ");
+    cli_print_wrapped(stdout, note, 12);
+}
+
 static void print_advice(const cli_attention_job *job, const bo_attention_advice *a)
 {
     print_measured(job, a);
     print_maps(job, a);
     printf("Advice      ");
     cli_print_wrapped(stdout, a->reason, 12);
-    const char *nothing = nothing_measured(job, a);
-    if (nothing) {
-        printf("            ");
-        cli_print_wrapped(stdout, nothing, 12);
-    }
+    print_note(nothing_measured(job, a));
+    print_note(fit_note(job, a));
     if (a->reachable) printf("Options     %s\n", row_options(job, a, 0).s);
 }
 
@@ -181,6 +196,7 @@ static void json_advice(const cli_attention_job *job, const bo_attention_advice 
     cli_json_add_text(&json, "options", a->reachable ? row_options(job, a, 0).s : NULL);
     cli_json_add_text(&json, "reason", a->reason);
     cli_json_add_text(&json, "nothing_measured", nothing_measured(job, a));
+    cli_json_add_text(&json, "fit_note", fit_note(job, a));
     cli_json_array(&json, "maps");
     for (size_t i = 0; i < a->map_count; i++) json_row(&json, job, a, i);
     cli_json_end(&json);

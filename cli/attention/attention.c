@@ -8,16 +8,6 @@
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
 
-/* Names the calibration files in the message if the numbers are out of range. */
-static bool calibration_ok(cli_attention_job *job, bo_status status)
-{
-    const char *const *sources = job->options->sources;
-    if (status != BO_NUMERIC || !sources[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
-    cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", sources[CLI_CALIBRATE_Q],
-             sources[CLI_CALIBRATE_K], cli_attention_words(job));
-    return false;
-}
-
 /* Numbers out of range may come from the frequencies, and so from the calibration files. */
 static bool forward_ok(cli_attention_job *job, bo_status status)
 {
@@ -31,52 +21,16 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
     return false;
 }
 
-/* Fits the frequencies to the calibration arrays, or to q and k if there are none. */
-static bool calibrate(cli_attention_job *job)
-{
-    bo_context *context = job->session->context;
-    bo_calibration *seen = NULL;
-    bo_attention_shape shape;
-    bo_attention_inputs inputs;
-    if (!cli_attention_calibration(job, &shape, &inputs)) return false;
-    if (job->desc.causal && !job->options->sources[CLI_CALIBRATE_Q])
-        cli_warn(
-            job->session,
-            "the frequencies are fitted to all queries and keys, including later tokens; for causal use, fit them to "
-            "other data with --calibrate-q and --calibrate-k");
-    bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
-    if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &inputs);
-    if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
-    bo_calibration_destroy(seen);
-    return calibration_ok(job, status);
-}
-
-/* Computes M by whitening, or fits frequencies to data. */
-static bool fit_to_data(cli_attention_job *job)
-{
-    bo_context *context = job->session->context;
-    const bo_attention_desc *d = bo_attention_describe(job->attention);
-    if (cli_attention_calibrates(d)) return calibrate(job);
-    if (job->options->propose)
-        return cli_attention_ok(
-            job, bo_attention_propose(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, &job->dark));
-    if (!job->options->whiten) return true;
-    job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
-    job->inputs.m = job->own_m;
-    return cli_attention_ok(
-        job, bo_attention_whiten(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, 0, job->own_m));
-}
-
 static bool prepare(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
-    if (!cli_attention_parameters(job)) return false;
+    if (!cli_attention_parameters(job) || !cli_attention_sample_rows(job)) return false;
     cli_attention_describe(job);
     if (bo_attention_has(&job->desc, BO_TRAIT_ITERATIONS)) job->inputs.solves = &job->solves;
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
     if (!cli_attention_ok(job, bo_attention_estimate(context, job->attention, &job->shape, &job->plan))) return false;
     cli_attention_say(job);
-    return job->options->plan || fit_to_data(job);
+    return job->options->plan || cli_attention_fit(job);
 }
 
 static bool all_zero(const float *row, size_t count)
@@ -136,9 +90,10 @@ static bool compute(cli_attention_job *job)
     job->out =
         cli_allocate(job->shape.sequences * d->heads * job->shape.tokens * d->value_dim, sizeof(float), "the output");
     const double start = cli_now();
-    if (!forward_ok(
-            job, bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL)))
-        return false;
+    bo_status status =
+        bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL);
+    if (status == BO_OK) status = cli_attention_forward_unfitted(job);
+    if (!forward_ok(job, status)) return false;
     job->seconds = cli_now() - start;
     if (cli_interrupted()) return cli_attention_ok(job, BO_CANCELED);
     warn_of_zeros(job);

@@ -38,7 +38,7 @@ typedef struct cli_attention_options {
     bo_sampling sampling;
     bo_proposal proposal;
     bo_normalizer normalizer;
-    size_t features, window, rank, iterations, chunk, most;
+    size_t features, window, rank, iterations, chunk, most, calibrate_rows;
     double scale, gamma, alpha, degree, temperature, clamp, tolerance, target;
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
 } cli_attention_options;
@@ -57,6 +57,13 @@ typedef struct cli_attention_file {
     float *own; /* numbers from the command line; NULL: none */
 } cli_attention_file;
 
+/* The rows that the attention is fitted to. */
+typedef struct cli_attention_sample {
+    const float *q, *k;       /* NULL: it is not fitted to data */
+    bo_attention_shape shape; /* of q and k */
+    float *own_q, *own_k;     /* copies; NULL: q and k belong to files */
+} cli_attention_sample;
+
 typedef struct cli_attention_job {
     cli_session *session;
     const cli_attention_options *options;
@@ -64,7 +71,9 @@ typedef struct cli_attention_job {
     bo_attention_desc desc;
     bo_attention_shape shape;
     bo_attention_inputs inputs; /* point into the arrays of this struct */
-    float *own_m;               /* by --whiten; NULL: none */
+    cli_attention_sample sample;
+    size_t unfitted; /* the number of first tokens whose outputs do not use the fit */
+    float *own_m;    /* by --whiten; NULL: none */
     bo_attention *attention;
     bo_attention_cost plan;
     float *out;
@@ -96,8 +105,6 @@ bo_attention_desc cli_attention_named(const cli_attention_options *options);
 bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
 /* With the numbers of the options too: everything but the sizes, which come from arrays or a model. */
 bo_attention_desc cli_attention_numbered(const cli_attention_options *options, uint64_t seed);
-/* True if the frequencies are fitted to data. */
-bool cli_attention_calibrates(const bo_attention_desc *desc);
 /* The names of --map that the kind accepts: "trig or relu". */
 const char *cli_attention_map_words(const cli_attention_options *options, char *out, size_t room);
 /* CLI_DONE, or CLI_WRONG_USE after reporting options that exclude each other. */
@@ -115,12 +122,25 @@ bool cli_attention_read(cli_attention_job *job, cli_attention_source source); /*
 bool cli_attention_numbers(cli_attention_job *job, const cli_attention_file *file); /* the array is not empty */
 bool cli_attention_finite(cli_attention_job *job, const cli_attention_file *file);  /* all numbers are finite */
 bool cli_attention_parameters(cli_attention_job *job); /* gates and parameters: sets inputs, and the rank of M or W */
-/* The calibration arrays: the given ones, or q and k. */
-bool cli_attention_calibration(cli_attention_job *job, bo_attention_shape *shape, bo_attention_inputs *inputs);
+/* Sets the sample to the calibration arrays: the given ones, or q and k. */
+bool cli_attention_calibration(cli_attention_job *job);
 void cli_attention_close(cli_attention_job *job);
 
 /* Parses numbers separated by commas; returns their count and stores the first `most`. 0: not a list of numbers. */
 size_t cli_attention_list(const char *text, double *out, size_t most);
+
+/* ---- the fit to data --------------------------------------------------------------------------------------- */
+
+/* True if frequencies are drawn from a proposal or selected by the data. */
+bool cli_attention_calibrates(const bo_attention_desc *desc);
+/* True if anything is fitted to data. */
+bool cli_attention_fits(const cli_attention_options *options, const bo_attention_desc *desc);
+/* Chooses the rows to fit to. Returns false after reporting an error. */
+bool cli_attention_sample_rows(cli_attention_job *job);
+/* Fits the attention to the sample. Returns false after reporting an error. */
+bool cli_attention_fit(cli_attention_job *job);
+/* Replaces the outputs of the first tokens by those of the attention without the fit. */
+bo_status cli_attention_forward_unfitted(cli_attention_job *job);
 
 /* ---- results --------------------------------------------------------------------------------------------- */
 

@@ -141,9 +141,10 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
     if (data && !(o->sources[CLI_CALIBRATE_Q] && o->sources[CLI_CALIBRATE_K]))
         WRONG("--calibrate-q and --calibrate-k must be used together; --calibrate-%s is missing",
               o->sources[CLI_CALIBRATE_Q] ? "k" : "q");
-    if (data && !cli_attention_calibrates(d))
-        WRONG("--calibrate-q has no effect: the frequencies are not fitted to data; use favor++, favor#, --proposal or "
-              "--sampling optimal");
+    if ((data || CLI_GIVEN(o, calibrate_rows)) && !cli_attention_fits(o, d))
+        WRONG("--calibrate-%s has no effect: nothing is fitted to data; use favor++, favor#, --proposal, --sampling "
+              "optimal, --propose, --whiten or --map oprf",
+              data ? "q" : "rows");
     if (o->propose && cli_attention_calibrates(d))
         WRONG("--propose excludes kinds, proposals and sampling that fit frequencies to data; use one of them");
     if (!!o->sources[CLI_M] + o->whiten + o->propose > 1)

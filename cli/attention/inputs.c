@@ -36,6 +36,8 @@ void cli_attention_close(cli_attention_job *job)
         bo_array_destroy(job->files[i].array);
         free(job->files[i].own);
     }
+    free(job->sample.own_q);
+    free(job->sample.own_k);
     free(job->own_m);
     free(job->out);
     bo_attention_destroy(job->attention);
@@ -147,11 +149,10 @@ bool cli_attention_load(cli_attention_job *job)
     return true;
 }
 
-bool cli_attention_calibration(cli_attention_job *job, bo_attention_shape *shape, bo_attention_inputs *inputs)
+bool cli_attention_calibration(cli_attention_job *job)
 {
     const cli_attention_file *q = &job->files[CLI_CALIBRATE_Q], *k = &job->files[CLI_CALIBRATE_K];
-    *shape = job->shape;
-    *inputs = job->inputs;
+    job->sample = (cli_attention_sample){.q = job->inputs.q, .k = job->inputs.k, .shape = job->shape};
     if (!q->path) return true;
     if (!load_rows(job, CLI_CALIBRATE_Q) || !load_rows(job, CLI_CALIBRATE_K) || !check_keys(job, q, k)) return false;
     static const char heads[] = "calibration arrays must have the same number of heads",
@@ -160,8 +161,6 @@ bool cli_attention_calibration(cli_attention_job *job, bo_attention_shape *shape
         !same(job, q, &job->files[CLI_Q], WIDTH, width))
         return false;
     if (!cli_attention_finite(job, q) || !cli_attention_finite(job, k)) return false;
-    *shape = shape_of(q, k);
-    inputs->q = q->array->values;
-    inputs->k = k->array->values;
+    job->sample = (cli_attention_sample){.q = q->array->values, .k = k->array->values, .shape = shape_of(q, k)};
     return true;
 }

@@ -101,12 +101,22 @@ static void json_dark(cli_json *json, const bo_proposal_report *dark)
     cli_json_end(json);
 }
 
+/* What the attention is fitted to: files (null: the input), tokens of each sequence, and the first outputs without the fit. */
+static void json_fit(cli_json *json, const cli_attention_job *job)
+{
+    cli_json_object(json, "fit");
+    cli_json_add_text(json, "q", job->options->sources[CLI_CALIBRATE_Q]);
+    cli_json_add_text(json, "k", job->options->sources[CLI_CALIBRATE_K]);
+    cli_json_add_count(json, "tokens", job->sample.shape.tokens);
+    cli_json_add_count(json, "key_tokens", job->sample.shape.key_tokens);
+    cli_json_add_count(json, "unfitted_outputs", job->unfitted);
+    cli_json_end(json);
+}
+
 static void json_calibration(cli_json *json, const cli_attention_job *job)
 {
     const bo_calibration_report *c = &job->calibration;
     cli_json_object(json, "calibration");
-    cli_json_add_text(json, "q", job->options->sources[CLI_CALIBRATE_Q]);
-    cli_json_add_text(json, "k", job->options->sources[CLI_CALIBRATE_K]);
     cli_json_add_count(json, "rows", (size_t)c->rows);
     cli_json_add_count(json, "key_head", c->key_head);
     cli_json_add_number(json, "log_isotropic", c->log_isotropic);
@@ -156,6 +166,7 @@ void cli_attention_json(const cli_attention_job *job)
         cli_json_add_text(&json, "out", o->out);
         json_shape(&json, "shape", &output);
         cli_json_add_count(&json, "zero_outputs", job->zeros);
+        if (job->sample.q) json_fit(&json, job);
         if (o->propose) json_dark(&json, &job->dark);
         if (cli_attention_calibrates(&job->desc)) json_calibration(&json, job);
         if (job->inputs.solves) json_solves(&json, &job->solves);

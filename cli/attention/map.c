@@ -109,19 +109,21 @@ static size_t default_features(const bo_features_desc *features, size_t dim)
     return features->function == BO_FUNCTION_SELFTENSOR ? r * (r + 1) / 2 : count;
 }
 
-/* E|q + k|² for independent q and k, after scaling: the optimal parameter of OPRF. OPRF is unbiased for any value, so M is
- * ignored, and for arrays with NaN, which are reported later, the result is 1. */
+/* E|q + k|² for independent q and k of the sample, after scaling: the optimal parameter of OPRF. OPRF is unbiased for any
+ * value, so M is ignored, and for arrays with NaN, which are reported later, the result is 1. */
 static double pair_norm(const cli_attention_job *job, double scale)
 {
-    const size_t dim = job->desc.dim;
-    const bo_array *arrays[2] = {job->files[CLI_Q].array, job->files[CLI_K].array};
+    const cli_attention_sample *s = &job->sample;
+    const size_t dim = job->desc.dim, sequences = s->shape.sequences,
+                 rows[2] = {sequences * job->desc.heads * s->shape.tokens,
+                            sequences * job->desc.key_heads * s->shape.key_tokens};
     double squares = 0, *means = cli_allocate(2 * dim, sizeof *means, "means"), across = 0;
     for (int a = 0; a < 2; a++) {
-        const double rows = (double)(arrays[a]->count / dim);
-        for (size_t i = 0; i < arrays[a]->count; i++) {
-            const double value = arrays[a]->values[i];
-            squares += value * value / rows;
-            means[(size_t)a * dim + i % dim] += value / rows;
+        const float *values = a == 0 ? s->q : s->k;
+        for (size_t i = 0; i < rows[a] * dim; i++) {
+            const double value = values[i];
+            squares += value * value / (double)rows[a];
+            means[(size_t)a * dim + i % dim] += value / (double)rows[a];
         }
     }
     for (size_t j = 0; j < dim; j++) across += means[j] * means[dim + j];
@@ -160,11 +162,6 @@ bo_attention_desc cli_attention_chosen(const cli_attention_options *o)
     choose_map(o, &d);
     if (CLI_GIVEN(o, sampling)) d.features.sampling = o->sampling;
     return d;
-}
-
-bool cli_attention_calibrates(const bo_attention_desc *desc)
-{
-    return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
 }
 
 static void number_features(const cli_attention_options *o, uint64_t seed, bo_attention_desc *d)

@@ -29,9 +29,15 @@ const cli_option cli_attention_array_rows[] = {
     TEXT("beta", "FILE", cli_attention_options, sources[CLI_BETA], "nonnegative weights, one per key",
          .traits = BO_TRAIT_BETA, .otherwise = "1"),
     TEXT("calibrate-q", "FILE", cli_attention_options, sources[CLI_CALIBRATE_Q],
-         "queries that a proposal or optimal sampling is fitted to", .traits = BO_TRAIT_DRAWS, .otherwise = "q"),
-    TEXT("calibrate-k", "FILE", cli_attention_options, sources[CLI_CALIBRATE_K],
-         "keys that a proposal or optimal sampling is fitted to", .traits = BO_TRAIT_DRAWS, .otherwise = "k"),
+         "queries that a proposal, optimal sampling, --propose, --whiten or the map oprf is fitted to",
+         .traits = BO_TRAIT_DRAWS, .otherwise = "q"),
+    TEXT("calibrate-k", "FILE", cli_attention_options, sources[CLI_CALIBRATE_K], "keys of the same fit",
+         .traits = BO_TRAIT_DRAWS, .otherwise = "k"),
+    COUNT(
+        "calibrate-rows", "P", cli_attention_options, calibrate_rows,
+        "fit to the first P tokens; with --causal and without --calibrate-q the outputs of these tokens do not use the fit, "
+        "so that no output depends on later tokens",
+        .low = 1, .traits = BO_TRAIT_DRAWS, .otherwise = "128 with --causal and without --calibrate-q, otherwise all"),
     TEXT("sigma", "FILE", cli_attention_options, sources[CLI_SIGMA], "factors of queries and keys: (key heads, width)",
          .traits = BO_TRAIT_SIGMA, .otherwise = "1"),
     TEXT("m", "FILE", cli_attention_options, sources[CLI_M], "M of exp(s Mq.Mk): (key heads, rank, width)",

@@ -143,6 +143,21 @@ static void say_attention(cli_attention_job *job)
             manner(job, how, sizeof how), map_words(job, map, sizeof map));
 }
 
+/* What the attention is fitted to. */
+static void say_fit(cli_attention_job *job)
+{
+    const bo_attention_shape *shape = &job->sample.shape;
+    const char *file = job->options->sources[CLI_CALIBRATE_Q];
+    if (!job->sample.q) return;
+    if (job->unfitted)
+        cli_say(job->session, "Fit         to the first %s tokens, whose own outputs do not use it",
+                cli_count(job->unfitted).s);
+    else
+        cli_say(job->session, "Fit         to %s queries and %s keys per head%s%s",
+                cli_count(shape->sequences * shape->tokens).s, cli_count(shape->sequences * shape->key_tokens).s,
+                file ? " of " : "", file ? file : "");
+}
+
 /* Softmax attention has tiles instead of chunks. */
 static bool in_chunks(const cli_attention_job *job)
 {
@@ -174,6 +189,7 @@ void cli_attention_say(cli_attention_job *job)
 {
     say_input(job);
     say_attention(job);
+    say_fit(job);
     if (!job->options->plan) say_plan(job); /* otherwise it is the result */
 }
 

@@ -739,7 +739,9 @@ BO_API bool bo_proposal_parse(const char *name, bo_proposal *out);
  * Frequencies are drawn from a proposal, or by optimal sampling (2406.18802), which keeps some of many candidates
  * (features.candidates; drawn from the proposal) with probability proportional to sqrt(E f(q)² E f(k)²), each with its
  * importance weight. Statistics are constants of the model: they come from earlier data or from a moving average over
- * training batches, never from the sequence itself, so that attention stays causal and unbiased.
+ * training batches, not from the sequence itself. If later tokens of a sequence were added, the outputs before them would
+ * depend on them, whatever `causal` says. Statistics of the first P tokens of a sequence leave all outputs from token P
+ * on causal; for the tokens before use another attention, for example the same one without a proposal.
  *
  *     bo_calibration *seen;
  *     bo_calibration_create(context, attention, 0.99, &seen);
@@ -814,7 +816,7 @@ BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration 
  * direction).
  *
  * Λ is the mean of the covariances of q and k, each about its own mean, shrunk by 1% toward its diagonal, to which 1e-4
- * of its mean is added.
+ * of its mean is added. As for bo_calibration, q and k of the sequence itself make its outputs depend on later tokens.
  *
  * @param context     the context
  * @param attention   the attention
@@ -852,8 +854,8 @@ typedef struct bo_proposal_report {
  * Σ* = (I + 2Λ)(I - 2Λ)⁻¹; if Λ_q and Λ_k differ, Σ* has the inverse I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹. The
  * estimate of exp(s q·k) stays unbiased and has minimal variance for Gaussian q and k. With `one_draw`, all key heads
  * share one distribution. For FAVOR and DARK (with M the identity) and function POSITIVE. No other thread may use the
- * attention during the call. Earlier states are refused afterwards. The statistics are constants from then on, so that
- * attention stays causal.
+ * attention during the call. Earlier states are refused afterwards. The statistics are constants from then on. As for
+ * bo_calibration, q and k of the sequence itself make its outputs depend on later tokens.
  *
  * @param context             the context
  * @param[in,out] attention   the attention

@@ -1,4 +1,5 @@
-/* Causality: any change of a token keeps the bits of every output before it. */
+/* Causality: any change of a token keeps the bits of every output before it, of the gradients of a loss before it, and of
+ * the state before it; the gradient of such a loss with respect to the token is zero. */
 #include "cases.h"
 
 enum { HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8 };
@@ -41,6 +42,65 @@ static void check_token(trial *t, const trial *original, size_t at, float factor
                      i / row, (double)t->array[OUT][i]);
 }
 
+/* The gradients of the rows before token `at` of each array that has rows per token; those of later rows must be zero. */
+static void check_gradients(trial *t, const trial *original, size_t at)
+{
+    static const size_t heads[] = {[Q] = HEADS, [K] = 1, [V] = 1, [LOG_GATE] = 1, [BETA] = 1};
+    for (size_t a = Q; a <= BETA; a++) {
+        const size_t row = heads[a] * trial_width(t->d, (trial_array)a), before = at * row;
+        if (t->count[a] == 0) continue;
+        if (memcmp(t->gradient[a], original->gradient[a], before * sizeof(float)))
+            fail_msg("%s: token %zu changes a gradient of %s before it", t->desc.name, at, trial_names[a]);
+        for (size_t i = before; i < t->count[a]; i++)
+            if (t->gradient[a][i] != 0)
+                fail_msg("%s: a loss before token %zu has the gradient %g of %s at token %zu", t->desc.name, at,
+                         (double)t->gradient[a][i], trial_names[a], i / row);
+    }
+}
+
+/* The loss is a function of the outputs before token `at`. */
+static void check_loss(trial *t, trial *original, size_t at, float factor)
+{
+    const size_t row = HEADS * VALUE, after = (t->count[OUT] / row - at) * row;
+    float *kept = trial_floats(after), *rest[2] = {t->gradient[OUT] + at * row, original->gradient[OUT] + at * row};
+    memcpy(kept, rest[0], after * sizeof *kept);
+    for (int i = 0; i < 2; i++) memset(rest[i], 0, after * sizeof *kept);
+    trial_forward(original);
+    trial_backward(original);
+    change_token(t, at, factor);
+    trial_forward(t);
+    trial_backward(t);
+    restore_token(t, original, at);
+    check_gradients(t, original, at);
+    for (int i = 0; i < 2; i++) memcpy(rest[i], kept, after * sizeof *kept);
+    free(kept);
+}
+
+/* Reads the tokens before `at` and then single tokens, among them one that is changed: outputs before it keep their bits. */
+static void check_steps(trial *t, const trial *original, size_t at, float factor)
+{
+    enum { STEPS = 5 };
+    const size_t tokens = t->desc.shape.tokens, first = at > STEPS ? at - STEPS : 0, row = HEADS * VALUE;
+    float *outs[2] = {trial_floats(t->count[OUT]), trial_floats(t->count[OUT])};
+    for (int i = 0; i < 2; i++) {
+        void **state = trial_states(t);
+        const bo_attention_inputs in = trial_inputs(t);
+        const bo_attention_shape shape = {.sequences = 1, .tokens = first, .layout = BO_LAYOUT_TOKENS_FIRST};
+        assert_ok(t->context, bo_attention_extend(t->context, t->attention, &shape, &in, state, outs[i]));
+        if (i == 1) change_token(t, at, factor);
+        for (size_t n = first; n < at + STEPS && n < tokens; n++) {
+            const bo_attention_inputs one = trial_inputs_from(t, n);
+            assert_ok(t->context, bo_attention_step(t->context, t->attention, 1, &one, state, outs[i] + n * row));
+        }
+        trial_free_each(state, 1);
+    }
+    restore_token(t, original, at);
+    if (memcmp(outs[0], outs[1], at * row * sizeof(float)))
+        fail_msg("%s: token %zu changes a step before it", t->desc.name, at);
+    free(outs[0]);
+    free(outs[1]);
+}
+
 static void check_kind(bo_context *context, const kind_of *kind, size_t tokens, size_t chunk, size_t stride)
 {
     char name[128];
@@ -55,6 +115,10 @@ static void check_kind(bo_context *context, const kind_of *kind, size_t tokens, 
     for (size_t at = 0; at < tokens; at += stride) {
         check_token(&changed, &original, at, -1);
         check_token(&changed, &original, at, 1e4F);
+    }
+    for (size_t at = 1; at < tokens; at += tokens / 3) {
+        check_loss(&changed, &original, at, 3);
+        check_steps(&changed, &original, at, -2);
     }
     trial_drop(&original);
     trial_drop(&changed);

@@ -93,11 +93,11 @@ expect "dark with M = 1 is favor" "$(distance dark.npy favor.npy)" '<' 1e-4
 } >identity.npy
 attend --q Q.npy --k K.npy --v V.npy --kind dark --m identity.npy --causal --features 64 --out O.npy
 expect "M = 1 from a file" "$(distance O.npy dark.npy)" '<' 1e-5
-attend --q Q.npy --k K.npy --v V.npy --kind dark --whiten --causal --features 64 --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind dark --whiten --causal --calibrate-rows 12 --features 64 --out O.npy
 compare "$(distance O.npy dark.npy)" '>' 1e-3 || complain "--whiten changes nothing"
 attend --q Q.npy --k K.npy --v V.npy --kind dark --rank 3 --causal --out rank.npy --json
 [ "$(field out rank)" = 3 ] || complain "rank is $(field out rank)"
-attend --q Q.npy --k K.npy --v V.npy --kind favor --propose --causal --features 64 --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind favor --propose --causal --calibrate-rows 12 --features 64 --out O.npy
 grep -q "^Proposal" out || complain "--propose does not report: $(cat out)"
 compare "$(distance O.npy favor.npy)" '>' 1e-3 || complain "--propose changes nothing"
 piece normal "2, 3, 5" 50 >M.npy

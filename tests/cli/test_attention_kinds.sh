@@ -202,14 +202,14 @@ piece normal "2, 90, 5" 3000 >CK.npy
     attend $arrays --kind favor --features 64 --causal --out favor.npy
     for how in "favor++" "favor#" "favor --proposal gaussian" "favor --sampling optimal" "dark --proposal oprf" \
         "hybrid --window 3 --proposal sderf" "favor++ --sampling optimal"; do
-        attend $arrays --kind $how --features 64 --causal --out O.npy
-        grep -q "warning: the frequencies are fitted to all" err || complain "$how: no warning: $(cat err)"
+        attend $arrays --kind $how --features 64 --causal --calibrate-rows 9 --out O.npy
         grep -q "^Calibration on .* rows of the queries and keys" out || complain "$how does not report: $(cat out)"
         compare "$(distance O.npy favor.npy)" '>' 1e-3 || complain "$how changes nothing"
     done
     attend $arrays --kind favor++ --features 64 --causal --calibrate-q CQ.npy --calibrate-k CK.npy --out O2.npy --json
     grep -q "warning" err && complain "a warning though the calibration is other data: $(cat err)"
     [ "$(field out proposal)" = oprf ] && [ "$(field out q)" = CQ.npy ] || complain "calibration as JSON: $(cat out)"
+    [ "$(field out unfitted_outputs)" = 0 ] || complain "outputs without the fit though the calibration is other data: $(cat out)"
     expect "the floor" "$(field out log_floor)" '<=' "$(field out log_isotropic)"
     attend $arrays --kind favor --proposal oprf --features 64 --causal --calibrate-q CQ.npy --calibrate-k CK.npy --out O.npy
     cmp -s O.npy O2.npy || complain "--proposal oprf is not favor++"
@@ -227,6 +227,7 @@ piece normal "2, 90, 5" 3000 >CK.npy
 {
     attend $arrays --kind softmax --causal --scale 0.3 --out exact.npy
     attend --advise $arrays --causal --most 128 --scale 0.3 --seed 4
+    tr -s ' \n' ' ' <out | grep -q "measured with a fit to tokens of the whole input" || complain "the fit of the advice: $(cat out)"
     sed -n 's/^ .*\( --kind .*\)/\1/p' out >rows
     sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >told
     [ "$(wc -l <rows)" -ge 10 ] || complain "few rows of advice: $(cat out)"
@@ -235,7 +236,9 @@ piece normal "2, 90, 5" 3000 >CK.npy
         grep -qF -e "$words" rows || complain "the advice lacks $words: $(cat rows)"
     done
     while read -r error options <&3; do
-        attend $arrays $options --out O.npy
+        fit=
+        case $options in *favor++* | *favor#* | *--proposal* | *--sampling* | *oprf*) fit="--calibrate-q Q.npy --calibrate-k K.npy" ;; esac
+        attend $arrays $options $fit --out O.npy
         [ "$error" = - ] && continue
         expect "$options" "$(distance O.npy exact.npy)" '<' "$(awk -v e="$error" 'BEGIN { print 2 * e + 1e-6 }')"
     done 3<<END

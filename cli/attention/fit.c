@@ -1,0 +1,185 @@
+/* What attention fits to data: the frequencies of a proposal or of optimal sampling, the M of --whiten, the parameter of
+ * the map oprf. The data is that of --calibrate-q and --calibrate-k, or the input.
+ *
+ * Causal attention is fitted to the first tokens of its input only, and the outputs of these tokens are those of the same
+ * attention without the fit. No output depends on a later token. */
+#include "attention.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* With fewer tokens the fit is worse, with more of them more outputs do not use it (docs/reference/attention.md). The number
+ * does not depend on the length of the input, so that a longer input does not change an output either. */
+enum { FIRST_TOKENS = 128 };
+
+bool cli_attention_calibrates(const bo_attention_desc *desc)
+{
+    return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
+}
+
+bool cli_attention_fits(const cli_attention_options *o, const bo_attention_desc *desc)
+{
+    return cli_attention_calibrates(desc) || o->whiten || o->propose || desc->features.function == BO_FUNCTION_OPRF;
+}
+
+/* ---- the data ------------------------------------------------------------------------------------------- */
+
+/* A copy of the first `kept` of `tokens` rows of every block. */
+static float *first_rows(const float *values, size_t blocks, size_t tokens, size_t kept, size_t width)
+{
+    float *copy = cli_allocate(blocks * kept * width, sizeof *copy, "the first tokens");
+    for (size_t i = 0; i < blocks; i++)
+        memcpy(copy + i * kept * width, values + i * tokens * width, kept * width * sizeof *copy);
+    return copy;
+}
+
+static void shorten(cli_attention_job *job, size_t most)
+{
+    cli_attention_sample *s = &job->sample;
+    const size_t sequences = s->shape.sequences, dim = job->desc.dim;
+    if (s->shape.tokens > most) {
+        s->own_q = first_rows(s->q, sequences * job->desc.heads, s->shape.tokens, most, dim);
+        s->q = s->own_q;
+        s->shape.tokens = most;
+    }
+    if (s->shape.key_tokens > most) {
+        s->own_k = first_rows(s->k, sequences * job->desc.key_heads, s->shape.key_tokens, most, dim);
+        s->k = s->own_k;
+        s->shape.key_tokens = most;
+    }
+}
+
+/* True if the calibration arrays are those that the attention is computed from, by name. */
+static bool names_input(const cli_attention_options *o)
+{
+    const char *const *s = o->sources;
+    return s[CLI_CALIBRATE_Q] &&
+           (strcmp(s[CLI_CALIBRATE_Q], s[CLI_Q]) == 0 || strcmp(s[CLI_CALIBRATE_K], s[CLI_K]) == 0);
+}
+
+static void warn_of_fit(cli_attention_job *job)
+{
+    if (names_input(job->options))
+        cli_warn(job->session,
+                 "the attention is fitted to its own queries or keys, so outputs depend on later tokens; for "
+                 "causal attention use --calibrate-q and --calibrate-k with other data");
+    else if (job->unfitted == job->shape.tokens)
+        cli_warn(
+            job->session,
+            "the fit uses the first %s tokens and there are no tokens after them, so no output uses the fit; use a "
+            "smaller --calibrate-rows, or other data with --calibrate-q and --calibrate-k",
+            cli_count(job->unfitted).s);
+}
+
+bool cli_attention_sample_rows(cli_attention_job *job)
+{
+    const cli_attention_options *o = job->options;
+    const bo_attention_desc chosen = cli_attention_chosen(o);
+    const bool own = !o->sources[CLI_CALIBRATE_Q];
+    if (!cli_attention_fits(o, &chosen)) return true;
+    if (!cli_attention_calibration(job)) return false;
+    if (CLI_GIVEN(o, calibrate_rows))
+        shorten(job, o->calibrate_rows);
+    else if (chosen.causal && own)
+        shorten(job, FIRST_TOKENS);
+    if (chosen.causal && own) job->unfitted = job->sample.shape.tokens;
+    if (chosen.causal) warn_of_fit(job);
+    return true;
+}
+
+/* ---- the fit -------------------------------------------------------------------------------------------- */
+
+/* Names the calibration files in the message if the numbers are out of range. */
+static bool fit_ok(cli_attention_job *job, bo_status status)
+{
+    const char *const *sources = job->options->sources;
+    if (status != BO_NUMERIC || !sources[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", sources[CLI_CALIBRATE_Q],
+             sources[CLI_CALIBRATE_K], cli_attention_words(job));
+    return false;
+}
+
+/* Draws the frequencies. */
+static bo_status calibrate(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_calibration *seen = NULL;
+    bo_attention_inputs inputs = job->inputs;
+    inputs.q = job->sample.q;
+    inputs.k = job->sample.k;
+    bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
+    if (status == BO_OK) status = bo_calibration_add(context, seen, &job->sample.shape, &inputs);
+    if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
+    bo_calibration_destroy(seen);
+    return status;
+}
+
+/* Computes M. */
+static bo_status whiten(cli_attention_job *job)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
+    job->inputs.m = job->own_m;
+    return bo_attention_whiten(job->session->context, job->attention, &job->sample.shape, job->sample.q, job->sample.k,
+                               0, job->own_m);
+}
+
+bool cli_attention_fit(cli_attention_job *job)
+{
+    const cli_attention_sample *s = &job->sample;
+    if (cli_attention_calibrates(&job->desc)) return fit_ok(job, calibrate(job));
+    if (job->options->propose)
+        return fit_ok(job,
+                      bo_attention_propose(job->session->context, job->attention, &s->shape, s->q, s->k, &job->dark));
+    return !job->options->whiten || fit_ok(job, whiten(job));
+}
+
+/* ---- the outputs of the first tokens -------------------------------------------------------------------- */
+
+/* The same attention without a fit: frequencies from N(0, I), positive features instead of oprf, which they are the
+ * limit of, and the M of --m or the identity. */
+static bo_attention_desc unfitted_desc(const cli_attention_job *job)
+{
+    bo_attention_desc d = job->desc;
+    d.proposal = BO_PROPOSAL_NONE;
+    d.features.sampling = BO_SAMPLING_DRAWN;
+    if (d.features.function == BO_FUNCTION_OPRF) d.features.function = BO_FUNCTION_POSITIVE;
+    return d;
+}
+
+/* The output of the first tokens alone, (sequences, heads, unfitted, value_dim). */
+static bo_status forward_unfitted(cli_attention_job *job, const bo_attention *attention, float *out)
+{
+    const bo_attention_desc *d = &job->desc;
+    const size_t tokens = job->shape.tokens, first = job->unfitted, blocks = job->shape.sequences * d->key_heads;
+    bo_attention_shape shape = job->shape;
+    bo_attention_inputs in = job->inputs;
+    float *v = first_rows(in.v, blocks, tokens, first, d->value_dim),
+          *gates = in.log_gate ? first_rows(in.log_gate, blocks, tokens, first, 1) : NULL;
+    shape.tokens = shape.key_tokens = first;
+    in.q = job->sample.q;
+    in.k = job->sample.k;
+    in.v = v;
+    in.log_gate = gates;
+    if (job->own_m) in.m = NULL;
+    const bo_status status = bo_attention_forward(job->session->context, attention, &shape, &in, NULL, NULL, out, NULL);
+    free(v);
+    free(gates);
+    return status;
+}
+
+bo_status cli_attention_forward_unfitted(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_attention_desc desc = unfitted_desc(job);
+    const size_t blocks = job->shape.sequences * desc.heads, first = job->unfitted, width = desc.value_dim;
+    if (first == 0) return BO_OK;
+    bo_attention *attention = NULL;
+    float *out = cli_allocate(blocks * first * width, sizeof *out, "the output of the first tokens");
+    bo_status status = bo_attention_create(context, &desc, &attention);
+    if (status == BO_OK) status = forward_unfitted(job, attention, out);
+    for (size_t i = 0; status == BO_OK && i < blocks; i++)
+        memcpy(job->out + i * job->shape.tokens * width, out + i * first * width, first * width * sizeof *out);
+    bo_attention_destroy(attention);
+    free(out);
+    return status;
+}
