@@ -92,8 +92,8 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     const bo_fit_cost *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
-    bo_status status =
-        bo_machine_estimate(job->session->context, &desc, held, bo_schema_inputs(schema), outputs, &job->plan);
+    const bo_fit_shape shape = {.rows = held, .dim = bo_schema_inputs(schema), .outputs = outputs};
+    bo_status status = bo_machine_estimate(job->session->context, &desc, &shape, &job->plan);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
         return false;
@@ -133,6 +133,16 @@ static bool load_test(cli_fit_job *job)
     cli_fail(job->session, "%s: expected the target column '%s' to test with, found none%s", job->options->test,
              bo_schema_target(job->train->schema, 0),
              job->options->labels ? " (use --test-labels FILE if the targets are in another file)" : "");
+    return false;
+}
+
+/* Refuses a number of features that would not fit into memory for any table, before the table is read. */
+static bool can_be_planned(cli_fit_job *job)
+{
+    const bo_fit_shape unknown = {0};
+    bo_fit_cost cost;
+    if (bo_machine_estimate(job->session->context, &job->desc, &unknown, &cost) != BO_MEMORY) return true;
+    cli_fail_status(job->session, BO_MEMORY);
     return false;
 }
 
@@ -183,6 +193,7 @@ static int run(cli_fit_job *job)
     cli_session *session = job->session;
     if (options->out && session->ranks.rank == 0 && !cli_can_write(session, options->out)) return CLI_FAILED;
     if (options->plot && session->ranks.rank == 0 && !cli_can_write(session, options->plot)) return CLI_FAILED;
+    if (!can_be_planned(job)) return CLI_FAILED;
     if (!(options->stream ? cli_fit_stream(job) : fit_in_memory(job)))
         return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
     if (session->ranks.rank > 0) return CLI_DONE;
@@ -374,7 +385,7 @@ static const cli_option rows[] = {
     FLAG("balanced", cli_fit_options, balanced, "give all classes the same total weight"),
     FLAG("no-intercept", cli_fit_options, no_intercept, "fit without a constant term"),
     BYTES("memory", "BYTES", cli_fit_options, memory, "maximum memory for the fit, such as 4G",
-          .otherwise = "three quarters of the computer's memory"),
+          .otherwise = "three quarters of the memory that the process may use"),
     SECTION("Output"),
     TEXT("out", "MODEL", cli_fit_options, out, "model file to write"),
     TEXT("plot", "FILE", cli_fit_options, plot,

@@ -171,15 +171,18 @@ bo_model_desc cli_train_describe_model(const cli_train_job *job)
     return desc;
 }
 
-/* Checks before any allocation whether weights, gradients and two moments exceed the memory of the host. */
+/* Checks before any allocation whether weights, gradients and two moments exceed the memory limit of the process. */
 static bool too_large(cli_train_job *job, const bo_model_desc *d)
 {
     const double width = (double)d->width, hidden = d->hidden ? (double)d->hidden : 4 * width;
     const double numbers = (double)d->layers * width * (4 * width + 2 * hidden) + (double)d->vocab * width;
-    const double memory = (double)bo_physical_memory();
-    if (!(memory > 0) || 4 * sizeof(float) * numbers <= memory) return false;
-    cli_fail(job->session, "training %s parameters needs %s of memory, but this host has %s; choose a smaller model",
-             cli_count((size_t)numbers).s, cli_bytes(4 * sizeof(float) * numbers).s, cli_bytes(memory).s);
+    bo_memory_bound limit;
+    bo_memory_limit(&limit);
+    if (4 * sizeof(float) * numbers <= (double)limit.bytes) return false;
+    cli_fail(job->session,
+             "training %s parameters needs %s of memory, but the limit is %s (%s); choose a smaller model",
+             cli_count((size_t)numbers).s, cli_bytes(4 * sizeof(float) * numbers).s, cli_bytes((double)limit.bytes).s,
+             limit.source);
     return true;
 }
 

@@ -63,13 +63,14 @@ void cli_train_say_memory(const cli_train_job *job)
 
 static bool fits(cli_train_job *job)
 {
-    const double memory = (double)bo_physical_memory();
+    bo_memory_bound limit;
+    bo_memory_limit(&limit);
     const double needed = (double)job->plan.all_bytes;
-    if (!(memory > 0) || needed <= 0.95 * memory) return true;
+    if (needed <= 0.95 * (double)limit.bytes) return true;
     cli_fail(job->session,
-             "training needs %s of memory, but this host has %s; to need less, give a smaller --micro-batch, "
+             "training needs %s of memory, but the limit is %s (%s); to need less, give a smaller --micro-batch, "
              "--checkpointing, --activations bfloat16, a smaller --context or a smaller model",
-             cli_bytes(needed).s, cli_bytes(memory).s);
+             cli_bytes(needed).s, cli_bytes((double)limit.bytes).s, limit.source);
     return false;
 }
 

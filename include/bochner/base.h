@@ -235,11 +235,22 @@ BO_API int bo_context_threads(const bo_context *context);
  */
 BO_API const char *bo_context_isa(const bo_context *context);
 
-/** Returns the size of the physical memory of this computer. Thread-safe.
+/** An amount of memory, and what limits it. */
+typedef struct bo_memory_bound {
+    size_t bytes;       /**< number of bytes; SIZE_MAX: no limit is known */
+    const char *source; /**< what sets the limit, such as "physical memory"; static memory */
+} bo_memory_bound;
+
+/** Queries the memory that this process may use. Thread-safe.
  *
- * @return the number of bytes, or 0 if the system does not report it
+ * This is the smallest of the physical memory, the memory limits of the cgroup of the process and of the groups that
+ * contain it, and what the limits of address space and data (`ulimit -v`, `ulimit -d`) leave beside the memory that the
+ * process has mapped already. Memory that other processes use is not subtracted.
+ *
+ * @param[out] out   the limit; `source` is "physical memory", "cgroup memory limit", "address-space limit (ulimit -v)"
+ *     or "data limit (ulimit -d)"
  */
-BO_API size_t bo_physical_memory(void);
+BO_API void bo_memory_limit(bo_memory_bound *out);
 
 /* ---- tracing ----------------------------------------------------------------------------------------------------- */
 

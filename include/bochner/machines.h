@@ -111,7 +111,7 @@ typedef struct bo_machine_desc {
     const float *class_weights; /**< one weight per class, or NULL */
     bo_precision precision;     /**< precision of the Gram matrix (default: chosen) */
     size_t stream_rows;         /**< streams: expected number of rows (default: the number of rows of the sample) */
-    size_t memory;              /**< bytes that a fit may use (default: three quarters of the physical memory); decides
+    size_t memory;              /**< bytes that a fit may use (default: three quarters of bo_memory_limit()); decides
                                      between PRIMAL and CG */
     uint64_t seed;              /**< seed of the features and of all random choices */
     uint64_t reserved[4];       /**< must be zero */
@@ -147,8 +147,8 @@ BO_API void bo_data_get_samples(const bo_data *data, bo_samples *out);
  * @param desc       the settings
  * @param samples    the rows; not needed after the call
  * @param[out] out   the machine; release it with bo_machine_destroy()
- * @return BO_OK; BO_INVALID if an input, target or weight is not finite, or a class is out of range (the message has
- *     the row); BO_UNSUPPORTED if loss, solver, precision and features do not fit together; BO_NUMERIC if the system
+ * @return BO_OK; BO_MEMORY, before any work, if the fit needs more memory than `desc->memory`; BO_INVALID if an input,
+ *     target or weight is not finite, or a class is out of range (the message has the row); BO_UNSUPPORTED if loss, solver, precision and features do not fit together; BO_NUMERIC if the system
  *     cannot be solved (the message suggests a λ)
  */
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
@@ -335,7 +335,15 @@ BO_API bo_status bo_machine_load_memory(bo_context *context, const void *bytes, 
 
 /* ---- before and after a fit -------------------------------------------------------------------------------------- */
 
-/** The cost of a fit and the choices that the defaults lead to, before there is any data. */
+/** The size of a fit. A member that is 0 is not known yet; the cost is then a lower bound. */
+typedef struct bo_fit_shape {
+    size_t rows;          /**< number of rows */
+    size_t dim;           /**< number of input columns */
+    size_t outputs;       /**< number of classes or targets */
+    uint64_t reserved[4]; /**< must be zero */
+} bo_fit_shape;
+
+/** The cost of a fit and the choices that the defaults lead to. */
 typedef struct bo_fit_cost {
     size_t features;        /**< length of φ(x) */
     bo_loss loss;           /**< the loss that AUTO selects */
@@ -343,26 +351,26 @@ typedef struct bo_fit_cost {
     const char *why_solver; /**< the reason for the solver, one sentence */
     bool searches_gamma;    /**< γ is not set and will be searched */
     bool searches_lambda;   /**< λ is not set and will be searched */
-    size_t bytes;           /**< maximum memory */
+    size_t bytes;           /**< maximum memory, including the rows */
     double operations;      /**< floating-point operations, including the search */
     double seconds;         /**< approximate seconds with the threads of this context on a recent processor */
     uint64_t reserved[4];   /**< must be zero */
 } bo_fit_cost;
 
-/** Estimates the cost of a fit.
+/** Estimates the cost of a fit and checks its memory against the limit.
  *
- * A stream (`desc->stream_rows` > 0) is fitted by the primal solver; then `rows` is the number of rows of its sample.
+ * bo_machine_fit() and bo_fitting_create() do the same before any work. A stream (`desc->stream_rows` > 0) is fitted by
+ * the primal solver; then `rows` is the number of rows of its sample.
  *
  * @param context    the context
  * @param desc       the settings; `task` distinguishes classes from numbers
- * @param rows       the number of rows
- * @param dim        the number of input columns
- * @param outputs    the number of classes or targets
+ * @param shape      the size of the data
  * @param[out] out   the cost
- * @return as bo_machine_fit()
+ * @return as bo_machine_fit(); BO_MEMORY if the fit needs more memory than `desc->memory` (the message has both, and
+ *     what sets the limit)
  */
-BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
-                                     size_t outputs, bo_fit_cost *out);
+BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
+                                     bo_fit_cost *out);
 
 /** Returns the coefficients β in the units of the targets.
  *

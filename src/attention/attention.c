@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
@@ -96,11 +97,10 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
         return bo_fail(context, BO_INVALID,
                        "attention: a state of %zu features, %zu values and %zu kept keys is too large",
                        attention->count, d->value_dim, attention->held);
-    double machine = (double)bo_physical_memory();
-    if (machine > 0 && sums * sizeof(float) > machine)
-        return bo_fail(context, BO_MEMORY,
-                       "attention: the sums of one key head, %.0f x %zu numbers, need %.1f GB; this host has %.1f GB",
-                       rows, d->value_dim, sums * sizeof(float) / 1e9, machine / 1e9);
+    char what[128];
+    snprintf(what, sizeof what, "attention: a sum of %.0f x %zu numbers for each key head", rows, d->value_dim);
+    BO_TRY(bo_check_memory(context, what, sums * sizeof(float), bo_process_memory(),
+                           "use fewer features or a smaller dimension"));
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (memory) attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
     if (attention->held) attention->kept_bytes = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim);

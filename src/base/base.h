@@ -58,7 +58,12 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
  * empty. */
 void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what);
 char *bo_strdup(bo_context *context, const char *text);
-size_t bo_usual_memory(void); /* default memory limit in bytes: three quarters of the host's memory */
+/* The result of bo_memory_limit, and the default limit of a task: three quarters of it. */
+bo_memory_bound bo_process_memory(void);
+bo_memory_bound bo_usual_memory(void);
+/* BO_MEMORY if `what` needs more bytes than the limit; the message has both, the source of the limit, and the advice. */
+bo_status bo_check_memory(bo_context *context, const char *what, double bytes, bo_memory_bound limit,
+                          const char *advice);
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 

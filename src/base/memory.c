@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
@@ -91,16 +90,4 @@ char *bo_strdup(bo_context *context, const char *text)
     char *copy = bo_alloc_raw(context, bytes, 1, "a string");
     if (copy) memcpy(copy, text, bytes);
     return copy;
-}
-
-size_t bo_physical_memory(void)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes : 0;
-}
-
-size_t bo_usual_memory(void)
-{
-    const size_t machine = bo_physical_memory();
-    return machine ? machine / 4 * 3 : (size_t)4 << 30;
 }

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "../math/fft.h"
 #include "internal.h"
@@ -218,11 +219,25 @@ static bool needs_selection(const bo_features_desc *desc)
     return !(desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat);
 }
 
+/* Refuses a map that does not fit into memory before any work. The limits are not queried for small maps. */
+static bo_status check_memory(bo_context *context, const bo_features_desc *resolved)
+{
+    enum { SMALL = 1 << 24 };
+    size_t bytes = 0;
+    char what[96];
+    BO_TRY(bo_features_estimate(context, resolved, &bytes));
+    if (bytes < SMALL) return BO_OK;
+    snprintf(what, sizeof what, "a map of %zu features of %zu columns", resolved->features, resolved->dim);
+    return bo_check_memory(context, what, (double)bytes, bo_process_memory(),
+                           "use fewer features, or the structured draw hadamard");
+}
+
 bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, bo_features **out)
 {
     bo_features_desc resolved;
     *out = NULL;
     BO_TRY(bo_features_resolve(context, desc, &resolved));
+    BO_TRY(check_memory(context, &resolved));
     say_what_is_odd(context, &resolved);
     bo_features *features = NULL;
     BO_TRY(bo_features_begin(context, &resolved, &features));

@@ -3,7 +3,8 @@
 #include <math.h>
 #include "internal.h"
 
-enum { TILE = BO_SIZE(512, 4) };
+/* Rows of a tile: at most TILE_ROWS, fewer if they would exceed TILE_BYTES, at least one. */
+enum { TILE_ROWS = BO_SIZE(512, 4), TILE_BYTES = BO_SIZE(4 << 20, 256) };
 
 typedef struct facts {
     double norm, sum; /* the members of bo_pair that depend on one row */
@@ -11,9 +12,10 @@ typedef struct facts {
 
 typedef struct side {
     size_t rows, stride;
+    size_t tile; /* rows of a tile */
     const float *x;
-    double *t;   /* TILE x columns: scaled and lifted rows of the current tile */
-    facts *fact; /* TILE entries, one per row of t */
+    double *t;   /* tile x columns: scaled and lifted rows of the current tile */
+    facts *fact; /* one per row of t */
 } side;
 
 typedef struct matrix_job {
@@ -80,16 +82,21 @@ static void value_task(void *arg, size_t row, int worker)
     }
 }
 
+/* The rows of the tile that starts at row `first`. */
+static size_t tile_rows(const side *s, size_t first)
+{
+    return s->rows - first < s->tile ? s->rows - first : s->tile;
+}
+
 static bo_status gram_tiles(bo_context *context, matrix_job *job)
 {
     size_t columns = job->columns;
-    for (job->first_left = 0; job->first_left < job->left->rows; job->first_left += TILE) {
-        size_t left = job->left->rows - job->first_left < TILE ? job->left->rows - job->first_left : TILE;
+    for (job->first_left = 0; job->first_left < job->left->rows; job->first_left += job->left->tile) {
+        size_t left = tile_rows(job->left, job->first_left);
         job->filling = job->left;
         bo_parallel(context, left, scale_task, job);
-        for (job->first_right = 0; job->first_right < job->right->rows; job->first_right += TILE) {
-            size_t right = job->right->rows - job->first_right;
-            job->count_right = right = right < TILE ? right : TILE;
+        for (job->first_right = 0; job->first_right < job->right->rows; job->first_right += job->right->tile) {
+            size_t right = job->count_right = tile_rows(job->right, job->first_right);
             job->filling = job->right;
             bo_parallel(context, right, scale_task, job);
             BO_TRY(bo_gemm64(context, false, true, left, right, columns, 1, job->left->t, columns, job->right->t,
@@ -184,7 +191,7 @@ static bo_status direct_rows(bo_context *context, matrix_job *job)
 
 static void find_center(const matrix_job *job, double *center)
 {
-    size_t rows = job->right->rows < TILE ? job->right->rows : TILE;
+    size_t rows = job->right->rows < TILE_ROWS ? job->right->rows : TILE_ROWS;
     for (size_t j = 0; j < job->desc->dim; j++) {
         double sum = 0;
         for (size_t i = 0; job->kernel->form == BO_FORM_DISTANCE && i < rows; i++)
@@ -193,31 +200,50 @@ static void find_center(const matrix_job *job, double *center)
     }
 }
 
+/* Allocates the tile of one side. */
+static bo_status make_tile(bo_context *context, size_t columns, side *s)
+{
+    size_t most = TILE_BYTES / sizeof(double) / columns;
+    s->tile = most < 1 ? 1 : most > TILE_ROWS ? TILE_ROWS : most;
+    if (s->tile > s->rows) s->tile = s->rows;
+    s->t = bo_alloc_raw(context, s->tile * columns, sizeof *s->t, "tiles of a kernel matrix");
+    s->fact = bo_alloc_raw(context, s->tile, sizeof *s->fact, "tiles of a kernel matrix");
+    return s->t && s->fact ? BO_OK : BO_MEMORY;
+}
+
+static void free_tile(side *s)
+{
+    bo_free(s->t);
+    bo_free(s->fact);
+}
+
+static bo_status fill_matrix(bo_context *context, matrix_job *job)
+{
+    bo_form form = job->kernel->form;
+    if (form == BO_FORM_L1 || form == BO_FORM_PRODUCT || form == BO_FORM_COSH) return direct_rows(context, job);
+    job->columns = bo_lifted_columns(form, job->desc->dim);
+    bo_status status = make_tile(context, job->columns, job->left);
+    if (status == BO_OK) status = make_tile(context, job->columns, job->right);
+    if (status == BO_OK) status = gram_tiles(context, job);
+    free_tile(job->left);
+    free_tile(job->right);
+    return status;
+}
+
 static bo_status run_matrix(bo_context *context, matrix_job *job)
 {
     size_t dim = job->desc->dim;
     double *vectors = bo_alloc_raw(context, 2 * dim, sizeof(double), "a kernel matrix");
-    job->columns = bo_lifted_columns(job->kernel->form, dim);
-    double *tiles = bo_alloc_raw(context, 2 * TILE * job->columns, sizeof(double), "tiles of a kernel matrix");
-    facts *fact = bo_alloc_raw(context, 2 * TILE, sizeof *fact, "tiles of a kernel matrix");
-    bo_status status = vectors && tiles && fact ? BO_OK : BO_MEMORY;
+    bo_status status = vectors ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         double *factor = vectors, *center = vectors + dim;
         bo_input_factors(job->desc, factor);
         find_center(job, center);
         job->factor = factor;
         job->center = center;
-        job->left->t = tiles;
-        job->right->t = tiles + TILE * job->columns;
-        job->left->fact = fact;
-        job->right->fact = fact + TILE;
-        bo_form form = job->kernel->form;
-        bool direct = form == BO_FORM_L1 || form == BO_FORM_PRODUCT || form == BO_FORM_COSH;
-        status = direct ? direct_rows(context, job) : gram_tiles(context, job);
+        status = fill_matrix(context, job);
     }
     bo_free(vectors);
-    bo_free(tiles);
-    bo_free(fact);
     return status;
 }
 

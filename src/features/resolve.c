@@ -173,18 +173,16 @@ static bo_status check_sample(bo_context *context, bo_features_desc *desc)
 
 bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size_t candidates)
 {
-    double bytes = (double)candidates * (double)dim * sizeof(float);
-    double machine = (double)bo_physical_memory();
+    char what[96];
     if (candidates < kept)
         return bo_fail(context, BO_INVALID, "candidates must be at least the number of frequencies, %zu, found %zu",
                        kept, candidates);
     if (candidates > SIZE_MAX / sizeof(double) / dim / 64)
         return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit in the address space", candidates,
                        dim);
-    if (machine > 0 && bytes > machine)
-        return bo_fail(context, BO_MEMORY, "%zu candidates of dim %zu need %.1f GB; this host has %.1f GB", candidates,
-                       dim, bytes / 1e9, machine / 1e9);
-    return BO_OK;
+    snprintf(what, sizeof what, "a choice among %zu candidates of dim %zu", candidates, dim);
+    return bo_check_memory(context, what, (double)candidates * (double)dim * sizeof(float), bo_process_memory(),
+                           "use fewer candidates");
 }
 
 static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)

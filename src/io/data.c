@@ -2,6 +2,7 @@
 #include "../base/trace.h"
 #include "stream.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Names in command lines and schemas. */
@@ -24,11 +25,23 @@ void bo_data_destroy(bo_data *data)
     bo_free(data);
 }
 
+/* Refuses a table that does not fit into memory. The limits are not queried for small tables. */
+static bo_status check_size(bo_context *context, size_t rows, size_t dim)
+{
+    enum { SMALL = 1 << 24 };
+    const double bytes = (double)rows * (double)dim * sizeof(float);
+    char what[96];
+    if (bytes < SMALL) return BO_OK;
+    snprintf(what, sizeof what, "a table of %zu rows x %zu columns", rows, dim);
+    return bo_check_memory(context, what, bytes, bo_process_memory(), "read it as a stream (--stream)");
+}
+
 /* Makes room for `rows` rows and keeps the existing ones. */
 static bo_status make_room(bo_context *context, bo_data *data, size_t rows)
 {
     if (data->dim && rows > SIZE_MAX / sizeof(double) / data->dim)
         return bo_fail(context, BO_MEMORY, "out of memory: %zu rows x %zu columns", rows, data->dim);
+    BO_TRY(check_size(context, rows, data->dim));
     float *x = bo_realloc(context, data->x, rows * data->dim, sizeof *x, "the data");
     if (!x) return BO_MEMORY;
     data->x = x;

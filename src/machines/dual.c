@@ -49,7 +49,7 @@ static bo_status dual_create(bo_context *context, const bo_fit_problem *problem,
 
 static bo_status fill_features(bo_context *context, const bo_fit_problem *problem, dual *d)
 {
-    size_t dim = problem->samples->dim, block = BO_MACHINE_BLOCK;
+    size_t dim = problem->samples->dim, block = d->rows < BO_MACHINE_BLOCK ? d->rows : BO_MACHINE_BLOCK;
     float *scratch = bo_alloc_raw(context, block * dim, sizeof *scratch, "a block of inputs");
     float *z = bo_alloc_raw(context, block * d->features, sizeof *z, "a block of features");
     bo_status status = scratch && z ? BO_OK : BO_MEMORY;

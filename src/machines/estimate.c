@@ -3,47 +3,110 @@
 #include "../features/resolve.h"
 
 #include <math.h>
+#include <stdio.h>
 
-size_t bo_memory_limit(const bo_machine_desc *desc)
+bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
 {
-    return desc->memory ? desc->memory : bo_usual_memory();
+    if (desc->memory) return (bo_memory_bound){desc->memory, "the limit given with --memory, in C .memory"};
+    return bo_usual_memory();
 }
 
 /* In double, so that huge sizes do not overflow. */
 typedef struct fit_size {
     double rows, dim, features, outputs;
+    double row;          /* bytes of the inputs of one row */
+    double map, drawing; /* bytes of the feature map, and those that its creation needs beside it */
+    bool search;         /* γ or λ are searched */
+    bool classes;
 } fit_size;
+
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+/* The bytes of the arrays that are allocated at the same time. Each function names the code that it describes. */
+
+/* Copies of rows: bo_samples_gather. */
+static double rows_copied(const fit_size *s, double rows)
+{
+    return rows * (s->row + 8 * s->outputs + 4);
+}
+
+/* Features of a block of rows with its scaled inputs and targets: ridge.c, passes.c. */
+static double block_of(const fit_size *s, double most)
+{
+    return fmin(s->rows, most) * (5 * s->features + 4 * s->outputs + s->row + 64);
+}
+
+/* Leave-one-out of `rows` training rows: bo_ridge_left_out. */
+static double left_out(const fit_size *s, double rows)
+{
+    return fmin(s->rows, rows) * (12 * s->features + 16 * s->outputs + s->row);
+}
+
+/* A map with this number of features while it is created. */
+static double map_creation(const fit_size *s, double features)
+{
+    return features / s->features * (s->map + s->drawing);
+}
+
+/* bo_search: leave-one-out on a sample; beyond EXACT_ROWS a machine with half of the features. */
+static double search_memory(const fit_size *s)
+{
+    double coarse = fmin(s->rows, BO_COARSE_ROWS), square = coarse * coarse;
+    double few = rows_copied(s, coarse), tiles = 16 * fmin(coarse * s->dim, 0x1p19 + s->dim);
+    double total = 64 * square + 2 * few + tiles + 16 * s->dim;
+    if (!s->search) return total;
+    if (s->rows <= BO_EXACT_ROWS)
+        return fmax(total, few + rows_copied(s, s->rows) + 32 * s->rows * s->rows + 8 * s->rows * s->features +
+                               map_creation(s, s->features));
+    double half = fmin(s->features / 2, BO_SEARCH_FEATURES), wide = half + s->outputs + 1;
+    fit_size smaller = *s;
+    smaller.features = half;
+    return fmax(total, few + rows_copied(s, s->rows) + map_creation(s, half) + 16 * wide * wide +
+                           fmax(block_of(&smaller, BO_MACHINE_BLOCK), left_out(&smaller, 512)));
+}
+
+/* What the solver needs beside the map. */
+static double solver_memory(bo_solver solver, const fit_size *s)
+{
+    double rows = s->rows, features = s->features, outputs = s->outputs, size = features + outputs + 1;
+    double few = fmin(rows, 1024), kept = s->classes ? 2048 : 1024;
+    switch (solver) {
+    case BO_SOLVER_DUAL:
+        return 16 * rows * features + 24 * rows * rows + rows * (s->row + 24 * outputs) + 48 * features * outputs +
+               block_of(s, BO_MACHINE_BLOCK);
+    case BO_SOLVER_CG:
+        return 72 * features * outputs + few * (8 * features + 8 * few) + rows_copied(s, rows) + 8 * rows +
+               block_of(s, BO_MACHINE_BLOCK);
+    case BO_SOLVER_SGD:
+        return 40 * features * outputs + rows_copied(s, rows) + 16 * rows + 2 * block_of(s, BO_MACHINE_BLOCK);
+    default: /* the sums, their factor, and its copy in the machine */
+        return 18 * size * size + 32 * features * outputs + fmax(block_of(s, BO_MACHINE_BLOCK), left_out(s, kept));
+    }
+}
+
+/* Bytes of everything that a fit holds at its peak, and of the rows themselves. */
+static double memory_of(bo_solver solver, const fit_size *s)
+{
+    static const double buffers = 1e7; /* packed panels of matrix products and other small blocks */
+    double fixed = rows_copied(s, s->rows) + 40 * s->dim + rows_copied(s, fmin(s->rows, 2048));
+    double machine = (16 + 8 * s->outputs) * s->features;
+    double drawing = map_creation(s, s->features) + rows_copied(s, fmin(s->rows, 2048));
+    return buffers + fixed + machine + fmax(fmax(search_memory(s), drawing), s->map + solver_memory(solver, s));
+}
+
+/* The features of all rows, if they fit, and 22 vectors of L-BFGS. */
+static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
+{
+    double all = 4 * s->rows * s->features, limit = 0.5 * (double)bo_fit_memory(desc).bytes;
+    return (all <= limit ? all : 0) + 176 * (s->features + 1) * s->outputs +
+           rows_copied(s, fmin(s->rows, fmax(4000, s->rows / 4)));
+}
 
 /* ---- choices ----------------------------------------------------------------------------------------------- */
 
-/* Bytes. The Gram matrix is kept twice: the sums and the factor. */
-static double memory_of(bo_solver solver, const fit_size *s)
-{
-    double rows = s->rows, features = s->features, size = features + s->outputs + 1;
-    double block = BO_MACHINE_BLOCK * (size + s->dim) * 4, exact = rows < 2000 ? rows : 2000;
-    double small = fmin(features / 2, BO_SEARCH_FEATURES);
-    double search = fmax(40 * exact * exact, rows > 2000 ? 16 * small * small : 0) + 4 * rows * (s->dim + 4),
-           kept = 20 * 1024 * features, solving;
-    switch (solver) {
-    case BO_SOLVER_DUAL:
-        solving = 16 * rows * features + 24 * rows * rows;
-        break;
-    case BO_SOLVER_CG:
-        solving = 64 * features * s->outputs + 12 * 1024 * features + 4 * rows * (s->dim + 4);
-        break;
-    case BO_SOLVER_SGD:
-        solving = 32 * features * s->outputs + 4 * rows * (s->dim + 4);
-        break;
-    default:
-        solving = 16 * size * size;
-        break;
-    }
-    return 1e7 + block + kept + fmax(search, solving);
-}
-
 static const char *choose_solver(const bo_machine_desc *desc, bo_loss loss, const fit_size *s, bo_solver *out)
 {
-    double limit = (double)bo_memory_limit(desc);
+    double limit = (double)bo_fit_memory(desc).bytes;
     if (desc->solver != BO_SOLVER_AUTO) {
         *out = desc->solver;
         return "requested by the user";
@@ -69,8 +132,9 @@ static bo_loss choose_loss(const bo_machine_desc *desc, const fit_size *s)
     bo_solver solver;
     if (desc->loss != BO_LOSS_AUTO) return desc->loss;
     choose_solver(desc, BO_LOSS_RIDGE, s, &solver);
-    bool logistic =
-        desc->task == BO_TASK_CLASSIFICATION && solver == BO_SOLVER_PRIMAL && desc->noise == 0 && desc->dropout == 0;
+    bool logistic = desc->task == BO_TASK_CLASSIFICATION && solver == BO_SOLVER_PRIMAL && desc->noise == 0 &&
+                    desc->dropout == 0 &&
+                    memory_of(solver, s) + logistic_memory(desc, s) <= (double)bo_fit_memory(desc).bytes;
     return logistic ? BO_LOSS_LOGISTIC : BO_LOSS_RIDGE;
 }
 
@@ -92,24 +156,53 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     return searched * (rows * s->dim * s->features + solving);
 }
 
-/* The features of all rows, if they fit, and 22 vectors of L-BFGS. */
-static double logistic_memory(const bo_machine_desc *desc, const fit_size *s)
+/* The sizes of a fit with these rows. The map is that of the fit, without what depends on the data. */
+static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape, fit_size *out)
 {
-    double all = 4 * s->rows * s->features, limit = 0.5 * (double)bo_memory_limit(desc);
-    return (all <= limit ? all : 0) + 176 * s->features * s->outputs;
-}
-
-bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim, size_t outputs,
-                              bo_fit_cost *out)
-{
-    *out = (bo_fit_cost){0};
-    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
+    const size_t dim = shape->dim ? shape->dim : 1;
     bo_features_desc map = bo_fitting_map(desc, dim), resolved;
     map.sampling = BO_SAMPLING_DRAWN; /* data-dependent maps have the same size but need the data */
     map.pair_norm = 1;
     BO_TRY(bo_features_resolve(context, &map, &resolved));
-    fit_size size = {(double)rows, (double)dim, (double)resolved.features, (double)outputs};
-    bo_fit_cost found = {.features = resolved.features,
+    double numbers = (double)bo_frequencies_of(&resolved) * (double)dim;
+    /* matrices in double: of a draw that matches moments, and for the offsets of exponential features */
+    bool wide = resolved.draw == BO_DRAW_MOMENT || resolved.kernel == BO_KERNEL_SOFTMAX;
+    size_t bytes = 0;
+    BO_TRY(bo_features_estimate(context, &map, &bytes));
+    *out = (fit_size){.rows = shape->rows ? (double)shape->rows : 2,
+                      .dim = (double)dim,
+                      .features = (double)resolved.features,
+                      .outputs = shape->outputs ? (double)shape->outputs : 1,
+                      .row = 4 * (double)dim,
+                      .map = (double)bytes,
+                      .drawing = resolved.draw == BO_DRAW_HADAMARD ? 0 : (wide ? 12 : 4) * numbers,
+                      .search = !(desc->features.gamma > 0) || !(desc->lambda > 0),
+                      .classes = desc->task == BO_TASK_CLASSIFICATION};
+    return BO_OK;
+}
+
+/* Refuses a fit that does not fit into memory, before any work. */
+static bo_status check_memory(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
+                              const fit_size *size, double bytes)
+{
+    char what[128];
+    int length = snprintf(what, sizeof what, "fitting %.0f features", size->features);
+    if (shape->rows)
+        snprintf(what + length, sizeof what - (size_t)length, " to %zu rows of %zu columns", shape->rows, shape->dim);
+    bool by_rows = !desc->stream_rows && 4 * rows_copied(size, size->rows) > bytes;
+    return bo_check_memory(context, what, bytes, bo_fit_memory(desc),
+                           by_rows ? "use a stream (--stream)" : "use fewer features");
+}
+
+bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
+                              bo_fit_cost *out)
+{
+    *out = (bo_fit_cost){0};
+    BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
+    BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));
+    fit_size size;
+    BO_TRY(size_of(context, desc, shape, &size));
+    bo_fit_cost found = {.features = (size_t)size.features,
                          .loss = BO_LOSS_RIDGE,
                          .solver = BO_SOLVER_PRIMAL,
                          .why_solver = BO_WHY_STREAM,
@@ -121,11 +214,9 @@ bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, 
     }
     found.operations = operations_of(desc, found.solver, &size);
     found.seconds = found.operations / (operations_per_second * bo_context_threads(context));
-    double total = memory_of(found.solver, &size) + 8 * size.dim * size.features;
+    double total = memory_of(found.solver, &size);
     if (found.loss == BO_LOSS_LOGISTIC) total += logistic_memory(desc, &size);
-    if (total >= (double)SIZE_MAX)
-        return bo_fail(context, BO_MEMORY, "out of memory: %zu features of %zu rows; use fewer features or --stream",
-                       resolved.features, rows);
+    BO_TRY(check_memory(context, desc, shape, &size, total));
     found.bytes = (size_t)total;
     *out = found;
     return BO_OK;

@@ -63,6 +63,12 @@ static bo_status check(bo_context *context, const bo_machine_desc *desc, const b
     return BO_OK;
 }
 
+static bo_fit_shape shape_of(const bo_samples *samples)
+{
+    return (bo_fit_shape){
+        .rows = samples->rows, .dim = samples->dim, .outputs = samples->classes ? samples->classes : samples->targets};
+}
+
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
 
 enum { KEPT_ROWS = 1024, KEPT_ROWS_OF_CLASSES = 2048, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
@@ -207,8 +213,14 @@ bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, co
     if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "streams: expected the primal solver, found %s",
                        bo_solver_name(desc->solver));
+    bo_machine_desc planned = *desc;
+    if (!planned.stream_rows) planned.stream_rows = sample->rows;
+    planned.task = sample->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    bo_fit_cost plan;
+    const bo_fit_shape shape = shape_of(sample);
+    BO_TRY(bo_machine_estimate(context, &planned, &shape, &plan));
     bo_fitting *fitting;
-    BO_TRY(prepare(context, desc, sample, desc->stream_rows ? desc->stream_rows : sample->rows, &fitting));
+    BO_TRY(prepare(context, desc, sample, planned.stream_rows, &fitting));
     bo_status status = open_moments(context, fitting);
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -494,8 +506,8 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
     resolved.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     resolved.stream_rows = 0; /* used for streams only */
     bo_fit_cost plan;
-    BO_TRY(bo_machine_estimate(context, desc, samples->rows, samples->dim,
-                               samples->classes ? samples->classes : samples->targets, &plan));
+    const bo_fit_shape shape = shape_of(samples);
+    BO_TRY(bo_machine_estimate(context, desc, &shape, &plan));
     resolved.loss = plan.loss;
     bo_solver solver = plan.solver;
     bo_fitting *fitting;

@@ -263,10 +263,11 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
 bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
                               float *scratch, float *z, size_t ldz);
 
-/* Bytes that a fit may use: the descriptor's limit, or three quarters of the computer's memory. */
-size_t bo_memory_limit(const bo_machine_desc *desc);
-/* Maximum features of the smaller machines that the search fits. */
-enum { BO_SEARCH_FEATURES = 4096 };
+/* The memory that a fit may use: the descriptor's limit, or three quarters of bo_memory_limit. */
+bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
+/* The search: rows of its first stage, rows up to which its second stage is exact, and maximum features of the smaller
+ * machines that it fits beyond. */
+enum { BO_COARSE_ROWS = 400, BO_EXACT_ROWS = 2000, BO_SEARCH_FEATURES = 4096 };
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
 

@@ -57,7 +57,7 @@ static bo_status logistic_create(bo_context *context, const bo_fit_problem *prob
     l->coefficients = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
     l->partial = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
     if (!l->steps || !l->changes || !l->coefficients || !l->partial) return BO_MEMORY;
-    double limit = 0.5 * (double)bo_memory_limit(problem->desc);
+    double limit = 0.5 * (double)bo_fit_memory(problem->desc).bytes;
     BO_TRY(bo_pass_create(context, problem, machine->center, limit, &l->pass));
     l->pass.unweighted = true;
     return BO_OK;

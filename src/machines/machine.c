@@ -84,9 +84,10 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
         for (size_t j = 0; j < features; j++) {
             double b = beta[j * outputs + t] * scale;
             if (!isfinite(b))
-                return bo_fail(context, BO_NUMERIC,
-                               "the solution is not finite (coefficient %zu of output %zu); use a lambda larger than %g",
-                               j, t, machine->report.lambda);
+                return bo_fail(
+                    context, BO_NUMERIC,
+                    "the solution is not finite (coefficient %zu of output %zu); use a lambda larger than %g", j, t,
+                    machine->report.lambda);
             machine->beta[j * outputs + t] = b;
         }
         machine->intercept[t] = intercept[t] * scale + shift;
@@ -113,15 +114,16 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
 
 /* ---- predictions, block by block --------------------------------------------------------------------------------- */
 
-enum { PREDICT_ROWS = BO_SIZE(512, 4) };
+enum { PREDICT_ROWS = BO_SIZE(512, 4), PREDICT_NUMBERS = BO_SIZE(1 << 24, 1 << 16) };
 
 /* Buffers for one block, and for standard deviations; allocated once per call. */
 typedef struct workspace {
+    size_t rows; /* of a block */
     float *scaled, *z;
-    double *columns; /* features x PREDICT_ROWS, for the triangular solve */
+    double *columns; /* features x rows, for the triangular solve */
     double *factor;  /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
     double *train;   /* DUAL: train_rows x features: Zc D⁻¹ */
-    double *against; /* DUAL: train_rows x PREDICT_ROWS */
+    double *against; /* DUAL: train_rows x rows */
 } workspace;
 
 static void workspace_free(workspace *space)
@@ -138,8 +140,8 @@ static void workspace_free(workspace *space)
 static bo_status train_features(bo_context *context, const bo_machine *machine, workspace *space)
 {
     size_t features = machine->report.features, dim = machine->report.dim, n = machine->train_rows;
-    for (size_t first = 0; first < n; first += PREDICT_ROWS) {
-        size_t rows = n - first < PREDICT_ROWS ? n - first : PREDICT_ROWS;
+    for (size_t first = 0; first < n; first += space->rows) {
+        size_t rows = n - first < space->rows ? n - first : space->rows;
         BO_TRY(bo_features_apply(context, machine->phi, rows, machine->train_x + first * dim, dim, space->z, features));
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < features; j++)
@@ -150,19 +152,44 @@ static bo_status train_features(bo_context *context, const bo_machine *machine, 
     return BO_OK;
 }
 
-static bo_status prepare(bo_context *context, const bo_machine *machine, bool deviations, workspace *space)
+/* Rows of a block: at most PREDICT_ROWS, fewer if they are long, so that a block has at most PREDICT_NUMBERS inputs and
+ * features. */
+static size_t block_rows(const bo_machine *machine, size_t rows)
+{
+    size_t most = PREDICT_NUMBERS / (machine->report.dim + machine->report.features) + 1;
+    if (most > PREDICT_ROWS) most = PREDICT_ROWS;
+    return rows && rows < most ? rows : most;
+}
+
+/* Refuses standard deviations whose matrices do not fit into memory, before any work. */
+static bo_status check_memory(bo_context *context, const bo_machine *machine, size_t rows, bool deviations)
+{
+    enum { SMALL = 1 << 24 };
+    double features = (double)machine->report.features, n = (double)machine->train_rows;
+    double bytes = (double)rows * (4 * (double)machine->report.dim + 12 * features);
+    if (deviations && machine->uncertainty == BO_UNCERTAINTY_PRIMAL) bytes += 8 * features * (features + (double)rows);
+    if (deviations && machine->uncertainty == BO_UNCERTAINTY_DUAL)
+        bytes += 8 * (n * (n + features + (double)rows) + features * (double)rows);
+    if (bytes < SMALL) return BO_OK;
+    return bo_check_memory(context, deviations ? "prediction with standard deviations" : "prediction", bytes,
+                           bo_process_memory(),
+                           deviations ? "predict without standard deviations" : "use a machine with fewer features");
+}
+
+static bo_status prepare(bo_context *context, const bo_machine *machine, bool deviations, size_t rows, workspace *space)
 {
     size_t features = machine->report.features, n = machine->train_rows;
-    *space = (workspace){0};
-    space->scaled = bo_alloc_raw(context, PREDICT_ROWS * machine->report.dim, sizeof(float), "a block of inputs");
-    space->z = bo_alloc_raw(context, PREDICT_ROWS * features, sizeof(float), "a block of features");
+    *space = (workspace){.rows = rows};
+    BO_TRY(check_memory(context, machine, rows, deviations));
+    space->scaled = bo_alloc_raw(context, rows * machine->report.dim, sizeof(float), "a block of inputs");
+    space->z = bo_alloc_raw(context, rows * features, sizeof(float), "a block of features");
     if (!space->scaled || !space->z) return BO_MEMORY;
     if (!deviations) return BO_OK;
     bool primal = machine->uncertainty == BO_UNCERTAINTY_PRIMAL;
     size_t size = primal ? features : n;
     assert(primal ? machine->factor && !machine->train_factor : machine->train_factor && !machine->factor);
     assert(primal || (machine->train_x && machine->train_root_weight && machine->penalty));
-    space->columns = bo_alloc_raw(context, features * PREDICT_ROWS, sizeof(double), "a block of features");
+    space->columns = bo_alloc_raw(context, features * rows, sizeof(double), "a block of features");
     space->factor = bo_alloc(context, size * size, sizeof(double), "the factor of the Gram matrix");
     if (!space->columns || !space->factor) return BO_MEMORY;
     for (size_t i = 0, k = 0; i < size; i++)
@@ -170,7 +197,7 @@ static bo_status prepare(bo_context *context, const bo_machine *machine, bool de
             space->factor[i * size + j] = machine->factor ? (double)machine->factor[k] : machine->train_factor[k];
     if (machine->uncertainty == BO_UNCERTAINTY_PRIMAL) return BO_OK;
     space->train = bo_alloc_raw(context, n * features, sizeof(double), "the training rows' features");
-    space->against = bo_alloc_raw(context, n * PREDICT_ROWS, sizeof(double), "a block of kernel values");
+    space->against = bo_alloc_raw(context, n * rows, sizeof(double), "a block of kernel values");
     if (!space->train || !space->against) return BO_MEMORY;
     return train_features(context, machine, space);
 }
@@ -246,9 +273,9 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
     BO_TRY(check_rows(context, machine, rows, x, ldx));
     size_t outputs = machine->report.outputs;
     workspace space;
-    bo_status status = prepare(context, machine, std != NULL, &space);
-    for (size_t first = 0; status == BO_OK && first < rows; first += PREDICT_ROWS) {
-        size_t count = rows - first < PREDICT_ROWS ? rows - first : PREDICT_ROWS;
+    bo_status status = prepare(context, machine, std != NULL, block_rows(machine, rows), &space);
+    for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {
+        size_t count = rows - first < space.rows ? rows - first : space.rows;
         status = predict_block(context, machine, &space, count, x + first * ldx, ldx, mean + first * outputs,
                                std ? std + first * outputs : NULL);
         if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);

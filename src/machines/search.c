@@ -4,7 +4,7 @@
  *    eigendecomposition per γ gives the exact leave-one-out error of every λ.
  * 2. Fine: a search in factors of two from the best γ, with a line search of λ for each γ. The score is computed with the
  *    features of the machine, because a closed-form kernel can rely on parts of the spectrum where the features have no
- *    frequency. Up to EXACT_ROWS rows the score is exact leave-one-out on all rows; beyond, it is bo_ridge_score with a
+ *    frequency. Up to BO_EXACT_ROWS rows the score is exact leave-one-out on all rows; beyond, it is bo_ridge_score with a
  *    quarter and then half of the features. More features allow a more local kernel, so the change of γ from a quarter to
  *    half of the features is applied once more. */
 #include "../base/trace.h"
@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { COARSE_ROWS = 400, EXACT_ROWS = 2000, GRID = 24 };
+enum { GRID = 24 };
 static const double grid_first = 1e-8, grid_last = 100;
 /* k(x, x) is about 1. Below these bounds (γ is relative to the median heuristic) the kernel acts like a polynomial that fits
  * every left-out row and diverges just outside the data. */
@@ -352,7 +352,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
         .context = context,
         .map = map,
         .scaled = scaled,
-        .exact = scaled->rows <= EXACT_ROWS,
+        .exact = scaled->rows <= BO_EXACT_ROWS,
         .spectrum = spectrum,
         .least = least_lambda,
         .narrowest = typical * least_gamma,
@@ -410,7 +410,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
     double begin = bo_seconds(), gammas[8], lambdas[GRID], largest = 0, typical = 1;
     bo_samples few = {0}, many = {0};
     point best = {0};
-    bo_status status = scaled_subset(context, scaler, samples, COARSE_ROWS, desc->seed, &few);
+    bo_status status = scaled_subset(context, scaler, samples, BO_COARSE_ROWS, desc->seed, &few);
     plain.sample = few.x;
     plain.sample_rows = few.rows;
     plain.sample_stride = few.dim;

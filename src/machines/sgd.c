@@ -29,7 +29,7 @@ static void sgd_free(sgd *s)
 static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, sgd *s)
 {
     size_t features = bo_features_describe(problem->row_map.phi)->features, t = problem->targets->outputs;
-    size_t dim = problem->samples->dim, rows = problem->samples->rows, most = POWER_ROWS;
+    size_t dim = problem->samples->dim, rows = problem->samples->rows, most = rows < POWER_ROWS ? rows : POWER_ROWS;
     *s = (sgd){.context = context, .problem = problem, .n = rows, .features = features, .outputs = t};
     s->center = bo_alloc(context, features, sizeof(double), "the coefficients");
     s->penalty = bo_alloc(context, features, sizeof(double), "the penalty");

@@ -129,7 +129,7 @@ static const bad_desc bad_descs[] = {
      FAVOR_(GOOD, .features.sampling = BO_SAMPLING_OPTIMAL, .features.candidates = 4)},
     {BO_INVALID, "4611686018427387904 candidates", "address space",
      FAVOR_(GOOD, .features.sampling = BO_SAMPLING_OPTIMAL, .features.candidates = (size_t)1 << 62)},
-    {BO_MEMORY, "70368744177664 candidates", "this host has",
+    {BO_MEMORY, "70368744177664 candidates", "but the limit is",
      FAVOR_(GOOD, .features.sampling = BO_SAMPLING_OPTIMAL, .features.candidates = (size_t)1 << 46)},
     {BO_INVALID, "proposal gaussian", "learned", LEARNED_(GOOD, .proposal = BO_PROPOSAL_GAUSSIAN)},
 };
@@ -178,7 +178,7 @@ static void sizes_beyond_memory_are_refused(void **state)
     assert_int_equal(bo_context_create(&machine, &context), BO_OK);
     bo_attention *attention;
     bo_attention_desc many = {.kind = BO_ATTENTION_FAVOR, GOOD, .features.features = (size_t)1 << 44};
-    assert_fails(context, BO_MEMORY, "562949953",
+    assert_fails(context, BO_MEMORY, "17592186044416 features",
                  bo_attention_create(context, &many, &attention)); /* 2^44 x 8 floats */
     many.features.features = SIZE_MAX / 2;
     assert_fails(context, BO_INVALID, "9223372036854775807", bo_attention_create(context, &many, &attention));

@@ -41,15 +41,6 @@ static void test_default_allocator(void **state)
     bo_context_destroy(context);
 }
 
-/* The default memory limit is between half and all of the physical memory. */
-static void test_machine(void **state)
-{
-    (void)state;
-    const size_t all = bo_physical_memory(), usual = bo_usual_memory();
-    assert_true(all > (size_t)1 << 20);
-    assert_true(usual > all / 2 && usual < all);
-}
-
 static void test_overflow(void **state)
 {
     (void)state;
@@ -137,7 +128,6 @@ int main(void)
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_default_allocator),
         cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_machine),
         cmocka_unit_test(test_growing),
         cmocka_unit_test(test_outlives_context),
         cmocka_unit_test(test_context_out_of_memory),

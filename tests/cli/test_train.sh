@@ -97,8 +97,8 @@ fails 2 "steps|minutes" "$BOCHNER" train --data text.txt --out no --steps 2 --mi
 fails 2 "expected one of|rfa-gate" "$BOCHNER" train --data text.txt --out no --attention rfagate
 fails 2 "window|hybrid" "$BOCHNER" train --data text.txt --out no --attention rfa --window 8
 fails 1 "heads" "$BOCHNER" train --data text.txt --out no --width 30 --heads 4 --steps 2
-fails 1 "memory|this host has" "$BOCHNER" train --data text.txt --out no --layers 4096 --width 16384 --heads 16 --steps 2
-fails 1 "memory|this host has|--checkpointing" "$BOCHNER" train --data text.txt --out no $small --layers 64 --batch 400000 --micro-batch 400000 --steps 2
+fails 1 "memory|but the limit is" "$BOCHNER" train --data text.txt --out no --layers 4096 --width 16384 --heads 16 --steps 2
+fails 1 "memory|but the limit is|--checkpointing" "$BOCHNER" train --data text.txt --out no $small --layers 64 --batch 400000 --micro-batch 400000 --steps 2
 fails 1 "/proc/nowhere" "$BOCHNER" train --data text.txt --out /proc/nowhere $small --steps 2
 [ -e no ] && complain "a run that was refused left $(ls -A no)"
 cp -r run lies

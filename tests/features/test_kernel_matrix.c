@@ -1,5 +1,6 @@
 /* Kernel matrices compared with the definitions in the table of the header. */
 #include "maps.h"
+#include "../base/counting.h"
 
 /* D and γ as in <bochner/features.h>; x and y after length scales */
 static double definition(const bo_features_desc *desc, const double *x, const double *y)
@@ -166,6 +167,26 @@ static void large_exponents_cancel(void **state)
     bo_context_destroy(context);
 }
 
+/* The memory of tiles is bounded by the number of rows, and for long rows by a few megabytes. */
+static void test_wide_rows(void **state)
+{
+    (void)state;
+    enum { WIDE = 100000, FEW = 3 };
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    float *x = calloc((size_t)FEW * WIDE, sizeof *x);
+    double k[FEW * FEW];
+    for (size_t i = 0; i < FEW; i++) x[i * WIDE + i * 1000] = 1;
+    const bo_features_desc desc = {.kernel = BO_KERNEL_RBF, .dim = WIDE, .gamma = 0.5};
+    const size_t before = c.bytes;
+    c.peak = before;
+    assert_ok(context, bo_kernel_matrix(context, &desc, FEW, x, WIDE, FEW, x, WIDE, k, FEW));
+    if (c.peak - before > 14e6) fail_msg("%zu bytes for 3 rows of 100000 columns", (size_t)c.peak - before);
+    for (size_t i = 0; i < FEW * FEW; i++) assert_close(k[i], i % (FEW + 1) ? exp(-1) : 1, 1e-12);
+    free(x);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +194,7 @@ int main(void)
         cmocka_unit_test(far_inputs_keep_their_digits),
         cmocka_unit_test(large_exponents_cancel),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(test_wide_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,8 @@ static bo_status later_cost(bo_context *context, void **out)
 {
     bo_fit_cost cost;
     (void)out;
-    return bo_machine_estimate(context, &(bo_machine_desc){LATER}, 10, 2, 1, &cost);
+    return bo_machine_estimate(context, &(bo_machine_desc){LATER}, &(bo_fit_shape){.rows = 10, .dim = 2, .outputs = 1},
+                               &cost);
 }
 
 static void reserved_words_must_be_zero(void **state)
@@ -224,7 +225,8 @@ static void outputs_have_zero_reserved(void **state)
     bo_data_destroy(loaded);
     bo_fit_cost cost;
     memset(&cost, 7, sizeof cost);
-    assert_ok(f->context, bo_machine_estimate(f->context, &(bo_machine_desc){.lambda = 1}, 10, 2, 1, &cost));
+    assert_ok(f->context, bo_machine_estimate(f->context, &(bo_machine_desc){.lambda = 1},
+                                              &(bo_fit_shape){.rows = 10, .dim = 2, .outputs = 1}, &cost));
     assert_reserved(cost);
     bo_features *map;
     bo_features_accuracy accuracy;

@@ -1,0 +1,21 @@
+/* The parts of bo_memory_limit, for src/base and its tests. */
+#ifndef BO_BASE_MEMORY_LIMIT_H
+#define BO_BASE_MEMORY_LIMIT_H
+
+#include <bochner/base.h>
+
+/* What limits the memory of a process, in bytes. SIZE_MAX: no limit. */
+typedef struct bo_memory_facts {
+    size_t physical;            /* 0: not known */
+    size_t cgroup;              /* the smallest limit of the groups that the process is in */
+    size_t address_space, data; /* resource limits */
+    size_t mapped, mapped_data; /* what the process uses of them */
+} bo_memory_facts;
+
+/* The smallest limit of these. */
+bo_memory_bound bo_memory_bound_of(const bo_memory_facts *facts);
+/* The smallest memory limit of the cgroups, versions 1 and 2, of the process whose root folder is `root` ("" for the real
+ * one): <root>/proc/self/cgroup names the groups, <root>/sys/fs/cgroup has their limits. SIZE_MAX: there is none. */
+size_t bo_cgroup_limit(const char *root);
+
+#endif
