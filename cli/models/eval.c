@@ -4,6 +4,7 @@
 #include "../common/metrics.h"
 #include "../common/paths.h"
 #include "../common/plot.h"
+#include "extrapolation.h"
 #include "network.h"
 #include "text_tasks.h"
 #include <math.h>
@@ -99,13 +100,23 @@ static void json_language(const eval_job *job)
     cli_json_add_number(&json, "bits_per_byte", r->bits_per_byte);
     cli_json_add_number(&json, "perplexity", r->perplexity);
     cli_json_add_count(&json, "tokens", r->tokens);
-    cli_json_add_count(&json, "context", context ? context : bo_model_describe(job->model)->context);
+    cli_json_add_count(&json, "context", context ? context : job->desc->context);
+    cli_json_add_count(&json, "trained_context", job->desc->context);
     cli_json_add_number(&json, "seconds", r->seconds);
     cli_json_add_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
     cli_json_add_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
     cli_json_add_count(&json, "weight_bytes", bo_model_bytes(job->model));
     cli_json_end(&json);
+}
+
+/* Tokens of the longest window: windows end with the text. */
+static uint64_t longest_window(const eval_job *job)
+{
+    const uint64_t window = job->options->context ? job->options->context : job->desc->context,
+                   all = bo_corpus_tokens(job->corpus), most = job->options->tokens;
+    const uint64_t read = most && most < all ? most : all;
+    return window < read ? window : read;
 }
 
 static bo_status evaluate_language(eval_job *job)
@@ -122,6 +133,7 @@ static bo_status evaluate_language(eval_job *job)
     if (status != BO_OK) return status;
     cli_say(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
             cli_count(o->context ? o->context : bo_model_describe(job->model)->context).s);
+    cli_say_extrapolation(job->session, job->desc, longest_window(job));
     return bo_model_evaluate(context, job->model, job->corpus, o->context, o->tokens, &job->result);
 }
 
@@ -253,6 +265,13 @@ static int evaluate_translation(const eval_job *job)
 
 /* ---- all tasks but language ------------------------------------------------------------------------------------- */
 
+static size_t longest_text(const bo_texts *texts)
+{
+    const bool two = bo_texts_get_kind(texts) == BO_TEXTS_LABELED_PAIR;
+    const size_t first = bo_texts_longest(texts, 0), second = two ? bo_texts_longest(texts, 1) : 0;
+    return first > second ? first : second;
+}
+
 static int eval_texts(eval_job *job)
 {
     const eval_options *o = job->options;
@@ -270,6 +289,7 @@ static int eval_texts(eval_job *job)
     const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
     if (status != BO_OK) return cli_fail_status(session, status);
     cli_texts_say_cut(session, bo_texts_truncated(job->texts), job->model, &desc);
+    if (!translates) cli_say_extrapolation(session, job->desc, longest_text(job->texts));
     return translates ? evaluate_translation(job) : evaluate_labels(job);
 }
 

@@ -1,6 +1,7 @@
 /* bochner generate: continues or translates text with a model. */
 #include "../common/cli.h"
 #include "../common/json.h"
+#include "extrapolation.h"
 #include "network.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -37,6 +38,7 @@ typedef struct generate_job {
     cli_text_stream stream;
     size_t tokens, made, state_bytes; /* tokens: the maximum */
     double prompt_seconds, seconds;
+    bool extrapolates;  /* reading beyond the context of training was reported */
     const char *reason; /* for the end: "length", "stop", "end" or "context" */
 } generate_job;
 
@@ -111,6 +113,7 @@ static bool open_reader(generate_job *job)
     size_t all = 0;
     if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
+    job->extrapolates = cli_say_extrapolation(job->session, bo_model_describe(job->model), before + job->prompt.count);
     return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
 }
 
@@ -221,6 +224,8 @@ static bool finish(generate_job *job)
     if (job->reason == FULL)
         cli_warn(job->session, "the text ends because the context is full: this model reads at most %s tokens",
                  cli_count(bo_session_tokens(job->reader)).s);
+    if (!job->extrapolates)
+        cli_say_extrapolation(job->session, bo_model_describe(job->model), bo_session_tokens(job->reader));
     if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
     if (job->made == 0) return true;
     cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,

@@ -1,4 +1,5 @@
 /* bochner predict for models that classify or match texts: one label with probabilities per text. */
+#include "extrapolation.h"
 #include "../common/metrics.h"
 #include "../common/plot.h"
 #include "../common/predictions.h"
@@ -120,6 +121,7 @@ static int run(predict_job *job)
     const bo_metrics_desc metrics = {.classes = classes, .labels = job->desc->labels};
     const bo_status status = bo_metrics_create(job->session->context, &metrics, &job->metrics);
     if (status != BO_OK) return cli_fail_status(job->session, status);
+    cli_say_extrapolation(job->session, job->desc, use->context);
     const bool taken = cli_answers_open(&job->answers) && cli_texts_each(job->session, &source);
     cli_progress_clear(&job->session->progress);
     if (!taken) return CLI_FAILED;

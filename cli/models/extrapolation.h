@@ -1,0 +1,12 @@
+/* Reports that a model reads more tokens than it was trained with. */
+#ifndef CLI_MODELS_EXTRAPOLATION_H
+#define CLI_MODELS_EXTRAPOLATION_H
+
+#include "../common/cli.h"
+
+/* Prints nothing if the tokens are within the context of training, or if more are refused. Otherwise a warning if the loss is known to suffer:
+ * attention that keeps all keys, or absolute positions; a line of the report for other models with positions. Returns true
+ * if something was printed. */
+bool cli_say_extrapolation(cli_session *session, const bo_model_desc *desc, uint64_t tokens);
+
+#endif
