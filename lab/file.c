@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 1, DEPTH = 8, MOST_BYTES = 1 << 26, MOST_ROWS = 1000, MOST_COLUMNS = 100, MOST_NOTES = 1000 };
+enum { VERSION = 1, DEPTH = 8, MOST_ROWS = 1000, MOST_COLUMNS = 100, MOST_NOTES = 1000 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -396,7 +396,8 @@ bo_status lab_result_parse(bo_context *context, const char *where, const char *t
     reading in = {.context = context, .where = where, .length = length};
     cJSON *json;
     *out = NULL;
-    if (length > MOST_BYTES) return malformed(&in, "the file is larger than %d bytes", MOST_BYTES);
+    if (length > bo_limits_result.bytes)
+        return bo_input_too_large(context, where, length, false, bo_limits_result.bytes);
     if (bo_json_has_nul(text, length)) return malformed(&in, "a text contains a NUL byte");
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     const bo_status status = read_result(&in, json);
@@ -408,25 +409,12 @@ bo_status lab_result_parse(bo_context *context, const char *where, const char *t
     return status;
 }
 
-/* The start of a file that is too large is enough to refuse it. */
-static bo_status read_text(bo_context *context, const char *path, char **text, size_t *length)
-{
-    bo_bytes *bytes;
-    BO_TRY(bo_bytes_open(context, path, false, &bytes));
-    const uint64_t bound = bo_bytes_bound(bytes);
-    const size_t room = bound < MOST_BYTES ? (size_t)bound + 1 : (size_t)MOST_BYTES + 1;
-    *text = bo_alloc_raw(context, room, 1, "a file");
-    const bo_status status = *text ? bo_bytes_read(context, bytes, *text, room, length) : BO_MEMORY;
-    bo_bytes_close(bytes);
-    return status;
-}
-
 bo_status bo_lab_result_read(bo_context *context, const char *path, bo_lab_result **out)
 {
     char *text = NULL;
     size_t length = 0;
     *out = NULL;
-    bo_status status = read_text(context, path, &text, &length);
+    bo_status status = bo_bytes_text(context, path, &bo_limits_result, &text, &length);
     if (status == BO_OK) status = lab_result_parse(context, path, text, length, out);
     bo_free(text);
     return status;

@@ -1,9 +1,9 @@
 /* Options from a file, a JSON object with the same names, and the reverse. */
+#include <bochner/data.h>
 #include "json.h"
 #include "options.h"
 #include "format.h"
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,18 +71,29 @@ static bool take(const char *command, const char *path, const char *text, word_l
     return fine;
 }
 
+/* NULL after an error message. */
+static char *read_text(const char *command, const char *path)
+{
+    const bo_context_desc one = {.threads = 1};
+    bo_context *context;
+    void *text = NULL;
+    size_t length;
+    if (bo_context_create(&one, &context) != BO_OK) {
+        wrong(command, path, "out of memory");
+        return NULL;
+    }
+    if (bo_file_load(context, path, MOST, &text, &length) != BO_OK)
+        fprintf(stderr, "bochner %s: %s\n", command, bo_context_error(context));
+    bo_context_destroy(context);
+    return text;
+}
+
 bool cli_config_read(const char *command, const char *path, int *count, char ***words)
 {
     word_list list = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file) return wrong(command, path, strerror(errno));
-    char *text = cli_allocate(MOST + 1, 1, "options");
-    const size_t length = fread(text, 1, MOST, file);
-    bool fine = !ferror(file) || wrong(command, path, strerror(errno));
-    if (fine && length == MOST) fine = wrong(command, path, "expected at most 1 MiB of options");
-    fclose(file);
-    if (fine) fine = take(command, path, text, &list);
-    free(text);
+    char *text = read_text(command, path);
+    const bool fine = text && take(command, path, text, &list);
+    bo_free(text);
     *count = list.count;
     *words = list.items;
     if (fine) return true;

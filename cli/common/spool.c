@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char *name_of(const char *path)
 {
@@ -14,6 +15,13 @@ static bool comes_once(const char *path)
     struct stat info;
     if (strcmp(path, "-") == 0) return true;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* A device other than a terminal, such as /dev/zero. */
+static bool is_endless(FILE *from)
+{
+    struct stat info;
+    return from != stdin && fstat(fileno(from), &info) == 0 && S_ISCHR(info.st_mode) && !isatty(fileno(from));
 }
 
 static bool copy(cli_session *session, const char *path, FILE *from, FILE *to)
@@ -46,7 +54,9 @@ const char *cli_spool(cli_session *session, cli_spools *spools, const char *path
     }
     FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb"), *to = from ? tmpfile() : NULL;
     if (!to) cli_fail(session, "%s: %s: %s", path, from ? "no temporary file" : "cannot be opened", strerror(errno));
-    const bool copied = to && copy(session, path, from, to);
+    const bool endless = to && is_endless(from);
+    if (endless) cli_fail(session, "%s: not a regular file or a pipe (it is a device)", path);
+    const bool copied = to && !endless && copy(session, path, from, to);
     if (from && from != stdin) fclose(from);
     if (to && !copied) fclose(to);
     if (!copied) return NULL;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table)
 {
@@ -19,12 +20,8 @@ bo_lab_result *cli_lab_result(const cli_lab_job *lab, const bo_lab_experiment *e
     bo_context *context = lab->session.context;
     bo_lab_result *result = NULL;
     char *path = cli_lab_file(lab, experiment, NULL);
-    struct stat info;
-    const bool there = stat(path, &info) == 0;
     why[0] = 0;
-    if (there && !S_ISREG(info.st_mode)) {
-        snprintf(why, CLI_LAB_WHY, "%s: not a regular file", path);
-    } else if (there && bo_lab_result_read(context, path, &result) != BO_OK) {
+    if (access(path, F_OK) == 0 && bo_lab_result_read(context, path, &result) != BO_OK) {
         result = NULL;
         snprintf(why, CLI_LAB_WHY, "%s", bo_context_error(context));
     }

@@ -8,25 +8,27 @@
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Only a regular file: a pipe would wait for a writer, a device may be endless. On failure errno is set. */
-static FILE *open_file(const char *folder, const char *name)
+enum { MOST_JSON = 1 << 20, MOST_METRICS = 1 << 28 };
+
+/* Only a regular file of at most `most` bytes: a pipe would wait for a writer, a device may be endless. On failure errno
+ * is set. */
+static FILE *open_file(const char *folder, const char *name, off_t most)
 {
     char path[4096];
     struct stat info;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (stat(path, &info) != 0) return NULL;
-    if (S_ISREG(info.st_mode)) return fopen(path, "rb");
-    errno = EINVAL;
+    if (S_ISREG(info.st_mode) && info.st_size <= most) return fopen(path, "rb");
+    errno = S_ISREG(info.st_mode) ? EFBIG : EINVAL;
     return NULL;
 }
 
 cJSON *cli_read_json(const char *folder, const char *name)
 {
-    enum { MOST = 1 << 20 };
-    FILE *file = open_file(folder, name);
+    FILE *file = open_file(folder, name, MOST_JSON);
     if (!file) return NULL;
-    char *text = cli_allocate(MOST + 1, 1, "a JSON file");
-    text[fread(text, 1, MOST, file)] = 0;
+    char *text = cli_allocate(MOST_JSON + 1, 1, "a JSON file");
+    text[fread(text, 1, MOST_JSON, file)] = 0;
     fclose(file);
     cJSON *json = cJSON_Parse(text);
     free(text);
@@ -131,7 +133,7 @@ bool cli_run_read(const char *folder, cli_run_metrics *out)
     char *line = NULL;
     size_t size = 0, room = 0;
     *out = (cli_run_metrics){.count = 0};
-    FILE *file = open_file(folder, "metrics.jsonl");
+    FILE *file = open_file(folder, "metrics.jsonl", MOST_METRICS);
     if (!file) return false;
     while (getline(&line, &size, file) > 0) {
         cJSON *json = cJSON_Parse(line);

@@ -4,7 +4,6 @@
 #include "../common/paths.h"
 #include "../common/spool.h"
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,19 +145,11 @@ static int check_coding(const tokenizer_job *job)
 
 static int read_input(tokenizer_job *job)
 {
-    size_t room = 1 << 16, got;
-    job->input = cli_allocate(room, 1, "the input");
-    while ((got = fread(job->input + job->input_bytes, 1, room - job->input_bytes, stdin)) > 0) {
-        job->input_bytes += got;
-        if (job->input_bytes < room) continue;
-        char *larger = cli_allocate(2 * room, 1, "the input");
-        memcpy(larger, job->input, job->input_bytes);
-        free(job->input);
-        job->input = larger;
-        room *= 2;
-    }
-    if (ferror(stdin)) return cli_fail(job->session, "standard input: %s", strerror(errno));
-    return CLI_DONE;
+    const size_t most = (size_t)1 << 30;
+    void *input = NULL;
+    const int status = failed(job, bo_file_load(job->session->context, "-", most, &input, &job->input_bytes));
+    job->input = input;
+    return status;
 }
 
 static int open_tokenizer(tokenizer_job *job)
@@ -288,7 +279,7 @@ static int tokenizer(void *options, const cli_common *common, const cli_argument
     bo_tokenizer_destroy(job.tokenizer);
     bo_ids_free(&job.ids);
     bo_free(job.text);
-    free(job.input);
+    bo_free(job.input);
     cli_session_close(&session);
     return status;
 }

@@ -101,15 +101,15 @@ static int check_readout(const cli_train_words *words)
 static char *read_description(cli_session *session, const char *path)
 {
     enum { MOST = 1 << 20 };
-    FILE *file = fopen(path, "r");
-    char *text = file ? cli_allocate(MOST + 2, 1, "a description") : NULL;
-    const size_t size = file ? fread(text, 1, MOST + 1, file) : 0;
-    const bool failed = !file || ferror(file);
-    if (file) fclose(file);
-    if (!failed && size <= MOST && !memchr(text, 0, size)) return text;
-    cli_fail(session,
-             failed ? "%s: cannot be read" : "%s: not a description of a network (expected JSON, at most 1 MiB)", path);
-    free(text);
+    void *text;
+    size_t size;
+    const bo_status status = bo_file_load(session->context, path, MOST, &text, &size);
+    if (status == BO_OK && !memchr(text, 0, size)) return text;
+    if (status != BO_OK)
+        cli_fail_status(session, status);
+    else
+        cli_fail(session, "%s: not a description of a network (expected JSON)", path);
+    bo_free(text);
     return NULL;
 }
 
@@ -186,7 +186,7 @@ static bool open_all(cli_train_job *job)
 {
     char *text = read_description(job->session, job->options->network.model);
     const bool opened = text && open_network(job, text) && open_held_out(job);
-    free(text);
+    bo_free(text);
     return opened;
 }
 

@@ -273,6 +273,20 @@ BO_API void bo_array_destroy(bo_array *array);
  */
 BO_API bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size);
 
+/** Reads a whole file as it is.
+ *
+ * The size is checked before the file is read, and again while it is read, because standard input has no known
+ * size and a file may grow.
+ *
+ * @param context      the context
+ * @param path         a regular file; "-" is standard input
+ * @param most         the maximum number of bytes
+ * @param[out] bytes   the contents, followed by a NUL; release them with bo_free()
+ * @param[out] size    the number of bytes without the NUL
+ * @return BO_OK; BO_IO if the file cannot be read or is not regular; BO_FORMAT if it has more than `most` bytes
+ */
+BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t most, void **bytes, size_t *size);
+
 /** Writes a matrix of float as .npy.
  *
  * @param context   the context

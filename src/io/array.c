@@ -452,7 +452,7 @@ bo_status bo_array_load(bo_context *context, const char *path, bo_array **out)
 {
     bo_bytes *bytes;
     *out = NULL;
-    BO_TRY(bo_bytes_open(context, path, false, &bytes));
+    BO_TRY(bo_bytes_open(context, path, &bo_limits_table, false, &bytes));
     return bo_array_load_bytes(context, bytes, out);
 }
 

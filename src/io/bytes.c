@@ -1,4 +1,5 @@
 /* Bytes from files, standard input and memory. gzip is recognized by its first bytes. */
+#include <bochner/data.h>
 #include "bytes.h"
 #include "foreign.h"
 #include "gzip.h"
@@ -16,9 +17,12 @@ enum { BO_RAW_BYTES = BO_SIZE(1 << 18, 16), FIRST_BYTES = BO_SIZE(4096, 8) };
 _Static_assert(2 <= FIRST_BYTES && FIRST_BYTES <= BO_RAW_BYTES, "the bytes that are looked at first fit the buffer");
 
 /* The raw bytes come from `fd` (pread when regular, read otherwise) or from `memory`. When compressed they pass through
- * `raw` into the inflater. `ahead` holds bytes that were looked at and not consumed: [begin, end). */
+ * `raw` into the inflater. `ahead` holds bytes that were looked at and not consumed: [begin, end). Invariant: made <=
+ * limits.bytes, where `made` counts the bytes after decompression since the start of the input. */
 struct bo_bytes {
     char *path;
+    bo_limits limits;
+    uint64_t made;
     int fd;
     bool owns_fd, regular, compressed;
     const unsigned char *memory;
@@ -59,7 +63,7 @@ static bo_status read_raw(bo_context *context, bo_bytes *bytes, void *data, size
         char *to = (char *)data + *got;
         if (!bytes->regular) BO_TRY(wait_for_bytes(context, bytes));
         ssize_t n = bytes->regular ? pread(bytes->fd, to, piece, (off_t)bytes->raw_at) : read(bytes->fd, to, piece);
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (n < 0) return bo_fail(context, BO_IO, "%s: reading failed: %s", bytes->path, strerror(errno));
         if (n == 0) break;
         *got += (size_t)n;
@@ -88,10 +92,27 @@ static bo_status read_inflated(bo_context *context, bo_bytes *bytes, void *data,
     return BO_OK;
 }
 
+/* Counts bytes after decompression and compares them with the limits. */
+static bo_status count_made(bo_context *context, bo_bytes *bytes, size_t count)
+{
+    const bo_limits *limits = &bytes->limits;
+    if (count > limits->bytes - bytes->made)
+        return bo_input_too_large(context, bytes->path, limits->bytes + 1, true, limits->bytes);
+    bytes->made += count;
+    if (!bytes->compressed || !limits->whole || bytes->made <= BO_RATIO_BYTES ||
+        bytes->made / BO_MOST_RATIO <= bytes->raw_at)
+        return BO_OK;
+    return bo_fail(
+        context, BO_FORMAT,
+        "%s: the gzip data expands to more than %d times its size; decompress the file first if it is correct",
+        bytes->path, BO_MOST_RATIO);
+}
+
 static bo_status read_plain(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got)
 {
-    return bytes->compressed ? read_inflated(context, bytes, data, want, got)
-                             : read_raw(context, bytes, data, want, got);
+    BO_TRY(bytes->compressed ? read_inflated(context, bytes, data, want, got)
+                             : read_raw(context, bytes, data, want, got));
+    return count_made(context, bytes, *got);
 }
 
 /* Checks the first two bytes; of an uncompressed file the bytes read become look-ahead. */
@@ -100,7 +121,7 @@ static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
     bytes->raw = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
     if (!bytes->raw) return BO_MEMORY;
     BO_TRY(read_raw(context, bytes, bytes->raw, FIRST_BYTES, &bytes->raw_end));
-    if (bytes->raw_end >= 2 && bytes->raw[0] == 0x1f && bytes->raw[1] == 0x8b) {
+    if (!bytes->limits.raw && bytes->raw_end >= 2 && bytes->raw[0] == 0x1f && bytes->raw[1] == 0x8b) {
         bytes->compressed = true;
         return bo_inflater_create(context, &bytes->inflater);
     }
@@ -110,7 +131,7 @@ static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
     bytes->end = bytes->raw_end;
     bytes->raw = NULL;
     bytes->raw_begin = bytes->raw_end = 0;
-    return BO_OK;
+    return count_made(context, bytes, bytes->end);
 }
 
 static bo_status write_all(bo_context *context, int fd, const char *name, const char *folder, const unsigned char *data,
@@ -185,19 +206,15 @@ static bo_status spool_input(bo_context *context, bo_bytes *bytes)
 
 static bo_status open_file(bo_context *context, bo_bytes *bytes, const char *path, bool spool)
 {
-    bool standard = strcmp(path, "-") == 0;
+    const bool standard = bytes->limits.streams && strcmp(path, "-") == 0;
     bytes->path = bo_strdup(context, standard ? "standard input" : path);
     if (!bytes->path) return BO_MEMORY;
     if (standard) {
         bytes->fd = STDIN_FILENO;
     } else {
-        bytes->fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (bytes->fd < 0) return bo_fail(context, BO_IO, "%s: cannot be opened: %s", path, strerror(errno));
-        bytes->owns_fd = true;
         struct stat about;
-        if (fstat(bytes->fd, &about) != 0)
-            return bo_fail(context, BO_IO, "%s: cannot get its status: %s", path, strerror(errno));
-        if (S_ISDIR(about.st_mode)) return bo_fail(context, BO_IO, "%s: is a folder, not a file", path);
+        BO_TRY(bo_input_open(context, path, &bytes->limits, &bytes->fd, &about));
+        bytes->owns_fd = true;
         bytes->regular = S_ISREG(about.st_mode);
         bytes->raw_size = bytes->regular ? (uint64_t)about.st_size : 0;
 #ifdef POSIX_FADV_SEQUENTIAL
@@ -208,13 +225,14 @@ static bo_status open_file(bo_context *context, bo_bytes *bytes, const char *pat
     return detect_gzip(context, bytes);
 }
 
-bo_status bo_bytes_open(bo_context *context, const char *path, bool spool, bo_bytes **out)
+bo_status bo_bytes_open(bo_context *context, const char *path, const bo_limits *limits, bool spool, bo_bytes **out)
 {
     *out = NULL;
     if (!path || !*path) return bo_fail(context, BO_INVALID, "expected the name of a file, found none");
     bo_bytes *bytes = bo_alloc(context, 1, sizeof *bytes, "an input");
     if (!bytes) return BO_MEMORY;
     bytes->fd = -1;
+    bytes->limits = *limits;
     bo_status status = open_file(context, bytes, path, spool);
     if (status != BO_OK)
         bo_bytes_close(bytes);
@@ -229,6 +247,7 @@ bo_status bo_bytes_open_memory(bo_context *context, const char *name, const void
     bo_bytes *bytes = bo_alloc(context, 1, sizeof *bytes, "an input");
     if (!bytes) return BO_MEMORY;
     bytes->fd = -1;
+    bytes->limits = bo_limits_table;
     bytes->memory = size ? data : (const void *)"";
     bytes->raw_size = size;
     bytes->regular = true;
@@ -255,6 +274,11 @@ void bo_bytes_close(bo_bytes *bytes)
 const char *bo_bytes_path(const bo_bytes *bytes)
 {
     return bytes->path;
+}
+
+int bo_bytes_descriptor(const bo_bytes *bytes)
+{
+    return bytes->fd;
 }
 
 bool bo_bytes_rewindable(const bo_bytes *bytes)
@@ -335,30 +359,47 @@ bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes)
     if (!bytes->regular)
         return bo_fail(context, BO_UNSUPPORTED,
                        "%s: a pipe can be read only once, but a second pass is needed; use a file", bytes->path);
-    bytes->raw_at = 0;
+    bytes->raw_at = bytes->made = 0;
     bytes->raw_begin = bytes->raw_end = 0;
     bytes->begin = bytes->end = 0;
     if (bytes->inflater) bo_inflater_reset(bytes->inflater);
     return BO_OK;
 }
 
-bo_status bo_bytes_text(bo_context *context, const char *path, char **out, size_t *length)
+/* ---- whole inputs ---------------------------------------------------------------------------------------------- */
+
+/* Makes room for the whole input if its size is known, otherwise for twice as much as before. */
+static bo_status grow(bo_context *context, const bo_bytes *bytes, char **text, size_t *capacity)
 {
-    bo_bytes *bytes;
-    size_t capacity = 1 << 16, used = 0, got = 0;
-    *out = NULL;
-    BO_TRY(bo_bytes_open(context, path, false, &bytes));
-    char *text = bo_alloc_raw(context, capacity, 1, "a file");
-    bo_status status = text ? BO_OK : BO_MEMORY;
-    while (status == BO_OK) {
-        status = bo_bytes_read(context, bytes, text + used, capacity - 1 - used, &got);
+    enum { FIRST = BO_SIZE(1 << 16, 16), LARGE = 1 << 24 }; /* the limits are not queried for small inputs */
+    const uint64_t known = bo_bytes_seekable(bytes) ? bytes->raw_size : 0;
+    const uint64_t most = bytes->limits.bytes < UINT64_MAX - 2 ? bytes->limits.bytes + 2 : UINT64_MAX;
+    uint64_t wanted = *capacity ? 2 * (uint64_t)*capacity : known + FIRST;
+    if (wanted > most) wanted = most; /* one byte more than allowed, and a NUL */
+    if (wanted >= LARGE)
+        BO_TRY(bo_check_memory(context, bytes->path, (double)wanted, bo_usual_memory(), "use a smaller file"));
+    char *larger = bo_realloc(context, *text, (size_t)wanted, 1, bytes->path);
+    if (!larger) return BO_MEMORY;
+    *text = larger;
+    *capacity = (size_t)wanted;
+    return BO_OK;
+}
+
+bo_status bo_bytes_rest(bo_context *context, bo_bytes *bytes, char **out, size_t *length)
+{
+    enum { PIECE = 1 << 20 };
+    char *text = NULL;
+    size_t capacity = 0, used = 0, got = 1;
+    bo_status status = BO_OK;
+    while (status == BO_OK && got > 0) {
+        double total, done = bo_bytes_progress(bytes, &total);
+        if (used + 1 >= capacity) status = grow(context, bytes, &text, &capacity);
+        if (status == BO_OK) status = bo_progress(context, "reading", done, total);
+        if (status != BO_OK) break;
+        const size_t room = capacity - 1 - used;
+        status = bo_bytes_read(context, bytes, text + used, room < PIECE ? room : PIECE, &got);
         used += got;
-        if (status != BO_OK || used < capacity - 1) break;
-        char *larger = bo_realloc(context, text, capacity *= 2, 1, "a file");
-        if (!larger) status = BO_MEMORY;
-        if (larger) text = larger;
     }
-    bo_bytes_close(bytes);
     if (status != BO_OK) {
         bo_free(text);
         return status;
@@ -367,4 +408,24 @@ bo_status bo_bytes_text(bo_context *context, const char *path, char **out, size_
     *out = text;
     *length = used;
     return BO_OK;
+}
+
+bo_status bo_bytes_text(bo_context *context, const char *path, const bo_limits *limits, char **out, size_t *length)
+{
+    bo_bytes *bytes;
+    *out = NULL;
+    BO_TRY(bo_bytes_open(context, path, limits, false, &bytes));
+    const bo_status status = bo_bytes_rest(context, bytes, out, length);
+    bo_bytes_close(bytes);
+    return status;
+}
+
+bo_status bo_file_load(bo_context *context, const char *path, size_t most, void **bytes, size_t *size)
+{
+    const bo_limits limits = {.bytes = most, .streams = path && strcmp(path, "-") == 0, .raw = true};
+    char *text = NULL;
+    if (!bytes || !size) return bo_fail(context, BO_INVALID, "bo_file_load: bytes or size is NULL");
+    const bo_status status = bo_bytes_text(context, path, &limits, &text, size);
+    *bytes = text;
+    return status;
 }

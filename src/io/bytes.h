@@ -2,18 +2,20 @@
 #ifndef BO_IO_BYTES_H
 #define BO_IO_BYTES_H
 
-#include "../base/base.h"
+#include "input.h"
 
 typedef struct bo_bytes bo_bytes;
 
-/* path "-" is standard input. With `spool`, an input that cannot be rewound (standard input, a pipe) is first copied into
+/* path "-" is standard input if `limits` accept streams. More bytes than `limits` allow are an error, also if the file grows
+ * while it is read. With `spool`, an input that cannot be rewound (standard input, a pipe) is first copied into
  * an unlinked temporary file, so that several passes are possible. */
-bo_status bo_bytes_open(bo_context *context, const char *path, bool spool, bo_bytes **out);
+bo_status bo_bytes_open(bo_context *context, const char *path, const bo_limits *limits, bool spool, bo_bytes **out);
 /* Bytes in memory, which must outlive the object; `name` is used in messages. */
 bo_status bo_bytes_open_memory(bo_context *context, const char *name, const void *data, size_t size, bo_bytes **out);
 void bo_bytes_close(bo_bytes *bytes);
 
 const char *bo_bytes_path(const bo_bytes *bytes);
+int bo_bytes_descriptor(const bo_bytes *bytes); /* -1: memory */
 bool bo_bytes_rewindable(const bo_bytes *bytes);
 /* Uncompressed and of known size: bo_bytes_read_at can be used. */
 bool bo_bytes_seekable(const bo_bytes *bytes);
@@ -31,7 +33,9 @@ bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t
 bo_status bo_bytes_read_at(bo_context *context, bo_bytes *bytes, uint64_t offset, void *data, size_t size);
 bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes);
 
-/* Reads a whole file and appends a NUL, which *length does not count; freed with bo_free. */
-bo_status bo_bytes_text(bo_context *context, const char *path, char **out, size_t *length);
+/* Reads the rest and appends a NUL, which *length does not count; freed with bo_free. */
+bo_status bo_bytes_rest(bo_context *context, bo_bytes *bytes, char **out, size_t *length);
+/* The same for a whole file. */
+bo_status bo_bytes_text(bo_context *context, const char *path, const bo_limits *limits, char **out, size_t *length);
 
 #endif

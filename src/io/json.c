@@ -6,11 +6,12 @@
 #include "json.h"
 #include "numbers.h"
 
-/* Checks the depth before cJSON recurses. */
-static bool shallow(const char *text, size_t length, int most)
+/* Counts the levels and the values of a JSON text before cJSON recurses and allocates. Stops at depth most + 1. */
+static int measure(const char *text, size_t length, int most, size_t *values)
 {
-    int depth = 0;
+    int depth = 0, deepest = 0;
     bool quoted = false;
+    *values = 1;
     for (size_t i = 0; i < length; ++i) {
         char c = text[i];
         if (quoted) {
@@ -21,20 +22,28 @@ static bool shallow(const char *text, size_t length, int most)
         } else if (c == '"') {
             quoted = true;
         } else if (c == '{' || c == '[') {
-            if (++depth > most) return false;
+            if (++depth > deepest) deepest = depth;
+            if (depth > most) break;
+            ++*values;
         } else if (c == '}' || c == ']') {
             --depth;
+        } else if (c == ',') {
+            ++*values;
         }
     }
-    return true;
+    return deepest;
 }
 
 bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth, cJSON **out)
 {
     const char *stop = NULL;
     *out = NULL;
-    if (!shallow(text, length, depth))
+    size_t values;
+    if (measure(text, length, depth, &values) > depth)
         return bo_fail(context, BO_FORMAT, "%s: the JSON is nested deeper than the maximum of %d", where, depth);
+    if (values > BO_JSON_VALUES + length / BO_JSON_VALUE_BYTES)
+        return bo_fail(context, BO_FORMAT, "%s: the JSON has %zu values, expected at most %zu in %zu bytes", where,
+                       values, BO_JSON_VALUES + length / BO_JSON_VALUE_BYTES, length);
     cJSON *json = cJSON_ParseWithLengthOpts(text, length, &stop, false);
     size_t at = stop ? (size_t)(stop - text) : 0;
     if (!json) return bo_fail(context, BO_FORMAT, "%s: the JSON is malformed near byte %zu", where, at);

@@ -1,4 +1,5 @@
-/* A whole file as bytes: a plain file is mapped; a compressed file or a pipe is read into memory. */
+/* A whole text as bytes: a plain file is mapped; a compressed file or a pipe is read into memory. The limits are
+ * bo_limits_text. */
 #ifndef BO_IO_MAPPING_H
 #define BO_IO_MAPPING_H
 

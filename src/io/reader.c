@@ -50,7 +50,7 @@ bo_status bo_reader_open(bo_context *context, const char *path, bo_format format
 {
     bo_bytes *bytes;
     *out = NULL;
-    BO_TRY(bo_bytes_open(context, path, false, &bytes));
+    BO_TRY(bo_bytes_open(context, path, &bo_limits_table, false, &bytes));
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
 }
 

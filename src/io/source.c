@@ -18,7 +18,7 @@ static bo_status open_reader(bo_context *context, const input *from, bo_format f
     bo_bytes *bytes;
     BO_TRY(from->bytes
                ? bo_bytes_open_memory(context, from->path ? from->path : "memory", from->bytes, from->size, &bytes)
-               : bo_bytes_open(context, from->path, spool, &bytes));
+               : bo_bytes_open(context, from->path, &bo_limits_table, spool, &bytes));
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
 }
 

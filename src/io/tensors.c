@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "input.h"
 #include "json.h"
 #include "tensors.h"
 
@@ -257,12 +258,10 @@ static bo_status read_file(bo_context *context, bo_tensors *file)
 static bo_status map_file(bo_context *context, bo_tensors *file)
 {
     struct stat about;
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return bo_fail(context, BO_IO, "%s: cannot be opened: %s", file->path, strerror(errno));
+    int fd;
+    BO_TRY(bo_input_open(context, file->path, &bo_limits_weights, &fd, &about));
     bo_status status = BO_OK;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        status = bo_fail(context, BO_IO, "%s: expected a regular file", file->path);
-    } else if (about.st_size > 0) {
+    if (about.st_size > 0) {
         void *mapping = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (mapping == MAP_FAILED) {
             status = bo_fail(context, BO_IO, "%s: cannot be mapped into memory: %s", file->path, strerror(errno));

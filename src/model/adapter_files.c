@@ -182,7 +182,7 @@ static bo_status read_config(bo_context *context, const char *path, bo_adapter_c
     char *text;
     size_t length;
     *out = (bo_adapter_config){0};
-    BO_TRY(bo_bytes_text(context, path, &text, &length));
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
     const bo_status status = bo_adapter_config_parse(context, path, text, length, out);
     bo_free(text);
     return status;

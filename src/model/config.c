@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../io/input.h"
 #include "config.h"
 
 /* ====================================================================================================================
@@ -278,7 +279,7 @@ static bo_status read_task(bo_context *context, const char *where, const cJSON *
 /* ====================================================================================================================
  * config.json of Bochner's models: the model under the member names of Hugging Face, attention in a separate object. */
 
-enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 24 };
+enum { FORMAT = 1, DEPTH = 16 };
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -636,8 +637,8 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
 {
     cJSON *root;
     *out = (bo_config){0};
-    if (length > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too large for a configuration", where, length);
+    if (length > bo_limits_config.bytes)
+        return bo_input_too_large(context, where, length, false, bo_limits_config.bytes);
     BO_TRY(bo_json_parse(context, where, json, length, DEPTH, &root));
     bo_status status =
         bo_json_has_nul(json, length)

@@ -8,7 +8,7 @@
 #include "../base/trace.h"
 #include "../attention/attention.h"
 #include "../features/files.h"
-#include "../io/mapping.h"
+#include "../io/bytes.h"
 #include "../io/output.h"
 #include "adapter.h"
 #include "files.h"
@@ -351,14 +351,15 @@ typedef struct origin {
 
 static bo_status read_config(bo_context *context, const origin *from, bo_config *out)
 {
-    bo_mapping text;
+    char *text;
+    size_t length;
     if (from->image) {
         const char *json = bo_tensors_meta(from->image, CONFIG);
         return bo_config_read(context, from->config_path, json, strlen(json), out);
     }
-    BO_TRY(bo_mapping_open(context, from->config_path, &text));
-    bo_status status = bo_config_read(context, from->config_path, text.data, text.size, out);
-    bo_mapping_close(&text);
+    BO_TRY(bo_bytes_text(context, from->config_path, &bo_limits_config, &text, &length));
+    const bo_status status = bo_config_read(context, from->config_path, text, length, out);
+    bo_free(text);
     return status;
 }
 
@@ -413,8 +414,9 @@ static bo_status count_bytes(bo_context *context, const origin *from, double *ou
     for (size_t i = 0; from->image && i < bo_tensors_count(from->image); i++)
         *out += (double)bo_tensors_at(from->image, i)->bytes;
     if (from->image) return BO_OK;
-    if (stat(from->weights_path, &about) != 0)
-        return bo_fail(context, BO_IO, "%s: %s", from->weights_path, strerror(errno));
+    int file;
+    BO_TRY(bo_input_open(context, from->weights_path, &bo_limits_weights, &file, &about));
+    close(file);
     *out = (double)about.st_size;
     return BO_OK;
 }

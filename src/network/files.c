@@ -12,7 +12,7 @@
 #include "../nn/weight_files.h"
 #include "internal.h"
 
-enum { FORMAT = 1, DEPTH = 24, MOST_BYTES = 256 << 20, PATH = 4096, SCALINGS = 4 };
+enum { FORMAT = 1, DEPTH = 24, PATH = 4096, SCALINGS = 4 };
 
 /* The files of the folder. In memory, the description is metadata under the name of its file. */
 static const char DESCRIPTION[] = "network.json", WEIGHTS[] = "model.safetensors";
@@ -320,8 +320,8 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     cJSON *json;
     header head = {0};
     *out = NULL;
-    if (length > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too large for a network", where, length);
+    if (length > bo_limits_network.bytes)
+        return bo_input_too_large(context, where, length, false, bo_limits_network.bytes);
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     bo_status status = read_header(context, where, json, &head);
     if (status == BO_OK) status = blame(context, where, bo_network_build(context, where, head.model, &head.build, out));
@@ -351,7 +351,7 @@ bo_status bo_network_load(bo_context *context, const char *folder, bo_network **
     if (!folder || !out) return bo_fail(context, BO_INVALID, "network: the folder or out is NULL");
     *out = NULL;
     BO_TRY(path_in(context, folder, DESCRIPTION, path));
-    BO_TRY(bo_bytes_text(context, path, &text, &length));
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_network, &text, &length));
     bo_status status = bo_network_parse(context, path, text, length, out);
     bo_free(text);
     if (status == BO_OK) status = bo_network_read(context, *out, folder);

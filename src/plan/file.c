@@ -2,11 +2,11 @@
 #include "plan.h"
 #include "../io/json.h"
 #include "../io/output.h"
-#include "../io/mapping.h"
+#include "../io/bytes.h"
 #include <math.h>
 #include <string.h>
 
-enum { DEPTH = 4, MOST_BYTES = 1 << 20, MOST_DIM = 256, MOST_FEATURES = 1024 };
+enum { DEPTH = 4, MOST_DIM = 256, MOST_FEATURES = 1024 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -171,7 +171,8 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
     const calibration_file file = {context, path};
     cJSON *root;
     *out = NULL;
-    if (length > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: too large for a calibration file", path);
+    if (length > bo_limits_calibration.bytes)
+        return bo_input_too_large(context, path, length, false, bo_limits_calibration.bytes);
     BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &root));
     const bo_status status = read_machine(&file, root, out);
     cJSON_Delete(root);
@@ -180,10 +181,11 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
 
 bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine **out)
 {
-    bo_mapping file;
+    char *text;
+    size_t length;
     *out = NULL;
-    BO_TRY(bo_mapping_read(context, path, &file));
-    const bo_status status = bo_plan_machine_parse(context, path, file.data, file.size, out);
-    bo_mapping_close(&file);
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_calibration, &text, &length));
+    const bo_status status = bo_plan_machine_parse(context, path, text, length, out);
+    bo_free(text);
     return status;
 }

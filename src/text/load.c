@@ -8,11 +8,11 @@
 #include "../base/rng.h"
 #include "buffer.h"
 #include "load.h"
-#include "../io/mapping.h"
+#include "../io/bytes.h"
 #include "../io/tensors.h"
 #include "unicode.h"
 
-enum { MOST_DEPTH = 32, MOST_BYTES = 1 << 28, PATH_BYTES = 4096 };
+enum { MOST_DEPTH = 32, PATH_BYTES = 4096 };
 
 /* ---- shared functions -------------------------------------------------------------------------------------------- */
 
@@ -532,8 +532,8 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
 {
     *out = NULL;
     cJSON *root;
-    if (length > MOST_BYTES)
-        return bo_fail(context, BO_INVALID, "%s: %zu bytes exceed the maximum size of a tokenizer.json", where, length);
+    if (length > bo_limits_tokenizer.bytes)
+        return bo_input_too_large(context, where, length, false, bo_limits_tokenizer.bytes);
     BO_TRY(bo_json_parse(context, where, text, length, MOST_DEPTH, &root));
     bo_tokenizer *tokenizer = bo_alloc(context, 1, sizeof *tokenizer, "a tokenizer");
     bo_loading loading = {context, where, tokenizer, bo_rng_stream("text.tokenizer", 0)};
@@ -564,20 +564,22 @@ static bool join_path(char *out, const char *folder, const char *name)
 
 static bo_status load_file(bo_context *context, const char *path, bo_tokenizer **out)
 {
-    bo_mapping file;
-    BO_TRY(bo_mapping_open(context, path, &file));
-    bo_status status = bo_tokenizer_parse(context, path, file.data, file.size, out);
-    bo_mapping_close(&file);
+    char *text;
+    size_t length;
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_tokenizer, &text, &length));
+    const bo_status status = bo_tokenizer_parse(context, path, text, length, out);
+    bo_free(text);
     return status;
 }
 
 static bo_status read_json(bo_context *context, const char *path, cJSON **out)
 {
-    bo_mapping file;
+    char *text;
+    size_t length;
     *out = NULL;
-    BO_TRY(bo_mapping_open(context, path, &file));
-    bo_status status = bo_json_parse(context, path, file.data, file.size, MOST_DEPTH, out);
-    bo_mapping_close(&file);
+    BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
+    const bo_status status = bo_json_parse(context, path, text, length, MOST_DEPTH, out);
+    bo_free(text);
     return status;
 }
 

@@ -125,7 +125,7 @@ static bo_status link_file(bo_context *context, const char *from, const char *to
 
 bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length)
 {
-    return bo_bytes_text(context, path, out, length);
+    return bo_bytes_text(context, path, &bo_limits_record, out, length);
 }
 
 static bo_status lock_folder(bo_context *context, const char *folder, int *out)

@@ -39,7 +39,7 @@ fails 1 "threads" "$BOCHNER" plan --threads 3 --minutes 1 --calibration machine.
 echo '{}' >empty.json
 fails 1 "empty.json|format" "$BOCHNER" plan --threads 1 --minutes 1 --calibration empty.json
 fails 1 "no folder nowhere" "$BOCHNER" plan --threads 1 --minutes 1 --quick --calibration nowhere/machine.json
-fails 1 "--calibration /dev/zero|not a regular file" timeout 20 "$BOCHNER" plan --threads 1 --minutes 1 --calibration /dev/zero
+fails 1 "/dev/zero: not a regular file (it is a device)" timeout 20 "$BOCHNER" plan --threads 1 --minutes 1 --calibration /dev/zero
 fails 2 "no budget|--minutes" "$BOCHNER" plan
 fails 2 "--minutes or --tokens" "$BOCHNER" plan --threads 1 --minutes 1 --tokens 1e6
 fails 2 "options only|found 'text.txt'" "$BOCHNER" plan text.txt --minutes 1

@@ -1,0 +1,38 @@
+/* Opening of inputs: what a file is and how large it is are checked before anything is read. */
+#ifndef BO_IO_INPUT_H
+#define BO_IO_INPUT_H
+
+#include "../base/base.h"
+#include <sys/stat.h>
+
+/* The limits of one kind of input. `bytes` counts bytes after decompression. */
+typedef struct bo_limits {
+    uint64_t bytes;
+    bool streams; /* pipes and standard input ("-") are accepted; otherwise only regular files are */
+    bool raw;     /* gzip is not decompressed */
+    bool whole;   /* held in memory as a whole: decompression is limited to BO_MOST_RATIO */
+} bo_limits;
+
+/* The maximum ratio of decompression, which applies from BO_RATIO_BYTES of output on. Text and JSON reach about 20:1, the
+ * most repetitive logs about 100:1; DEFLATE ends at 1032:1. */
+enum { BO_MOST_RATIO = 250, BO_RATIO_BYTES = 64 << 20 };
+
+/* All limits; docs/reference/limits.md lists them. */
+extern const bo_limits bo_limits_table;       /* tables, arrays and their labels: read in pieces, of any size */
+extern const bo_limits bo_limits_text;        /* corpora and labeled texts */
+extern const bo_limits bo_limits_config;      /* config.json, adapter_config.json, tokenizer_config.json */
+extern const bo_limits bo_limits_tokenizer;   /* tokenizer.json */
+extern const bo_limits bo_limits_network;     /* network.json, which contains a schema */
+extern const bo_limits bo_limits_record;      /* training.json and other records of a run */
+extern const bo_limits bo_limits_calibration; /* calibration files of plans */
+extern const bo_limits bo_limits_result;      /* results of experiments */
+extern const bo_limits bo_limits_weights;     /* safetensors: mapped, of any size */
+
+/* Opens a file for reading and checks its kind and size. Never blocks: a pipe without a writer is opened, and its
+ * descriptor is non-blocking. */
+bo_status bo_input_open(bo_context *context, const char *path, const bo_limits *limits, int *descriptor,
+                        struct stat *about);
+/* The error for an input of `found` bytes; `least`: of that many or more. */
+bo_status bo_input_too_large(bo_context *context, const char *path, uint64_t found, bool least, uint64_t most);
+
+#endif
