@@ -160,9 +160,10 @@ BO_API double bo_metrics_target_coverage(const bo_metrics *metrics, size_t targe
 
 /** Sums over the rows for one target. */
 typedef struct bo_target_sums {
-    double squared_error;     /**< Σ (prediction - y)² */
+    double squared_error;     /**< Σ (prediction - y)² / 4^exponent */
     double mean;              /**< mean of y, by Welford's recurrence */
-    double squared_deviation; /**< Σ (y - mean)² */
+    double squared_deviation; /**< Σ (y - mean)² / 4^exponent */
+    int exponent;             /**< 0, unless squares of the targets are outside the range of double */
     uint64_t covered;         /**< number of rows with y inside mean ± BO_INTERVAL_95 std */
 } bo_target_sums;
 

@@ -309,6 +309,7 @@ static bo_status put_row(bo_context *context, bo_stream *stream, const bo_data_b
         if (isnan(value)) value = column->fill;
         if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, reader, row, line, from, value);
         x[column->first] = (float)value;
+        stream->vanished += value != 0 && x[column->first] == 0;
     }
     return BO_OK;
 }
@@ -386,6 +387,20 @@ static bo_status array_targets(bo_context *context, const bo_stream *stream, con
     return BO_OK;
 }
 
+static void count_vanished(bo_stream *stream, const unsigned char *raw, size_t rows, const float *x)
+{
+    const bo_schema *schema = stream->schema;
+    const bo_reader *reader = stream->source.data;
+    for (size_t r = 0; r < rows; ++r)
+        for (size_t i = 0; i < schema->column_count; ++i) {
+            const size_t from = stream->input_columns[i];
+            if (from == SIZE_MAX || x[r * schema->dim + schema->columns[i].first] != 0) continue;
+            double value;
+            bo_convert_f64(&reader->array, raw + (r * reader->columns + from) * reader->array.item, 1, &value);
+            stream->vanished += value != 0;
+        }
+}
+
 static bo_status next_array(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
 {
     bo_reader *reader = stream->source.data;
@@ -404,6 +419,7 @@ static bo_status next_array(bo_context *context, bo_stream *stream, size_t max_r
             }
     }
     if (!all_finite(x, *rows * dim)) BO_TRY(mend(context, stream, raw, first, *rows, x));
+    if (reader->array.type == BO_TYPE_F64) count_vanished(stream, raw, *rows, x);
     if (y && !stream->source.labels) BO_TRY(array_targets(context, stream, raw, first, *rows, y));
     return BO_OK;
 }
@@ -473,14 +489,18 @@ static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room
     return BO_OK;
 }
 
-/* Warns at the end about values of unknown categories. */
+/* Warns at the end about values of unknown categories and about numbers that were lost. */
 static void report_unseen(bo_context *context, bo_stream *stream)
 {
     if (stream->unseen)
         bo_log(context, BO_LOG_WARNING,
                "%s: %zu value%s of categories that are not in the training data; encoded as zeros",
                bo_reader_path(stream->source.data), stream->unseen, stream->unseen == 1 ? "" : "s");
-    stream->unseen = 0;
+    if (stream->vanished)
+        bo_log(context, BO_LOG_WARNING,
+               "%s: %zu number%s too small for float32 (1.4e-45) and read as 0; multiply the columns by a constant",
+               bo_reader_path(stream->source.data), stream->vanished, stream->vanished == 1 ? " is" : "s are");
+    stream->unseen = stream->vanished = 0;
 }
 
 bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
@@ -515,7 +535,7 @@ bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows
 
 bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 {
-    stream->unseen = 0;
+    stream->unseen = stream->vanished = 0;
     BO_TRY(bo_source_rewind(context, &stream->source));
     if (!stream->parted || stream->last == 0) return BO_OK;
     size_t skipped;

@@ -19,6 +19,7 @@ struct bo_stream {
     size_t run_count;
     size_t part, parts, first, last; /* rows [first, last) of a seekable file; otherwise every parts-th block */
     size_t unseen;                   /* values of unknown categories */
+    size_t vanished;                 /* numbers that float32 rounds to 0 */
 };
 
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */

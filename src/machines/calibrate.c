@@ -19,10 +19,9 @@ static void noise_from(bo_machine *machine, const bo_targets *targets, const bo_
             weight += left_out->weight[i];
         }
         machine->mean_weight = rows > 0 ? weight / rows : 1;
-        double scale = targets->deviation[t];
-        machine->noise_variance[t] = rows > 0 ? sum / rows * scale * scale : 0;
+        machine->noise[t] = rows > 0 ? sqrt(sum / rows) * targets->deviation[t] : 0;
     }
-    machine->report.noise_std = sqrt(machine->noise_variance[0] / machine->mean_weight);
+    machine->report.noise_std = machine->noise[0] / sqrt(machine->mean_weight);
 }
 
 typedef struct calibration {

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In version 1 machine.center was named machine.centre. */
-enum { FORMAT_VERSION = 2, MOST_TENSORS = 12 };
+/* In version 1 machine.center was named machine.centre. Up to version 2 there was machine.noise_variance, the square of
+ * machine.noise. */
+enum { FORMAT_VERSION = 3, MOST_TENSORS = 12 };
 static const char format_name[] = "bochner.machine";
 
 /* ---- the report as JSON ------------------------------------------------------------------------------------ */
@@ -187,7 +188,7 @@ static size_t list_arrays(bo_machine *m, array *out)
     out[count++] = (array){"machine.beta", BO_F64, (void **)&m->beta, r, t, NULL};
     out[count++] = (array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0, NULL};
     out[count++] = (array){"machine.center", BO_F64, (void **)&m->center, r, 0, "machine.centre"};
-    out[count++] = (array){"machine.noise_variance", BO_F64, (void **)&m->noise_variance, t, 0, NULL};
+    out[count++] = (array){"machine.noise", BO_F64, (void **)&m->noise, t, 0, "machine.noise_variance"};
     out[count++] = (array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
     out[count++] = (array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
     if (m->report.classes) out[count++] = (array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
@@ -344,10 +345,11 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     array arrays[MOST_TENSORS];
     size_t count = list_arrays(machine, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
-    for (size_t t = 0; t < machine->report.outputs; t++)
-        if (machine->noise_variance[t] < 0)
-            return bo_fail(context, BO_FORMAT, "%s: expected nonnegative noise variances; the file may be damaged",
-                           path);
+    for (size_t t = 0; t < machine->report.outputs; t++) {
+        if (machine->noise[t] < 0)
+            return bo_fail(context, BO_FORMAT, "%s: expected nonnegative noise; the file may be damaged", path);
+        if (bo_tensors_find(file, "machine.noise_variance")) machine->noise[t] = sqrt(machine->noise[t]);
+    }
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0)
             return bo_fail(context, BO_FORMAT, "%s: expected positive penalties; the file may be damaged", path);

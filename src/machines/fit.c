@@ -165,6 +165,7 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     size_t kept = samples->classes && desc->lambda == 0 ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
+    if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
     if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
     if (status == BO_OK)
         status = bo_search(context, desc, &map, &fitting->scaler, &fitting->targets, samples, rows, &choice);
@@ -267,6 +268,7 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
             "weights with the sample, or use precision float32");
     BO_TRY(bo_samples_check(context, rows));
     assert(fitting->moments.size > 0);
+    BO_TRY(bo_targets_in_range(context, &fitting->targets, rows));
     double begin = bo_seconds();
     bo_row_map row_map = bo_fitting_row_map(fitting);
     bo_status status =

@@ -63,6 +63,8 @@ typedef struct bo_targets {
 
 bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out);
 void bo_targets_free(bo_targets *targets);
+/* Checks that the standardized targets of all rows are in the range of float32. */
+bo_status bo_targets_in_range(bo_context *context, const bo_targets *targets, const bo_samples *samples);
 /* Column t of the right-hand side for a row with targets y. */
 float bo_targets_value(const bo_targets *targets, const double *y, size_t t);
 /* sqrt of the weight of row i: sample weight times class weight. */
@@ -158,10 +160,10 @@ struct bo_machine {
     double *beta;      /* features x outputs, in the units of y */
     double *intercept; /* outputs */
     double *center;    /* features: subtracted from φ before β; zero without intercept */
-    /* predictive variance: noise_variance (outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
+    /* predictive variance: noise² (noise: outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
      * φᵀ(ZᵀZ + D)⁻¹φ), for a new row of mean weight */
     bo_uncertainty uncertainty;
-    double *noise_variance;
+    double *noise; /* standard deviations, whose squares may be outside the range of double */
     double inverse_weight, mean_weight;
     float *factor;            /* PRIMAL, packed lower rows */
     size_t train_rows;        /* DUAL */

@@ -32,9 +32,9 @@ bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo
     machine->beta = bo_alloc(context, report->features * report->outputs, sizeof(double), "the coefficients");
     machine->intercept = bo_alloc(context, report->outputs, sizeof(double), "the coefficients");
     machine->center = bo_alloc(context, report->features, sizeof(double), "the coefficients");
-    machine->noise_variance = bo_alloc(context, report->outputs, sizeof(double), "the noise");
+    machine->noise = bo_alloc(context, report->outputs, sizeof(double), "the noise");
     machine->offset = bo_alloc(context, report->classes, sizeof(double), "the calibration");
-    if (!machine->beta || !machine->intercept || !machine->center || !machine->noise_variance || !machine->offset) {
+    if (!machine->beta || !machine->intercept || !machine->center || !machine->noise || !machine->offset) {
         bo_machine_destroy(machine);
         return BO_MEMORY;
     }
@@ -50,7 +50,7 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine->beta);
     bo_free(machine->intercept);
     bo_free(machine->center);
-    bo_free(machine->noise_variance);
+    bo_free(machine->noise);
     bo_free(machine->factor);
     bo_free(machine->train_x);
     bo_free(machine->train_root_weight);
@@ -83,6 +83,11 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
         double scale = targets->classes ? 1 : targets->deviation[t], shift = targets->classes ? 0 : targets->mean[t];
         for (size_t j = 0; j < features; j++) {
             double b = beta[j * outputs + t] * scale;
+            if (isfinite(beta[j * outputs + t]) && !isfinite(b))
+                return bo_fail(context, BO_NUMERIC,
+                               "the standard deviation %g of target %zu is too large for double precision; divide the "
+                               "target by a constant",
+                               scale, t);
             if (!isfinite(b))
                 return bo_fail(
                     context, BO_NUMERIC,
@@ -252,7 +257,7 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
     for (size_t i = 0; i < rows; i++)
         for (size_t t = 0; t < outputs; t++)
             std[i * outputs + t] =
-                sqrt(machine->noise_variance[t] * (1 / machine->mean_weight + machine->inverse_weight + q[i]));
+                machine->noise[t] * sqrt(1 / machine->mean_weight + machine->inverse_weight + q[i]);
     return BO_OK;
 }
 

@@ -52,6 +52,8 @@ static void column_moments(void *arg, size_t index, int worker)
 
 /* Predictions far from all training rows are erratic, so scaled inputs are clamped. */
 static const double farthest = 5;
+/* Factors of columns and differences from the mean stay in the range of float32. */
+static const double widest_deviation = 1e37;
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
 {
@@ -80,14 +82,26 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
         varying += variance[j] > 0;
     }
     bool useless = varying == 0;
+    size_t extreme = SIZE_MAX;
     for (size_t j = 0; j < dim; j++) {
         double scale = kind == BO_SCALING_NONE     ? 1
                        : variance[j] == 0          ? 0
                        : kind == BO_SCALING_COMMON ? sqrt((double)dim / total)
                                                    : 1 / sqrt(variance[j]);
         out->factor[j] = (float)scale;
+        if (scale != 0 && !(scale >= 1 / widest_deviation && scale <= widest_deviation) && extreme == SIZE_MAX)
+            extreme = j;
     }
+    double deviation = extreme < dim ? sqrt(variance[extreme]) : 0;
     bo_free(variance);
+    if (extreme < dim) {
+        bo_scaler_free(out);
+        return bo_fail(
+            context, BO_INVALID,
+            "input column %zu: expected a standard deviation between %g and %g, which float32 can scale, found "
+            "%g; multiply the column by a constant",
+            extreme, 1 / widest_deviation, widest_deviation, deviation);
+    }
     if (useless) {
         bo_scaler_free(out);
         return bo_fail(context, BO_INVALID,
@@ -206,10 +220,11 @@ bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, 
     float quantum = bo_quantum_of(resolved);
     *out = desc->precision;
     if (desc->precision == BO_PRECISION_INT8 && quantum == 0)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "precision int8: expected bounded features (sin/cos or cos with bias of a shift-invariant kernel, "
-                       "without importance weights), found %s of %s; use float32",
-                       bo_function_name(resolved->function), bo_kernel_name(resolved->kernel));
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "precision int8: expected bounded features (sin/cos or cos with bias of a shift-invariant kernel, "
+            "without importance weights), found %s of %s; use float32",
+            bo_function_name(resolved->function), bo_kernel_name(resolved->kernel));
     if (desc->precision == BO_PRECISION_INT8 && weighted)
         return bo_fail(context, BO_UNSUPPORTED, "precision int8: expected rows of equal weight; use float32");
     if (desc->precision != BO_PRECISION_AUTO) return BO_OK;

@@ -7,6 +7,9 @@
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Leaves room for differences of targets and for coefficients. */
+static const double largest_target = 1e290;
+
 static bo_status check_row(bo_context *context, const bo_samples *samples, size_t i)
 {
     const float *x = samples->x + i * samples->dim;
@@ -17,10 +20,10 @@ static bo_status check_row(bo_context *context, const bo_samples *samples, size_
     for (size_t t = 0; samples->y && t < samples->targets; t++) {
         double y = samples->y[i * samples->targets + t];
         if (!isfinite(y)) return bo_fail(context, BO_INVALID, "row %zu: expected a finite target, found %g", i, y);
-        if (!samples->classes && fabs(y) > FLT_MAX)
-            return bo_fail(
-                context, BO_INVALID,
-                "row %zu: expected a target in the range of float32, found %g; divide the target by a constant", i, y);
+        if (!samples->classes && fabs(y) > largest_target)
+            return bo_fail(context, BO_INVALID,
+                           "row %zu: expected a target between -%g and %g, found %g; divide the target by a constant",
+                           i, largest_target, largest_target, y);
         if (samples->classes && (y < 0 || y >= (double)samples->classes || y != floor(y)))
             return bo_fail(context, BO_INVALID, "row %zu: expected a class from 0 to %zu, found %g", i,
                            samples->classes - 1, y);
@@ -113,26 +116,42 @@ void bo_targets_free(bo_targets *targets)
     *targets = (bo_targets){0};
 }
 
-/* Without an intercept the mean is not subtracted: β alone must fit the targets. */
-static bo_status fit_regression(bo_context *context, bool intercept, const bo_samples *samples, bo_targets *out)
+/* Weighted mean (0 without an intercept: β alone must fit the targets) and standard deviation of target t. The sums are
+ * of y / 2^exponent, at most 1 in size, whose squares are in range. A power of two changes no digit. */
+static void target_moments(const bo_samples *samples, size_t t, bool intercept, double *mean, double *deviation)
 {
     size_t count = samples->targets, rows = samples->rows;
+    double largest = 0, sum = 0, squares = 0, total = 0;
+    for (size_t i = 0; i < rows; i++) largest = fmax(largest, fabs(samples->y[i * count + t]));
+    int exponent = largest > 0 ? ilogb(largest) + 1 : 0;
+    for (size_t i = 0; i < rows; i++) {
+        double w = samples->weights ? (double)samples->weights[i] : 1;
+        sum += w * ldexp(samples->y[i * count + t], -exponent);
+        total += w;
+    }
+    double center = intercept ? sum / total : 0;
+    for (size_t i = 0; i < rows; i++)
+        squares += (samples->weights ? (double)samples->weights[i] : 1) *
+                   pow(ldexp(samples->y[i * count + t], -exponent) - center, 2);
+    *mean = ldexp(center, exponent);
+    *deviation = ldexp(sqrt(squares / total), exponent);
+}
+
+static bo_status fit_regression(bo_context *context, bool intercept, const bo_samples *samples, bo_targets *out)
+{
+    size_t count = samples->targets;
     out->outputs = count;
     out->mean = bo_alloc(context, count, sizeof *out->mean, "the targets");
     out->deviation = bo_alloc(context, count, sizeof *out->deviation, "the targets");
     if (!out->mean || !out->deviation) return BO_MEMORY;
     for (size_t t = 0; t < count; t++) {
-        double sum = 0, squares = 0, total = 0;
-        for (size_t i = 0; i < rows; i++) {
-            double w = samples->weights ? (double)samples->weights[i] : 1;
-            sum += w * samples->y[i * count + t];
-            total += w;
-        }
-        double mean = intercept ? sum / total : 0;
-        for (size_t i = 0; i < rows; i++)
-            squares += (samples->weights ? (double)samples->weights[i] : 1) * pow(samples->y[i * count + t] - mean, 2);
-        out->mean[t] = mean;
-        out->deviation[t] = squares > 0 ? sqrt(squares / total) : 1;
+        target_moments(samples, t, intercept, &out->mean[t], &out->deviation[t]);
+        if (out->deviation[t] == 0) out->deviation[t] = 1;
+        if (out->deviation[t] < DBL_MIN / DBL_EPSILON)
+            return bo_fail(context, BO_INVALID,
+                           "target %zu: its standard deviation %g is too small for double precision; multiply the "
+                           "target by a constant",
+                           t, out->deviation[t]);
     }
     return BO_OK;
 }
@@ -173,6 +192,20 @@ bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const
                                         : fit_regression(context, !desc->no_intercept, samples, out);
     if (status != BO_OK) bo_targets_free(out);
     return status;
+}
+
+bo_status bo_targets_in_range(bo_context *context, const bo_targets *targets, const bo_samples *samples)
+{
+    for (size_t i = 0; !targets->classes && i < samples->rows; i++)
+        for (size_t t = 0; t < targets->outputs; t++) {
+            const double *y = samples->y + i * samples->targets;
+            if (!isfinite(bo_targets_value(targets, y, t)))
+                return bo_fail(context, BO_INVALID,
+                               "row %zu: the target %g is too far from the others, whose mean is %g and whose standard "
+                               "deviation is %g; remove the row",
+                               i, y[t], targets->mean[t], targets->deviation[t]);
+        }
+    return BO_OK;
 }
 
 float bo_targets_value(const bo_targets *targets, const double *y, size_t t)

@@ -74,6 +74,21 @@ static void keep_point(bo_metrics *metrics, uint64_t row, double truth, double p
     if (row < most) metrics->points = (size_t)row + 1;
 }
 
+/* Changes the exponent if the squares of a number are outside the range of double: up for a larger number, down only
+ * while the sums are empty. Multiplication by powers of two does not round. */
+static void choose_exponent(bo_target_sums *sums, double error, double delta)
+{
+    enum { ROOM = 400 }; /* squares and sums of numbers from 2^-400 to 2^400 are in range */
+    const double largest = fmax(fabs(error), fabs(delta));
+    if (!(largest > 0) || !isfinite(largest)) return;
+    const int exponent = ilogb(largest), change = exponent - sums->exponent;
+    if (change >= -ROOM && change <= ROOM) return;
+    if (change < 0 && (sums->squared_error > 0 || sums->squared_deviation > 0)) return;
+    sums->squared_error = ldexp(sums->squared_error, -2 * change);
+    sums->squared_deviation = ldexp(sums->squared_deviation, -2 * change);
+    sums->exponent = exponent;
+}
+
 bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
                          const double *std)
 {
@@ -86,9 +101,10 @@ bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, 
             bo_target_sums *sums = &metrics->sums[t];
             const size_t at = i * targets + t;
             const double error = mean[at] - y[at], delta = y[at] - sums->mean;
-            sums->squared_error += error * error;
+            choose_exponent(sums, error, delta);
+            sums->squared_error += pow(ldexp(error, -sums->exponent), 2);
             sums->mean += delta / (double)metrics->rows;
-            sums->squared_deviation += delta * (y[at] - sums->mean);
+            sums->squared_deviation += ldexp(delta, -sums->exponent) * ldexp(y[at] - sums->mean, -sums->exponent);
             if (std && fabs(error) <= BO_INTERVAL_95 * std[at]) sums->covered++;
         }
         const size_t first = i * targets;
@@ -149,7 +165,8 @@ bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_
 double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target)
 {
     if (target >= metrics->desc.targets) return NAN;
-    return sqrt(metrics->sums[target].squared_error / (double)metrics->rows);
+    const bo_target_sums *sums = &metrics->sums[target];
+    return ldexp(sqrt(sums->squared_error / (double)metrics->rows), sums->exponent);
 }
 
 double bo_metrics_target_r2(const bo_metrics *metrics, size_t target)
@@ -168,8 +185,12 @@ double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target)
 double bo_metrics_rmse(const bo_metrics *metrics)
 {
     double sum = 0;
-    for (size_t t = 0; t < metrics->desc.targets; t++) sum += metrics->sums[t].squared_error;
-    return sqrt(sum / ((double)metrics->rows * (double)metrics->desc.targets));
+    int exponent = metrics->desc.targets ? metrics->sums[0].exponent : 0;
+    for (size_t t = 1; t < metrics->desc.targets; t++)
+        if (metrics->sums[t].exponent > exponent) exponent = metrics->sums[t].exponent;
+    for (size_t t = 0; t < metrics->desc.targets; t++)
+        sum += ldexp(metrics->sums[t].squared_error, 2 * (metrics->sums[t].exponent - exponent));
+    return ldexp(sqrt(sum / ((double)metrics->rows * (double)metrics->desc.targets)), exponent);
 }
 
 double bo_metrics_r2(const bo_metrics *metrics)

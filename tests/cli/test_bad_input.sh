@@ -65,7 +65,23 @@ refused "no_target.csv|price" train.csv --test no_target.csv
 cut -d, -f2-4 train.csv >no_rooms.csv
 refused "no_rooms.csv|rooms" train.csv --test no_rooms.csv
 awk -F, -v OFS=, 'NR > 1 { $4 = $4 "e300" } { print }' train.csv >huge.csv
-refused "row 0|expected a target in the range of float32" huge.csv --task regression
+refused "row 0|expected a target between" huge.csv --task regression
+
+# Numbers far from 1: the result does not depend on the unit of the target; inputs that float32 cannot hold are reported.
+fit_r2() {
+    succeeds "$BOCHNER" fit "$1" --task regression --features 64 --holdout 0.25 --json
+    field out r2
+}
+awk -F, -v OFS=, 'NR > 1 { $4 = $4 "e-203" } { print }' train.csv >tiny.csv
+awk -F, -v OFS=, 'NR > 1 { $4 = $4 "e200" } { print }' train.csv >large.csv
+usual=$(fit_r2 train.csv)
+for unit in tiny large; do
+    r2=$(fit_r2 $unit.csv)
+    compare "$(awk "BEGIN { print ($r2 - $usual) ^ 2 }")" "<" 1e-8 || complain "R2 of $unit.csv is $r2, of train.csv $usual"
+done
+awk -F, -v OFS=, 'NR > 1 { $2 = $2 "e-203" } { print }' train.csv >lost.csv
+succeeds "$BOCHNER" fit lost.csv --features 64 --gamma 1 --lambda 1 --out lost.model
+grep -q "200 numbers are too small for float32" err || complain "lost numbers are not reported: $(cat err)"
 
 # The columns for predict must be those of the fit.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
@@ -119,7 +135,7 @@ fails 1 "train.csv" "$BOCHNER" info train.csv
 fails 1 "gone.model|No such file" "$BOCHNER" info gone.model
 { printf '\377\377\377\377\377\377\377\177'; tail -c +9 good.model; } >hostile.model
 fails 1 "hostile.model" "$BOCHNER" info hostile.model
-sed 's/"format_version":"2"/"format_version":"9"/' good.model >newer.model
+sed 's/"format_version":"3"/"format_version":"9"/' good.model >newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" info newer.model
 fails 1 "newer.model|newer|9" "$BOCHNER" predict newer.model train.csv
 

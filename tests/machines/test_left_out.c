@@ -275,10 +275,10 @@ static void test_noise_level(void **state)
                     sum[t] += (y[i * 2 + t] - honest[t]) * (samples.y[i * 2 + t] - fitted[i * 2 + t]) / ROWS;
             }
             for (size_t t = 0; t < 2; t++) {
-                noise[k][t] = machine->noise_variance[t];
-                assert_close(machine->noise_variance[t] / sum[t], 1, 1e-4);
+                noise[k][t] = pow(machine->noise[t], 2);
+                assert_close(pow(machine->noise[t], 2) / sum[t], 1, 1e-4);
             }
-            assert_close(machine->report.noise_std, sqrt(machine->noise_variance[0]), 1e-12);
+            assert_close(machine->report.noise_std, machine->noise[0], 1e-12);
             free(z), free(fitted);
             bo_machine_destroy(machine);
         }

@@ -209,7 +209,7 @@ static void expect_same_bits(const bo_machine_desc *desc, const bo_samples *trai
             assert_true(machine->report.gamma == first->report.gamma && machine->report.lambda == first->report.lambda);
             assert_memory_equal(machine->beta, first->beta, features * outputs * sizeof(double));
             assert_memory_equal(machine->intercept, first->intercept, outputs * sizeof(double));
-            assert_memory_equal(machine->noise_variance, first->noise_variance, outputs * sizeof(double));
+            assert_memory_equal(machine->noise, first->noise, outputs * sizeof(double));
             assert_true(machine->sharpness == first->sharpness);
             bo_machine_destroy(machine);
         }

@@ -43,10 +43,10 @@ static void expect_formula(bo_context *context, const bo_machine_desc *desc, con
                     (q[i * features + j] - center[j]) * inverse[j * features + k] * (q[i * features + k] - center[k]);
         for (size_t t = 0; t < outputs; t++) {
             double fresh_noise = 1 / machine->mean_weight; /* a new row has the mean weight of the training rows */
-            double expected = sqrt(machine->noise_variance[t] * (fresh_noise + (intercept ? 1 / weight : 0) + form));
+            double expected = machine->noise[t] * sqrt(fresh_noise + (intercept ? 1 / weight : 0) + form);
             /* the factor and its products are float32 */
             assert_close(std[i * outputs + t] / expected, 1, 1e-4);
-            assert_true(std[i * outputs + t] >= sqrt(machine->noise_variance[t] * fresh_noise));
+            assert_true(std[i * outputs + t] >= machine->noise[t] * sqrt(fresh_noise));
         }
     }
     free(z), free(q), free(a), free(center), free(squares), free(inverse);

@@ -191,11 +191,45 @@ static void test_refusals(void **state)
     bo_context_destroy(context);
 }
 
+/* Squares that are outside the range of double: the figures are those of the scaled numbers. */
+static void test_extreme_units(void **state)
+{
+    (void)state;
+    enum { FEW = 40 };
+    static const int exponents[] = {-1000, -600, 0, 600, 1000};
+    bo_context *context = test_context(1);
+    double usual_rmse = 0, usual_r2 = 0;
+    for (int e = -1; e < (int)(sizeof exponents / sizeof *exponents); e++) {
+        const int exponent = e < 0 ? 0 : exponents[e];
+        bo_metrics *metrics;
+        assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 2}, &metrics));
+        bo_rng rng = bo_rng_make(1, 2);
+        for (size_t i = 0; i < FEW; i++) {
+            double y[2], mean[2];
+            for (size_t t = 0; t < 2; t++) {
+                y[t] = ldexp(bo_rng_normal(&rng), exponent);
+                mean[t] = y[t] + ldexp(0.1 * bo_rng_normal(&rng), exponent);
+            }
+            assert_ok(context, bo_metrics_add(context, metrics, 1, y, mean, NULL));
+        }
+        if (e < 0) usual_rmse = bo_metrics_rmse(metrics), usual_r2 = bo_metrics_r2(metrics);
+        assert_true(usual_rmse > 0.05 && usual_rmse < 0.2 && usual_r2 > 0.9 && usual_r2 < 1);
+        assert_true(ldexp(bo_metrics_rmse(metrics), -exponent) == usual_rmse && bo_metrics_r2(metrics) == usual_r2);
+        const double y = ldexp(1, exponent + 700 > 1000 ? 1000 : exponent + 700), other[] = {y, 0}, zero[] = {0, 0};
+        assert_ok(context, bo_metrics_add(context, metrics, 1, other, zero, NULL)); /* a much larger error */
+        assert_close(bo_metrics_target_rmse(metrics, 0) / (y / sqrt(FEW + 1)), 1, exponent < 500 ? 1e-9 : 1);
+        bo_metrics_destroy(metrics);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regression), cmocka_unit_test(test_without_deviations), cmocka_unit_test(test_points),
-        cmocka_unit_test(test_classes),    cmocka_unit_test(test_wrong_rows),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_regression),    cmocka_unit_test(test_without_deviations),
+        cmocka_unit_test(test_points),        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_wrong_rows),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_extreme_units),
     };
     return cmocka_run_group_tests_name("math.metrics", tests, NULL, NULL);
 }
