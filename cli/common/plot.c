@@ -11,28 +11,46 @@ bool cli_plot_known(const char *path)
     return cli_ends_with(path, ".svg") || cli_ends_with(path, ".png") || cli_ends_with(path, ".pdf");
 }
 
-/* In single quotes only the quote itself has a special meaning to gnuplot. Labels come from files: control characters
- * become blanks and bytes that are not UTF-8 become ?, because an SVG file must not contain them. `limit`: of letters. */
-static void quoted(FILE *pipe, const char *text, size_t limit)
+/* U+FFFE and U+FFFF, which XML does not allow. */
+static bool is_noncharacter(const char *letter)
 {
-    fputc('\'', pipe);
+    return memcmp(letter, "\xef\xbf\xbe", 3) == 0 || memcmp(letter, "\xef\xbf\xbf", 3) == 0;
+}
+
+/* In double quotes gnuplot interprets quotes, backslashes and backquotes, which are written as octal numbers, and in the
+ * label of a tic also %, which formats its position. Single quotes cannot hold a text that starts with one. Labels come
+ * from files: control characters become blanks, and bytes and characters that an SVG file must not contain become ?.
+ * `limit`: of letters. */
+static void quoted(FILE *pipe, const char *text, size_t limit, bool tic)
+{
+    fputc('"', pipe);
     for (size_t bytes; limit && *text; text += bytes, limit--) {
         const size_t length = bo_utf8_length(text, 4);
         const unsigned char first = (unsigned char)*text;
         bytes = length ? length : 1;
-        if (first < 0x20 || first == 0x7f || !length)
-            fputc(length ? ' ' : '?', pipe);
-        else if (first == '\'')
-            fputs("''", pipe);
+        if (!length || (length == 3 && is_noncharacter(text)))
+            fputc('?', pipe);
+        else if (first < 0x20 || first == 0x7f)
+            fputc(' ', pipe);
+        else if (first == '"' || first == '\\' || first == '`')
+            fprintf(pipe, "\\%03o", first);
+        else if (first == '%' && tic)
+            fputs("%%", pipe);
         else
             fwrite(text, 1, bytes, pipe);
     }
-    fputc('\'', pipe);
+    fputc('"', pipe);
 }
 
 void cli_picture_quoted(FILE *pipe, const char *text)
 {
-    quoted(pipe, text, (size_t)-1);
+    quoted(pipe, text, (size_t)-1, false);
+}
+
+void cli_picture_tic(FILE *pipe, const char *text, size_t letters, double at)
+{
+    quoted(pipe, text, letters, true);
+    fprintf(pipe, " %.17g", at);
 }
 
 const char *cli_picture_color(size_t index)
@@ -73,7 +91,7 @@ int cli_picture_title_font(const char *title, int room)
 void cli_picture_title(FILE *pipe, const char *title, int room)
 {
     fputs("set title ", pipe);
-    quoted(pipe, title, (size_t)-1);
+    cli_picture_quoted(pipe, title);
     fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", cli_picture_title_font(title, room));
 }
 
@@ -181,7 +199,7 @@ static void axis_label(FILE *pipe, const char *axis, const char *name, const cha
     cli_clean(name, start, sizeof start);
     snprintf(label, sizeof label, "%s, %s", start, what);
     fprintf(pipe, "set %slabel ", axis);
-    quoted(pipe, label, sizeof label);
+    cli_picture_quoted(pipe, label);
     fputc('\n', pipe);
 }
 
@@ -232,8 +250,7 @@ static void class_tics(FILE *pipe, const char *axis, const bo_metrics *metrics, 
     for (size_t i = 0; i < classes; i += step) {
         cli_word number;
         if (i) fputs(", ", pipe);
-        quoted(pipe, cli_metrics_label(metrics, schema, i, &number), 18);
-        fprintf(pipe, " %zu", i);
+        cli_picture_tic(pipe, cli_metrics_label(metrics, schema, i, &number), 18, (double)i);
     }
     fputs(")\n", pipe);
 }

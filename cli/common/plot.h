@@ -18,8 +18,10 @@ cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what);
 cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn draw, const void *what);
 /* Selects the terminal of gnuplot by the ending of the path; `font` is in pixels at 96 per inch. */
 void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font);
-/* Prints a text in gnuplot's single quotes, where nothing in it has a special meaning. */
+/* Prints a text in quotes, so that nothing in it has a special meaning to gnuplot. */
 void cli_picture_quoted(FILE *pipe, const char *text);
+/* Prints a tic of an axis: its label, of which at most `letters` are shown, and its position. */
+void cli_picture_tic(FILE *pipe, const char *text, size_t letters, double at);
 /* A title that fits into `room` pixels, and the size of its letters. */
 void cli_picture_title(FILE *pipe, const char *title, int room);
 int cli_picture_title_font(const char *title, int room);

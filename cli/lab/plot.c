@@ -116,8 +116,7 @@ static void name_rows(FILE *pipe, const picture *p)
     fprintf(pipe, "set xtics %sscale 0 noenhanced (", aslant ? "rotate by 24 right " : "");
     for (size_t r = 0; r < p->grid.rows; r++) {
         if (r) fputs(", ", pipe);
-        cli_picture_quoted(pipe, p->grid.row_names[r]);
-        fprintf(pipe, " %zu", r);
+        cli_picture_tic(pipe, p->grid.row_names[r], SIZE_MAX, (double)r);
     }
     fputs(")\n", pipe);
     const size_t room =
@@ -138,8 +137,7 @@ static void mark_log_x(FILE *pipe, const picture *p)
         const double half = 3.6 * (double)cli_letters(p->grid.row_names[r]) + 3;
         if (middle - half < end) continue;
         if (some) fputs(", ", pipe);
-        cli_picture_quoted(pipe, p->grid.row_names[r]);
-        fprintf(pipe, " %.17g", p->grid.x[r]);
+        cli_picture_tic(pipe, p->grid.row_names[r], SIZE_MAX, p->grid.x[r]);
         end = middle + half;
         some = true;
     }

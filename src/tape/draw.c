@@ -5,13 +5,19 @@
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
+/* U+FFFE and U+FFFF, which XML does not allow. */
+static bool is_noncharacter(const char *letter, size_t bytes)
+{
+    return bytes == 3 && (memcmp(letter, "\xef\xbf\xbe", 3) == 0 || memcmp(letter, "\xef\xbf\xbf", 3) == 0);
+}
+
 /* Writes any bytes as HTML text. Invalid and control characters become U+FFFD. */
 static void put_text(FILE *out, const char *text)
 {
     for (size_t length = strlen(text), i = 0; i < length;) {
         const size_t bytes = bo_utf8_length(text + i, length - i);
         const unsigned char c = (unsigned char)text[i];
-        if (bytes == 0 || c < 0x20 || c == 0x7f)
+        if (bytes == 0 || c < 0x20 || c == 0x7f || is_noncharacter(text + i, bytes))
             fputs("&#65533;", out);
         else if (strchr("&<>\"'[]\\", c))
             fprintf(out, "&#%u;", c);

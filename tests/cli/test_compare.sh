@@ -135,5 +135,9 @@ cp -r gate "$strange"
 succeeds "$BOCHNER" compare "$strange" --plot strange.svg
 grep -q '^str?\[31m? ' out || complain "control characters in the table: $(cat out)"
 [ ! -e strange.svg ] || iconv -f UTF-8 -t UTF-8 strange.svg >copy 2>err || complain "the picture is not UTF-8: $(cat err)"
+quoted="'50%' {a_b} \`x\` \\n"
+cp -r gate "$quoted"
+succeeds "$BOCHNER" compare "$quoted" gate --plot quoted.svg
+[ ! -e quoted.svg ] || grep -qF ">$quoted<" quoted.svg || complain "the run $quoted is not in the picture: $(grep '50' quoted.svg)"
 fails 1 "missing/a.svg" "$BOCHNER" compare gate --plot missing/a.svg
 finish
