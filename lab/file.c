@@ -58,13 +58,12 @@ static void put_names(bo_json_text *out, const char *before, char *const *names,
 
 static void put_about(bo_json_text *out, const bo_lab_result *r)
 {
-    char seed[24];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->seed);
     put_number(out, "{\n  \"lab\": ", VERSION);
     put_text(out, ",\n  \"experiment\": ", r->experiment->about.name);
     bo_json_raw(out, r->quick ? ",\n  \"quick\": true" : ",\n  \"quick\": false");
     put_number(out, ",\n  \"seeds\": ", (double)r->seeds);
-    put_text(out, ",\n  \"seed\": ", seed);
+    bo_json_raw(out, ",\n  \"seed\": ");
+    bo_json_digits(out, r->seed);
     put_text(out, ",\n  \"text\": ", r->text);
     put_text(out, ",\n  \"images\": ", r->images);
     put_number(out, ",\n  \"threads\": ", r->threads);
@@ -189,26 +188,13 @@ static bo_status get_text(const reading *in, const cJSON *json, const char *name
     return *out ? BO_OK : BO_MEMORY;
 }
 
-static bool get_seed(const cJSON *item, uint64_t *out)
-{
-    const char *text = cJSON_GetStringValue(item);
-    *out = 0;
-    if (!text || !*text) return false;
-    for (; *text; text++) {
-        const uint64_t digit = (uint64_t)(*text - '0');
-        if (digit > 9 || *out > (UINT64_MAX - digit) / 10) return false;
-        *out = 10 * *out + digit;
-    }
-    return true;
-}
-
 static bo_status read_about(const reading *in, const cJSON *json)
 {
     bo_lab_result *r = in->result;
     const cJSON *quick = member(json, "quick"), *seconds = member(json, "seconds");
     size_t threads;
     if (!cJSON_IsBool(quick)) return malformed(in, "\"quick\" must be true or false");
-    if (!get_seed(member(json, "seed"), &r->seed)) return malformed(in, "\"seed\" must be an integer as text");
+    if (!bo_json_uint64(member(json, "seed"), &r->seed)) return malformed(in, "\"seed\" must be an integer as text");
     if (!bo_json_size(member(json, "threads"), &threads) || threads < 1 || threads > 1 << 20)
         return malformed(in, "\"threads\" must be a number of threads");
     if (!get_number(seconds, &r->seconds) || !(r->seconds >= 0))

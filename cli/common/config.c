@@ -34,6 +34,34 @@ static void add(word_list *list, const char *name, const char *value)
     list->items[list->count++] = word;
 }
 
+/* The end of a string that starts at text: the character after its closing quote, or the NUL. */
+static const char *skip_string(const char *text)
+{
+    for (text++; *text && *text != '"'; text++)
+        if (*text == '\\' && text[1]) text++;
+    return *text ? text + 1 : text;
+}
+
+/* A copy in which whole numbers of more than 15 digits are strings: cJSON would round them to doubles, and an option is
+ * parsed from text in any case. To be freed. */
+static char *quote_long_numbers(const char *text)
+{
+    enum { MOST_DIGITS = 15 };
+    char *copy = cli_allocate(strlen(text) * 9 / 8 + 1, 1, "options"), *to = copy; /* 2 quotes per 16 digits */
+    while (*text) {
+        const char *end = *text == '"' ? skip_string(text) : text + strspn(text, "+-.0123456789eE");
+        const bool wide = strspn(text, "0123456789") == (size_t)(end - text) && end - text > MOST_DIGITS;
+        if (end == text) end++;
+        if (wide) *to++ = '"';
+        memcpy(to, text, (size_t)(end - text));
+        to += end - text;
+        if (wide) *to++ = '"';
+        text = end;
+    }
+    *to = 0;
+    return copy;
+}
+
 /* False: not a value of an option. */
 static bool add_value(word_list *list, const char *name, const cJSON *value)
 {
@@ -58,7 +86,9 @@ static bool add_member(word_list *list, const cJSON *member)
 
 static bool take(const char *command, const char *path, const char *text, word_list *list)
 {
-    cJSON *json = cJSON_Parse(text);
+    char *quoted = quote_long_numbers(text);
+    cJSON *json = cJSON_Parse(quoted);
+    free(quoted);
     bool fine = cJSON_IsObject(json);
     if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
     for (const cJSON *member = fine ? json->child : NULL; member && fine; member = member->next) {

@@ -1,9 +1,9 @@
 /* Feature maps in files: the descriptor as JSON, arrays as tensors. Everything that is read is treated as untrusted. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
+#include "../io/json.h"
 #include "internal.h"
 #include "files.h"
 
@@ -143,7 +143,6 @@ static const char *read_text(json_reader *r, const char *name)
 static void read_descriptor(json_reader *r, bo_features_desc *desc)
 {
     const double whole = 9007199254740992.0;
-    char *end = NULL;
     if (!bo_kernel_parse(read_text(r, "kernel"), &desc->kernel)) complain(r, "kernel", "the name of a kernel");
     if (!bo_function_parse(read_text(r, "function"), &desc->function))
         complain(r, "function", "the name of a function");
@@ -159,9 +158,8 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
     desc->pair_norm = read_number(r, "pair_norm", 0, INFINITY);
     desc->candidates = (size_t)read_whole(r, "candidates", 0, whole);
     desc->leverage_lambda = read_number(r, "leverage_lambda", 0, INFINITY);
-    const char *seed = read_text(r, "seed");
-    desc->seed = strtoull(seed, &end, 10);
-    if (!*seed || *end) complain(r, "seed", "a whole number as text");
+    if (!bo_json_uint64(cJSON_GetObjectItemCaseSensitive(r->root, "seed"), &desc->seed))
+        complain(r, "seed", "a whole number below 2^64 as text");
 }
 
 static bo_status descriptor_from_json(bo_context *context, const char *path, const char *json, bo_features_desc *desc)

@@ -66,13 +66,35 @@ bool bo_json_has_nul(const char *text, size_t length)
     return false;
 }
 
+/* The largest whole number that no other whole number is rounded to as a double. */
+static const uint64_t EXACT = ((uint64_t)1 << 53) - 1;
+
 bool bo_json_size(const cJSON *item, size_t *out)
 {
     if (!cJSON_IsNumber(item)) return false;
     double value = item->valuedouble;
-    if (!(value >= 0 && value <= 9007199254740992.0) || value != floor(value)) return false;
+    if (!(value >= 0 && value <= (double)EXACT) || value != floor(value)) return false;
     *out = (size_t)value;
     return true;
+}
+
+bool bo_json_uint64(const cJSON *item, uint64_t *out)
+{
+    const char *text = cJSON_GetStringValue(item);
+    size_t small;
+    if (!text) {
+        if (!bo_json_size(item, &small)) return false;
+        *out = small;
+        return true;
+    }
+    uint64_t value = 0;
+    for (const char *at = text; *at; at++) {
+        const uint64_t digit = (uint64_t)(*at - '0');
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10) return false;
+        value = 10 * value + digit;
+    }
+    *out = value;
+    return *text != 0;
 }
 
 /* ---- growing text --------------------------------------------------------------------------------------------- */
@@ -153,6 +175,17 @@ void bo_json_number(bo_json_text *text, double number)
 void bo_json_whole(bo_json_text *text, uint64_t number)
 {
     char formatted[24];
+    if (number > EXACT) {
+        bo_json_digits(text, number);
+        return;
+    }
     snprintf(formatted, sizeof formatted, "%llu", (unsigned long long)number);
+    bo_json_raw(text, formatted);
+}
+
+void bo_json_digits(bo_json_text *text, uint64_t number)
+{
+    char formatted[24];
+    snprintf(formatted, sizeof formatted, "\"%llu\"", (unsigned long long)number);
     bo_json_raw(text, formatted);
 }

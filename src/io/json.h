@@ -15,8 +15,10 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
                         cJSON **out);
 /* True if a string contains an escaped NUL, at which cJSON would end the string. */
 bool bo_json_has_nul(const char *text, size_t length);
-/* A whole number in [0, 2^53]. */
+/* A whole number below 2^53. */
 bool bo_json_size(const cJSON *item, size_t *out);
+/* A whole number of 64 bits: a number below 2^53, or the digits of any number as text. */
+bool bo_json_uint64(const cJSON *item, uint64_t *out);
 
 /* Growing text. After a failed allocation it is empty and `failed` is set, so that one check at the end is enough. */
 typedef struct bo_json_text {
@@ -29,6 +31,9 @@ typedef struct bo_json_text {
 void bo_json_raw(bo_json_text *text, const char *raw);
 void bo_json_string(bo_json_text *text, const char *string); /* quoted and escaped */
 void bo_json_number(bo_json_text *text, double number);
+/* From 2^53 on, the digits are written as text, because JSON readers may round such numbers. */
 void bo_json_whole(bo_json_text *text, uint64_t number);
+/* The digits as text, for fields that often have 64 bits, such as seeds. */
+void bo_json_digits(bo_json_text *text, uint64_t number);
 
 #endif

@@ -11,7 +11,6 @@ enum { NAMES = 512 };
 
 static void write_value(bo_json_text *text, const bo_config_field *field, const void *at)
 {
-    char number[32];
     switch (field->type) {
     case BO_CONFIG_SIZE:
         bo_json_whole(text, *(const size_t *)at);
@@ -32,8 +31,7 @@ static void write_value(bo_json_text *text, const bo_config_field *field, const 
         bo_json_raw(text, *(const bo_choice *)at == BO_CHOICE_YES ? "true" : "false");
         break;
     case BO_CONFIG_SEED:
-        snprintf(number, sizeof number, "%llu", (unsigned long long)*(const uint64_t *)at);
-        bo_json_string(text, number);
+        bo_json_digits(text, *(const uint64_t *)at);
         break;
     case BO_CONFIG_NAME:
         bo_json_string(text, field->text(*(const unsigned *)at));
@@ -54,19 +52,6 @@ void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, s
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-static bool read_seed(const cJSON *item, uint64_t *out)
-{
-    const char *text = cJSON_GetStringValue(item);
-    size_t small;
-    if (text && *text && strspn(text, "0123456789") == strlen(text) && strlen(text) <= 20) {
-        *out = strtoull(text, NULL, 10);
-        return true;
-    }
-    if (!bo_json_size(item, &small)) return false;
-    *out = small;
-    return true;
-}
 
 /* Returns, for example, "one of mean, max, first, last". */
 static const char *list_names(const bo_config_field *field, char out[NAMES])
@@ -96,7 +81,7 @@ static const char *read_value(const bo_config_field *field, const cJSON *item, v
         *(int *)at = (int)number;
         return NULL;
     case BO_CONFIG_SEED:
-        return read_seed(item, at) ? NULL : "a whole number as text";
+        return bo_json_uint64(item, at) ? NULL : "a whole number as text";
     case BO_CONFIG_NAME:
         if (!text || !field->parse(text, &value)) return list_names(field, names);
         *(unsigned *)at = value;

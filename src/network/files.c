@@ -92,17 +92,15 @@ static bo_status write_weights(bo_context *context, const bo_network *network, c
 /* Makes the text of network.json. text->bytes is freed with bo_free, also after a failure. */
 static bo_status describe(bo_context *context, const bo_network *network, bo_json_text *text)
 {
-    char seed[32];
     void *schema = NULL;
     size_t size;
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->seed);
     if (network->schema) BO_TRY(bo_schema_save_memory(context, network->schema, &schema, &size));
     bo_json_raw(text, "{\n\"bochner_network\": ");
     bo_json_whole(text, FORMAT);
     bo_json_raw(text, ",\n\"bochner_version\": ");
     bo_json_string(text, bo_version());
     bo_json_raw(text, ",\n\"seed\": ");
-    bo_json_string(text, seed);
+    bo_json_digits(text, network->seed);
     bo_json_raw(text, ",\n\"width_multiplier\": ");
     bo_json_number(text, network->multiplier);
     bo_json_raw(text, ",\n\"parametrization\": ");
@@ -269,7 +267,7 @@ typedef struct header {
 static bo_status read_header(bo_context *context, const char *where, const cJSON *json, header *out)
 {
     size_t format = 0;
-    const char *seed = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "seed"));
+    const cJSON *seed = cJSON_GetObjectItemCaseSensitive(json, "seed");
     const cJSON *multiplier = cJSON_GetObjectItemCaseSensitive(json, "width_multiplier");
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "parametrization"));
     bo_facts *facts = &out->build.facts;
@@ -286,9 +284,8 @@ static bo_status read_header(bo_context *context, const char *where, const cJSON
         return bo_fail(context, BO_FORMAT,
                        "%s: seed, width_multiplier, parametrization, dim, targets, classes and model are required",
                        where);
-    if (strspn(seed, "0123456789") != strlen(seed) || !*seed || strlen(seed) > 20)
-        return bo_fail(context, BO_FORMAT, "%s: \"seed\" should be a whole number, found \"%.40s\"", where, seed);
-    out->build.seed = strtoull(seed, NULL, 10);
+    if (!bo_json_uint64(seed, &out->build.seed))
+        return bo_fail(context, BO_FORMAT, "%s: \"seed\" should be a whole number below 2^64 as text", where);
     out->build.multiplier = multiplier->valuedouble;
     return BO_OK;
 }

@@ -69,8 +69,8 @@ static bo_status read_numbers(bo_context *context, const char *path, const cJSON
         char name[NAME];
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name_of(&fields[i], metric, name));
         void *at = (char *)now + fields[i].offset;
-        size_t whole = 0;
-        if (!item || (fields[i].whole && !bo_json_size(item, &whole)) ||
+        uint64_t whole = 0;
+        if (!item || (fields[i].whole && !bo_json_uint64(item, &whole)) ||
             (!fields[i].whole && !cJSON_IsNumber(item) && !cJSON_IsNull(item)))
             return bo_fail(context, BO_FORMAT, "%s: expected a number in '%s'", path, name);
         if (fields[i].whole)
