@@ -3,11 +3,13 @@
 #include "json.h"
 #include "options.h"
 #include "format.h"
+#include <bochner/json.h>
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20 }; /* bytes */
+enum { MOST = 1 << 20 };                   /* bytes */
+static const char CHECKSUM[] = "checksum"; /* the first member of a file that cli_config_print wrote */
 
 typedef struct word_list {
     char **items;
@@ -92,6 +94,7 @@ static bool take(const char *command, const char *path, const char *text, word_l
     bool fine = cJSON_IsObject(json);
     if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
     for (const cJSON *member = fine ? json->child : NULL; member && fine; member = member->next) {
+        if (strcmp(member->string, CHECKSUM) == 0) continue;
         fine = add_member(list, member);
         if (!fine)
             fprintf(stderr, "bochner %s: %s: option '%s': expected text, a number, true, false or a list of these\n",
@@ -102,17 +105,16 @@ static bool take(const char *command, const char *path, const char *text, word_l
 }
 
 /* NULL after an error message. */
-static char *read_text(const char *command, const char *path)
+static char *read_text(const char *command, const char *path, size_t *length)
 {
     const bo_context_desc one = {.threads = 1};
     bo_context *context;
     void *text = NULL;
-    size_t length;
     if (bo_context_create(&one, &context) != BO_OK) {
         wrong(command, path, "out of memory");
         return NULL;
     }
-    if (bo_file_load(context, path, MOST, &text, &length) != BO_OK)
+    if (bo_file_load(context, path, MOST, &text, length) != BO_OK)
         fprintf(stderr, "bochner %s: %s\n", command, bo_context_error(context));
     bo_context_destroy(context);
     return text;
@@ -121,8 +123,15 @@ static char *read_text(const char *command, const char *path)
 bool cli_config_read(const char *command, const char *path, int *count, char ***words)
 {
     word_list list = {0};
-    char *text = read_text(command, path);
-    const bool fine = text && take(command, path, text, &list);
+    size_t length;
+    char *text = read_text(command, path, &length);
+    bool fine = text;
+    if (fine && !bo_json_intact(text, length))
+        fine =
+            wrong(command, path,
+                  "the file is damaged or was edited: its checksum does not match; use a copy of the file, or delete "
+                  "its member \"checksum\" to keep what you edited");
+    if (fine) fine = take(command, path, text, &list);
     bo_free(text);
     *count = list.count;
     *words = list.items;
@@ -181,12 +190,25 @@ static void print_given(cli_json *json, const cli_option *rows, const void *opti
     for (const cli_option *row = NULL; (row = cli_next_given(rows, options, row));) print_option(json, row, options);
 }
 
-void cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common)
+static void print_options(FILE *out, const cli_usage *usage, const void *options, const cli_common *common)
 {
     cli_json json = {.out = out};
     cli_json_object(&json, NULL);
+    cli_json_add_text(&json, CHECKSUM, "v1:0000000000000000");
     for (size_t g = 0; g < CLI_GROUPS && usage->groups[g].rows; g++)
         print_given(&json, usage->groups[g].rows, (const char *)options + usage->groups[g].at);
     if (CLI_GIVEN(common, seed)) cli_json_add_count(&json, "seed", common->seed);
     cli_json_end(&json);
+}
+
+bool cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory) return false;
+    print_options(memory, usage, options, common);
+    const bool fine = fclose(memory) == 0 && bo_json_seal(text, length) && fwrite(text, 1, length, out) == length;
+    free(text);
+    return fine;
 }

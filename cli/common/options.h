@@ -217,8 +217,9 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
 /* Reads a JSON object as words of a command line, "--name=value" ("--name" for true; a list gives one word per
  * item). The caller frees each word and the array. Returns false after a message. */
 bool cli_config_read(const char *command, const char *path, int *count, char ***words);
-/* Prints the options that were given, and the seed if it was given, as such an object. */
-void cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common);
+/* Prints the options that were given, and the seed if it was given, as such an object with a checksum (bo_json_seal).
+ * Returns false if memory is exhausted or nothing can be written; errno tells. */
+bool cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common);
 
 #define CLI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

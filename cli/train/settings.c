@@ -2,6 +2,8 @@
  * train.json that stores them. */
 #include "../common/output.h"
 #include "train.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -125,8 +127,10 @@ static bool write_kept(cli_session *session, const cli_train_options *now, const
     cli_output output;
     snprintf(path, sizeof path, "%s/%s", folder, KEPT);
     if (!cli_output_text(session, &output, path)) return false;
-    cli_config_print(output.file, &cli_train_usage, now, common);
-    return cli_output_commit(session, &output);
+    if (cli_config_print(output.file, &cli_train_usage, now, common)) return cli_output_commit(session, &output);
+    fprintf(stderr, "bochner train: %s: %s\n", path, strerror(errno));
+    cli_output_abandon(&output);
+    return false;
 }
 
 bool cli_train_keep(cli_session *session, const cli_train_words *words)

@@ -1,5 +1,5 @@
 /** @file
- * Numbers and strings as JSON text.
+ * Numbers and strings as JSON text, and checksums of JSON files.
  *
  * The functions do not depend on the locale, allocate nothing and are thread-safe.
  *
@@ -42,6 +42,25 @@ BO_API size_t bo_number_format(double value, char *out, size_t size);
  * @return the number of bytes written
  */
 BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
+
+/** Fills in the checksum of a JSON object.
+ *
+ * The text must start with `{`, a newline, and `  "checksum": "v1:0000000000000000"`. The digits are replaced by the
+ * checksum of all other bytes (docs/reference/files.md).
+ *
+ * @param[in,out] text   the text of the object
+ * @param length         the length of the text
+ * @return false if the text does not start in this way
+ */
+BO_API bool bo_json_seal(char *text, size_t length);
+
+/** Verifies the checksum that bo_json_seal() filled in.
+ *
+ * @param text     the text of a JSON object
+ * @param length   the length of the text
+ * @return false if the text has a checksum and it does not match; true if it matches or there is none
+ */
+BO_API bool bo_json_intact(const char *text, size_t length);
 
 #endif
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "checksum.h"
 #include "json.h"
 #include "numbers.h"
 
@@ -54,6 +55,43 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
     }
     *out = json;
     return BO_OK;
+}
+
+/* ---- checksums ------------------------------------------------------------------------------------------------- */
+
+static const char MARK[] = "{\n  \"checksum\": \"" BO_CHECKSUM_VERSION;
+enum { DIGITS_AT = sizeof MARK - 1, SEALED_BYTES = DIGITS_AT + BO_CHECKSUM_DIGITS };
+
+static void find_digits(const char *text, size_t length, char digits[BO_CHECKSUM_DIGITS])
+{
+    bo_checksum sum;
+    bo_checksum_start(&sum, text, DIGITS_AT);
+    bo_checksum_add(&sum, text + SEALED_BYTES, length - SEALED_BYTES);
+    bo_checksum_end(&sum, digits);
+}
+
+bool bo_json_seal(char *text, size_t length)
+{
+    if (!text || length < SEALED_BYTES || memcmp(text, MARK, DIGITS_AT) != 0) return false;
+    find_digits(text, length, text + DIGITS_AT);
+    return true;
+}
+
+bool bo_json_intact(const char *text, size_t length)
+{
+    char digits[BO_CHECKSUM_DIGITS];
+    if (!text || length < SEALED_BYTES || !bo_checksum_announced(text, MARK, DIGITS_AT)) return true;
+    find_digits(text, length, digits);
+    return memcmp(text + DIGITS_AT, digits, sizeof digits) == 0;
+}
+
+bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length)
+{
+    if (bo_json_intact(text, length)) return BO_OK;
+    return bo_fail(context, BO_FORMAT,
+                   "%s: the file is damaged or was edited: its checksum does not match; use a copy of the file, or "
+                   "delete its member \"checksum\" to keep what you edited",
+                   where);
 }
 
 bool bo_json_has_nul(const char *text, size_t length)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "checksum.h"
 #include "input.h"
 #include "json.h"
 #include "tensors.h"
@@ -19,6 +20,11 @@ static const struct {
     size_t size;
 } dtypes[DTYPES] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
                     {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+
+/* The first entry of the header of every file that is written here. The digits of the checksum follow it. */
+#define CHECKSUM "bochner.checksum"
+static const char MARK[] = "{\"__metadata__\":{\"" CHECKSUM "\":\"" BO_CHECKSUM_VERSION;
+enum { LENGTH = 8, DIGITS_AT = LENGTH + sizeof MARK - 1 }; /* bytes before the header, and before the digits */
 
 size_t bo_dtype_size(bo_dtype dtype)
 {
@@ -137,6 +143,7 @@ static bo_status read_meta(bo_context *context, bo_tensors *file, const cJSON *o
     cJSON_ArrayForEach(item, object)
     {
         if (!cJSON_IsString(item)) return malformed(context, file, NULL, "expected strings in __metadata__");
+        if (strcmp(item->string, CHECKSUM) == 0) continue; /* of this file, and of no file that is made from it */
         bo_meta *meta = &file->meta[file->meta_count++];
         meta->key = bo_strdup(context, item->string);
         meta->value = bo_strdup(context, item->valuestring);
@@ -226,6 +233,35 @@ static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON 
     return align_data(context, file);
 }
 
+static bool has_checksum(const unsigned char *bytes, size_t size)
+{
+    return size >= DIGITS_AT + BO_CHECKSUM_DIGITS && bo_checksum_announced(bytes + LENGTH, MARK, sizeof MARK - 1);
+}
+
+/* A file without a checksum is accepted: one of another program, or of a version that wrote none. */
+static bo_status check_sum(bo_context *context, const bo_tensors *file)
+{
+    char found[BO_CHECKSUM_DIGITS];
+    if (!has_checksum(file->bytes, file->size)) return BO_OK;
+    bo_checksum_find(context, file->bytes, file->size, DIGITS_AT, found);
+    if (memcmp(found, file->bytes + DIGITS_AT, sizeof found) == 0) return BO_OK;
+    return bo_fail(
+        context, BO_FORMAT,
+        "%s: the file is damaged, may be truncated, or was changed by another program: its checksum does not "
+        "match its %zu bytes, which have the checksum %.16s; use a copy of the file",
+        file->path, file->size, found);
+}
+
+void bo_tensors_seal(void *bytes, size_t size)
+{
+    char *digits = (char *)bytes + DIGITS_AT;
+    bo_checksum sum;
+    if (!has_checksum(bytes, size)) return;
+    bo_checksum_start(&sum, bytes, DIGITS_AT);
+    bo_checksum_add(&sum, digits + BO_CHECKSUM_DIGITS, size - DIGITS_AT - BO_CHECKSUM_DIGITS);
+    bo_checksum_end(&sum, digits);
+}
+
 static bo_status read_file(bo_context *context, bo_tensors *file)
 {
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
@@ -236,8 +272,9 @@ static bo_status read_file(bo_context *context, bo_tensors *file)
             context, BO_FORMAT,
             "%s: expected a model or a feature map (safetensors), found only %zu bytes; the file may be truncated",
             file->path, file->size);
+    BO_TRY(check_sum(context, file));
     uint64_t length = 0;
-    for (int i = 7; i >= 0; --i) length = length << 8 | file->bytes[i];
+    for (int i = LENGTH - 1; i >= 0; --i) length = length << 8 | file->bytes[i];
     if (length > MOST_HEADER)
         return bo_fail(context, BO_FORMAT, "%s: expected a model or a feature map (safetensors), found another format",
                        file->path);
@@ -384,6 +421,16 @@ const char *bo_tensors_path(const bo_tensors *file)
     return file->path;
 }
 
+void bo_tensors_compare(bo_context *context, const bo_tensors *file, const char *key, const char *path,
+                        const char *checksum)
+{
+    const char *written = bo_tensors_meta(file, key);
+    if (!written || strcmp(written, checksum) == 0) return;
+    bo_log(context, BO_LOG_WARNING,
+           "%s: its checksum is not the one recorded in %s: it was edited, or it is damaged (expected %.20s, found %s)",
+           path, file->path, written, checksum);
+}
+
 static const char *shape_text(size_t rank, const size_t *shape, bool zero_is_any, char out[200])
 {
     size_t used = (size_t)snprintf(out, 200, "(");
@@ -453,11 +500,16 @@ static void write_entry(bo_json_text *text, const bo_file_tensor *tensor, size_t
     bo_json_raw(text, "]}");
 }
 
+/* The checksum comes first, with zeros that write_all replaces. */
 static void write_meta(bo_json_text *text, const bo_meta *meta, size_t count)
 {
-    bo_json_raw(text, "\"__metadata__\":{");
+    char zeros[BO_CHECKSUM_DIGITS + 1];
+    snprintf(zeros, sizeof zeros, "%016d", 0);
+    bo_json_raw(text, MARK);
+    bo_json_raw(text, zeros);
+    bo_json_raw(text, "\"");
     for (size_t i = 0; i < count; ++i) {
-        if (i) bo_json_raw(text, ",");
+        bo_json_raw(text, ",");
         bo_json_string(text, meta[i].key);
         bo_json_raw(text, ":");
         bo_json_string(text, meta[i].value);
@@ -474,11 +526,26 @@ static void order_by_width(const bo_file_tensor *tensors, size_t count, size_t *
             if (dtypes[tensors[i].dtype].size == width) order[at++] = i;
 }
 
-static bo_status write_all(bo_context *context, bo_output *output, const bo_file_tensor *tensors, const size_t *order,
-                           size_t count, size_t bytes, const bo_json_text *header)
+static void add_checksum(const unsigned char length[LENGTH], const bo_file_tensor *tensors, const size_t *order,
+                         size_t count, bo_json_text *header)
 {
-    unsigned char length[8];
-    for (int i = 0; i < 8; ++i) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
+    unsigned char before[DIGITS_AT];
+    char *digits = header->bytes + (DIGITS_AT - LENGTH), *after = digits + BO_CHECKSUM_DIGITS;
+    bo_checksum sum;
+    memcpy(before, length, LENGTH);
+    memcpy(before + LENGTH, MARK, sizeof MARK - 1);
+    bo_checksum_start(&sum, before, sizeof before);
+    bo_checksum_add(&sum, after, header->length - (size_t)(after - header->bytes));
+    for (size_t i = 0; i < count; ++i) bo_checksum_add(&sum, tensors[order[i]].data, tensors[order[i]].bytes);
+    bo_checksum_end(&sum, digits);
+}
+
+static bo_status write_all(bo_context *context, bo_output *output, const bo_file_tensor *tensors, const size_t *order,
+                           size_t count, size_t bytes, bo_json_text *header)
+{
+    unsigned char length[LENGTH];
+    for (int i = 0; i < LENGTH; ++i) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
+    add_checksum(length, tensors, order, count, header);
     BO_TRY(bo_output_reserve(context, output, sizeof length + header->length + bytes));
     BO_TRY(bo_output_write(context, output, length, sizeof length));
     BO_TRY(bo_output_write(context, output, header->bytes, header->length));
@@ -500,10 +567,9 @@ bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const 
     order_by_width(tensors, count, order);
     bo_json_text header = {.context = context};
     size_t begin = 0;
-    bo_json_raw(&header, "{");
-    if (meta_count) write_meta(&header, meta, meta_count);
+    write_meta(&header, meta, meta_count);
     for (size_t i = 0; i < count; ++i) {
-        if (i || meta_count) bo_json_raw(&header, ",");
+        bo_json_raw(&header, ",");
         write_entry(&header, &tensors[order[i]], begin);
         begin += tensors[order[i]].bytes;
     }

@@ -1,4 +1,6 @@
-/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. */
+/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. Files that are written
+ * here have a checksum of all bytes in their metadata (io/checksum.h). It is verified when a file is opened, and is not
+ * part of what bo_tensors_meta finds. */
 #ifndef BO_IO_TENSORS_H
 #define BO_IO_TENSORS_H
 
@@ -50,4 +52,13 @@ bo_status bo_tensors_write_memory(bo_context *context, const bo_file_tensor *ten
 /* Writes the same bytes to an output, which the caller closes with bo_output_finish. */
 bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const bo_file_tensor *tensors, size_t count,
                                   const bo_meta *meta, size_t meta_count);
+/* The key under which the metadata hold the checksum of a text file that was written with the tensors. */
+#define BO_TENSORS_COMPANION(name) name ".checksum"
+/* Logs a warning if the metadata hold another checksum (bo_checksum_text) than that of the companion `path`. The text may
+ * have been edited, so this is not an error. */
+void bo_tensors_compare(bo_context *context, const bo_tensors *file, const char *key, const char *path,
+                        const char *checksum);
+
+/* Computes the checksum of a file in memory again, if it has one: for tests that change its bytes. */
+void bo_tensors_seal(void *bytes, size_t size);
 #endif

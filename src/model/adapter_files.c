@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "../io/bytes.h"
 #include "../io/json.h"
+#include "../io/numbers.h"
 #include "../io/tensors.h"
 #include "../kernels/kernels.h"
 #include "adapter.h"
@@ -370,11 +371,15 @@ static bo_status fill_package(bo_context *context, bo_weights *weights, package 
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path)
 {
     bo_weights *weights = adapter_weights(model);
-    char digest[24];
+    const bo_lora *lora = &model->adapter->lora;
+    char digest[24], alpha[BO_NUMBER_TEXT];
     package p;
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)model->adapter->digest);
-    const bo_meta metas[] = {
-        {"format", "pt"}, {"bochner.init", bo_lora_init_name(model->adapter->lora.init)}, {"bochner.base", digest}};
+    bo_number_format((double)bo_adapter_ranks(lora) * lora->alpha, alpha, sizeof alpha);
+    const bo_meta metas[] = {{"format", "pt"},
+                             {"bochner.init", bo_lora_init_name(lora->init)},
+                             {"bochner.base", digest},
+                             {"bochner.alpha", alpha}};
     bo_status status = make_package(context, weights, &p);
     if (status == BO_OK) status = fill_package(context, weights, &p);
     if (status == BO_OK)
@@ -463,6 +468,20 @@ bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path
     return status;
 }
 
+/* Warns if α is not the one that the tensors were written with. The other members of adapter_config.json are checked
+ * against the tensors and the base. */
+static void compare_alpha(bo_context *context, const bo_tensors *file, const bo_adapter_config *config)
+{
+    const char *written = bo_tensors_meta(file, "bochner.alpha");
+    char found[BO_NUMBER_TEXT];
+    bo_number_format(config->alpha, found, sizeof found);
+    if (written && strcmp(written, found) != 0)
+        bo_log(
+            context, BO_LOG_WARNING,
+            "%s: it was written with lora_alpha %.24s, but adapter_config.json has %s: it was edited, or it is damaged",
+            bo_tensors_path(file), written, found);
+}
+
 static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_adapter_config *config)
 {
     const char *init = bo_tensors_meta(file, "bochner.init"), *base = bo_tensors_meta(file, "bochner.base");
@@ -471,6 +490,7 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
                        init);
     config->known = base != NULL;
     config->digest = base ? strtoull(base, NULL, 16) : 0;
+    compare_alpha(context, file, config);
     if (config->init == BO_LORA_INIT_ZERO) return BO_OK;
     if (config->rank % 2)
         return bo_fail(context, BO_FORMAT, "%s: with initialization %s, expected an even rank, found %zu",

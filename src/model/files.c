@@ -9,6 +9,7 @@
 #include "../attention/attention.h"
 #include "../features/files.h"
 #include "../io/bytes.h"
+#include "../io/checksum.h"
 #include "../io/output.h"
 #include "adapter.h"
 #include "files.h"
@@ -140,7 +141,9 @@ bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model 
  * other two in its metadata. */
 
 /* Files of a folder, and metadata keys of a single file. */
-static const char CONFIG[] = "config.json", TOKENIZER[] = "tokenizer.json";
+#define CONFIG_NAME "config.json"
+static const char CONFIG[] = CONFIG_NAME, TOKENIZER[] = "tokenizer.json",
+                  CONFIG_SUM[] = BO_TENSORS_COMPANION(CONFIG_NAME);
 
 char *bo_model_path(bo_context *context, const char *folder, const char *name)
 {
@@ -168,13 +171,23 @@ static bo_status note_texts(bo_context *context, const bo_model *model, bo_packa
     return status;
 }
 
+/* Adds the checksum of config.json as metadata. */
+static bo_status note_config(bo_context *context, const bo_model *model, bo_package *package)
+{
+    char *config, sum[BO_CHECKSUM_TEXT];
+    BO_TRY(bo_config_write(context, model, &config));
+    bo_checksum_text(config, strlen(config), sum);
+    bo_free(config);
+    return bo_package_text(context, package, CONFIG_SUM, sum);
+}
+
 /* Writes the tensors. image: includes the texts of the other files. */
 static bo_status write_tensors(bo_context *context, const bo_model *model, bool image, bo_output *output)
 {
     bo_package package = {0};
     bo_status status = bo_package_weights(context, model->weights, count_maps(model), 0, &package);
     if (status == BO_OK) status = pack_maps(context, model, &package);
-    if (status == BO_OK && image) status = note_texts(context, model, &package);
+    if (status == BO_OK) status = (image ? note_texts : note_config)(context, model, &package);
     if (status == BO_OK)
         status =
             bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
@@ -349,7 +362,8 @@ typedef struct origin {
     size_t custom_count;
 } origin;
 
-static bo_status read_config(bo_context *context, const origin *from, bo_config *out)
+/* Reads the configuration and computes the checksum of its text. */
+static bo_status read_config(bo_context *context, const origin *from, bo_config *out, char sum[BO_CHECKSUM_TEXT])
 {
     char *text;
     size_t length;
@@ -358,6 +372,7 @@ static bo_status read_config(bo_context *context, const origin *from, bo_config 
         return bo_config_read(context, from->config_path, json, strlen(json), out);
     }
     BO_TRY(bo_bytes_text(context, from->config_path, &bo_limits_config, &text, &length));
+    bo_checksum_text(text, length, sum);
     const bo_status status = bo_config_read(context, from->config_path, text, length, out);
     bo_free(text);
     return status;
@@ -437,7 +452,19 @@ static bo_status read_tensors(bo_context *context, bo_model *model, bo_family fa
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    bo_status status = bo_model_fill(context, model, family, file);
+    const bo_status status = bo_model_fill(context, model, family, file);
+    bo_tensors_close(file);
+    return status;
+}
+
+/* Reads the tensors of a folder, whose config.json has this checksum. */
+static bo_status read_beside(bo_context *context, const origin *from, const char *sum, bo_family family,
+                             bo_model *model)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, from->weights_path, &file));
+    bo_tensors_compare(context, file, CONFIG_SUM, from->config_path, sum);
+    const bo_status status = bo_model_fill(context, model, family, file);
     bo_tensors_close(file);
     return status;
 }
@@ -462,14 +489,15 @@ static bo_status load(bo_context *context, const origin *from, bo_model **out)
     bo_config config;
     bo_tokenizer *tokenizer = NULL;
     bo_model *model = NULL;
-    BO_TRY(read_config(context, from, &config));
+    char sum[BO_CHECKSUM_TEXT];
+    BO_TRY(read_config(context, from, &config, sum));
     bo_status status = config.custom ? find_custom(context, from, &config.desc.custom_mlp) : BO_OK;
     if (status == BO_OK) status = load_tokenizer(context, from, &config, &tokenizer);
     if (status == BO_OK) status = build(context, from, &config, tokenizer, &model);
     bo_config_free(&config);
     if (status == BO_OK)
         status = from->image ? bo_model_fill(context, model, config.family, from->image)
-                             : read_tensors(context, model, config.family, from->weights_path);
+                             : read_beside(context, from, sum, config.family, model);
     if (status != BO_OK) {
         bo_model_destroy(model);
         bo_tokenizer_destroy(tokenizer);

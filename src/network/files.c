@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include "../base/trace.h"
 #include "../io/bytes.h"
+#include "../io/checksum.h"
 #include "../io/output.h"
 #include "../kernels/kernels.h"
 #include "../nn/weight_files.h"
@@ -15,7 +16,9 @@
 enum { FORMAT = 1, DEPTH = 24, PATH = 4096, SCALINGS = 4 };
 
 /* The files of the folder. In memory, the description is metadata under the name of its file. */
-static const char DESCRIPTION[] = "network.json", WEIGHTS[] = "model.safetensors";
+#define DESCRIPTION_NAME "network.json"
+static const char DESCRIPTION[] = DESCRIPTION_NAME, WEIGHTS[] = "model.safetensors",
+                  DESCRIPTION_SUM[] = BO_TENSORS_COMPANION(DESCRIPTION_NAME);
 
 static bo_status path_in(bo_context *context, const char *folder, const char *name, char out[PATH])
 {
@@ -72,16 +75,19 @@ static bo_status pack_maps(bo_context *context, const bo_network *network, bo_pa
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the weights. `description`: text of network.json to include in the metadata; NULL: it is in a separate
- * file. */
-static bo_status write_weights(bo_context *context, const bo_network *network, const char *description,
-                               bo_output *output)
+/* Writes the weights, and as metadata the text of network.json or, if that is in a separate file, its checksum. */
+static bo_status write_weights(bo_context *context, const bo_network *network, const bo_json_text *description,
+                               bool separate, bo_output *output)
 {
     bo_package package = {0};
+    char sum[BO_CHECKSUM_TEXT];
+    bo_checksum_text(description->bytes, description->length, sum);
     bo_status status = bo_package_weights(context, network->weights, count_maps(network), SCALINGS, &package);
     if (status == BO_OK) status = pack_scalings(context, network, &package);
     if (status == BO_OK) status = pack_maps(context, network, &package);
-    if (status == BO_OK && description) status = bo_package_text(context, &package, DESCRIPTION, description);
+    if (status == BO_OK)
+        status = separate ? bo_package_text(context, &package, DESCRIPTION_SUM, sum)
+                          : bo_package_text(context, &package, DESCRIPTION, description->bytes);
     if (status == BO_OK)
         status =
             bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
@@ -129,7 +135,7 @@ static bo_status write_files(bo_context *context, const bo_network *network, con
     BO_TRY(bo_file_save(context, path, description->bytes, description->length));
     BO_TRY(path_in(context, folder, WEIGHTS, path));
     BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output, write_weights(context, network, NULL, output));
+    return bo_output_finish(context, output, write_weights(context, network, description, true, output));
 }
 
 bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder)
@@ -147,7 +153,7 @@ bo_status bo_network_save_memory(bo_context *context, const bo_network *network,
     bo_output *output;
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     bo_status status = describe(context, network, &text);
-    if (status == BO_OK) status = write_weights(context, network, text.bytes, output);
+    if (status == BO_OK) status = write_weights(context, network, &text, false, output);
     bo_free(text.bytes);
     return bo_output_finish(context, output, status);
 }
@@ -246,15 +252,23 @@ static bo_status read_weights(bo_context *context, bo_network *network, const bo
     return status;
 }
 
-bo_status bo_network_read(bo_context *context, bo_network *network, const char *folder)
+/* sum: the checksum of network.json, to be compared; NULL: not known. */
+static bo_status read_folder(bo_context *context, bo_network *network, const char *folder, const char *sum)
 {
-    char path[PATH];
+    char path[PATH], description[PATH];
     bo_tensors *file;
     BO_TRY(path_in(context, folder, WEIGHTS, path));
+    BO_TRY(path_in(context, folder, DESCRIPTION, description));
     BO_TRY(bo_tensors_open(context, path, &file));
+    if (sum) bo_tensors_compare(context, file, DESCRIPTION_SUM, description, sum);
     const bo_status status = read_weights(context, network, file);
     bo_tensors_close(file);
     return status;
+}
+
+bo_status bo_network_read(bo_context *context, bo_network *network, const char *folder)
+{
+    return read_folder(context, network, folder, NULL);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -343,15 +357,16 @@ static bo_status finish_load(bo_status status, bo_network **out)
 bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out)
 {
     BO_SPAN(context, "data", "load network");
-    char path[PATH], *text;
+    char path[PATH], *text, sum[BO_CHECKSUM_TEXT];
     size_t length;
     if (!folder || !out) return bo_fail(context, BO_INVALID, "network: the folder or out is NULL");
     *out = NULL;
     BO_TRY(path_in(context, folder, DESCRIPTION, path));
     BO_TRY(bo_bytes_text(context, path, &bo_limits_network, &text, &length));
+    bo_checksum_text(text, length, sum);
     bo_status status = bo_network_parse(context, path, text, length, out);
     bo_free(text);
-    if (status == BO_OK) status = bo_network_read(context, *out, folder);
+    if (status == BO_OK) status = read_folder(context, *out, folder, sum);
     return finish_load(status, out);
 }
 

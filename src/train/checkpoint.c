@@ -435,11 +435,12 @@ static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t
 }
 
 /* Restores the newest intact checkpoint. *left counts it and the older ones, which remain. If none is intact, the error
- * is that of the newest. */
+ * is that of the newest, and nothing has been changed. */
 static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
 {
     char words[1024];
     bo_status first = BO_OK;
+    const size_t count = *left;
     for (; *left; --*left) {
         const bo_status status = restore_from(context, trainer, steps[*left - 1]);
         if (status != BO_FORMAT && status != BO_IO) return status;
@@ -449,7 +450,7 @@ static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const 
             bo_log(context, BO_LOG_WARNING, "%s; trying the older checkpoint of step %llu", bo_context_error(context),
                    (unsigned long long)steps[*left - 2]);
     }
-    return bo_fail(context, first, "%s", words);
+    return bo_fail(context, first, count > 1 ? "%s; none of the %zu checkpoints can be read" : "%s", words, count);
 }
 
 /* Renames a damaged checkpoint, because the run will write that step again; its files may still be useful. */

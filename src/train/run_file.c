@@ -1,5 +1,6 @@
 /* The files training.json and metrics.jsonl of a run. */
 #include <bochner/data.h>
+#include <bochner/json.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -160,12 +161,12 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
     bo_json_text text = {.context = context}, same = {.context = context};
     BO_TRY(bo_train_join(context, folder, "training.json", path));
     settings(&same, trainer);
-    bo_json_raw(&text, "{\n");
+    bo_json_raw(&text, BO_JSON_SEALED "\n");
     write_numbers(&text, &trainer->now, trainer->task->metric);
     bo_json_raw(&text, "  \"settings\": ");
     if (!same.failed) bo_json_raw(&text, same.bytes);
     bo_json_raw(&text, "\n}\n");
-    const bool whole = !text.failed && !same.failed;
+    const bool whole = !text.failed && !same.failed && bo_json_seal(text.bytes, text.length);
     const bo_status status = whole ? bo_file_save(context, path, text.bytes, text.length) : BO_MEMORY;
     bo_free(text.bytes);
     bo_free(same.bytes);
@@ -242,10 +243,11 @@ bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const c
 {
     char path[BO_TRAIN_PATH], *text;
     size_t length;
-    cJSON *json;
+    cJSON *json = NULL;
     BO_TRY(bo_train_join(context, folder, "training.json", path));
     BO_TRY(bo_train_read_text(context, path, &text, &length));
-    bo_status status = bo_json_parse(context, path, text, length, 4, &json);
+    bo_status status = bo_json_check(context, path, text, length);
+    if (status == BO_OK) status = bo_json_parse(context, path, text, length, 4, &json);
     bo_free(text);
     if (status == BO_OK) status = read_record(context, trainer, path, json);
     cJSON_Delete(json);

@@ -65,7 +65,7 @@ succeeds "$BOCHNER" info map.features
 grep -q "feature map" out && grep -q matern32 out || complain "info of a map: $(cat out)"
 succeeds "$BOCHNER" info map.features --json
 [ "$(field out holds)" = features ] || complain "info of a map as JSON: $(cat out)"
-sed 's/\\"format\\": 1,/\\"format\\": 9,/' map.features >newer.features
+sed 's/bochner.checksum/unknown.property/' map.features | sed 's/\\"format\\": 1,/\\"format\\": 9,/' >newer.features
 cmp -s map.features newer.features && complain "no format to change in a map"
 fails 1 "newer.features|format version 9|up to 1" "$BOCHNER" info newer.features
 succeeds "$BOCHNER" fit table.csv --features 64 --out table.model

@@ -56,6 +56,14 @@ succeeds "$BOCHNER" train --resume --out run --quiet
 succeeds "$BOCHNER" train --resume --out run
 grep -q "already taken all 60 steps" err || complain "a complete run is not reported as complete: $(cat err)"
 fails 1 "run|already holds a run|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
+
+# Options of a run that changed on disk are refused; without the checksum they are an edited file.
+cp run/train.json kept.json
+sed -i 's/"batch": 4/"batch": 5/' run/train.json
+fails 2 "train.json|damaged|checksum" "$BOCHNER" train --resume --out run --quiet
+sed -i '/"checksum"/d' run/train.json
+fails 1 "different batch|expected 4|found 5" "$BOCHNER" train --resume --out run --quiet
+cp kept.json run/train.json
 fails 1 "layers|expected 2|found 3" "$BOCHNER" train --resume --out run --layers 3 --quiet
 fails 1 "steps|expected 60|found 70" "$BOCHNER" train --resume --out run --steps 70 --quiet
 fails 1 "batch|expected 4|found 8" "$BOCHNER" train --resume --out run --batch 8 --quiet

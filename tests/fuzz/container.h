@@ -3,6 +3,7 @@
 #define BO_FUZZ_CONTAINER_H
 
 #include "fuzz.h"
+#include "io/tensors.h"
 #include <math.h>
 
 enum { FUZZ_MOST_DIM = 256, FUZZ_MOST_OUTPUTS = 1 << 12, FUZZ_APPLIED_ROWS = 3 };
@@ -27,7 +28,7 @@ static inline size_t fuzz_header_end(const uint8_t *bytes, size_t size)
     return 0;
 }
 
-/* Corrects the length of the header: otherwise nearly every change of the JSON would be refused by the container, which
+/* Corrects the length of the header and the checksum: otherwise nearly every change of the JSON would be refused by the container, which
  * has its own target. Returns a block of exact size, which the caller frees. */
 static inline uint8_t *fuzz_image(const uint8_t *data, size_t size)
 {
@@ -36,6 +37,7 @@ static inline uint8_t *fuzz_image(const uint8_t *data, size_t size)
     size_t end = fuzz_header_end(bytes, size);
     while (end && end < size && bytes[end] == ' ') ++end;
     for (size_t i = 0; end && i < 8; ++i) bytes[i] = (uint8_t)((end - 8) >> 8 * i);
+    bo_tensors_seal(bytes, size);
     return bytes;
 }
 

@@ -1,5 +1,6 @@
 /* A run that was stopped or killed and resumed has the bits of an uninterrupted run. */
 #include "runs.h"
+#include "io/tensors.h"
 #include <dirent.h>
 
 static const char *const optimizers[] = {"muon", "adamw", "sgd", "sign", "linf"};
@@ -307,9 +308,14 @@ static void states_are_finite(void **state)
     bo_trainer *trainer;
     desc.keep = 1;
     assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
+    static char bytes[1 << 17];
     FILE *file = fopen(runs_path(r, "run/checkpoints/step-8/optimizer.safetensors"), "r+");
-    assert_int_equal(fseek(file, -4, SEEK_END), 0);
-    assert_int_equal(fwrite(&not_a_number, sizeof not_a_number, 1, file), 1);
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    assert_in_range(size, 1000, sizeof bytes - 1);
+    memcpy(bytes + size - sizeof not_a_number, &not_a_number, sizeof not_a_number);
+    bo_tensors_seal(bytes, size);
+    rewind(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
     fclose(file);
     runs_path(r, "run");
     desc.resume = true;

@@ -1,0 +1,338 @@
+/* Damaged files: a flipped bit or a truncation of any file that the library writes is reported, and a run continues from an
+ * older checkpoint. */
+#include "runs.h"
+#include "tape/graph.h"
+#include <bochner/features.h>
+#include <bochner/lora.h>
+#include <bochner/machines.h>
+#include <bochner/model.h>
+#include <bochner/network.h>
+#include <bochner/optim.h>
+
+/* A context that counts warnings and keeps the last one. */
+typedef struct listener {
+    bo_context *context;
+    int warnings;
+    char last[1024];
+} listener;
+
+static void hear(void *user, bo_log_level level, const char *message)
+{
+    listener *l = user;
+    if (level != BO_LOG_WARNING) return;
+    l->warnings++;
+    snprintf(l->last, sizeof l->last, "%s", message);
+}
+
+static void listen(listener *l)
+{
+    *l = (listener){0};
+    assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1, .log = hear, .user = l}, &l->context), BO_OK);
+}
+
+/* ---- files in memory --------------------------------------------------------------------------------------------- */
+
+typedef bo_status load_fn(bo_context *context, void *what, const void *bytes, size_t size);
+
+/* Loads the bytes with one flipped bit in every byte, and every 97th truncation. Takes ownership of the bytes. */
+static void damage(bo_context *context, const char *kind, void *image, size_t size, load_fn *load, void *what)
+{
+    unsigned char *bytes = image;
+    assert_ok(context, load(context, what, bytes, size));
+    for (size_t i = 0; i < size; i++) {
+        const unsigned char bit = (unsigned char)(1 << bo_hash(1, i) % 8);
+        bytes[i] ^= bit;
+        const bo_status status = load(context, what, bytes, size);
+        if (status != BO_FORMAT || !strstr(bo_context_error(context), "the file is damaged"))
+            fail_msg("%s, byte %zu of %zu: %s: %s", kind, i, size, bo_status_string(status), bo_context_error(context));
+        bytes[i] ^= bit;
+    }
+    for (size_t less = 1; less <= size; less += 97)
+        assert_fails(context, BO_FORMAT, "truncated", load(context, what, bytes, size - less));
+    assert_ok(context, load(context, what, bytes, size));
+    bo_free(bytes);
+}
+
+static bo_status load_map(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    bo_features *map = NULL;
+    const bo_status status = bo_features_load_memory(context, bytes, size, &map);
+    (void)what;
+    bo_features_destroy(map);
+    return status;
+}
+
+static bo_status load_machine(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    bo_machine *machine = NULL;
+    const bo_status status = bo_machine_load_memory(context, bytes, size, &machine, NULL);
+    (void)what;
+    bo_machine_destroy(machine);
+    return status;
+}
+
+static bo_status load_network(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    bo_network *network = NULL;
+    const bo_status status = bo_network_load_memory(context, bytes, size, &network);
+    (void)what;
+    bo_network_destroy(network);
+    return status;
+}
+
+static bo_status load_model(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    bo_model *model = NULL;
+    const bo_status status = bo_model_load_memory(context, bytes, size, &model);
+    (void)what;
+    bo_model_destroy(model);
+    return status;
+}
+
+static bo_status load_session(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    return bo_session_load_memory(context, what, bytes, size);
+}
+
+static bo_status load_weights(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    return bo_weights_load_memory(context, what, bytes, size);
+}
+
+static bo_status load_optimizer(bo_context *context, void *what, const void *bytes, size_t size)
+{
+    return bo_optimizer_load_memory(context, what, bytes, size);
+}
+
+enum { ROWS = 6, DIM = 3 };
+static const float inputs[ROWS * DIM] = {0.1f, 0.9f, 0.4f, 0.3f, 0.2f, 0.8f, 0.7f, 0.6f, 0.5f,
+                                         0.2f, 0.1f, 0.3f, 0.9f, 0.5f, 0.4f, 0.8f, 0.6f, 0.7f};
+static const double targets[ROWS] = {1, 2, 3, 1, 3, 2};
+
+static void maps_and_machines(void **state)
+{
+    runs *r = *state;
+    const bo_features_desc desc = {.dim = DIM, .features = 4, .gamma = 0.5, .seed = 1};
+    const bo_samples samples = {.rows = ROWS, .dim = DIM, .targets = 1, .x = inputs, .y = targets};
+    bo_features *map;
+    bo_machine *machine;
+    void *bytes;
+    size_t size;
+    assert_ok(r->context, bo_features_create(r->context, &desc, &map));
+    assert_ok(r->context, bo_features_save_memory(r->context, map, &bytes, &size));
+    damage(r->context, "feature map", bytes, size, load_map, NULL);
+    bo_features_destroy(map);
+    const bo_machine_desc fit = {.lambda = 0.1, .features = {.gamma = 0.5, .features = 8}};
+    assert_ok(r->context, bo_machine_fit(r->context, &fit, &samples, &machine));
+    assert_ok(r->context, bo_machine_save_memory(r->context, machine, NULL, &bytes, &size));
+    damage(r->context, "machine", bytes, size, load_machine, NULL);
+    bo_machine_destroy(machine);
+}
+
+static bo_network *make_network(runs *r)
+{
+    const bo_examples_arrays arrays = {.rows = ROWS, .dim = DIM, .targets = 1, .x = inputs, .y = targets};
+    bo_examples *examples;
+    bo_network *network;
+    assert_ok(r->context, bo_examples_create(r->context, &arrays, &examples));
+    const bo_network_desc desc = {
+        .model = "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 2}, "
+                 "{\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
+        .where = "net",
+        .examples = examples,
+        .seed = 1};
+    assert_ok(r->context, bo_network_create(r->context, &desc, &network));
+    bo_examples_destroy(examples);
+    return network;
+}
+
+static bo_model *make_model(runs *r)
+{
+    bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 8, .hidden = 4, .vocab = 256, .seed = 3};
+    test_set_kind("rfa-gate", &desc);
+    desc.attention.features.features = 8;
+    return runs_model_of(r, &desc);
+}
+
+static void models_and_states(void **state)
+{
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_network *network = make_network(r);
+    bo_session *session;
+    bo_optimizer *optimizer;
+    void *bytes;
+    size_t size;
+    assert_ok(r->context, bo_network_save_memory(r->context, network, &bytes, &size));
+    damage(r->context, "network", bytes, size, load_network, NULL);
+    bo_network_destroy(network);
+    assert_ok(r->context, bo_model_save_memory(r->context, model, &bytes, &size));
+    damage(r->context, "model", bytes, size, load_model, NULL);
+    assert_ok(r->context, bo_session_create(r->context, model, NULL, &session));
+    assert_ok(r->context, bo_session_feed(r->context, session, (const int32_t[]){1, 2, 3}, 3, NULL));
+    assert_ok(r->context, bo_session_save_memory(r->context, session, &bytes, &size));
+    damage(r->context, "session", bytes, size, load_session, session);
+    bo_session_destroy(session);
+    assert_ok(r->context, bo_weights_save_memory(r->context, model->weights, &bytes, &size));
+    damage(r->context, "weights", bytes, size, load_weights, model->weights);
+    const bo_optimizer_desc desc = {.kind = BO_OPTIMIZER_ADAMW, .average = 0.5};
+    assert_ok(r->context, bo_weights_allocate(r->context, model->weights, true));
+    assert_ok(r->context, bo_optimizer_create(r->context, &desc, model->weights, &optimizer));
+    assert_ok(r->context, bo_optimizer_save_memory(r->context, optimizer, &bytes, &size));
+    damage(r->context, "optimizer", bytes, size, load_optimizer, optimizer);
+    bo_optimizer_destroy(optimizer);
+    bo_model_destroy(model);
+}
+
+/* ---- files in folders -------------------------------------------------------------------------------------------- */
+
+/* Flips a bit of a file, or flips it back. Returns false at the end of the file. */
+static bool flip(const char *path, size_t byte)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, (long)byte, SEEK_SET);
+    const int found = fgetc(file);
+    if (found != EOF) {
+        fseek(file, (long)byte, SEEK_SET);
+        fputc(found ^ 1 << bo_hash(2, byte) % 8, file);
+    }
+    fclose(file);
+    return found != EOF;
+}
+
+/* Texts beside the tensors may be edited: every change gives an error or a warning that names the file. */
+static void texts_beside_tensors(void **state)
+{
+    static const char *const files[] = {"model/config.json", "network/network.json"};
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_network *network = make_network(r);
+    listener l;
+    listen(&l);
+    assert_ok(l.context, bo_model_save(l.context, model, runs_path(r, "model")));
+    assert_ok(l.context, bo_network_save(l.context, network, runs_path(r, "network")));
+    bo_model_destroy(model);
+    bo_network_destroy(network);
+    for (int which = 0; which < 2; which++) {
+        char path[160], folder[160];
+        strcpy(path, runs_path(r, files[which]));
+        strcpy(folder, runs_path(r, which ? "network" : "model"));
+        for (size_t i = 0; flip(path, i); i++) {
+            model = NULL, network = NULL;
+            l.warnings = 0;
+            const bo_status status =
+                which ? bo_network_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model);
+            if (status == BO_OK && !(l.warnings && strstr(l.last, "checksum") && strstr(l.last, path)))
+                fail_msg("%s, byte %zu: loaded without a warning", files[which], i);
+            bo_model_destroy(model);
+            bo_network_destroy(network);
+            flip(path, i);
+        }
+        l.warnings = 0;
+        assert_ok(l.context,
+                  which ? bo_network_load(l.context, folder, &network) : bo_model_load(l.context, folder, &model));
+        bo_model_destroy(which ? NULL : model);
+        bo_network_destroy(which ? network : NULL);
+        assert_int_equal(l.warnings, 0);
+    }
+    bo_context_destroy(l.context);
+}
+
+/* α of an adapter is in its configuration only. */
+static void alpha_of_adapters(void **state)
+{
+    runs *r = *state;
+    char base[160], folder[160], command[512];
+    bo_model *model = make_model(r);
+    listener l;
+    listen(&l);
+    strcpy(base, runs_path(r, "base"));
+    strcpy(folder, runs_path(r, "adapter"));
+    assert_ok(l.context, bo_model_save(l.context, model, base));
+    assert_ok(l.context, bo_model_adapt(l.context, model, &(bo_lora_desc){.rank = 2, .alpha = 4, .base = base}));
+    assert_ok(l.context, bo_model_save(l.context, model, folder));
+    bo_model_destroy(model);
+    assert_ok(l.context, bo_model_load_adapted(l.context, folder, &model));
+    assert_int_equal(l.warnings, 0);
+    bo_model_destroy(model);
+    snprintf(command, sizeof command, "sed -i 's/\"lora_alpha\": 4/\"lora_alpha\": 5/' %s/adapter_config.json", folder);
+    assert_int_equal(system(command), 0);
+    assert_ok(l.context, bo_model_load_adapted(l.context, folder, &model));
+    assert_int_equal(l.warnings, 1);
+    assert_non_null(strstr(l.last, "lora_alpha 4, but adapter_config.json has 5"));
+    bo_model_destroy(model);
+    bo_context_destroy(l.context);
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
+
+/* Restores a run whose newest checkpoint, of step 8, has a flipped bit. */
+static void restore_damaged(runs *r, listener *l, const bo_trainer_desc *desc, const char *file, size_t byte)
+{
+    char path[160], away[160], place[160];
+    bo_trainer *trainer;
+    strcpy(place, runs_path(r, "run/checkpoints/step-8"));
+    strcpy(away, runs_path(r, "run/checkpoints/step-8.damaged"));
+    l->warnings = 0;
+    assert_ok(l->context, bo_trainer_create(l->context, desc, &trainer));
+    bo_trainer_destroy(trainer);
+    if (l->warnings != 1 || !strstr(l->last, file) || !strstr(l->last, "damaged") || !strstr(l->last, "of step 4"))
+        fail_msg("%s, byte %zu: %d warnings: %s", file, byte, l->warnings, l->last);
+    assert_int_equal(rename(away, place), 0);
+    snprintf(path, sizeof path, "%.100s/%s", place, file);
+    flip(path, byte);
+}
+
+static void newest_checkpoint_is_verified(void **state)
+{
+    static const struct {
+        const char *file;
+        size_t every;
+    } files[] = {{"training.json", 5}, {"model.safetensors", 997}, {"optimizer.safetensors", 997}};
+    runs *r = *state;
+    bo_model *model = make_model(r);
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    char folder[160];
+    listener l;
+    listen(&l);
+    strcpy(folder, desc.folder);
+    desc.folder = folder;
+    desc.steps = 8;
+    bo_trainer *trainer;
+    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+    assert_ok(l.context, bo_trainer_run(l.context, trainer));
+    bo_trainer_destroy(trainer);
+    desc.resume = true;
+    for (size_t f = 0; f < 3; f++) {
+        char path[160];
+        snprintf(path, sizeof path, "%.100s/checkpoints/step-8/%s", folder, files[f].file);
+        for (size_t byte = 0; flip(path, byte); byte += files[f].every)
+            restore_damaged(r, &l, &desc, files[f].file, byte);
+    }
+    /* If no checkpoint is intact, the message says so, and nothing is changed. */
+    flip(runs_path(r, "run/checkpoints/step-8/model.safetensors"), 500);
+    flip(runs_path(r, "run/checkpoints/step-4/optimizer.safetensors"), 500);
+    assert_fails(l.context, BO_FORMAT, "none of the 2 checkpoints can be read",
+                 bo_trainer_create(l.context, &desc, &trainer));
+    assert_true(runs_exists(r, "run/checkpoints/step-8") && runs_exists(r, "run/checkpoints/step-4"));
+    flip(runs_path(r, "run/checkpoints/step-8/model.safetensors"), 500);
+    l.warnings = 0;
+    assert_ok(l.context, bo_trainer_create(l.context, &desc, &trainer));
+    assert_int_equal(l.warnings, 0);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+    bo_context_destroy(l.context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(maps_and_machines, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(models_and_states, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(texts_beside_tensors, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
