@@ -147,7 +147,7 @@ static int measure(bench_run *run, void *given)
     for (size_t i = 0; ok && i < CLI_COUNT_OF(cases); i++)
         if (bench_wanted(run, cases[i].name)) ok = compare(&bench, &cases[i]) && !cli_interrupted();
     if (ok) return CLI_DONE;
-    return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
+    return CLI_FAILED;
 }
 
 static const cli_option rows[] = {

@@ -4,6 +4,7 @@
 #include "bench.h"
 #include "../cli/common/curves.h"
 #include "../cli/common/json.h"
+#include "../cli/common/streams.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static void print_row(const recall_row *row)
     printf(" | %.0f |", r->capacity);
     for (size_t i = 0; i < r->points; i += 2) printf(" %.0f%% |", 100 * r->by_distance[i]);
     printf("\n");
-    fflush(stdout);
+    cli_streams_flush();
 }
 
 static void json_numbers(cli_json *json, const char *key, size_t count, const double *values)
@@ -188,7 +189,7 @@ static int measure(bench_run *run, void *given)
     bench.rows = cli_allocate(kind_count() * o->sizes.count, sizeof *bench.rows, "rows");
     const bool ok = measure_kinds(&bench);
     if (ok && run->session->common.json) print_json(&bench);
-    status = ok ? plot(&bench) : cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    status = ok ? plot(&bench) : CLI_FAILED;
     free(bench.rows);
     return status;
 }

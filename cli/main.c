@@ -1,10 +1,10 @@
 /* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
 #include "common/cli.h"
 #include "common/json.h"
+#include "common/streams.h"
 #include "completion.h"
 #include "manual.h"
 #include "../bench/bench.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +123,8 @@ static void overview(FILE *out)
     }
     fputs("\n", out);
     cli_print_wrapped(out, "bochner help COMMAND shows examples and the most common options of a command.", 0);
-    cli_print_wrapped(out, "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted (Ctrl-C).", 0);
+    cli_print_wrapped(
+        out, "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N stopped by signal N (130: Ctrl-C).", 0);
     cli_print_wrapped(out, "With BOCHNER_TRACE=FILE a command records a trace for https://ui.perfetto.dev.", 0);
 }
 
@@ -230,6 +231,7 @@ static int version_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_streams_open();
     if (argc < 2) {
         overview(stderr);
         return CLI_WRONG_USE;
@@ -238,15 +240,5 @@ int main(int argc, char **argv)
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
     if (strcmp(word, "--version") == 0) word = "version";
     const command *found = find_command(word);
-    int status = found ? found->run(argc - 2, argv + 2) : unknown_command(argv[1]);
-    if (status == CLI_INTERRUPTED) status = cli_interrupted_status();
-    errno = 0;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        bool told = status != CLI_DONE || errno == EPIPE; /* or the reader closed the pipe */
-        if (!told)
-            fprintf(stderr, "bochner %s: standard output: %s\n", word,
-                    errno ? strerror(errno) : "could not be written");
-        if (status == CLI_DONE) status = CLI_FAILED;
-    }
-    return status;
+    return cli_streams_close(word, found ? found->run(argc - 2, argv + 2) : unknown_command(argv[1]));
 }

@@ -64,7 +64,7 @@ static int measure(bench_run *run, void *given)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
     free(bench.noise);
     if (ok) return attention_plot(&bench);
-    return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    return CLI_FAILED;
 }
 
 static const cli_option rows[] = {

@@ -64,7 +64,7 @@ static int measure(bench_run *run, void *given)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
     bo_tokenizer_destroy(bench.tokenizer);
     if (ok) return plot(&bench);
-    return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
+    return CLI_FAILED;
 }
 
 static const cli_option rows[] = {

@@ -75,7 +75,7 @@ static int measure(bench_run *run, void *given)
     bo_corpus_close(bench.corpus);
     bo_tokenizer_destroy(bench.tokenizer);
     if (ok) return CLI_DONE;
-    return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
+    return CLI_FAILED;
 }
 
 static const cli_option rows[] = {

@@ -4,9 +4,12 @@
 
 #include <bochner/bochner.h>
 #include "options.h"
+#include "signals.h"
 #include "ranks.h"
 #include "format.h"
 
+/* CLI_INTERRUPTED: work ended because of cli_interrupted(); main turns it, and a failure after a signal, into the exit
+ * status of the signal. */
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USE = 2, CLI_INTERRUPTED = 130 };
 
 /* Parses the command line into `options`, the zeroed struct of options of the command (options.h), and runs the
@@ -65,14 +68,9 @@ typedef struct cli_session {
     size_t answered; /* lines and rows that were written to standard output */
 } cli_session;
 
-/* Returns false after a message. Ctrl-C asks long work to stop; a second Ctrl-C ends the program at once. */
+/* Returns false after a message. Signals request long work to stop (signals.h). */
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
 void cli_session_close(cli_session *session);
-/* For work on ranks that agree to stop between steps: a signal of mpirun requests the stop instead of ending the
- * rank at once. */
-void cli_stop_between_steps(const cli_session *session);
-bool cli_interrupted(void);
-int cli_interrupted_status(void); /* the exit status after an interrupt: 130 for Ctrl-C, 143 for SIGTERM */
 
 void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr; not with --quiet */
 /* One line on stderr at the end of a command, "Next: " and a command to run next that works when it is pasted;

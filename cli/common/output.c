@@ -1,9 +1,10 @@
 #include "output.h"
+#include "streams.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 bool cli_ends_with(const char *text, const char *end)
@@ -26,33 +27,30 @@ void cli_csv_field(FILE *file, const char *text)
     fputc('"', file);
 }
 
-static const char *name_of(const cli_output *output)
-{
-    return output->path ? output->path : "standard output";
-}
-
+/* A lost standard output is reported when the program ends. */
 static bool failed(cli_session *session, cli_output *output)
 {
-    int error = errno;
-    if (error != EPIPE) /* the reader closed the pipe on purpose */
-        cli_fail(session, "%s: %s%s", name_of(output), error ? strerror(error) : "could not be written",
-                 output->path ? "; no file was written" : "");
+    const int error = errno;
+    if (!output->whole)
+        cli_streams_lost(error);
+    else
+        cli_fail(session, "%s: %s; no file was written", output->path,
+                 error ? strerror(error) : "could not be written");
     cli_output_abandon(output);
     return false;
 }
 
 bool cli_output_text(cli_session *session, cli_output *output, const char *path)
 {
-    *output = (cli_output){.file = stdout};
+    *output = (cli_output){.file = stdout, .path = path};
     if (!path) return true;
-    struct stat info;
-    bool in_place = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-    output->path = strdup(path);
-    size_t room = strlen(path) + 32;
-    output->temporary = in_place ? NULL : cli_allocate(room, 1, "file name");
-    if (!in_place) snprintf(output->temporary, room, "%s.part-%ld", path, (long)getpid());
+    output->file = NULL;
+    const bo_status status = bo_output_open(session->context, path, &output->whole);
+    if (status != BO_OK) return cli_fail_status(session, status), false;
     errno = 0;
-    output->file = fopen(in_place ? path : output->temporary, "wb");
+    const int copy = fcntl(bo_output_descriptor(output->whole), F_DUPFD_CLOEXEC, 0);
+    output->file = copy < 0 ? NULL : fdopen(copy, "wb");
+    if (!output->file && copy >= 0) close(copy);
     return output->file ? true : failed(session, output);
 }
 
@@ -82,11 +80,8 @@ bool cli_output_npy(cli_session *session, cli_output *output, const char *path, 
     output->npy = true;
     output->columns = columns;
     output->item = item;
-    if (!output->temporary) { /* the number of rows is in the header, but known only at the end */
-        errno = ESPIPE;
-        return failed(session, output);
-    }
-    return write_header(output) ? true : failed(session, output);
+    /* the number of rows is in the header, but known only at the end */
+    return fseek(output->file, 0, SEEK_CUR) == 0 && write_header(output) ? true : failed(session, output);
 }
 
 bool cli_output_rows(cli_session *session, cli_output *output, size_t rows, const void *values)
@@ -110,31 +105,28 @@ bool cli_output_check(cli_session *session, cli_output *output)
     return failed(session, output);
 }
 
-static void forget(cli_output *output)
+/* Closes the file but not standard output. */
+static bool close_file(cli_output *output)
 {
-    free(output->path);
-    free(output->temporary);
-    *output = (cli_output){0};
+    FILE *file = output->file;
+    output->file = NULL;
+    return !output->whole || !file || fclose(file) == 0;
 }
 
 bool cli_output_commit(cli_session *session, cli_output *output)
 {
     if (output->npy && (fseek(output->file, 0, SEEK_SET) != 0 || !write_header(output))) return failed(session, output);
     if (!cli_output_check(session, output)) return false;
-    if (output->file != stdout) {
-        if (output->temporary && fsync(fileno(output->file)) != 0) return failed(session, output);
-        FILE *file = output->file;
-        output->file = NULL;
-        if (fclose(file) != 0) return failed(session, output);
-        if (output->temporary && rename(output->temporary, output->path) != 0) return failed(session, output);
-    }
-    forget(output);
-    return true;
+    if (!close_file(output)) return failed(session, output);
+    const bo_status status = output->whole ? bo_output_commit(session->context, output->whole) : BO_OK;
+    *output = (cli_output){0};
+    if (status != BO_OK) cli_fail_status(session, status);
+    return status == BO_OK;
 }
 
 void cli_output_abandon(cli_output *output)
 {
-    if (output->file && output->file != stdout) fclose(output->file);
-    if (output->temporary) unlink(output->temporary);
-    forget(output);
+    close_file(output);
+    bo_output_abandon(output->whole);
+    *output = (cli_output){0};
 }

@@ -1,5 +1,4 @@
-/* A file written row by row to a temporary file beside it, which is flushed and renamed at the end: a reader sees
- * the old file or the complete new one. */
+/* Standard output, or a file that is written row by row and appears when it is complete (bo_output). */
 #ifndef CLI_COMMON_OUTPUT_H
 #define CLI_COMMON_OUTPUT_H
 
@@ -7,9 +6,9 @@
 #include <stdio.h>
 
 typedef struct cli_output {
-    FILE *file;      /* text may be written here; cli_output_check reports errors */
-    char *path;      /* NULL: standard output */
-    char *temporary; /* NULL: a device or a pipe, which is written in place */
+    FILE *file;       /* text may be written here; cli_output_check reports errors */
+    const char *path; /* NULL: standard output */
+    bo_output *whole; /* of the path */
     bool npy;
     size_t columns, item, rows; /* .npy: shape, and bytes per number (4 or 8) */
 } cli_output;

@@ -1,71 +1,13 @@
-/* Sessions: a context, its log and progress callbacks, signals, and messages. */
+/* Sessions: a context, its log and progress callbacks, and messages. */
 #include "cli.h"
+#include "streams.h"
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Set by a signal handler, which can only access globals; the only mutable global of the program. */
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number)
-{
-    interrupted = number;
-}
-
-/* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. */
-static void on_rank_ended(int number)
-{
-    static const char words[] = "bochner: stopped: another rank of the job ended; no incomplete file was left\n";
-    ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
-    (void)ignored;
-    _exit(128 + number);
-}
-
-/* mpirun also sends this signal when it is interrupted, and ends all ranks a second later. */
-static void on_ranks_end(int number)
-{
-    static const char words[] =
-        "bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n";
-    ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
-    (void)ignored;
-    interrupted = number;
-}
-
-bool cli_interrupted(void)
-{
-    return interrupted != 0;
-}
-
-int cli_interrupted_status(void)
-{
-    return interrupted == SIGTERM ? 128 + SIGTERM : CLI_INTERRUPTED;
-}
-
-static void handle_signals(bool parallel)
-{
-    struct sigaction stop = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&stop.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    if (parallel) stop.sa_handler = on_rank_ended;
-    sigaction(SIGTERM, &stop, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file beyond its size limit are reported as failed writes */
-    signal(SIGXFSZ, SIG_IGN);
-}
-
-void cli_stop_between_steps(const cli_session *session)
-{
-    struct sigaction stop = {.sa_handler = on_interrupt};
-    if (session->ranks.size < 2) return;
-    sigemptyset(&stop.sa_mask);
-    sigaction(SIGUSR1, &stop, NULL); /* which mpirun forwards */
-    stop.sa_handler = on_ranks_end;
-    sigaction(SIGTERM, &stop, NULL);
-}
 
 static void on_log(void *user, bo_log_level level, const char *message)
 {
@@ -93,7 +35,7 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
         cli_fail(session, "%s", why);
         return false;
     }
-    handle_signals(session->ranks.size > 1);
+    cli_signals_handle(session->ranks.size > 1);
     const char *terminal = getenv("TERM");
     session->progress.show = !common->quiet && session->ranks.rank == 0 && isatty(STDERR_FILENO) &&
                              !(terminal && strcmp(terminal, "dumb") == 0);
@@ -126,8 +68,7 @@ void cli_session_close(cli_session *session)
     bo_context_destroy(session->context);
     session->context = NULL;
     cli_ranks_close(&session->ranks);
-    signal(SIGINT, SIG_DFL); /* nothing checks for them any more: from now on they end the program at once */
-    signal(SIGTERM, SIG_DFL);
+    cli_signals_default();
 }
 
 /* On a terminal lines end between words. Elsewhere a message is one line, which programs can search. Either way it
@@ -194,7 +135,7 @@ void cli_say_next(const cli_session *session, const char *format, ...)
     if (length < 0 || (size_t)length >= sizeof line - strlen(start)) return; /* half a command is not useful */
     cli_progress progress = session->progress;
     cli_progress_clear(&progress);
-    fflush(stdout); /* the last line also where both go to one file */
+    cli_streams_flush(); /* the last line also where both go to one file */
     put_lines(line, (int)strlen(start), " \\");
 }
 
@@ -220,6 +161,7 @@ int cli_fail(cli_session *session, const char *format, ...)
 int cli_fail_status(cli_session *session, bo_status status)
 {
     if (status == BO_CANCELED) {
+        if (!cli_signal()) return CLI_INTERRUPTED; /* standard output was lost, which is reported at the end */
         if (session->answered)
             cli_fail(session, "stopped on request after %s answer%s", cli_count(session->answered).s,
                      session->answered == 1 ? "" : "s");

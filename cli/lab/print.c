@@ -1,5 +1,6 @@
 /* Results as text for the terminal and as JSON, and the texts shared with the report. */
 #include "lab.h"
+#include "../common/streams.h"
 #include <math.h>
 #include <string.h>
 
@@ -201,7 +202,7 @@ void cli_lab_print(const bo_lab_result *result)
     fputs("\n  ", stdout);
     cli_lab_setting(stdout, &about);
     fputs("\n\n", stdout);
-    fflush(stdout);
+    cli_streams_flush();
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

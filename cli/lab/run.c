@@ -246,8 +246,10 @@ int cli_lab_run(cli_lab_job *lab)
     sum_up(&b);
     free(b.chosen);
     if (status == BO_CANCELED) {
-        cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s (use --missing to run the others)",
-                 b.skipped + b.kept, b.skipped + b.count, lab->folder);
+        if (cli_signal())
+            cli_fail(&lab->session,
+                     "stopped on request; %zu of %zu results are in %s (use --missing to run the others)",
+                     b.skipped + b.kept, b.skipped + b.count, lab->folder);
         return CLI_INTERRUPTED;
     }
     say_next(&b);

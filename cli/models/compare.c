@@ -2,6 +2,7 @@
 #include "compare.h"
 #include "../common/json.h"
 #include "../common/plot.h"
+#include "../common/streams.h"
 #include "network.h"
 #include "text_tasks.h"
 #include <errno.h>
@@ -522,7 +523,7 @@ static int run(compare_job *job, const cli_arguments *arguments)
     check_runs(job);
     sort_runs(&job->all);
     (session->common.json ? print_json : print_table)(job);
-    fflush(stdout);
+    cli_streams_flush();
     for (size_t i = 0; i < job->warning_count; i++) cli_warn(session, "%s", job->warnings[i]);
     return plot ? cli_compare_plot(session, plot, &job->all) : CLI_DONE;
 }

@@ -249,7 +249,6 @@ static int data(void *options, const cli_common *common, const cli_arguments *ar
     if (!cli_session_open(&session, "data", common, false)) return CLI_FAILED;
     data_job job = {.session = &session, .options = o};
     status = generate(&job, kind);
-    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     cli_output_abandon(&job.output);
     cli_session_close(&session);
     return status;

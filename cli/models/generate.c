@@ -5,6 +5,7 @@
 #include "network.h"
 #include "../common/output.h"
 #include "../common/paths.h"
+#include "../common/streams.h"
 #include "text_stream.h"
 #include "text_tasks.h"
 #include <math.h>
@@ -28,7 +29,7 @@ typedef struct generate_job {
     const generate_options *options;
     bo_model *model;
     const bo_tokenizer *tokenizer;
-    char *input;      /* the prompt, if it was read from standard input; otherwise NULL */
+    void *input;      /* the prompt, if it was read from standard input; otherwise NULL */
     const char *echo; /* the prompt, if it is printed */
     size_t echo_length;
     bo_ids prompt;
@@ -52,22 +53,6 @@ static bool ok(generate_job *job, bo_status status)
 
 /* ---- the prompt -------------------------------------------------------------------------------------------------- */
 
-static char *read_all(FILE *file, size_t *length)
-{
-    size_t capacity = 1 << 16;
-    char *text = cli_allocate(capacity, 1, "the prompt");
-    *length = 0;
-    for (;;) {
-        *length += fread(text + *length, 1, capacity - *length, file);
-        if (*length < capacity) return text;
-        char *larger = cli_allocate(2 * capacity, 1, "the prompt");
-        memcpy(larger, text, capacity);
-        free(text);
-        text = larger;
-        capacity *= 2;
-    }
-}
-
 /* Without a prompt and a state, the prompt is the token that ends a text, or a line end. */
 static bool begin_text(generate_job *job)
 {
@@ -88,9 +73,13 @@ static bool begin_text(generate_job *job)
 
 static bool read_prompt(generate_job *job)
 {
+    enum { MOST = 1 << 30 }; /* bytes of standard input */
     const char *prompt = job->options->prompt;
     size_t length = prompt ? strlen(prompt) : 0;
-    if (prompt && strcmp(prompt, "-") == 0) prompt = job->input = read_all(stdin, &length);
+    if (prompt && strcmp(prompt, "-") == 0) {
+        if (!ok(job, bo_file_load(job->session->context, "-", MOST, &job->input, &length))) return false;
+        prompt = job->input;
+    }
     if (length == 0) return begin_text(job);
     if (job->options->echo) {
         job->echo = prompt;
@@ -220,7 +209,7 @@ static bool finish(generate_job *job)
         print_json(job);
     else
         putchar('\n');
-    fflush(stdout); /* before the messages below, which go to standard error */
+    cli_streams_flush(); /* before the messages below, which go to standard error */
     if (job->reason == FULL)
         cli_warn(job->session, "the text ends because the context is full: this model reads at most %s tokens",
                  cli_count(bo_session_tokens(job->reader)).s);
@@ -351,13 +340,12 @@ static int generate(void *options, const cli_common *common, const cli_arguments
                         .reason = "length",
                         .stream = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
     int status = run(&job, arguments->items[0]);
-    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_sampler_destroy(job.sampler);
     bo_session_destroy(job.reader);
     bo_model_destroy(job.model);
     bo_ids_free(&job.prompt);
     free(job.logits);
-    free(job.input);
+    bo_free(job.input);
     free(job.stream.text);
     cli_session_close(&session);
     return status;

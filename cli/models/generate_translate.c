@@ -112,7 +112,7 @@ int cli_generate_translate(cli_session *session, const bo_model *model, const cl
                                      .take = take,
                                      .user = &job};
     if (!cli_output_text(session, &job.output, NULL)) return CLI_FAILED;
-    if (!cli_texts_each(session, &source)) return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
+    if (!cli_texts_each(session, &source)) return CLI_FAILED;
     cli_say(session, "%s line%s, %s tokens, %s tokens per second", cli_count(job.lines).s, job.lines == 1 ? "" : "s",
             cli_count(job.tokens).s, cli_count(job.seconds > 0 ? (size_t)((double)job.tokens / job.seconds) : 0).s);
     return CLI_DONE;

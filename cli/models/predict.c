@@ -339,7 +339,6 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
     predict_job job = {
         .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};
     int status = run(&job);
-    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_stream_close(job.stream);
     bo_machine_destroy(job.machine);
     bo_schema_destroy(job.schema);

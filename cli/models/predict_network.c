@@ -107,5 +107,5 @@ int cli_predict_network(cli_session *session, const cli_network_use *use)
     free(job.answers);
     bo_examples_destroy(job.examples);
     bo_network_destroy(network);
-    return done ? CLI_DONE : cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    return done ? CLI_DONE : CLI_FAILED;
 }

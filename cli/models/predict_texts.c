@@ -150,7 +150,6 @@ int cli_predict_texts(cli_session *session, const cli_texts_use *use)
     job.desc = bo_model_describe(job.model);
     int ended = check(&job);
     if (ended == CLI_DONE) ended = !use->out || cli_can_write(session, use->out) ? run(&job) : CLI_FAILED;
-    if (ended == CLI_FAILED && cli_interrupted()) ended = cli_interrupted_status();
     cli_answers_close(&job.answers);
     bo_metrics_destroy(job.metrics);
     free(job.found);

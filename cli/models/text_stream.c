@@ -1,5 +1,6 @@
 #include "text_stream.h"
 #include "../common/format.h"
+#include "../common/streams.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static void show(cli_text_stream *stream, size_t end)
     if (end <= stream->shown) return;
     if (stream->out) {
         fwrite(stream->text + stream->shown, 1, end - stream->shown, stream->out);
-        fflush(stream->out);
+        cli_streams_flush();
     }
     stream->shown = end;
 }

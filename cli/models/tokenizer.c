@@ -274,7 +274,6 @@ static int tokenizer(void *options, const cli_common *common, const cli_argument
     if (status != CLI_DONE) return status;
     if (!cli_session_open(&session, "tokenizer", common, false)) return CLI_FAILED;
     status = chosen->run(&job);
-    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_corpus_close(job.corpus);
     bo_tokenizer_destroy(job.tokenizer);
     bo_ids_free(&job.ids);

@@ -67,7 +67,7 @@ static int run(cli_plan_job *job)
     bo_context *context = job->session->context;
     if (!open_machine(job) || !ok(job, bo_plan_losses_default(context, &job->losses)) ||
         !ok(job, bo_plan_create(context, job->machine, job->losses, &budget, &job->plan)))
-        return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+        return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     (job->session->common.json ? cli_plan_json : cli_plan_print)(job);
     return CLI_DONE;

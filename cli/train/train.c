@@ -116,7 +116,7 @@ void cli_train_say_next(const cli_train_job *job)
     free(folder);
 }
 
-/* Stopped by Ctrl-C: the trainer wrote a checkpoint if at least one step was done. */
+/* Stopped by a signal: the trainer wrote a checkpoint if at least one step was done. */
 static int stopped(cli_train_job *job)
 {
     const bo_training_report *report = job->trainer ? bo_trainer_report(job->trainer) : NULL;
@@ -135,11 +135,6 @@ static int stopped(cli_train_job *job)
 static int failed(cli_train_job *job, bo_status status)
 {
     return status == BO_CANCELED ? stopped(job) : cli_fail_status(job->session, status);
-}
-
-static int not_done(void)
-{
-    return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
 }
 
 /* A resumed run may have had no step left to take; its report then has no estimate of the remaining time. */
@@ -164,10 +159,10 @@ static int run(cli_train_job *job)
     snprintf(path, sizeof path, "%s/%s", job->options->out, job->weights->file);
     job->resumed = job->options->resume && access(path, F_OK) == 0;
     if (job->options->plot && first && !cli_can_write(session, job->options->plot)) return CLI_FAILED;
-    if (!kind->open(job)) return not_done();
+    if (!kind->open(job)) return CLI_FAILED;
     if (kind->solve) return kind->solve(job);
     cli_train_describe_run(job);
-    if (!cli_train_plan(job)) return not_done();
+    if (!cli_train_plan(job)) return CLI_FAILED;
     bo_status status = bo_trainer_create(session->context, &job->desc, &job->trainer);
     if (status != BO_OK) return failed(job, status);
     if (first && !job->resumed && !cli_train_keep(session, job->words)) return CLI_FAILED;
@@ -189,7 +184,7 @@ static int train(const cli_train_words *words)
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "train", &words->common, true)) return CLI_FAILED;
-    cli_stop_between_steps(&session);
+    if (session.ranks.size > 1) cli_signals_between_steps();
     cli_train_job job = cli_train_job_of(&session, words);
     const int ended = run(&job);
     cli_train_close(&job);

@@ -260,10 +260,55 @@ BO_API void bo_array_destroy(bo_array *array);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/** Writes bytes to a file, atomically.
+/** A file that is being written. It appears completely or not at all.
  *
  * All functions that save write to a temporary file in the same folder, flush it and rename it: a reader sees the old
- * file or the new one, never a part.
+ * file or the new one, never a part. A path that exists and is not a regular file (a device, a pipe) is written directly.
+ * A process that is killed leaves the temporary file FILE.bochner-N.part; the next one that writes FILE removes it.
+ */
+typedef struct bo_output bo_output;
+
+/** Begins to write a file.
+ *
+ * @param context    the context
+ * @param path       the file; a link is followed
+ * @param[out] out   the output; end it with bo_output_commit() or bo_output_abandon()
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
+BO_API bo_status bo_output_open(bo_context *context, const char *path, bo_output **out);
+
+/** Appends bytes.
+ *
+ * @param context   the context
+ * @param output    the output
+ * @param data      the bytes
+ * @param size      their number
+ * @return BO_OK; BO_IO if the file cannot be written
+ */
+BO_API bo_status bo_output_write(bo_context *context, bo_output *output, const void *data, size_t size);
+
+/** The descriptor of the temporary file, for other ways of writing it.
+ *
+ * @param output   the output
+ * @return the descriptor, which belongs to the output
+ */
+BO_API int bo_output_descriptor(const bo_output *output);
+
+/** Completes the file: flushes it, gives it its name and flushes the folder.
+ *
+ * @param context   the context
+ * @param output    the output, which is released in any case
+ * @return BO_OK; BO_IO if the file cannot be written; then the old file is left, or none
+ */
+BO_API bo_status bo_output_commit(bo_context *context, bo_output *output);
+
+/** Ends an output without a file.
+ *
+ * @param output   the output, or NULL
+ */
+BO_API void bo_output_abandon(bo_output *output);
+
+/** Writes bytes to a file, atomically, as bo_output_open() describes.
  *
  * @param context   the context
  * @param path      the file

@@ -1,12 +1,12 @@
 /* Output to files, which are written under a temporary name, flushed and renamed, and to growing memory. */
 #include "output.h"
 
-#include <bochner/data.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,24 +57,70 @@ static char *resolve(bo_context *context, const char *path)
     return bo_strdup(context, path);
 }
 
+/* ---- temporary files ---------------------------------------------------------------------------------------------- */
+
+/* A process that writes a temporary file holds its lock. File systems that have no locks count as locked. */
+static bool lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+static bool has_name(int fd, const char *name)
+{
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && lstat(name, &named) == 0 && S_ISREG(file.st_mode) && file.st_dev == named.st_dev &&
+           file.st_ino == named.st_ino;
+}
+
+/* Removes a temporary file that nobody writes, because its process was killed. */
+static bool remove_stale(const char *name)
+{
+    const int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT;
+    const bool stale = flock(fd, LOCK_EX | LOCK_NB) == 0 && has_name(fd, name);
+    const bool removed = stale && unlink(name) == 0;
+    close(fd);
+    return removed;
+}
+
+/* Returns -1 with errno; EEXIST if another process writes the file of this name. A process that takes the file for
+ * stale before it is locked removes it: then it is created again. */
+static int create(const char *name)
+{
+    enum { ATTEMPTS = 100 };
+    for (int i = 0; i < ATTEMPTS; i++) {
+        const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 && lock(fd) && has_name(fd, name)) return fd;
+        if (fd >= 0)
+            close(fd);
+        else if (errno != EEXIST)
+            return -1;
+        else if (!remove_stale(name))
+            break;
+    }
+    errno = EEXIST;
+    return -1;
+}
+
 /* A new file gets the mode of the umask; an existing file keeps its mode. */
 static bo_status open_beside(bo_context *context, bo_output *output, const struct stat *old)
 {
+    enum { WRITERS = 1000 }; /* of the same file at the same time */
     size_t room = strlen(output->path) + 40;
     output->temporary = bo_alloc(context, room, 1, "a file name");
     if (!output->temporary) return BO_MEMORY;
-    for (unsigned attempt = 0; attempt < 1000; ++attempt) {
-        snprintf(output->temporary, room, "%s.tmp-%ld-%u", output->path, (long)getpid(), attempt);
-        output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (output->fd >= 0) {
-            if (old && fchmod(output->fd, old->st_mode & 07777) != 0) { /* best effort */
-            }
-            return BO_OK;
-        }
-        if (errno != EEXIST) break;
+    for (unsigned i = 0; i < WRITERS; ++i) {
+        snprintf(output->temporary, room, "%s.bochner-%u.part", output->path, i);
+        output->fd = create(output->temporary);
+        if (output->fd >= 0 || errno != EEXIST) break;
     }
-    return failed(context, output, "cannot be written", errno);
+    if (output->fd < 0) return failed(context, output, "cannot be written", errno);
+    if (old && fchmod(output->fd, old->st_mode & 07777) != 0) { /* best effort */
+    }
+    return BO_OK;
 }
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------ */
 
 static bo_status open_output(bo_context *context, bo_output *output, const char *path)
 {
@@ -124,6 +170,11 @@ bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size,
 const char *bo_output_path(const bo_output *output)
 {
     return output->path;
+}
+
+int bo_output_descriptor(const bo_output *output)
+{
+    return output->fd;
 }
 
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size)

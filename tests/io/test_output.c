@@ -35,6 +35,32 @@ static void replaced_whole(void **state)
     unlink(path);
 }
 
+/* A temporary file that a killed process has left is removed; one that is being written is not. */
+static void stale_parts(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_path(f, "a.txt");
+    bo_output *first, *second;
+    test_text(f, "a.txt.bochner-0.part", "half");
+    assert_ok(f->context, bo_output_open(f->context, path, &first));
+    assert_ok(f->context, bo_output_open(f->context, path, &second));
+    assert_int_equal(test_files_left(f), 2);
+    assert_ok(f->context, bo_output_write(f->context, first, "first", 5));
+    assert_ok(f->context, bo_output_write(f->context, second, "second", 6));
+    assert_ok(f->context, bo_output_commit(f->context, first));
+    assert_content(path, "first");
+    assert_ok(f->context, bo_output_commit(f->context, second));
+    assert_content(path, "second");
+    assert_int_equal(test_files_left(f), 1);
+    test_text(f, "target", "mine"); /* a link is not followed */
+    assert_int_equal(symlink(test_path(f, "target"), test_path(f, "a.txt.bochner-0.part")), 0);
+    assert_ok(f->context, bo_file_save(f->context, path, "third", 5));
+    assert_content(test_path(f, "target"), "mine");
+    unlink(test_path(f, "target"));
+    unlink(test_path(f, "a.txt.bochner-0.part"));
+    unlink(path);
+}
+
 static void modes_and_links(void **state)
 {
     test_folder *f = *state;
@@ -164,8 +190,9 @@ static void npy_layout(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replaced_whole), cmocka_unit_test(modes_and_links),
-                                       cmocka_unit_test(full_disk),      cmocka_unit_test(refused),
-                                       cmocka_unit_test(npy_layout),     cmocka_unit_test(memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replaced_whole),  cmocka_unit_test(stale_parts),
+                                       cmocka_unit_test(modes_and_links), cmocka_unit_test(full_disk),
+                                       cmocka_unit_test(refused),         cmocka_unit_test(npy_layout),
+                                       cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

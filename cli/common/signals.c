@@ -1,0 +1,96 @@
+#include "signals.h"
+#include "streams.h"
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The first request. A signal handler can only access globals, and signals may arrive in several threads: whoever sets
+ * the time has the first one. */
+static _Atomic int64_t requested_at; /* nanoseconds; 0: no request */
+static atomic_int requested;
+
+static int64_t nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: a read that waits for input returns */
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+/* SIGXCPU is repeated for every second beyond the limit. */
+static void on_stop(int number)
+{
+    enum { SECOND = 1000000000 };
+    int64_t first = 0;
+    const int64_t now = nanoseconds();
+    if (atomic_compare_exchange_strong(&requested_at, &first, now)) {
+        requested = number;
+    } else if (number != SIGXCPU && now - first > SECOND) {
+        handle(number, SIG_DFL);
+        raise(number); /* when this handler returns */
+    }
+}
+
+static void tell(const char *words)
+{
+    const ssize_t ignored = write(STDERR_FILENO, words, strlen(words));
+    (void)ignored;
+}
+
+/* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. */
+static void on_rank_ended(int number)
+{
+    tell("bochner: stopped: another rank of the job ended; no incomplete file was left\n");
+    _exit(128 + number);
+}
+
+/* mpirun also sends this signal when it is interrupted, and ends all ranks a second later. */
+static void on_ranks_end(int number)
+{
+    tell("bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n");
+    on_stop(number);
+}
+
+void cli_signals_handle(bool parallel)
+{
+    struct sigaction old;
+    handle(SIGINT, on_stop);
+    handle(SIGTERM, parallel ? on_rank_ended : on_stop);
+    handle(SIGXCPU, on_stop);
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(SIGHUP, on_stop);
+    handle(SIGPIPE, SIG_IGN); /* a closed pipe and a file beyond its size limit are failed writes */
+    handle(SIGXFSZ, SIG_IGN);
+}
+
+void cli_signals_between_steps(void)
+{
+    handle(SIGUSR1, on_stop); /* which mpirun forwards */
+    handle(SIGTERM, on_ranks_end);
+}
+
+void cli_signals_default(void)
+{
+    if (cli_signal()) return; /* the message and the output are still to be written */
+    handle(SIGINT, SIG_DFL);
+    handle(SIGTERM, SIG_DFL);
+}
+
+int cli_signal(void)
+{
+    return requested;
+}
+
+bool cli_interrupted(void)
+{
+    return cli_signal() != 0 || !cli_streams_flush();
+}

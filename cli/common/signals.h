@@ -1,0 +1,22 @@
+/* Requests to stop: signals, and a standard output that cannot be written any more. */
+#ifndef CLI_COMMON_SIGNALS_H
+#define CLI_COMMON_SIGNALS_H
+
+#include <stdbool.h>
+
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop. All within a second are one request: timeout sends
+ * its signal to the process and to the process group. A later SIGINT, SIGTERM or SIGHUP ends the program at once. A
+ * SIGHUP that was ignored, as by nohup, stays ignored. In a parallel job SIGTERM ends the rank. */
+void cli_signals_handle(bool parallel);
+/* For work on ranks that agree to stop between steps: a signal of mpirun requests the stop instead of ending the
+ * rank at once. */
+void cli_signals_between_steps(void);
+/* Nothing checks for a request any more: the next signal ends the program, unless one has already arrived. */
+void cli_signals_default(void);
+int cli_signal(void); /* the signal that requested a stop; 0: none */
+
+/* Whether long work should stop: a signal arrived, or standard output cannot be written. Flushes standard output, so
+ * that a reader sees what was printed before the work that follows, and so that a closed pipe is noticed. */
+bool cli_interrupted(void);
+
+#endif

@@ -1,0 +1,61 @@
+#include "streams.h"
+#include "signals.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The null device is opened for the other direction, so that reading and writing fail. */
+void cli_streams_open(void)
+{
+    static const int modes[] = {[STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_WRONLY};
+    for (int i = 0; i < (int)CLI_COUNT_OF(modes); i++)
+        if (fcntl(i, F_GETFD) < 0 && open("/dev/null", modes[i]) != i) _exit(CLI_FAILED);
+}
+
+/* Why standard output could not be written; 0: it could. The C library forgets the reason and what was not written. */
+static atomic_int lost;
+
+void cli_streams_lost(int error)
+{
+    if (!lost) lost = error;
+}
+
+bool cli_streams_flush(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    cli_streams_lost(errno);
+    return false;
+}
+
+static bool reader_left(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) > 0 && (out.revents & POLLERR);
+}
+
+/* SIGXCPU would leave a core file. */
+static int end_by(int number)
+{
+    if (number != SIGXCPU && !cli_ranks_announced()) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    return 128 + number;
+}
+
+int cli_streams_close(const char *command, int status)
+{
+    const bool whole = cli_streams_flush();
+    if (cli_signal() && (status == CLI_INTERRUPTED || status == CLI_FAILED)) return end_by(cli_signal());
+    if (whole) return status;
+    if (reader_left()) return end_by(SIGPIPE);
+    fprintf(stderr, "bochner %s: standard output: %s\n", command, lost ? strerror(lost) : "could not be written");
+    return CLI_FAILED;
+}

@@ -1,0 +1,18 @@
+/* Standard input, output and error of the process. */
+#ifndef CLI_COMMON_STREAMS_H
+#define CLI_COMMON_STREAMS_H
+
+#include "cli.h"
+
+/* Opens those that the caller closed, so that no other file gets their descriptors. Reading from a closed standard input
+ * and writing to a closed standard output still fail; messages to a closed standard error are lost. */
+void cli_streams_open(void);
+/* Flushes standard output. Returns false if something that was printed is lost. */
+bool cli_streams_flush(void);
+void cli_streams_lost(int error); /* a write failed with this errno */
+/* Ends a command that returned `status`: flushes standard output and reports if that fails. Returns the exit status of the
+ * program. A program stopped by a signal ends by this signal, as a shell expects; a parallel job is left to mpirun. If
+ * the reader of a pipe has closed it, the program ends without a message, as if by SIGPIPE. */
+int cli_streams_close(const char *command, int status);
+
+#endif
