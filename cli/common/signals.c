@@ -12,6 +12,7 @@
  * the time has the first one. */
 static _Atomic int64_t requested_at; /* nanoseconds; 0: no request */
 static atomic_int requested;
+static atomic_bool saves; /* after a request the work still saves its results, which may take any time */
 
 static int64_t nanoseconds(void)
 {
@@ -27,24 +28,34 @@ static void handle(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
+static void tell(const char *words)
+{
+    const ssize_t ignored = write(STDERR_FILENO, words, strlen(words));
+    (void)ignored;
+}
+
 /* SIGXCPU is repeated for every second beyond the limit. */
 static void on_stop(int number)
 {
-    enum { SECOND = 1000000000 };
+    enum { SECOND = 1000000000, GRACE = 5 };
     int64_t first = 0;
     const int64_t now = nanoseconds();
     if (atomic_compare_exchange_strong(&requested_at, &first, now)) {
         requested = number;
+        if (!saves) alarm(GRACE);
     } else if (number != SIGXCPU && now - first > SECOND) {
         handle(number, SIG_DFL);
         raise(number); /* when this handler returns */
     }
 }
 
-static void tell(const char *words)
+/* The work did not check for the request. */
+static void on_alarm(int number)
 {
-    const ssize_t ignored = write(STDERR_FILENO, words, strlen(words));
-    (void)ignored;
+    (void)number;
+    tell("bochner: stopped on request\n");
+    handle(requested, SIG_DFL);
+    raise(requested);
 }
 
 /* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. */
@@ -67,13 +78,16 @@ void cli_signals_handle(bool parallel)
     handle(SIGINT, on_stop);
     handle(SIGTERM, parallel ? on_rank_ended : on_stop);
     handle(SIGXCPU, on_stop);
+    handle(SIGALRM, on_alarm);
     if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(SIGHUP, on_stop);
     handle(SIGPIPE, SIG_IGN); /* a closed pipe and a file beyond its size limit are failed writes */
     handle(SIGXFSZ, SIG_IGN);
 }
 
-void cli_signals_between_steps(void)
+void cli_signals_between_steps(bool parallel)
 {
+    saves = true;
+    if (!parallel) return;
     handle(SIGUSR1, on_stop); /* which mpirun forwards */
     handle(SIGTERM, on_ranks_end);
 }

@@ -5,12 +5,12 @@
 #include <stdbool.h>
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop. All within a second are one request: timeout sends
- * its signal to the process and to the process group. A later SIGINT, SIGTERM or SIGHUP ends the program at once. A
- * SIGHUP that was ignored, as by nohup, stays ignored. In a parallel job SIGTERM ends the rank. */
+ * its signal to the process and to the process group. A later SIGINT, SIGTERM or SIGHUP ends the program at once, and
+ * so do five seconds in which the work does not stop. A SIGHUP that was ignored, as by nohup, stays ignored. In a parallel job SIGTERM ends the rank. */
 void cli_signals_handle(bool parallel);
-/* For work on ranks that agree to stop between steps: a signal of mpirun requests the stop instead of ending the
- * rank at once. */
-void cli_signals_between_steps(void);
+/* For work that stops between steps and then saves: it may take any time. In a parallel job, where ranks agree to stop, a
+ * signal of mpirun requests the stop instead of ending the rank at once. */
+void cli_signals_between_steps(bool parallel);
 /* Nothing checks for a request any more: the next signal ends the program, unless one has already arrived. */
 void cli_signals_default(void);
 int cli_signal(void); /* the signal that requested a stop; 0: none */

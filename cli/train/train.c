@@ -184,7 +184,7 @@ static int train(const cli_train_words *words)
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "train", &words->common, true)) return CLI_FAILED;
-    if (session.ranks.size > 1) cli_signals_between_steps();
+    cli_signals_between_steps(session.ranks.size > 1);
     cli_train_job job = cli_train_job_of(&session, words);
     const int ended = run(&job);
     cli_train_close(&job);

@@ -178,6 +178,7 @@ static bo_status walk_through(bo_context *context, walk *k, const int32_t *token
     for (size_t step = 0; status == BO_OK && step <= k->desc->steps; step++) {
         status = take_sizes(context, k, step, tokens, room);
         if (status == BO_OK) status = walk_step(context, k, step);
+        if (status == BO_OK) status = bo_progress(context, "steps", (double)step, (double)k->desc->steps);
     }
     bo_free(room);
     return status;
