@@ -35,7 +35,7 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
         cli_fail(session, "%s", why);
         return false;
     }
-    cli_signals_handle(session->ranks.size > 1);
+    cli_signals_handle(&session->ranks);
     const char *terminal = getenv("TERM");
     session->progress.show = !common->quiet && session->ranks.rank == 0 && isatty(STDERR_FILENO) &&
                              !(terminal && strcmp(terminal, "dumb") == 0);
@@ -94,12 +94,11 @@ static void message(cli_session *session, const char *kind, const char *format, 
 {
     char line[4096];
     size_t length = (size_t)snprintf(line, 256, "bochner %.32s: %.32s", session->command, kind);
-    if (session->ranks.size > 1 && session->ranks.rank > 0)
-        length += (size_t)snprintf(line + length, 32, "rank %d: ", session->ranks.rank);
+    if (cli_ranks_announced_rank() > 0)
+        length += (size_t)snprintf(line + length, 32, "rank %d: ", cli_ranks_announced_rank());
     vsnprintf(line + length, sizeof line - length, format, arguments);
     cli_progress_clear(&session->progress);
     put_lines(line, 4, NULL);
-    fflush(stderr);
 }
 
 /* "Data        60,000 rows": later lines start below the text, not below the label. */
@@ -146,6 +145,7 @@ void cli_warn(cli_session *session, const char *format, ...)
     va_start(arguments, format);
     message(session, "warning: ", format, arguments);
     va_end(arguments);
+    fflush(stderr);
 }
 
 int cli_fail(cli_session *session, const char *format, ...)
@@ -154,6 +154,7 @@ int cli_fail(cli_session *session, const char *format, ...)
     va_start(arguments, format);
     message(session, "", format, arguments);
     va_end(arguments);
+    cli_streams_tell();
     cli_ranks_abort(&session->ranks, CLI_FAILED);
     return CLI_FAILED;
 }
@@ -176,7 +177,6 @@ int cli_fail_status(cli_session *session, bo_status status)
 int cli_wrong_use(const char *command, const char *format, ...)
 {
     va_list arguments;
-    if (cli_ranks_announced_rank() > 0) return CLI_WRONG_USE; /* rank 0 prints it for all */
     fprintf(stderr, "bochner %s: ", command);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);

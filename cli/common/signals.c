@@ -12,7 +12,8 @@
  * the time has the first one. */
 static _Atomic int64_t requested_at; /* nanoseconds; 0: no request */
 static atomic_int requested;
-static atomic_bool saves; /* after a request the work still saves its results, which may take any time */
+static atomic_bool silent; /* the end of another rank is reported by ranks 0 and 1 only */
+static atomic_bool saves;  /* after a request the work still saves its results, which may take any time */
 
 static int64_t nanoseconds(void)
 {
@@ -61,22 +62,23 @@ static void on_alarm(int number)
 /* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended. */
 static void on_rank_ended(int number)
 {
-    tell("bochner: stopped: another rank of the job ended; no incomplete file was left\n");
+    if (!silent) tell("bochner: stopped: another rank of the job ended; no incomplete file was left\n");
     _exit(128 + number);
 }
 
 /* mpirun also sends this signal when it is interrupted, and ends all ranks a second later. */
 static void on_ranks_end(int number)
 {
-    tell("bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n");
+    if (!silent) tell("bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n");
     on_stop(number);
 }
 
-void cli_signals_handle(bool parallel)
+void cli_signals_handle(const cli_ranks *ranks)
 {
     struct sigaction old;
     handle(SIGINT, on_stop);
-    handle(SIGTERM, parallel ? on_rank_ended : on_stop);
+    handle(SIGTERM, ranks->size > 1 ? on_rank_ended : on_stop);
+    silent = ranks->rank > 1;
     handle(SIGXCPU, on_stop);
     handle(SIGALRM, on_alarm);
     if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(SIGHUP, on_stop);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ void cli_streams_open(void)
     static const int modes[] = {[STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_WRONLY};
     for (int i = 0; i < (int)CLI_COUNT_OF(modes); i++)
         if (fcntl(i, F_GETFD) < 0 && open("/dev/null", modes[i]) != i) _exit(CLI_FAILED);
+    if (cli_ranks_announced_rank() > 0) setvbuf(stderr, NULL, _IOFBF, BUFSIZ); /* until cli_streams_tell */
 }
 
 /* Why standard output could not be written; 0: it could. The C library forgets the reason and what was not written. */
@@ -24,6 +26,16 @@ static atomic_int lost;
 void cli_streams_lost(int error)
 {
     if (!lost) lost = error;
+}
+
+void cli_streams_tell(void)
+{
+    enum { WAIT = 2 };
+    if (cli_ranks_announced_rank() > 0 && __fpending(stderr) > 0) {
+        signal(SIGTERM, SIG_DFL);
+        for (unsigned left = WAIT; left > 0;) left = sleep(left);
+    }
+    fflush(stderr);
 }
 
 bool cli_streams_flush(void)
@@ -53,6 +65,7 @@ static int end_by(int number)
 int cli_streams_close(const char *command, int status)
 {
     const bool whole = cli_streams_flush();
+    if (status != CLI_DONE) cli_streams_tell();
     if (cli_signal() && (status == CLI_INTERRUPTED || status == CLI_FAILED)) return end_by(cli_signal());
     if (whole) return status;
     if (reader_left()) return end_by(SIGPIPE);

@@ -7,6 +7,9 @@
 /* Opens those that the caller closed, so that no other file gets their descriptors. Reading from a closed standard input
  * and writing to a closed standard output still fail; messages to a closed standard error are lost. */
 void cli_streams_open(void);
+/* Flushes messages. Rank 0 of a parallel job prints an error that is the same on all ranks, and mpirun then ends the
+ * others: another rank waits for that, two seconds, before it prints its own error. */
+void cli_streams_tell(void);
 /* Flushes standard output. Returns false if something that was printed is lost. */
 bool cli_streams_flush(void);
 void cli_streams_lost(int error); /* a write failed with this errno */

@@ -29,7 +29,7 @@ static int run(child_fn child, double *seconds)
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        cli_signals_handle(false);
+        cli_signals_handle(&(cli_ranks){.size = 1});
         child();
         _exit(cli_signal() ? cli_signal() : 99);
     }

@@ -49,10 +49,31 @@ check() {
 check sgd 2 4
 check muon 2
 
-# A batch that cannot be split is refused with one message.
+# once STATUS WORDS ARGUMENTS...: 3 ranks fail with one message.
+once() {
+    expected=$1 words=$2
+    shift 2
+    ranks 3 "$@" >out 2>err
+    status=$?
+    [ $status -eq "$expected" ] || complain "3 ranks: exit status $status instead of $expected: $*"
+    [ "$(grep -c "^bochner" err)" -eq 1 ] && grep -q "^bochner.*$words" err ||
+        complain "3 ranks: not one message with '$words': $*: $(grep "^bochner" err)"
+}
 # shellcheck disable=SC2086
-ranks 3 "$BOCHNER" train $model --steps 5 --out odd >out 2>err && complain "8 sequences on 3 ranks succeed"
-grep -q "3 ranks" err || complain "a batch for 3 ranks is not explained: $(head -c 300 err)"
+{
+    once 1 "multiple of the 3 ranks" "$BOCHNER" train $model --steps 5 --out odd
+    once 1 "nowhere.txt" "$BOCHNER" train $model --data nowhere.txt --steps 5 --out odd
+    once 2 "unknown option --nonsense" "$BOCHNER" train $model --nonsense 5 --out odd
+    once 2 "unknown command" "$BOCHNER" nonsense
+    once 1 "nowhere" "$BOCHNER" info nowhere # not a parallel command
+}
+# An error of one rank names the rank.
+cat >elsewhere.sh <<'END'
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || cd /
+exec "$BOCHNER" "$@"
+END
+ranks 2 sh elsewhere.sh train --data text.txt --steps 5 --out "$PWD/odd" --quiet >out 2>err && complain "a rank without the text succeeds"
+grep -q "^bochner train: rank 1: .*text.txt" err || complain "the rank without the text is not named: $(head -c 500 err)"
 
 # mpirun is asked to stop: all ranks save a checkpoint at the same step, from which the run resumes to the same bits.
 # shellcheck disable=SC2086
@@ -90,6 +111,7 @@ while [ $tries -lt 100 ]; do
 done
 if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
     wait $job && complain "a killed rank goes unnoticed"
+    grep -q "rank 1 .*signal 9" err || complain "the killed rank is not named: $(head -c 500 err)"
     grep -q "another rank of the job ended" err || complain "the surviving rank prints no message: $(head -c 500 err)"
     [ -n "$(ls killed/checkpoints)" ] || complain "a killed rank left no checkpoint"
     succeeds ranks 2 "$BOCHNER" train --resume --out killed --quiet
