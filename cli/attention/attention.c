@@ -21,6 +21,18 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
     return false;
 }
 
+/* A system that overcommits memory would begin a forward pass that it has no memory for, and end the process. */
+static bool fits_memory(cli_attention_job *job)
+{
+    bo_memory_bound limit;
+    bo_memory_limit(&limit);
+    if (job->plan.forward_bytes <= limit.bytes) return true;
+    cli_fail(job->session, "the forward pass needs %s of memory, but the limit is %s (%s); use %s",
+             cli_bytes((double)job->plan.forward_bytes).s, cli_bytes((double)limit.bytes).s, limit.source,
+             bo_attention_has(&job->desc, BO_TRAIT_DRAWS) ? "fewer --features or --threads" : "fewer --threads");
+    return false;
+}
+
 static bool prepare(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
@@ -30,7 +42,7 @@ static bool prepare(cli_attention_job *job)
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
     if (!cli_attention_ok(job, bo_attention_estimate(context, job->attention, &job->shape, &job->plan))) return false;
     cli_attention_say(job);
-    return job->options->plan || cli_attention_fit(job);
+    return job->options->plan || (fits_memory(job) && cli_attention_fit(job));
 }
 
 static bool all_zero(const float *row, size_t count)

@@ -52,11 +52,28 @@ uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint6
     return bo_rng_bits(&rng);
 }
 
+/* Refuses maps that fit into memory one by one but not together, before any is drawn. */
+static bo_status check_maps(bo_context *context, const bo_attention_desc *desc)
+{
+    const size_t maps = desc->one_draw ? 1 : desc->key_heads;
+    bo_features_desc map = desc->features;
+    size_t bytes = 0;
+    char what[96];
+    if (maps == 1) return BO_OK; /* bo_features_create checks it */
+    map.sampling = BO_SAMPLING_DRAWN;
+    BO_TRY(bo_features_estimate(context, &map, &bytes));
+    if ((double)maps * (double)bytes < 0x1p24) return BO_OK;
+    snprintf(what, sizeof what, "attention: a set of %zu maps of %zu features", maps, map.features);
+    return bo_check_memory(context, what, (double)maps * (double)bytes, bo_process_memory(),
+                           "use fewer features or one draw for all heads");
+}
+
 static bo_status create_maps(bo_context *context, bo_attention *attention)
 {
     bo_attention_desc *desc = &attention->desc;
     attention->features = bo_alloc(context, desc->key_heads, sizeof *attention->features, "attention's maps");
     if (!attention->features) return BO_MEMORY;
+    BO_TRY(check_maps(context, desc));
     for (size_t h = 0; h < desc->key_heads; h++) {
         bo_features_desc map = desc->features;
         map.seed = bo_attention_seed(attention, h, 0);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, LARGE = 1 << 30 };
 
 typedef struct header {
     bo_allocator allocator;
@@ -35,6 +35,14 @@ static void default_release(void *user, void *block)
     free(block);
 }
 
+/* A system that overcommits memory returns blocks of any size and ends the process when they are filled. The limit is not
+ * queried for smaller blocks, because that takes longer than their allocation. */
+static bool exceeds_memory(bo_context *context, size_t bytes, const char *what)
+{
+    return bytes >= LARGE &&
+           bo_check_memory(context, what, (double)bytes, bo_process_memory(), "out of memory") != BO_OK;
+}
+
 static header *header_of(void *block)
 {
     return (header *)((char *)block - ALIGNMENT);
@@ -48,7 +56,10 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
         return NULL;
     }
     bo_allocator allocator = context->allocator;
-    if (!allocator.allocate) allocator = (bo_allocator){default_allocate, default_release, NULL};
+    if (!allocator.allocate) {
+        if (exceeds_memory(context, bytes, what)) return NULL;
+        allocator = (bo_allocator){default_allocate, default_release, NULL};
+    }
     char *base = allocator.allocate(allocator.user, bytes + ALIGNMENT);
     if (!base) {
         bo_fail(context, BO_MEMORY, "%s: out of memory: %.1f MB could not be allocated", what, (double)bytes / 1e6);

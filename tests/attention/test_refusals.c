@@ -196,6 +196,24 @@ static void sizes_beyond_memory_are_refused(void **state)
     bo_context_destroy(context);
 }
 
+/* Maps of which the memory could hold one, but not one for each of eight heads, are refused before one is drawn. */
+static void maps_beyond_memory_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = NULL;
+    bo_context_desc machine = {.threads = 1, .allocator = {small_machine, small_machine_release, NULL}};
+    assert_int_equal(bo_context_create(&machine, &context), BO_OK);
+    bo_memory_bound limit;
+    bo_memory_limit(&limit);
+    bo_attention *attention;
+    bo_attention_desc many = {
+        .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .features.features = limit.bytes / 1024};
+    assert_fails(context, BO_MEMORY, "8 maps of", bo_attention_create(context, &many, &attention));
+    many.one_draw = true;
+    assert_fails(context, BO_MEMORY, "could not be allocated", bo_attention_create(context, &many, &attention));
+    bo_context_destroy(context);
+}
+
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static void missing_arrays_are_refused(void **state)
@@ -438,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(sizes_beyond_memory_are_refused),
+        cmocka_unit_test(maps_beyond_memory_are_refused),
         cmocka_unit_test(missing_arrays_are_refused),
         cmocka_unit_test(bad_shapes_are_refused),
         cmocka_unit_test(numbers_that_are_none_are_refused),

@@ -41,6 +41,18 @@ static void test_default_allocator(void **state)
     bo_context_destroy(context);
 }
 
+/* More than any host has is refused before it is requested: a system that overcommits memory would return it. */
+static void test_more_than_the_host_has(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    assert_null(bo_alloc_raw(context, (size_t)1 << 46, 1, "the ocean"));
+    const char *message = bo_context_error(context);
+    assert_true(strstr(message, "the ocean needs 70.4 TB of memory, but the limit is") &&
+                strstr(message, "out of memory"));
+    bo_context_destroy(context);
+}
+
 static void test_overflow(void **state)
 {
     (void)state;
@@ -127,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_default_allocator),
+        cmocka_unit_test(test_more_than_the_host_has),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_growing),
         cmocka_unit_test(test_outlives_context),

@@ -211,7 +211,7 @@ refused "k|nan" --q Q.npy --k nan.npy --v V.npy --kind favor
 piece normal "2, 0, 5" 0 >M0.npy
 refused "--m M0.npy|empty array|(2, 0, 5)" --q Q.npy --k K.npy --v V.npy --kind dark --m M0.npy
 refused "rank|5" --q Q.npy --k K.npy --v V.npy --kind dark --rank 6
-refused "a map of 1000000000000 features|the limit is" --q Q.npy --k K.npy --v V.npy --kind favor --features 1000000000000
+refused "maps of 1000000000000 features|the limit is" --q Q.npy --k K.npy --v V.npy --kind favor --features 1000000000000
 refused "nowhere.npy|No such file" --q nowhere.npy --k K.npy --v V.npy --kind softmax
 refused "gates.txt|expected a NumPy .npy file" --q gates.txt --k K.npy --v V.npy --kind softmax
 head -c 600 K.npy >cut.npy
