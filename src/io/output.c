@@ -214,6 +214,7 @@ bo_status bo_output_write(bo_context *context, bo_output *output, const void *da
     return BO_OK;
 }
 
+/* Flushes the folder that contains `path`. */
 static void flush_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -258,6 +259,19 @@ bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status sta
     if (status == BO_OK) return bo_output_commit(context, output);
     bo_output_abandon(output);
     return status;
+}
+
+bo_status bo_output_folder(bo_context *context, const char *path)
+{
+    struct stat about;
+    if (mkdir(path, 0777) == 0) {
+        flush_folder(path);
+        return BO_OK;
+    }
+    const int error = errno;
+    if (error == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return BO_OK;
+    return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", path,
+                   strerror(error == EEXIST ? ENOTDIR : error));
 }
 
 bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size)

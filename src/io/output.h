@@ -12,5 +12,7 @@ const char *bo_output_path(const bo_output *output); /* for messages; "memory" f
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size);
 /* Commits if `status` is BO_OK; otherwise abandons the output and returns `status`. */
 bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status status);
+/* Creates a folder unless it exists, and flushes its name. */
+bo_status bo_output_folder(bo_context *context, const char *path);
 
 #endif

@@ -235,18 +235,12 @@ static bo_status write_pieces(bo_context *context, const bo_model *model, const 
     return BO_OK;
 }
 
-static bo_status make_folder(bo_context *context, const char *folder)
-{
-    if (mkdir(folder, 0777) == 0 || errno == EEXIST) return BO_OK;
-    return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", folder, strerror(errno));
-}
-
 /* Writes the adapter of a merged model and the original weights that it changed. */
 static bo_status write_apart(bo_context *context, const bo_model *model, const char *folder, const piece *files,
                              size_t count)
 {
     char *place = bo_model_path(context, folder, "adapter");
-    bo_status status = place ? make_folder(context, place) : BO_MEMORY;
+    bo_status status = place ? bo_output_folder(context, place) : BO_MEMORY;
     if (status == BO_OK) status = write_pieces(context, model, place, files, count);
     bo_free(place);
     return status;
@@ -299,7 +293,7 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const char *
     if (!model || !path || !*path)
         return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder is given" : "the model is NULL");
     if (ends_as_image(path)) return save_image(context, model, path);
-    BO_TRY(make_folder(context, path));
+    BO_TRY(bo_output_folder(context, path));
     return bo_model_write(context, model, path);
 }
 

@@ -1,10 +1,8 @@
 /* A network as a folder: network.json with the description and the facts taken from the data, and model.safetensors
  * with the weights, the scalings and the maps of random features. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "../base/trace.h"
 #include "../io/bytes.h"
 #include "../io/checksum.h"
@@ -162,8 +160,7 @@ bo_status bo_network_save(bo_context *context, const bo_network *network, const 
 {
     if (!network || !folder || !*folder)
         return bo_fail(context, BO_INVALID, "network: %s", network ? "no folder is given" : "the network is NULL");
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return bo_fail(context, BO_IO, "%s: the folder cannot be created: %s", folder, strerror(errno));
+    BO_TRY(bo_output_folder(context, folder));
     return bo_network_write(context, network, folder);
 }
 

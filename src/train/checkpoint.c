@@ -30,14 +30,24 @@ bo_status bo_train_join(bo_context *context, const char *folder, const char *nam
     return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
 }
 
-static bo_status make_folder(bo_context *context, const char *path)
+/* Flushes a file or a folder. Some file systems reject this for folders, and a folder may not be readable. */
+static bo_status flush(bo_context *context, const char *path)
 {
-    struct stat about;
-    if (mkdir(path, 0777) == 0) return BO_OK;
-    const int error = errno;
-    if (error == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return BO_OK;
-    errno = error == EEXIST ? ENOTDIR : error;
-    return failed(context, path, "the folder cannot be created");
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno == EACCES ? BO_OK : failed(context, path, "cannot be opened");
+    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
+    const bo_status status = done ? BO_OK : failed(context, path, "cannot be flushed to disk");
+    close(file);
+    return status;
+}
+
+/* Flushes the folder that contains `path`, and with it the name. */
+static bo_status flush_name(bo_context *context, const char *path)
+{
+    char folder[BO_TRAIN_PATH] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return flush(context, folder);
 }
 
 /* Creates a folder and its parents. */
@@ -46,9 +56,9 @@ static bo_status make_folders(bo_context *context, const char *path)
     char part[BO_TRAIN_PATH];
     for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        BO_TRY(make_folder(context, part));
+        BO_TRY(bo_output_folder(context, part));
     }
-    return make_folder(context, path);
+    return bo_output_folder(context, path);
 }
 
 /* Removes a folder with its files. A missing folder is not an error. */
@@ -69,21 +79,11 @@ static bo_status remove_folder(bo_context *context, const char *path)
     return status;
 }
 
-static bo_status flush_folder(bo_context *context, const char *path)
-{
-    const int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0) return failed(context, path, "cannot be opened");
-    /* some file systems reject fsync on folders */
-    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP;
-    const bo_status status = done ? BO_OK : failed(context, path, "cannot be flushed to disk");
-    close(file);
-    return status;
-}
-
 /* Renames a folder and flushes its parent. */
 static bo_status rename_folder(bo_context *context, const char *from, const char *to)
 {
-    return rename(from, to) == 0 ? BO_OK : failed(context, to, "the finished file cannot be renamed to its final name");
+    if (rename(from, to) != 0) return failed(context, to, "cannot be renamed from its temporary name");
+    return flush_name(context, to);
 }
 
 /* Copies the bytes as they are; bo_bytes would decompress gzip. */
@@ -118,7 +118,8 @@ static bo_status link_file(bo_context *context, const char *from, const char *to
     snprintf(beside, sizeof beside, "%s.link", to);
     unlink(beside); /* left by a run that was killed */
     if (link(from, beside) != 0) return errno == ENOENT ? failed(context, from, "is missing") : copy(context, from, to);
-    const bo_status status = rename_folder(context, beside, to);
+    const bo_status status =
+        rename(beside, to) == 0 ? BO_OK : failed(context, to, "cannot be renamed from its temporary name");
     unlink(beside); /* rename keeps both names if they were the same file already */
     return status;
 }
@@ -282,7 +283,7 @@ static bo_status show(bo_context *context, const bo_train_task *task, const char
         BO_TRY(bo_train_join(context, to, *file, target));
         if (access(source, F_OK) == 0) BO_TRY(link_file(context, source, target));
     }
-    return flush_folder(context, to);
+    return flush(context, to);
 }
 
 static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
@@ -292,7 +293,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
     BO_TRY(show(context, trainer->task, newest, trainer->folder));
     if (isnan(trainer->now.best_loss) || trainer->now.best_step != trainer->saved) return BO_OK;
     BO_TRY(bo_train_join(context, trainer->folder, "best", best));
-    BO_TRY(make_folder(context, best));
+    BO_TRY(bo_output_folder(context, best));
     return show(context, trainer->task, newest, best);
 }
 
@@ -319,21 +320,31 @@ static bo_status write_files(bo_context *context, bo_trainer *trainer, const cha
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     if (status == BO_OK) status = back;
     if (status == BO_OK) status = bo_train_record_write(context, trainer, folder);
-    return status == BO_OK ? flush_folder(context, folder) : status;
+    return status == BO_OK ? flush(context, folder) : status;
+}
+
+/* The lines up to this step must not be lost once the checkpoint exists, because the step is not computed again. */
+static bo_status flush_metrics(bo_context *context, const bo_trainer *trainer)
+{
+    char path[BO_TRAIN_PATH];
+    BO_TRY(bo_train_join(context, trainer->folder, "metrics.jsonl", path));
+    if (access(path, F_OK) != 0) return BO_OK;
+    BO_TRY(flush(context, path));
+    return flush_name(context, path);
 }
 
 static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
 {
-    char beside[BO_TRAIN_PATH], place[BO_TRAIN_PATH], parent[BO_TRAIN_PATH];
+    char beside[BO_TRAIN_PATH], place[BO_TRAIN_PATH];
     const uint64_t step = trainer->now.step;
     BO_TRY(place_of(context, trainer, step, ".part", beside));
     BO_TRY(place_of(context, trainer, step, "", place));
-    BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", parent));
     BO_TRY(remove_folder(context, beside));
-    BO_TRY(make_folder(context, beside));
+    BO_TRY(bo_output_folder(context, beside));
     bo_status status = write_files(context, trainer, beside);
+    if (status == BO_OK) status = flush_metrics(context, trainer);
     if (status == BO_OK) status = rename_folder(context, beside, place);
-    if (status == BO_OK) return flush_folder(context, parent);
+    if (status == BO_OK) return BO_OK;
     char words[1024], last[BO_TRAIN_PATH];
     snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may replace the error message */
     remove_folder(context, beside);
@@ -352,7 +363,7 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
         char old[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
         status = place_of(context, trainer, steps[i], "", old);
         if (status == BO_OK) status = place_of(context, trainer, steps[i], ".part", away);
-        /* a folder with this name is never incomplete */
+        /* a folder with this name is never incomplete: files are removed after the new name is on disk */
         if (status == BO_OK) status = rename_folder(context, old, away);
         if (status == BO_OK) status = remove_folder(context, away);
     }
@@ -388,9 +399,10 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
 {
     if (checkpoints && !trainer->desc.resume)
-        return bo_fail(context, BO_INVALID,
-                       "%s: this folder already holds a run, at step %llu; resume it (bochner train --resume) or choose another folder",
-                       trainer->folder, (unsigned long long)trainer->saved);
+        return bo_fail(
+            context, BO_INVALID,
+            "%s: this folder already holds a run, at step %llu; resume it (bochner train --resume) or choose another folder",
+            trainer->folder, (unsigned long long)trainer->saved);
     for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
         char path[BO_TRAIN_PATH];
         BO_TRY(bo_train_join(context, trainer->folder, *file, path));
@@ -417,7 +429,7 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     BO_TRY(make_folders(context, trainer->folder));
     BO_TRY(lock_folder(context, trainer->folder, &trainer->lock));
     BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", checkpoints));
-    BO_TRY(make_folder(context, checkpoints));
+    BO_TRY(bo_output_folder(context, checkpoints));
     return sweep(context, checkpoints);
 }
 

@@ -1,0 +1,197 @@
+/* A training run on a disk that loses power at any moment: it resumes from the last checkpoint that was complete, or from a
+ * newer one, and ends with the bits of an uninterrupted run. */
+#ifndef BO_TEST_POWER_H
+#define BO_TEST_POWER_H
+
+#include "faults/disk.h"
+#include "train/runs.h"
+#include "train/train.h"
+
+enum { POWER_STATES = 1 << 16 };
+
+/* A state of the disk after a crash, and the step from which the run resumed. */
+typedef struct power_state {
+    uint64_t hash, step;
+} power_state;
+
+typedef struct power_trial {
+    runs *r;
+    bo_context *context; /* with one thread: the work is too small for more */
+    bo_model *expected;  /* after the uninterrupted run */
+    size_t lines;        /* of its metrics */
+    power_state *seen;
+    size_t states, cases;
+} power_trial;
+
+static bo_model *power_model(const power_trial *t)
+{
+    bo_model *model;
+    bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 8, .hidden = 4, .vocab = 256, .seed = 3};
+    test_set_kind("rfa-gate", &desc);
+    desc.attention.features.features = 8;
+    assert_ok(t->context, bo_model_create(t->context, &desc, t->r->tokenizer, &model));
+    return model;
+}
+
+/* Two levels of folders, an average of the weights, and evaluations between checkpoints. The first evaluation is the
+ * best one, so that best/ and the newest checkpoint differ. */
+static bo_trainer_desc power_desc(runs *r, bo_model *model, const char *folder)
+{
+    bo_trainer_desc desc = runs_trainer(r, model, NULL);
+    desc.folder = folder;
+    desc.batch = 1;
+    desc.steps = 5;
+    desc.eval_every = 2;
+    desc.checkpoint_every = 2;
+    desc.eval_tokens = 20;
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.3, .average = 0.5};
+    return desc;
+}
+
+static void power_record(power_trial *t)
+{
+    char root[DISK_PATH], folder[2 * DISK_PATH];
+    bo_trainer *trainer;
+    snprintf(root, sizeof root, "%s", runs_path(t->r, "whole"));
+    snprintf(folder, sizeof folder, "%s/new/run", root);
+    disk_flushes = false;
+    if (mkdir(root, 0777) != 0) abort();
+    t->context = test_context(1);
+    t->expected = power_model(t);
+    const bo_trainer_desc desc = power_desc(t->r, t->expected, folder);
+    disk_watch(root);
+    assert_ok(t->context, bo_trainer_create(t->context, &desc, &trainer));
+    assert_ok(t->context, bo_trainer_run(t->context, trainer));
+    disk_stop();
+    bo_trainer_destroy(trainer);
+    t->lines = runs_lines(t->r, "whole/new/run/metrics.jsonl");
+    t->seen = calloc(POWER_STATES, sizeof *t->seen);
+}
+
+/* The newest checkpoint that was complete after the first `count` operations: its folder has its final name, and the
+ * folder of checkpoints was flushed afterwards. 0: none. */
+static uint64_t power_complete(size_t count)
+{
+    uint64_t step = 0;
+    for (size_t i = 0; i < count; i++) {
+        const disk_operation *named = &disk.operations[i];
+        if (named->kind != DISK_NAME || strncmp(named->name, "step-", 5) != 0 || strchr(named->name, '.')) continue;
+        for (size_t j = i + 1; j < count; j++)
+            if (disk.operations[j].kind == DISK_FLUSH && disk.operations[j].object == named->folder)
+                step = strtoull(named->name + 5, NULL, 10);
+    }
+    return step;
+}
+
+/* Prints the operations that a crash made uncertain. */
+static void power_explain(size_t count, const unsigned *fate)
+{
+    static const char *const kinds[] = {"write", "name", "remove", "flush"};
+    for (size_t i = 0; i < count; i++) {
+        const disk_operation *o = &disk.operations[i];
+        if (disk_pending(i, count))
+            fprintf(stderr, "  %zu %s object %d: %s in folder %d, %zu bytes: survives %u\n", i, kinds[o->kind],
+                    o->object, o->name, o->folder, o->size, fate[i]);
+    }
+}
+
+static bool power_same_file(power_trial *t, const char *name)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "cmp -s %s/whole/new/run/%s %s/crash/new/run/%s", t->r->folder, name,
+             t->r->folder, name);
+    return system(command) == 0;
+}
+
+/* Resumes the run in the folder crash/. Returns NULL, or what is wrong. */
+static const char *power_resume(power_trial *t, bool compare_files, uint64_t *step)
+{
+    char folder[2 * DISK_PATH];
+    bo_trainer *trainer;
+    bo_model *model = power_model(t);
+    snprintf(folder, sizeof folder, "%s/new/run", runs_path(t->r, "crash"));
+    bo_trainer_desc desc = power_desc(t->r, model, folder);
+    desc.resume = true;
+    const char *wrong = NULL;
+    if (bo_trainer_create(t->context, &desc, &trainer) != BO_OK) {
+        bo_model_destroy(model);
+        return bo_context_error(t->context);
+    }
+    *step = trainer->now.step;
+    if (bo_trainer_run(t->context, trainer) != BO_OK) wrong = bo_context_error(t->context);
+    bo_trainer_destroy(trainer);
+    if (!wrong && !runs_same_weights(model, t->expected)) wrong = "the weights differ";
+    if (!wrong && runs_lines(t->r, "crash/new/run/metrics.jsonl") != t->lines) wrong = "metrics are lost";
+    if (!wrong && !runs_exists(t->r, "crash/new/run/best/model.safetensors")) wrong = "best/ is lost";
+    if (!wrong && compare_files && !power_same_file(t, "model.safetensors")) wrong = "the files differ";
+    if (!wrong && compare_files && !power_same_file(t, "best/model.safetensors")) wrong = "best/ differs";
+    bo_model_destroy(model);
+    return wrong;
+}
+
+static void power_clear(power_trial *t)
+{
+    nftw(runs_path(t->r, "crash"), runs_remove, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The power fails after `count` operations; fate: see disk_crash. A state of the disk is tried once. */
+static void power_fail(power_trial *t, size_t count, const unsigned *fate)
+{
+    static disk_state state;
+    const uint64_t least = power_complete(count);
+    disk_crash(count, fate, &state);
+    const uint64_t hash = disk_restore(&state, 0, NULL, 1);
+    power_state *seen = &t->seen[hash % POWER_STATES];
+    t->cases++;
+    while (seen->hash && seen->hash != hash) seen = seen + 1 < t->seen + POWER_STATES ? seen + 1 : t->seen;
+    const char *wrong = NULL;
+    if (!seen->hash) {
+        if (++t->states == POWER_STATES) abort();
+        seen->hash = hash;
+        if (mkdir(runs_path(t->r, "crash"), 0777) != 0) abort();
+        disk_restore(&state, 0, runs_path(t->r, "crash"), 1);
+        wrong = power_resume(t, t->states % 16 == 0, &seen->step);
+        if (!wrong) power_clear(t);
+    }
+    disk_state_free(&state);
+    if (!wrong && seen->step < least) wrong = "a complete checkpoint is lost";
+    if (!wrong) return;
+    power_explain(count, fate);
+    fail_msg("power failure after operation %zu of %zu: resumed from step %llu, complete was step %llu: %s", count,
+             disk.count, (unsigned long long)seen->step, (unsigned long long)least, wrong);
+}
+
+/* All uncertain operations survive or none, each alone survives or is lost, and `random` random subsets with torn
+ * writes. */
+static void power_fail_at(power_trial *t, size_t count, bool singles, size_t random)
+{
+    static unsigned fate[DISK_OPERATIONS];
+    for (unsigned all = 0; all < 2; all++) {
+        for (size_t i = 0; i < count; i++) fate[i] = all;
+        power_fail(t, count, fate);
+        for (size_t i = 0; singles && i < count; i++) {
+            if (!disk_pending(i, count)) continue;
+            fate[i] = !all;
+            power_fail(t, count, fate);
+            fate[i] = all;
+        }
+    }
+    for (size_t which = 0; which < random; which++) {
+        for (size_t i = 0; i < count; i++) {
+            const uint64_t draw = bo_hash(1000 * count + which, i);
+            fate[i] = draw % 3 < 2 ? (unsigned)(draw % 3) : 2 + (unsigned)(draw / 3 % 64);
+        }
+        power_fail(t, count, fate);
+    }
+}
+
+static void power_finish(power_trial *t)
+{
+    print_message("%zu operations, %zu crashes, %zu different states of the disk\n", disk.count, t->cases, t->states);
+    bo_model_destroy(t->expected);
+    bo_context_destroy(t->context);
+    free(t->seen);
+    disk_free();
+}
+
+#endif

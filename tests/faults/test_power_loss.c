@@ -1,0 +1,17 @@
+/* The power fails during a training run: a sample of the moments and of what survives. */
+#include "faults/power.h"
+
+static void run_resumes_after_power_loss(void **state)
+{
+    power_trial t = {.r = *state};
+    power_record(&t);
+    for (size_t count = 0; count <= disk.count; count++) power_fail_at(&t, count, false, 1);
+    power_finish(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(run_resumes_after_power_loss, runs_setup, runs_teardown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
