@@ -303,7 +303,9 @@ BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
  */
 BO_API bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state);
 
-/** Checks that bytes are a state of an attention.
+/** Checks that bytes are a state of an attention and that its numbers are finite.
+ *
+ * Every call checks the header of its states, but not their numbers. Use this function for bytes of unknown origin.
  *
  * @param context     the context
  * @param attention   the attention

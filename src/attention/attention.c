@@ -317,7 +317,7 @@ bo_status bo_attention_state_move(bo_context *context, const bo_attention *from,
 {
     BO_TRY(bo_attention_state_check(context, from, state));
     if (from->desc.capacity == to->desc.capacity) {
-        BO_TRY(bo_attention_state_check(context, to, state));
+        BO_TRY(bo_state_check(context, to, state));
         memcpy(out, state, bo_attention_state_bytes(to));
         return BO_OK;
     }

@@ -123,7 +123,7 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
     size_t count = call->shape->sequences;
     bool full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
     for (size_t s = 0; s < count; s++) {
-        if (initial) BO_TRY(bo_attention_state_check(context, attention, initial[s]));
+        if (initial) BO_TRY(bo_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
         uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;

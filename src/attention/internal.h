@@ -75,6 +75,8 @@ typedef struct bo_sums {
 size_t bo_sums_bytes(size_t features, size_t value_dim);
 bo_sums bo_sums_in(const bo_attention *attention, char *bytes);
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
+/* Checks what every call needs: the header and the log scales. bo_attention_state_check also reads all numbers. */
+bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state);
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
 /* Returns the memory of engines that do not use bo_sums: floats, aligned like the state. It starts with the matrix of
  * dim x value_dim (S or G), padded to a multiple of 16 floats; for RIDGE, H (dim x dim) follows, padded likewise. */

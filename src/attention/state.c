@@ -81,7 +81,7 @@ bo_status bo_attention_state_init(bo_context *context, const bo_attention *atten
     return BO_OK;
 }
 
-bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state)
+bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state)
 {
     if (!attention) return bo_fail(context, BO_INVALID, "state: the attention is NULL");
     bo_state_header header;
@@ -141,7 +141,7 @@ float *bo_memory_gradient(const bo_attention *attention, const float *gradient, 
 
 static bo_status check_sums(bo_context *context, const bo_attention *attention, const void *state, size_t key_head)
 {
-    BO_TRY(bo_attention_state_check(context, attention, state));
+    BO_TRY(bo_state_check(context, attention, state));
     if (attention->traits & BO_TRAIT_CAPACITY)
         return bo_fail(context, BO_INVALID, "state: kind %s stores keys and values, not sums",
                        bo_attention_kind_name(attention->desc.kind));
@@ -168,6 +168,25 @@ static contents contents_of(const bo_attention *attention, void *state, size_t k
     size_t floats = d->dim * d->value_dim, (*second)(const bo_attention *) = attention->engine->memory_second;
     return (contents){
         .s = memory, .z = memory + bo_padded(floats), .s_floats = floats, .z_floats = second ? second(attention) : 0};
+}
+
+/* True if sums and kept keys are finite. What an engine derives from them, such as a factor, is not looked at. */
+static bool is_finite(const bo_attention *attention, void *state, size_t key_head)
+{
+    const bo_kernels *kernels = attention->kernels;
+    const contents held = contents_of(attention, state, key_head);
+    const float *kept = bo_state_kept(attention, state, key_head);
+    return kernels->finite(held.s_floats, held.s) && kernels->finite(held.z_floats, held.z) &&
+           kernels->finite(attention->kept_bytes / sizeof *kept, kept);
+}
+
+bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state)
+{
+    BO_TRY(bo_state_check(context, attention, state));
+    for (size_t h = 0; h < attention->desc.key_heads; h++)
+        if (!is_finite(attention, (void *)state, h))
+            return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a number that is not finite", h);
+    return BO_OK;
 }
 
 bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,

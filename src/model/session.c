@@ -418,6 +418,7 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
         return bo_fail(context, BO_FORMAT, "%s: expected the state of a session, found %.60s", path,
                        format ? format : "another safetensors file");
     BO_TRY(read_number(context, file, "format_version", 10, &version));
+    if (version == 0) return bo_fail(context, BO_FORMAT, "%s: \"format_version\": expected at least 1, found 0", path);
     if (version > FORMAT_VERSION)
         return bo_fail(context, BO_VERSION, "%s: the state has format %llu, but Bochner %s reads formats up to %d",
                        path, (unsigned long long)version, bo_version(), FORMAT_VERSION);
@@ -522,6 +523,8 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
     BO_TRY(read_states(context, file, session, &head, states));
     if (bo_tensors_find(file, "logits"))
         BO_TRY(bo_tensors_require(context, file, "logits", BO_F32, 1, &vocab, &logits));
+    if (logits && !bo_context_kernels(context)->finite(vocab, logits->data))
+        return bo_fail(context, BO_FORMAT, "%s: the logits hold a number that is not finite", bo_tensors_path(file));
     if (logits) memcpy(session->logits, logits->data, vocab * sizeof(float));
     session->has_logits = logits != NULL;
     session->tokens = head.tokens;

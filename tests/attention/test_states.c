@@ -2,6 +2,7 @@
  * bytes may be copied, forked and moved. One sequence in layout TOKENS_FIRST: a segment is then a slice of each
  * array. */
 #include "cases.h"
+#include "attention/internal.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
 
@@ -307,12 +308,44 @@ static void spoilt_bytes_do_no_harm(void **unused)
     bo_context_destroy(context);
 }
 
+/* A number that is not finite, in sums, memory or kept keys of any head, is found by the check of a whole state. */
+static void numbers_that_are_none_are_found(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        void *state = state_new(&t);
+        const size_t last = t.d->key_heads - 1;
+        const bool memory = t.attention->engine->memory, kept = t.attention->kept_bytes;
+        float *out = trial_floats(t.count[OUT]),
+              *places[] = {t.attention->count ? bo_state_sums(t.attention, state, last).s : NULL,
+                           t.attention->count ? bo_state_sums(t.attention, state, 0).z : NULL,
+                           memory ? bo_state_memory(t.attention, state, last) : NULL,
+                           kept ? bo_state_kept(t.attention, state, 0) : NULL};
+        extend(&t, 0, 40, state, out);
+        assert_ok(context, bo_attention_state_check(context, t.attention, state));
+        for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
+            if (!places[n]) continue;
+            const float good = *places[n];
+            *places[n] = n % 2 ? INFINITY : NAN;
+            assert_fails(context, BO_INVALID, "not finite", bo_attention_state_check(context, t.attention, state));
+            *places[n] = good;
+        }
+        free(state);
+        free(out);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_split_says_the_same),         cmocka_unit_test(copies_go_on_with_the_same_bits),
         cmocka_unit_test(initial_states_stay_as_they_are), cmocka_unit_test(asking_changes_nothing),
         cmocka_unit_test(steps_of_many_are_steps_of_each), cmocka_unit_test(spoilt_bytes_do_no_harm),
+        cmocka_unit_test(numbers_that_are_none_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

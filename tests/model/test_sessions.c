@@ -217,6 +217,49 @@ static void test_files_refused(void **state)
     bo_model_destroy(model);
 }
 
+/* Sets a float of a tensor in the bytes of a state, and its checksum. */
+static void set_number(bo_context *context, char *bytes, size_t size, const char *name, size_t at, float value)
+{
+    bo_tensors *file;
+    assert_ok(context, bo_tensors_open_memory(context, "state", bytes, size, &file));
+    const bo_file_tensor *tensor = bo_tensors_find(file, name);
+    assert_true(tensor && at + sizeof value <= tensor->bytes);
+    memcpy(bytes + ((const char *)tensor->data - bytes) + at, &value, sizeof value);
+    bo_tensors_close(file);
+    bo_tensors_seal(bytes, size);
+}
+
+/* Numbers that are not finite are refused when a state is loaded, not when they reach an output. */
+static void test_numbers_refused(void **unused)
+{
+    (void)unused;
+    static const char *const kinds[] = {"rfa-gate", "softmax", "hybrid", "delta", "ridge"};
+    bo_context *context = test_context(1);
+    int32_t ids[CONTEXT];
+    test_tokens(CONTEXT, ids);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bo_model_desc desc = test_desc(kinds[i]);
+        bo_model *model = test_model(context, &desc, NULL);
+        bo_session *session;
+        void *bytes;
+        size_t size;
+        assert_ok(context, bo_session_create(context, model, NULL, &session));
+        assert_ok(context, bo_session_feed(context, session, ids, 9, NULL));
+        assert_ok(context, bo_session_save_memory(context, session, &bytes, &size));
+        set_number(context, bytes, size, "logits", 4, 1);
+        assert_ok(context, bo_session_load_memory(context, session, bytes, size));
+        set_number(context, bytes, size, "logits", 4, INFINITY);
+        assert_fails(context, BO_FORMAT, "logits", bo_session_load_memory(context, session, bytes, size));
+        set_number(context, bytes, size, "logits", 4, 1);
+        set_number(context, bytes, size, "states.1", 64, NAN);
+        assert_fails(context, BO_FORMAT, "layer 1", bo_session_load_memory(context, session, bytes, size));
+        bo_free(bytes);
+        bo_session_destroy(session);
+        bo_model_destroy(model);
+    }
+    bo_context_destroy(context);
+}
+
 /* A change of one bit of one weight makes a different model; the number of threads does not. */
 static void test_other_weights(void **state)
 {
@@ -283,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_files_refused, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_other_weights, test_setup, test_teardown),
+        cmocka_unit_test(test_numbers_refused),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
