@@ -1,7 +1,7 @@
 /* Results as JSON files: the settings of the run, then every number of every seed. Means and verdicts are written for
  * other programs and not read.
  *
- *     {"lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 2, "seed": "1", …,
+ *     {"checksum": "v1:…", "lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 2, "seed": "1", …,
  *      "claims": {"variance": {"number": "exponent of …", "values": [0.99, 1.01], "mean": 1, …}},
  *      "tables": {"variance": {"rows": [4, 8], "columns": ["measured", "d"], "values": [[[4.1, 3.9], [4, 4]], …]}},
  *      "notes": ["…"]}
@@ -12,6 +12,7 @@
 #include "../src/io/bytes.h"
 #include "../src/io/json.h"
 #include <bochner/data.h>
+#include <bochner/json.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void put_names(bo_json_text *out, const char *before, char *const *names,
 
 static void put_about(bo_json_text *out, const bo_lab_result *r)
 {
-    put_number(out, "{\n  \"lab\": ", VERSION);
+    put_number(out, BO_JSON_SEALED "\n  \"lab\": ", VERSION);
     put_text(out, ",\n  \"experiment\": ", r->experiment->about.name);
     bo_json_raw(out, r->quick ? ",\n  \"quick\": true" : ",\n  \"quick\": false");
     put_number(out, ",\n  \"seeds\": ", (double)r->seeds);
@@ -120,7 +121,8 @@ bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, 
     }
     put_names(&out, "},\n  \"notes\": ", result->notes, result->note_count);
     bo_json_raw(&out, "}\n");
-    const bo_status status = out.failed ? BO_MEMORY : bo_file_save(context, path, out.bytes, out.length);
+    const bool sealed = !out.failed && bo_json_seal(out.bytes, out.length);
+    const bo_status status = sealed ? bo_file_save(context, path, out.bytes, out.length) : BO_MEMORY;
     bo_free(out.bytes);
     return status;
 }
@@ -401,6 +403,7 @@ bo_status bo_lab_result_read(bo_context *context, const char *path, bo_lab_resul
     size_t length = 0;
     *out = NULL;
     bo_status status = bo_bytes_text(context, path, &bo_limits_result, &text, &length);
+    if (status == BO_OK) status = bo_json_check(context, path, text, length);
     if (status == BO_OK) status = lab_result_parse(context, path, text, length, out);
     bo_free(text);
     return status;

@@ -491,7 +491,10 @@ static void json_run(cli_json *json, const cli_compared *run)
     cli_json_add_flag(json, "state_grows", run->state_grows);
     cli_json_add_number(json, "state_tokens", run->state_tokens ? (double)run->state_tokens : NAN);
     cli_json_add_number(json, "seconds", run->last.seconds);
-    cli_json_add_number(json, "seed", run->record.seed[0] ? (double)strtoull(run->record.seed, NULL, 16) : NAN);
+    if (run->record.seed[0])
+        cli_json_add_count(json, "seed", strtoull(run->record.seed, NULL, 16));
+    else
+        cli_json_add_text(json, "seed", NULL);
     cli_json_end(json);
 }
 

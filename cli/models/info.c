@@ -454,7 +454,7 @@ static void features_json(const char *path, const bo_features_desc *desc, size_t
     cli_json_add_text(&json, "draw", bo_draw_name(desc->draw));
     cli_json_add_text(&json, "sampling", bo_sampling_name(desc->sampling));
     cli_json_add_number(&json, "gamma", desc->gamma);
-    cli_json_add_number(&json, "seed", (double)desc->seed);
+    cli_json_add_count(&json, "seed", desc->seed);
     cli_json_end(&json);
 }
 

@@ -262,7 +262,7 @@ void bo_tensors_seal(void *bytes, size_t size)
     bo_checksum_end(&sum, digits);
 }
 
-static bo_status read_file(bo_context *context, bo_tensors *file)
+static bo_status read_file(bo_context *context, bo_tensors *file, bool verify)
 {
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors files are not supported on big-endian computers",
@@ -272,7 +272,7 @@ static bo_status read_file(bo_context *context, bo_tensors *file)
             context, BO_FORMAT,
             "%s: expected a model or a feature map (safetensors), found only %zu bytes; the file may be truncated",
             file->path, file->size);
-    BO_TRY(check_sum(context, file));
+    if (verify) BO_TRY(check_sum(context, file));
     uint64_t length = 0;
     for (int i = LENGTH - 1; i >= 0; --i) length = length << 8 | file->bytes[i];
     if (length > MOST_HEADER)
@@ -312,7 +312,9 @@ static bo_status map_file(bo_context *context, bo_tensors *file)
     return status;
 }
 
-static bo_status open_tensors(bo_context *context, const char *path, const void *data, size_t size, bo_tensors **out)
+/* The file of this path, or with `data` the bytes that have this name in messages. */
+static bo_status open_tensors(bo_context *context, const char *path, const void *data, size_t size, bool verify,
+                              bo_tensors **out)
 {
     *out = NULL;
     if (!path || !*path) return bo_fail(context, BO_INVALID, "expected the name of a file, found none");
@@ -322,7 +324,7 @@ static bo_status open_tensors(bo_context *context, const char *path, const void 
     file->bytes = data;
     file->size = size;
     bo_status status = !file->path ? BO_MEMORY : data ? BO_OK : map_file(context, file);
-    if (status == BO_OK) status = read_file(context, file);
+    if (status == BO_OK) status = read_file(context, file, verify);
     if (status != BO_OK)
         bo_tensors_close(file);
     else
@@ -332,12 +334,21 @@ static bo_status open_tensors(bo_context *context, const char *path, const void 
 
 bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **out)
 {
-    return open_tensors(context, path, NULL, 0, out);
+    return open_tensors(context, path, NULL, 0, true, out);
 }
 
 bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size, bo_tensors **out)
 {
-    return open_tensors(context, name, size ? data : "", size, out);
+    return open_tensors(context, name, size ? data : "", size, true, out);
+}
+
+bool bo_tensors_mention(bo_context *context, const char *path, const char *key)
+{
+    bo_tensors *file;
+    if (open_tensors(context, path, NULL, 0, false, &file) != BO_OK) return false;
+    const bool found = bo_tensors_meta(file, key) != NULL;
+    bo_tensors_close(file);
+    return found;
 }
 
 bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,

@@ -31,6 +31,9 @@ bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file
 /* A file in memory, which must outlive it. */
 bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size,
                                  bo_tensors **out);
+/* True if the path is a file with this key in its metadata. Its checksum is not verified: this only tells what kind of
+ * file it is, so that opening it reports the damage. */
+bool bo_tensors_mention(bo_context *context, const char *path, const char *key);
 void bo_tensors_close(bo_tensors *file);
 size_t bo_tensors_count(const bo_tensors *file);
 const bo_file_tensor *bo_tensors_at(const bo_tensors *file, size_t index);

@@ -546,12 +546,7 @@ static bool is_file(const char *path)
 
 bool bo_model_is_whole(bo_context *context, const char *path)
 {
-    bo_tensors *image;
-    if (holds(path, CONFIG)) return true;
-    if (!is_file(path) || bo_tensors_open(context, path, &image) != BO_OK) return false;
-    const bool found = bo_tensors_meta(image, CONFIG) != NULL;
-    bo_tensors_close(image);
-    return found;
+    return holds(path, CONFIG) || (is_file(path) && bo_tensors_mention(context, path, CONFIG));
 }
 
 bool bo_model_exists(bo_context *context, const char *path)

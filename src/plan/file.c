@@ -3,6 +3,7 @@
 #include "../io/json.h"
 #include "../io/output.h"
 #include "../io/bytes.h"
+#include <bochner/json.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static void write_timing(bo_json_text *text, const bo_plan_timing *timing)
 static void write_all(bo_json_text *text, const bo_plan_machine *machine)
 {
     const bo_plan_shape *first = &machine->timings[0].shape;
-    bo_json_raw(text, "{\n  \"format\": \"bochner calibration 1\",\n  \"attention\": ");
+    bo_json_raw(text, BO_JSON_SEALED "\n  \"format\": \"bochner calibration 1\",\n  \"attention\": ");
     bo_json_string(text, first->attention);
     bo_json_raw(text, ",\n  \"optimizer\": ");
     bo_json_string(text, bo_optimizer_kind_name(first->optimizer));
@@ -66,7 +67,8 @@ bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machi
 {
     bo_json_text text = {.context = context};
     write_all(&text, machine);
-    const bo_status status = text.failed ? BO_MEMORY : put(context, path, &text);
+    const bool sealed = !text.failed && bo_json_seal(text.bytes, text.length);
+    const bo_status status = sealed ? put(context, path, &text) : BO_MEMORY;
     bo_free(text.bytes);
     return status;
 }
@@ -185,7 +187,8 @@ bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_ma
     size_t length;
     *out = NULL;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_calibration, &text, &length));
-    const bo_status status = bo_plan_machine_parse(context, path, text, length, out);
+    bo_status status = bo_json_check(context, path, text, length);
+    if (status == BO_OK) status = bo_plan_machine_parse(context, path, text, length, out);
     bo_free(text);
     return status;
 }

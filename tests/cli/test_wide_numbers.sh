@@ -36,6 +36,10 @@ for seed in 9007199254740993 18446744073709551615; do
     succeeds "$BOCHNER" fit shapes.csv --target where --features 8 --seed $seed --out machine-$seed
     succeeds "$BOCHNER" predict machine-$seed shapes.csv --out predictions-$seed.csv
     grep -aqF "$seed" machine-$seed || complain "$seed: not the seed of the machine"
+    succeeds "$BOCHNER" info map-$seed --json
+    [ "$(field out seed)" = $seed ] || complain "$seed: info shows $(field out seed)"
+    succeeds "$BOCHNER" compare "text-$seed" "config-$seed" --json
+    grep -q "\"seed\": $seed}" out || complain "$seed: not in the table of compare: $(cat out)"
 done
 # Neighbors of 2^53 are different seeds.
 succeeds "$BOCHNER" train --data text.txt $small --steps 4 --checkpoint-every 2 --seed 9007199254740992 --out neighbor

@@ -265,6 +265,26 @@ static void alpha_of_adapters(void **state)
     bo_context_destroy(l.context);
 }
 
+/* A damaged file is still a model: the message names the damage. */
+static void damaged_bases(void **state)
+{
+    runs *r = *state;
+    char base[160], folder[160];
+    bo_model *model = make_model(r);
+    strcpy(base, runs_path(r, "base.safetensors"));
+    strcpy(folder, runs_path(r, "adapter"));
+    assert_ok(r->context, bo_model_save(r->context, model, base));
+    assert_ok(r->context, bo_model_adapt(r->context, model, &(bo_lora_desc){.rank = 2, .base = base}));
+    assert_ok(r->context, bo_model_save(r->context, model, folder));
+    bo_model_destroy(model);
+    assert_ok(r->context, bo_model_load(r->context, folder, &model));
+    bo_model_destroy(model);
+    flip(base, 5000);
+    assert_true(bo_model_exists(r->context, base));
+    assert_fails(r->context, BO_FORMAT, "base.safetensors: the file is damaged",
+                 bo_model_load(r->context, folder, &model));
+}
+
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* Restores a run whose newest checkpoint, of step 8, has a flipped bit. */
@@ -332,6 +352,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(models_and_states, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(texts_beside_tensors, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(alpha_of_adapters, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(damaged_bases, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(newest_checkpoint_is_verified, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
