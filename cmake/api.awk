@@ -4,6 +4,9 @@
 #   awk -f cmake/api.awk -v mode=table HEADER...               the table of docs/reference/api.md
 #   awk -f cmake/api.awk -v mode=map -v version=0.1 HEADER...  the version script of the linker
 #   awk -f cmake/api.awk -v mode=layout HEADER...              a C program that prints size and offsets of every public struct
+#   awk -f cmake/api.awk -v mode=calls HEADER...               C tables of the functions and their parameters, for tests/api
+#
+# A parameter may be NULL if its documentation contains "or NULL", "may be NULL" or "NULL:" (base.h).
 #
 # A line `/* ==== Simple ==== */` (Advanced, Experimental) starts a tier; lines before the first one belong to no tier.
 
@@ -46,6 +49,7 @@ function function_found(text,    name)
     tiers[functions] = tier
     headers[functions] = header
     declarations[functions] = text
+    comments[functions] = comment
     if (tier == "") {
         print header ": " name " is in no tier" > "/dev/stderr"
         failed = 1
@@ -97,7 +101,12 @@ FNR == 1 {
 
 /^#/ { if (!in_comment) next }
 
+/^typedef struct bo_[a-z0-9_]+ bo_[a-z0-9_]+;/ { opaque = opaque "\"" $3 "\", " }
+
+/^\/\*\*/ { comment = "" }
+
 {
+    comment = comment " " $0
     line = code_of($0)
     if (line ~ /^[ \t]*$/) next
     if (pending == "" && line !~ /^BO_API / && line !~ /^typedef struct bo_[a-z0-9_]+ \{/) next
@@ -133,8 +142,75 @@ function print_layout(    i, j, n, parts)
     print "    return 0;\n}"
 }
 
+# The documentation of a parameter: from its @param to the next one.
+function documentation(comment, name,    parts, i, n)
+{
+    gsub(/\n? +\*+\/? /, " ", comment)
+    gsub(/ +/, " ", comment)
+    n = split(comment, parts, /@(param|return)/)
+    for (i = 2; i <= n; i++) {
+        sub(/^\[[a-z,]+\]/, "", parts[i])
+        if (index(parts[i], " " name " ") == 1) return parts[i]
+    }
+    return ""
+}
+
+# 0: never; 1: always; 2: depending on other arguments.
+function may_be_null(text)
+{
+    if (text ~ /(or|may be) NULL (if|without) /) return 2
+    return text ~ /or NULL|may be NULL|NULL:/
+}
+
+# An argument of a call: a pointer of the test, or a number.
+function argument(type, name, at)
+{
+    if (type ~ /\*$/) return "a->pointer[" at "]"
+    if (type ~ /_fn$/) return "a->pointer[" at "] ? do_nothing : NULL"
+    if (type == "size_t") return "size_of(a, \"" name "\")"
+    if (type == "double") return "0.5"
+    return "(" type ")" (type == "bo_value" ? 1 : 0)
+}
+
+# A function that calls function `f`, and its line in the table.
+function print_call(f,    text, name, result, list, n, i, parts, type, arguments, parameters)
+{
+    text = declarations[f]
+    name = names[f]
+    result = trim(substr(text, 1, index(text, name) - 1))
+    list = substr(text, index(text, name) + length(name) + 1)
+    sub(/\)$/, "", list)
+    n = list == "void" ? 0 : split(list, parts, /, */)
+    for (i = 1; i <= n; i++) {
+        if (parts[i] == "...") continue
+        sub(/\[[0-9]*\]$/, "", parts[i])
+        match(parts[i], /[a-z0-9_]+$/)
+        type = trim(substr(parts[i], 1, RSTART - 1))
+        parts[i] = substr(parts[i], RSTART)
+        arguments = arguments (i > 1 ? ", " : "") argument(type, parts[i], i - 1)
+        if (type ~ /(\*|_fn)$/)
+            parameters = parameters sprintf("{%d, \"%s\", \"%s\", %d}, ", i - 1, parts[i], type,
+                may_be_null(documentation(comments[f], parts[i])))
+    }
+    sub(/^const /, "", result)
+    gsub(/[ *]+/, "_pointer", result)
+    printf "static void call_%s(const arguments *a, outcome *o)\n{\n    (void)a;\n    RESULT_%s(%s(%s));\n}\n", name,
+        (result in kinds ? result : result ~ /_pointer$/ ? "pointer" : "number"), name, arguments
+    table = table sprintf("    {\"%s\", %d, call_%s, {%s}},\n", name, result == "bo_status", name, parameters "{0}")
+}
+
+function print_calls(    i)
+{
+    split("bo_status void double int32_t char_pointer", parts, " ")
+    for (i in parts) kinds[parts[i]] = 1
+    for (i = 1; i <= functions; i++) print_call(i)
+    printf "static const function functions[] = {\n%s};\n", table
+    printf "static const char *const opaque_types[] = {%s};\n", opaque
+}
+
 END {
     if (failed) exit 1
+    if (mode == "calls") print_calls()
     if (mode == "names")
         for (i = 1; i <= functions; i++) print names[i], tiers[i]
     if (mode == "table") {

@@ -510,7 +510,7 @@ BO_API bo_status bo_attention_state_get(bo_context *context, const bo_attention 
  * @param[in,out] state   the state
  * @param key_head        the key head
  * @param s               the matrix s
- * @param z               the vector or matrix z; NULL if the kind has none
+ * @param z               the vector or matrix z; or NULL, required if the kind has none
  * @param log_scale       the log scale
  * @return BO_OK; BO_INVALID if the state belongs to another attention or consists of keys and values; BO_NUMERIC if a
  *     number is not finite
@@ -541,8 +541,8 @@ BO_API bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t widt
  * @param tokens      the number of tokens
  * @param width       the number of columns of x
  * @param heads       the number of heads
- * @param x           tokens x width
- * @param w           heads x width
+ * @param x           tokens x width; may be NULL if `dw` is NULL
+ * @param w           heads x width; may be NULL if `dx` is NULL
  * @param log_gate    the output of bo_gate_forward()
  * @param dlog_gate   the gradient of log_gate, tokens x heads
  * @param[out] dx     gradient of x; or NULL

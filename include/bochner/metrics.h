@@ -60,7 +60,7 @@ BO_API void bo_metrics_destroy(bo_metrics *metrics);
  * @param rows              the number of rows
  * @param y                 true values, rows x targets
  * @param mean              predictions, rows x targets
- * @param std               standard deviations, rows x targets; NULL without `has_std`
+ * @param std               standard deviations, rows x targets; or NULL without `has_std`
  * @return BO_OK or an error (see base.h)
  */
 BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,

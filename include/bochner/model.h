@@ -289,7 +289,7 @@ BO_API uint64_t bo_session_tokens(const bo_session *session);
  *
  * @param context      the context
  * @param session      the session
- * @param ids          the tokens; may be NULL if `count` is 0
+ * @param ids          the tokens
  * @param count        the number of tokens; 0: only the logits after the last token that was fed are returned, which a
  *     saved state includes
  * @param[out] logits  one number per id of the vocabulary, after the last token, or NULL
@@ -455,8 +455,7 @@ BO_API const char *bo_model_preset_name(size_t index);
  *
  * @param context   the context
  * @param path      the folder or file
- * @param layers    `count` custom layers, among which the one named in config.json is used; copied. NULL if `count` is
- *     0
+ * @param layers    `count` custom layers, among which the one named in config.json is used; copied
  * @param count     the number of custom layers
  * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
  * @return as bo_model_load(); BO_UNSUPPORTED if none of the layers has the name in config.json

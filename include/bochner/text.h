@@ -359,8 +359,8 @@ BO_API bo_status bo_batches_check(bo_context *context, const bo_batches_desc *de
  * @param[out] targets     the tokens that follow, count x context
  * @param[out] positions   positions, count x context, from 0 in each run; or NULL
  * @param[out] lengths     the length of each run; or NULL
- * @param[in,out] runs     the room in `lengths`, at least `count`; becomes the number of runs. NULL if `lengths` is
- *     NULL
+ * @param[in,out] runs     the room in `lengths`, at least `count`; becomes the number of runs; or NULL if `lengths`
+ *     is NULL
  * @return BO_OK or an error (see base.h); BO_IO as for bo_corpus_read()
  */
 BO_API bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first,

@@ -509,14 +509,8 @@ static bo_status advise(bo_context *context, const bo_call *call, const float *q
 }
 
 static bo_status check(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
-                       const float *q, const float *k, double target, size_t most)
+                       double target, size_t most)
 {
-    if (!desc || !shape || !q || !k)
-        return bo_fail(context, BO_INVALID, "advice: %s NULL",
-                       !desc    ? "the descriptor is"
-                       : !shape ? "the shape is"
-                       : !q     ? "the queries are"
-                                : "the keys are");
     if (!(target >= 0 && isfinite(target)))
         return bo_fail(context, BO_INVALID, "advice: target must be positive (0: default 0.1), found %g", target);
     if (most != 0 && most < BO_FEWEST)
@@ -553,9 +547,9 @@ bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc
                               const float *q, const float *k, const float *v, double target, size_t most,
                               bo_attention_advice **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "advice: out is NULL");
-    *out = NULL;
-    BO_TRY(check(context, desc, shape, q, k, target, most));
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, shape, q, k, out);
+    BO_TRY(check(context, desc, shape, target, most));
     advice_block *block = bo_alloc(context, 1, sizeof *block, "advice");
     if (!block) return BO_MEMORY;
     block->advice.target = target > 0 ? target : 0.1;

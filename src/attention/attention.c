@@ -165,9 +165,8 @@ static bo_status build(bo_context *context, bo_attention *attention)
 
 bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "attention: out is NULL");
-    *out = NULL;
-    if (!desc) return bo_fail(context, BO_INVALID, "attention: the descriptor is NULL");
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     bo_attention_desc resolved;
     BO_TRY(bo_attention_resolve(context, desc, &resolved));
     bo_attention *attention = bo_alloc(context, 1, sizeof *attention, "attention");
@@ -198,7 +197,7 @@ void bo_attention_destroy(bo_attention *attention)
 
 const bo_attention_desc *bo_attention_describe(const bo_attention *attention)
 {
-    return &attention->desc;
+    return attention ? &attention->desc : NULL;
 }
 
 bool bo_attention_is_ready(const bo_attention *attention)
@@ -208,6 +207,7 @@ bool bo_attention_is_ready(const bo_attention *attention)
 
 const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head)
 {
+    if (!attention) return NULL;
     return attention->features && key_head < attention->desc.key_heads ? attention->features[key_head] : NULL;
 }
 
@@ -220,7 +220,7 @@ static bo_status redraw_maps(bo_context *context, bo_attention *attention, size_
 
 bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint64_t draw)
 {
-    if (!attention) return bo_fail(context, BO_INVALID, "attention: the attention to redraw is NULL");
+    BO_REQUIRE(context, attention);
     if (!attention->features) return BO_OK;
     if (bo_features_resampled(attention->features[0]))
         return bo_fail(context, BO_INVALID,

@@ -30,7 +30,6 @@ void bo_calibration_destroy(bo_calibration *calibration)
 
 static bo_status check(bo_context *context, const bo_attention *attention, double momentum)
 {
-    if (!attention) return bo_fail(context, BO_INVALID, "calibration: the attention is NULL");
     const bo_attention_desc *d = &attention->desc;
     if (!(momentum >= 0 && momentum < 1))
         return bo_fail(context, BO_INVALID, "calibration: momentum must be in [0, 1), found %g", momentum);
@@ -70,8 +69,8 @@ static bo_status begin(bo_context *context, bo_calibration *c)
 bo_status bo_calibration_create(bo_context *context, const bo_attention *attention, double momentum,
                                 bo_calibration **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "calibration: out is NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, attention, out);
     BO_TRY(check(context, attention, momentum));
     bo_calibration *c = bo_alloc(context, 1, sizeof *c, "a calibration");
     if (!c) return BO_MEMORY;
@@ -188,16 +187,8 @@ static void take_in(bo_calibration *c, const batch *b)
     c->batches++;
 }
 
-static bo_status check_batch(bo_context *context, const bo_calibration *c, const bo_attention_shape *shape,
-                             const bo_attention_inputs *in)
+static bo_status check_batch(bo_context *context, const bo_attention_shape *shape, const bo_attention_inputs *in)
 {
-    if (!c) return bo_fail(context, BO_INVALID, "calibration: the calibration is NULL");
-    if (!shape || !in || !in->q || !in->k)
-        return bo_fail(context, BO_INVALID, "calibration: the %s NULL",
-                       !shape   ? "shape is"
-                       : !in    ? "inputs are"
-                       : !in->q ? "queries are"
-                                : "keys are");
     BO_TRY(bo_check_reserved(context, "bo_attention_inputs", in->reserved));
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "calibration needs keys; the shape has none");
     return BO_OK;
@@ -207,8 +198,10 @@ static bo_status check_batch(bo_context *context, const bo_calibration *c, const
 bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                              const bo_attention_inputs *inputs)
 {
+    BO_REQUIRE(context, calibration, shape, inputs);
+    BO_REQUIRE(context, inputs->q, inputs->k);
     bo_geometry geometry;
-    BO_TRY(check_batch(context, calibration, shape, inputs));
+    BO_TRY(check_batch(context, shape, inputs));
     bo_attention layout = *calibration->layout;
     layout.desc.causal = false;
     BO_TRY(bo_geometry_make(context, &layout, shape, &geometry));
@@ -533,10 +526,8 @@ static bo_status check_data(bo_context *context, const bo_calibration *c)
 bo_status bo_calibration_apply(bo_context *context, const bo_calibration *calibration, bo_attention *attention,
                                uint64_t draw, bo_calibration_report *out)
 {
+    BO_REQUIRE(context, calibration, attention);
     bo_calibration_report report = {0};
-    if (!calibration || !attention)
-        return bo_fail(context, BO_INVALID, "calibration: %s NULL",
-                       attention ? "the calibration is" : "the attention is");
     BO_TRY(check_match(context, calibration, attention));
     BO_TRY(check_data(context, calibration));
     size_t laws = calibration->laws;

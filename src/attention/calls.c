@@ -110,7 +110,6 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
                        "attention: the shape has no queries, so final states are required, found NULL");
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, call->final));
-    if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
     /* Inputs are checked before states are changed in place: one invalid token must not destroy the state. */
     if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
     BO_TRY(prepare_final(context, call));
@@ -153,10 +152,21 @@ bo_status bo_attention_forward_in(bo_context *context, const bo_attention *atten
     return status;
 }
 
+/* The arrays of a batch without queries are empty. */
+static bool has_outputs(const bo_attention_shape *shape)
+{
+    if (shape->no_queries || !shape->lengths) return !shape->no_queries && shape->tokens > 0;
+    size_t sequence = 0;
+    while (sequence < shape->sequences && !shape->lengths[sequence]) sequence++;
+    return sequence < shape->sequences;
+}
+
 bo_status bo_attention_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                float *out, void *tape)
 {
+    BO_REQUIRE(context, attention, shape, inputs);
+    BO_REQUIRE_IF(context, has_outputs(shape), out);
     BO_SPAN(context, "attention", "attention forward");
     return bo_attention_forward_in(context, attention, shape, inputs, initial, final, out, tape, NULL);
 }
@@ -164,13 +174,15 @@ bo_status bo_attention_forward(bo_context *context, const bo_attention *attentio
 bo_status bo_attention_extend(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                               const bo_attention_inputs *inputs, void *const *states, float *out)
 {
-    if (!states) return bo_fail(context, BO_INVALID, "attention: the states are NULL");
+    BO_REQUIRE(context, attention, shape, inputs, states);
+    BO_REQUIRE_IF(context, has_outputs(shape), out);
     return bo_attention_forward(context, attention, shape, inputs, (const void *const *)states, states, out, NULL);
 }
 
 bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                   size_t *bytes)
 {
+    BO_REQUIRE(context, attention, shape, bytes);
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     *bytes = geometry.tape_bytes;
@@ -282,7 +294,6 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
 {
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
-    if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
     BO_TRY(bo_check_reserved(context, "bo_attention_gradients", g->reserved));
     if (call->attention->features && !bo_features_differentiable(call->attention->features[0]))
         return bo_fail(context, BO_UNSUPPORTED, "attention: the custom map has no custom_backward");
@@ -339,6 +350,8 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
                                 const void *tape, const float *dout, const float *const *d_final,
                                 const bo_attention_gradients *gradients)
 {
+    BO_REQUIRE(context, attention, shape, inputs, gradients);
+    BO_REQUIRE_IF(context, has_outputs(shape), out, tape);
     BO_SPAN(context, "attention", "attention backward");
     return bo_attention_backward_in(context, attention, shape, inputs, initial, out, tape, dout, d_final, gradients,
                                     NULL);
@@ -421,12 +434,6 @@ static bo_status run_step(bo_context *context, step_job *job, const bo_call *cal
 bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
                                const bo_attention_inputs *inputs, void *const *states, float *out, bo_work *work)
 {
-    if (!attention || !inputs || (sequences && (!states || !out)))
-        return bo_fail(context, BO_INVALID, "attention: %s NULL",
-                       !attention ? "the attention is"
-                       : !inputs  ? "the inputs are"
-                       : !states  ? "the states are"
-                                  : "out is");
     bo_attention_shape shape = {
         .sequences = sequences, .tokens = 1, .no_keys = !inputs->k, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_geometry geometry;
@@ -448,5 +455,7 @@ bo_status bo_attention_step_in(bo_context *context, const bo_attention *attentio
 bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
                             const bo_attention_inputs *inputs, void *const *states, float *out)
 {
+    BO_REQUIRE(context, attention, inputs);
+    BO_REQUIRE_IF(context, sequences > 0, states, out);
     return bo_attention_step_in(context, attention, sequences, inputs, states, out, NULL);
 }

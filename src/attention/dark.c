@@ -5,14 +5,8 @@
 #include "../features/propose.h"
 #include "dark.h"
 
-static bo_status check_arrays(bo_context *context, const char *what, const bo_attention_shape *shape, const float *q,
-                              const float *k)
+static bo_status check_keys(bo_context *context, const char *what, const bo_attention_shape *shape)
 {
-    if (!shape || !q || !k)
-        return bo_fail(context, BO_INVALID, "%s: the %s NULL", what,
-                       !shape ? "shape is"
-                       : !q   ? "queries are"
-                              : "keys are");
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "%s needs keys; the shape has none", what);
     return BO_OK;
 }
@@ -130,14 +124,13 @@ static bo_status whiten(bo_context *context, const bo_call *call, const float *q
 bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                               const float *q, const float *k, double amount, float *m)
 {
-    if (!attention) return bo_fail(context, BO_INVALID, "whitening: the attention is NULL");
+    BO_REQUIRE(context, attention, shape, q, k, m);
     if (!(attention->traits & BO_TRAIT_MATRIX))
         return bo_fail(context, BO_INVALID, "whitening: expected kind dark, found %s",
                        bo_attention_kind_name(attention->desc.kind));
     if (!(amount >= 0 && isfinite(amount)))
         return bo_fail(context, BO_INVALID, "whitening: amount must be positive (0: the default), found %g", amount);
-    if (!m) return bo_fail(context, BO_INVALID, "whitening: m is NULL");
-    BO_TRY(check_arrays(context, "whitening", shape, q, k));
+    BO_TRY(check_keys(context, "whitening", shape));
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     bo_call call = bo_layout_of(attention, shape, &geometry);
@@ -280,7 +273,6 @@ static void warn(bo_context *context, const bo_proposal_report *r)
 
 static bo_status check_proposal(bo_context *context, const bo_attention *attention)
 {
-    if (!attention) return bo_fail(context, BO_INVALID, "proposal: the attention is NULL");
     const bo_attention_desc *desc = &attention->desc;
     if (!(attention->traits & BO_TRAIT_PROPOSE))
         return bo_fail(context, BO_INVALID, "proposal: expected kind favor or dark, found %s",
@@ -305,9 +297,10 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
 bo_status bo_attention_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
                                const float *q, const float *k, bo_proposal_report *out)
 {
+    BO_REQUIRE(context, attention, shape, q, k);
     bo_proposal_report report = {0};
     BO_TRY(check_proposal(context, attention));
-    BO_TRY(check_arrays(context, "a proposal", shape, q, k));
+    BO_TRY(check_keys(context, "a proposal", shape));
     size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));

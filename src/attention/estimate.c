@@ -88,8 +88,6 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
                               bo_work *work, bo_geometry *out)
 {
     *out = (bo_geometry){.work = work};
-    if (!attention || !shape)
-        return bo_fail(context, BO_INVALID, "attention: the %s is NULL", attention ? "shape" : "attention");
     BO_TRY(bo_check_reserved(context, "bo_attention_shape", shape->reserved));
     if (shape->key_lengths && !shape->lengths)
         return bo_fail(context, BO_INVALID, "attention: key_lengths are given but lengths are not");
@@ -204,6 +202,7 @@ void bo_attention_plan_make(const bo_attention *attention, const bo_sequence *se
 bo_status bo_attention_estimate(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 bo_attention_cost *out)
 {
+    BO_REQUIRE(context, attention, shape, out);
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     *out = geometry.plan;

@@ -55,10 +55,9 @@ static bo_status check_gates(bo_context *context, size_t tokens, size_t heads, c
 bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
                           const float *w, const float *b, float *log_gate)
 {
+    BO_REQUIRE_IF(context, tokens > 0, x, w, log_gate);
     BO_TRY(check_sizes(context, width, heads));
     if (tokens == 0) return BO_OK;
-    if (!x || !w || !log_gate)
-        return bo_fail(context, BO_INVALID, "gate: %s is NULL", !x ? "x" : !w ? "w" : "log_gate");
     BO_TRY(bo_gemm(context, false, true, tokens, heads, width, 1, x, width, w, width, 0, log_gate, heads));
     forward_job job = {tokens * heads, heads, b, log_gate};
     bo_parallel(context, (job.count + BLOCK - 1) / BLOCK, forward_task, &job);
@@ -95,13 +94,10 @@ bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t width, siz
                            const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
                            float *db)
 {
+    BO_REQUIRE_IF(context, tokens > 0, log_gate, dlog_gate);
+    BO_REQUIRE_IF(context, tokens > 0 && dw, x);
+    BO_REQUIRE_IF(context, tokens > 0 && dx, w);
     BO_TRY(check_sizes(context, width, heads));
-    if (tokens > 0 && (!log_gate || !dlog_gate || (dw && !x) || (dx && !w)))
-        return bo_fail(context, BO_INVALID, "gate gradients: %s is NULL",
-                       !log_gate    ? "log_gate"
-                       : !dlog_gate ? "dlog_gate"
-                       : dw && !x   ? "x"
-                                    : "w");
     float *du = bo_alloc_raw(context, tokens * heads, sizeof *du, "gradients of gates");
     if (!du) return BO_MEMORY;
     backward_job job = {tokens, heads, log_gate, dlog_gate, du, db};

@@ -57,7 +57,6 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
                           bool no_keys, size_t keys_total, bool no_queries)
 {
     const bo_attention_desc *d = &attention->desc;
-    if (!in) REFUSE("the inputs are NULL");
     BO_TRY(bo_check_reserved(context, "bo_attention_inputs", in->reserved));
     if (!in->q && !no_queries) REFUSE("q is NULL");
     if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
@@ -123,6 +122,7 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
     size_t count = call->shape->sequences;
     bool full_matters = attention->traits & BO_TRAIT_CAPACITY && !attention->desc.window;
     for (size_t s = 0; s < count; s++) {
+        if (initial && !initial[s]) REFUSE("the initial state of sequence %zu is NULL", s);
         if (initial) BO_TRY(bo_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);

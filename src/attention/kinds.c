@@ -118,7 +118,7 @@ unsigned bo_attention_traits(const bo_attention_desc *desc)
 
 bool bo_attention_has(const bo_attention_desc *desc, unsigned traits)
 {
-    return bo_attention_traits(desc) & traits;
+    return desc && (bo_attention_traits(desc) & traits);
 }
 
 bo_attention_kind bo_attention_cross_kind(const bo_attention_desc *desc)
@@ -224,6 +224,7 @@ static const char *listed_name(const char *name)
 
 bool bo_attention_kind_parse(const char *name, bo_attention_kind *out)
 {
+    if (!out) return false;
     name = listed_name(name);
     for (size_t i = 0; i < BO_ATTENTION_COUNT; i++) {
         if (!bo_same_name(name, kinds[i].name)) continue;
@@ -292,6 +293,7 @@ const char *bo_attention_preset_name(size_t index)
 
 const char *bo_attention_preset_find(const char *name)
 {
+    if (!name) return NULL;
     name = listed_name(name);
     for (size_t i = 0; i < PRESETS; i++)
         if (bo_same_name(name, presets[i].name)) return presets[i].name;
@@ -300,6 +302,7 @@ const char *bo_attention_preset_find(const char *name)
 
 const char *bo_attention_name(const bo_attention_desc *desc)
 {
+    if (!desc) return NULL;
     for (size_t i = 0; i < PRESETS; i++) {
         const preset *p = &presets[i];
         if (p->kind != desc->kind || p->gate != desc->gate || p->proposal != desc->proposal) continue;
@@ -310,8 +313,9 @@ const char *bo_attention_name(const bo_attention_desc *desc)
 
 bool bo_attention_preset(const char *name, bo_attention_desc *desc)
 {
+    if (!name || !desc) return false;
     name = listed_name(name);
-    for (size_t i = 0; desc && i < PRESETS; i++) {
+    for (size_t i = 0; i < PRESETS; i++) {
         const preset *p = &presets[i];
         if (!bo_same_name(name, p->name)) continue;
         desc->kind = p->kind;

@@ -537,10 +537,9 @@ bo_status bo_attention_measure(bo_context *context, const bo_attention *attentio
                                const bo_attention_inputs *inputs, const float *out, size_t queries,
                                bo_attention_accuracy *error)
 {
+    BO_REQUIRE(context, attention, shape, inputs, error);
     bo_geometry geometry;
-    if (!error) return bo_fail(context, BO_INVALID, "comparing attention: error is NULL");
     memset(error, 0, sizeof *error);
-    if (!inputs) return bo_fail(context, BO_INVALID, "comparing attention: the inputs are NULL");
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     bo_call call = bo_layout_of(attention, shape, &geometry);
     call.in = inputs;

@@ -56,11 +56,13 @@ bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size
 
 size_t bo_attention_state_bytes(const bo_attention *attention)
 {
+    if (!attention) return 0;
     return sizeof(bo_state_header) + attention->desc.key_heads * (attention->sums_bytes + attention->kept_bytes);
 }
 
 size_t bo_attention_state_gradient_floats(const bo_attention *attention)
 {
+    if (!attention) return 0;
     const bo_attention_desc *d = &attention->desc;
     if (attention->engine->memory_gradient) return d->key_heads * attention->engine->memory_gradient(attention);
     return d->key_heads * (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim));
@@ -68,8 +70,7 @@ size_t bo_attention_state_gradient_floats(const bo_attention *attention)
 
 bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state)
 {
-    if (!attention || !state)
-        return bo_fail(context, BO_INVALID, "state: the %s is NULL", attention ? "state" : "attention");
+    BO_REQUIRE(context, attention, state);
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
     memset(state, 0, bo_attention_state_bytes(attention));
@@ -83,11 +84,8 @@ bo_status bo_attention_state_init(bo_context *context, const bo_attention *atten
 
 bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state)
 {
-    if (!attention) return bo_fail(context, BO_INVALID, "state: the attention is NULL");
+    BO_REQUIRE(context, attention, state);
     bo_state_header header;
-    if (!state)
-        return bo_fail(context, BO_INVALID, "state: expected %zu bytes, found NULL",
-                       bo_attention_state_bytes(attention));
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
     memcpy(&header, state, sizeof header);
@@ -116,6 +114,7 @@ bo_status bo_state_check(bo_context *context, const bo_attention *attention, con
 
 uint64_t bo_attention_state_tokens(const void *state)
 {
+    if (!state) return 0;
     bo_state_header header;
     memcpy(&header, state, sizeof header);
     return header.tokens;
@@ -192,6 +191,7 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
 bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,
                                  float *s, float *z, double *log_scale)
 {
+    BO_REQUIRE(context, attention, state);
     BO_TRY(check_sums(context, attention, state, key_head));
     contents held = contents_of(attention, (void *)state, key_head);
     if (z && !held.z_floats)
@@ -205,11 +205,11 @@ bo_status bo_attention_state_get(bo_context *context, const bo_attention *attent
 bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state, size_t key_head,
                                  const float *s, const float *z, double log_scale)
 {
+    BO_REQUIRE(context, attention, state, s);
     BO_TRY(check_sums(context, attention, state, key_head));
     const bo_kernels *kernels = attention->kernels;
     contents held = contents_of(attention, state, key_head);
-    if (!s || !z == (held.z_floats > 0))
-        return bo_fail(context, BO_INVALID, "state: %s is %sNULL", s ? "z" : "s", s && z ? "not " : "");
+    if (!z == (held.z_floats > 0)) return bo_fail(context, BO_INVALID, "state: z is %sNULL", z ? "not " : "");
     if (!kernels->finite(held.s_floats, s) || (z && !kernels->finite(held.z_floats, z)))
         return bo_fail(context, BO_NUMERIC, "state: s or z contains a number that is not finite");
     if (!attention->scaled && log_scale != 0)

@@ -104,7 +104,7 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
 
 size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels)
 {
-    return (bo_grid_of(&attributes->windows).kernel[1] - 1) * channels * sizeof(float);
+    return attributes ? (bo_grid_of(&attributes->windows).kernel[1] - 1) * channels * sizeof(float) : 0;
 }
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */

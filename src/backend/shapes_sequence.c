@@ -101,8 +101,9 @@ bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
 }
 
 /* Complex states of groups of channels in the form in which they are computed; for CLOSED, r + 1 numbers. */
-size_t bo_ssm_state_bytes(const bo_ssm_attributes *a, size_t channels)
+size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels)
 {
-    size_t groups = (channels + BO_CHANNELS - 1) / BO_CHANNELS, rank = a->rank ? a->rank : 1;
-    return groups * (a->kind == BO_SSM_CLOSED ? rank + 1 : a->size) * BO_COMPLEX_ROW * sizeof(float);
+    if (!attributes) return 0;
+    size_t groups = (channels + BO_CHANNELS - 1) / BO_CHANNELS, rank = attributes->rank ? attributes->rank : 1;
+    return groups * (attributes->kind == BO_SSM_CLOSED ? rank + 1 : attributes->size) * BO_COMPLEX_ROW * sizeof(float);
 }

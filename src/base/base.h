@@ -22,14 +22,14 @@ void bo_context_forget_error(bo_context *context);
 
 /* Refuses NULL, as <bochner/base.h> promises: the first line of every exported function that returns a status, after its
  * output pointers were set to NULL. If the context or one of the pointers is NULL, the function ends with BO_INVALID and
- * a message with its name and that of the argument. BO_REQUIRE_IF: only if the condition holds, for arrays that may be
- * NULL if they are empty. A pointer is a name or a member (desc->path), as the message shows it. */
+ * a message with its name and that of the argument. BO_REQUIRE_IF: the pointers only if the condition holds, for
+ * arrays that may be NULL if they are empty. A pointer is a name or a member (desc->path), as the message shows it. */
 #define BO_REQUIRE(context, ...) BO_REQUIRE_IF(context, true, __VA_ARGS__)
 #define BO_REQUIRE_IF(context, condition, ...)                                                                         \
     do {                                                                                                               \
-        const void *const bo_required_[] = {context, __VA_ARGS__};                                                     \
-        if ((condition) && bo_any_null(bo_required_, sizeof bo_required_ / sizeof *bo_required_))                      \
-            return bo_refuse_null(context, __func__, #__VA_ARGS__, bo_required_ + 1);                                  \
+        const void *const bo_required_[] = {__VA_ARGS__};                                                              \
+        if (!(context) || ((condition) && bo_any_null(bo_required_, sizeof bo_required_ / sizeof *bo_required_)))      \
+            return bo_refuse_null(context, __func__, #__VA_ARGS__, bo_required_);                                      \
     } while (0)
 static inline bool bo_any_null(const void *const *pointers, size_t count)
 {

@@ -147,7 +147,7 @@ bo_memory_bound bo_process_memory(void)
 
 void bo_memory_limit(bo_memory_bound *out)
 {
-    *out = bo_process_memory();
+    if (out) *out = bo_process_memory();
 }
 
 bo_memory_bound bo_usual_memory(void)

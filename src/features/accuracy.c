@@ -12,6 +12,7 @@ static double pair_variance(const bo_features *f, const bo_pair *pair, const flo
 /* The variance of resampled frequencies depends on the sample: there is no formula for a single pair. */
 double bo_features_variance(const bo_features *features, const float *x, const float *y)
 {
+    if (!features || !x || !y) return NAN;
     if (features->function->exact) return 0;
     if (!features->function->variance || bo_features_resampled(features)) return NAN;
     bo_pair pair = bo_pair_make(&features->desc, features->factor, x, y);
@@ -101,6 +102,8 @@ static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_featu
 bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
                               size_t pairs, uint64_t seed, bo_features_accuracy *out)
 {
+    BO_REQUIRE(context, features, out);
+    BO_REQUIRE_IF(context, rows > 0, x);
     size_t dim = features->desc.dim;
     memset(out, 0, sizeof *out);
     if (bo_kernel_find(features->desc.kernel)->form == BO_FORM_NONE)

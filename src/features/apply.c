@@ -24,10 +24,8 @@ static void apply_task(void *arg, size_t index, int worker)
                         NULL, job->scratch + (size_t)worker * job->per_worker);
 }
 
-static bo_status check_strides(bo_context *context, const bo_features *features, const void *x, size_t ldx,
-                               const void *z, size_t ldz)
+static bo_status check_strides(bo_context *context, const bo_features *features, size_t ldx, size_t ldz)
 {
-    if (!x || !z) return bo_fail(context, BO_INVALID, "applying features: the %s is NULL", x ? "output" : "input");
     if (ldx < features->desc.dim)
         return bo_fail(context, BO_INVALID, "applying features: ldx must be at least dim = %zu, found %zu",
                        features->desc.dim, ldx);
@@ -40,9 +38,11 @@ static bo_status check_strides(bo_context *context, const bo_features *features,
 bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
                             float *z, size_t ldz)
 {
+    BO_REQUIRE(context, features);
+    BO_REQUIRE_IF(context, rows > 0, x, z);
     BO_SPAN(context, "features", "features");
     if (rows == 0) return BO_OK;
-    BO_TRY(check_strides(context, features, x, ldx, z, ldz));
+    BO_TRY(check_strides(context, features, ldx, ldz));
     apply_job job = {.features = features, .rows = rows, .ldx = ldx, .ldz = ldz, .x = x, .z = z};
     job.per_worker = bo_features_forward_bytes(features, BO_BLOCK_ROWS);
     job.scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), job.per_worker, "applying features");
@@ -74,10 +74,12 @@ static void reference_task(void *arg, size_t index, int worker)
 bo_status bo_features_apply_f64(bo_context *context, const bo_features *features, size_t rows, const double *x,
                                 size_t ldx, double *z, size_t ldz)
 {
+    BO_REQUIRE(context, features);
+    BO_REQUIRE_IF(context, rows > 0, x, z);
     const bo_function_definition *function = features->function;
     size_t m = features->frequencies, dim = features->desc.dim, chunk = rows < 256 ? rows : 256;
     if (rows == 0) return BO_OK;
-    BO_TRY(check_strides(context, features, x, ldx, z, ldz));
+    BO_TRY(check_strides(context, features, ldx, ldz));
     if (!function->forward_f64)
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no float64 reference", function->name);
     size_t own = function->scratch ? bo_padded_bytes(function->scratch(features)) : 0;

@@ -118,15 +118,14 @@ enum { CHUNK = BO_SIZE(256, 4) };
 #define BO_TEMPLATE "backward.c"
 #include "both_precisions.h"
 
-static bo_status check_gradients(bo_context *context, const bo_features *f, bool known, const void *x, size_t ldx,
-                                 const void *dz, size_t lddz, bool wants_dx, size_t lddx, bool wants_frequencies)
+static bo_status check_gradients(bo_context *context, const bo_features *f, bool known, size_t ldx, size_t lddz,
+                                 bool wants_dx, size_t lddx, bool wants_frequencies)
 {
     size_t dim = f->desc.dim;
     if (!known)
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no gradient%s", f->function->name,
                        f->desc.function == BO_FUNCTION_CUSTOM ? " (custom_backward is NULL, or float64 was requested)"
                                                               : "");
-    if (!x || !dz) return bo_fail(context, BO_INVALID, "gradients of features: the %s is NULL", x ? "dz" : "input");
     if (ldx < dim || (wants_dx && lddx < dim) || lddz < f->desc.features)
         return bo_fail(
             context, BO_INVALID,
@@ -148,9 +147,11 @@ bo_status bo_features_backward(bo_context *context, const bo_features *features,
                                size_t ldx, const float *dz, size_t lddz, float *dx, size_t lddx, float *dlength_scales,
                                float *dfrequencies)
 {
+    BO_REQUIRE(context, features);
+    BO_REQUIRE_IF(context, rows > 0, x, dz);
     bool known = features->function->backward_f32 != NULL;
     if (features->desc.function == BO_FUNCTION_CUSTOM) known = features->desc.custom_backward != NULL;
-    BO_TRY(check_gradients(context, features, known, x, ldx, dz, lddz, dx != NULL, lddx, dfrequencies != NULL));
+    BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dfrequencies != NULL));
     return backward_f32(context, features, rows, x, ldx, dz, lddz, dx, lddx, dlength_scales, dfrequencies);
 }
 
@@ -158,8 +159,10 @@ bo_status bo_features_backward_f64(bo_context *context, const bo_features *featu
                                    size_t ldx, const double *dz, size_t lddz, double *dx, size_t lddx,
                                    double *dlength_scales, double *dfrequencies)
 {
+    BO_REQUIRE(context, features);
+    BO_REQUIRE_IF(context, rows > 0, x, dz);
     bool known = features->function->backward_f64 != NULL;
-    BO_TRY(check_gradients(context, features, known, x, ldx, dz, lddz, dx != NULL, lddx, dfrequencies != NULL));
+    BO_TRY(check_gradients(context, features, known, ldx, lddz, dx != NULL, lddx, dfrequencies != NULL));
     return backward_f64(context, features, rows, x, ldx, dz, lddz, dx, lddx, dlength_scales, dfrequencies);
 }
 #endif

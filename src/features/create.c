@@ -234,8 +234,9 @@ static bo_status check_memory(bo_context *context, const bo_features_desc *resol
 
 bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, bo_features **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     bo_features_desc resolved;
-    *out = NULL;
     BO_TRY(bo_features_resolve(context, desc, &resolved));
     BO_TRY(check_memory(context, &resolved));
     say_what_is_odd(context, &resolved);
@@ -257,6 +258,7 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
 
 bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc, size_t *bytes)
 {
+    BO_REQUIRE(context, desc, bytes);
     bo_features_desc resolved;
     BO_TRY(bo_features_resolve(context, desc, &resolved));
     size_t m = bo_frequencies_of(&resolved), dim = resolved.dim, padded = 1;
@@ -284,21 +286,22 @@ bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc
 
 const bo_features_desc *bo_features_describe(const bo_features *features)
 {
-    return &features->desc;
+    return features ? &features->desc : NULL;
 }
 
 size_t bo_features_frequencies(const bo_features *features)
 {
-    return features->frequencies;
+    return features ? features->frequencies : 0;
 }
 
 const float *bo_features_importance(const bo_features *features)
 {
-    return features->weights;
+    return features ? features->weights : NULL;
 }
 
 bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w)
 {
+    BO_REQUIRE(context, features, w);
     size_t count = features->frequencies * features->desc.dim;
     if (!count) return bo_fail(context, BO_UNSUPPORTED, "function %s has no frequencies", features->function->name);
     BO_TRY(bo_features_dense_f32(context, features, w));
@@ -309,6 +312,7 @@ bo_status bo_features_get_frequencies(bo_context *context, const bo_features *fe
 
 bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w)
 {
+    BO_REQUIRE(context, features, w);
     size_t count = features->frequencies * features->desc.dim;
     if (!features->w)
         return bo_fail(context, BO_UNSUPPORTED, "the frequencies of function %s, draw %s cannot be set",

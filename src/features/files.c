@@ -89,6 +89,7 @@ static bo_status save(bo_context *context, const bo_features *features, bo_outpu
 
 bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path)
 {
+    BO_REQUIRE(context, features, path);
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
     return save(context, features, output);
@@ -96,6 +97,9 @@ bo_status bo_features_save(bo_context *context, const bo_features *features, con
 
 bo_status bo_features_save_memory(bo_context *context, const bo_features *features, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, features, bytes, size);
     bo_output *output;
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return save(context, features, output);
@@ -364,16 +368,19 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_features **out)
 
 bo_status bo_features_load(bo_context *context, const char *path, bo_features **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
     bo_tensors *file;
-    *out = NULL;
     BO_TRY(bo_tensors_open(context, path, &file));
     return load(context, file, out);
 }
 
 bo_status bo_features_load_memory(bo_context *context, const void *bytes, size_t size, bo_features **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     bo_tensors *file;
-    *out = NULL;
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
     return load(context, file, out);
 }

@@ -250,15 +250,15 @@ static bo_status run_matrix(bo_context *context, matrix_job *job)
 bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x, size_t ldx,
                            size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk)
 {
+    BO_REQUIRE(context, desc);
+    BO_REQUIRE_IF(context, rows_x > 0 && rows_y > 0, x, y, k);
     bo_features_desc resolved;
-    if (!desc) return bo_fail(context, BO_INVALID, "kernel matrix: the descriptor is NULL");
     BO_TRY(bo_kernel_resolve(context, desc, &resolved));
     const bo_kernel_definition *kernel = bo_kernel_find(resolved.kernel);
     if (kernel->form == BO_FORM_NONE)
         return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form: it is defined only by its features",
                        kernel->name);
     if (rows_x == 0 || rows_y == 0) return BO_OK;
-    if (!x || !y || !k) return bo_fail(context, BO_INVALID, "kernel matrix: an array is NULL");
     if (ldx < resolved.dim || ldy < resolved.dim || ldk < rows_y)
         return bo_fail(
             context, BO_INVALID,

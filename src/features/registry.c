@@ -105,6 +105,7 @@ bool bo_kernel_of_products(bo_kernel kernel)
 
 bool bo_features_needs_length(const bo_features_desc *desc)
 {
+    if (!desc) return false;
     const bo_function which = desc->function ? desc->function : bo_function_default(desc->kernel);
     const bo_function_definition *function = bo_function_find(which);
     return function && !function->count;
@@ -167,6 +168,7 @@ static const char *sampling_name_at(int i)
 
 bool bo_kernel_parse(const char *name, bo_kernel *out)
 {
+    if (!out) return false;
     int found = find_name(name, BO_KERNEL_COUNT, kernel_name_at);
     if (found >= 0) *out = (bo_kernel)found;
     return found >= 0;
@@ -174,6 +176,7 @@ bool bo_kernel_parse(const char *name, bo_kernel *out)
 
 bool bo_function_parse(const char *name, bo_function *out)
 {
+    if (!out) return false;
     int found = find_name(name, BO_FUNCTION_COUNT, function_name_at);
     if (found >= 0) *out = (bo_function)found;
     return found >= 0;
@@ -181,6 +184,7 @@ bool bo_function_parse(const char *name, bo_function *out)
 
 bool bo_draw_parse(const char *name, bo_draw *out)
 {
+    if (!out) return false;
     int found = find_name(name, BO_DRAW_COUNT, draw_name_at);
     if (found >= 0) *out = (bo_draw)found;
     return found >= 0;
@@ -188,6 +192,7 @@ bool bo_draw_parse(const char *name, bo_draw *out)
 
 bool bo_sampling_parse(const char *name, bo_sampling *out)
 {
+    if (!out) return false;
     int found = find_name(name, BO_SAMPLING_COUNT, sampling_name_at);
     if (found >= 0) *out = (bo_sampling)found;
     return found >= 0;

@@ -215,7 +215,6 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
 
 bo_status bo_features_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved)
 {
-    if (!desc) return bo_fail(context, BO_INVALID, "the descriptor of the features is NULL");
     BO_TRY(bo_kernel_resolve(context, desc, resolved));
     BO_TRY(resolve_function(context, resolved));
     BO_TRY(check_sample(context, resolved));

@@ -300,6 +300,7 @@ static size_t put_text(char *out, size_t size, size_t used, const char *text)
 
 size_t bo_array_format(const bo_array *array, char *out, size_t size)
 {
+    if (!array || (array->rank > 0 && !array->shape) || (size > 0 && !out)) return 0;
     char number[32];
     size_t used = put_text(out, size, 0, "(");
     for (size_t i = 0; i < array->rank; ++i) {
@@ -450,16 +451,19 @@ bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **o
 
 bo_status bo_array_load(bo_context *context, const char *path, bo_array **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
     bo_bytes *bytes;
-    *out = NULL;
     BO_TRY(bo_bytes_open(context, path, &bo_limits_table, false, &bytes));
     return bo_array_load_bytes(context, bytes, out);
 }
 
 bo_status bo_array_load_memory(bo_context *context, const void *bytes, size_t size, bo_array **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     bo_bytes *opened;
-    *out = NULL;
     BO_TRY(bo_bytes_open_memory(context, "memory", bytes, size, &opened));
     return bo_array_load_bytes(context, opened, out);
 }

@@ -422,9 +422,11 @@ bo_status bo_bytes_text(bo_context *context, const char *path, const bo_limits *
 
 bo_status bo_file_load(bo_context *context, const char *path, size_t most, void **bytes, size_t *size)
 {
-    const bo_limits limits = {.bytes = most, .streams = path && strcmp(path, "-") == 0, .raw = true};
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, path, bytes, size);
+    const bo_limits limits = {.bytes = most, .streams = strcmp(path, "-") == 0, .raw = true};
     char *text = NULL;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "bo_file_load: bytes or size is NULL");
     const bo_status status = bo_bytes_text(context, path, &limits, &text, size);
     *bytes = text;
     return status;

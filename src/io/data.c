@@ -126,8 +126,9 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
 
 bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     BO_SPAN(context, "data", "load table");
-    *out = NULL;
     bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
     if (!data) return BO_MEMORY;
     bo_status status = load(context, desc, schema, data);

@@ -192,6 +192,7 @@ static size_t escape(const char **text, bool as_is, char *out, size_t size)
 
 size_t bo_json_escape(const char **text, char *out, size_t size)
 {
+    if (!text || (size > 0 && !out)) return 0;
     return escape(text, false, out, size);
 }
 

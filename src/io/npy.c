@@ -288,16 +288,30 @@ static bo_status save_table(bo_context *context, const char *path, size_t rows, 
 
 bo_status bo_npy_save_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values)
 {
+    BO_REQUIRE(context, path);
+    BO_REQUIRE_IF(context, rows > 0 && columns > 0, values);
     return save_table(context, path, rows, columns, values, sizeof *values);
 }
 
 bo_status bo_npy_save_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values)
 {
+    BO_REQUIRE(context, path);
+    BO_REQUIRE_IF(context, rows > 0 && columns > 0, values);
     return save_table(context, path, rows, columns, values, sizeof *values);
+}
+
+static bool has_values(const bo_array *array)
+{
+    for (size_t i = 0; i < array->rank; i++)
+        if (!array->shape[i]) return false;
+    return true;
 }
 
 bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path)
 {
+    BO_REQUIRE(context, array, path);
+    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
+    BO_REQUIRE_IF(context, has_values(array), array->values);
     bo_output *output;
     BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
     BO_TRY(bo_output_open(context, path, &output));
@@ -306,9 +320,12 @@ bo_status bo_array_save(bo_context *context, const bo_array *array, const char *
 
 bo_status bo_array_save_memory(bo_context *context, const bo_array *array, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, array, bytes, size);
+    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
+    BO_REQUIRE_IF(context, has_values(array), array->values);
     bo_output *output;
-    *bytes = NULL;
-    *size = 0;
     BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return save_array(context, output, array, array->values, sizeof *array->values);

@@ -276,6 +276,8 @@ bo_status bo_output_folder(bo_context *context, const char *path)
 
 bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size)
 {
+    BO_REQUIRE(context, path);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
     return bo_output_finish(context, output, bo_output_write(context, output, bytes, size));

@@ -48,8 +48,9 @@ bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format f
 
 bo_status bo_reader_open(bo_context *context, const char *path, bo_format format, size_t min_columns, bo_reader **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
     bo_bytes *bytes;
-    *out = NULL;
     BO_TRY(bo_bytes_open(context, path, &bo_limits_table, false, &bytes));
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
 }
@@ -57,8 +58,10 @@ bo_status bo_reader_open(bo_context *context, const char *path, bo_format format
 bo_status bo_reader_open_memory(bo_context *context, const void *bytes, size_t size, bo_format format,
                                 size_t min_columns, bo_reader **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     bo_bytes *opened;
-    *out = NULL;
     BO_TRY(bo_bytes_open_memory(context, "memory", bytes, size, &opened));
     return bo_reader_open_bytes(context, opened, format, min_columns, out);
 }
@@ -88,21 +91,22 @@ void bo_reader_close(bo_reader *reader)
 
 bo_format bo_reader_format(const bo_reader *reader)
 {
-    return reader->format;
+    return reader ? reader->format : 0;
 }
 
 const char *bo_reader_path(const bo_reader *reader)
 {
-    return bo_bytes_path(reader->bytes);
+    return reader ? bo_bytes_path(reader->bytes) : NULL;
 }
 
 size_t bo_reader_columns(const bo_reader *reader)
 {
-    return reader->columns;
+    return reader ? reader->columns : 0;
 }
 
 const char *bo_reader_column(const bo_reader *reader, size_t column)
 {
+    if (!reader) return NULL;
     if (reader->format == BO_FORMAT_LIBSVM && column == 0) return "label";
     return reader->names && column < reader->columns ? reader->names[column] : NULL;
 }
@@ -118,6 +122,7 @@ const char *bo_reader_column_label(const bo_reader *reader, size_t column, char 
 
 bool bo_reader_rows(const bo_reader *reader, size_t *rows)
 {
+    if (!reader || !rows) return false;
     if (reader->rows_known) *rows = reader->rows;
     return reader->rows_known;
 }
@@ -184,6 +189,7 @@ static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_ro
 
 bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block)
 {
+    BO_REQUIRE(context, reader, block);
     memset(block, 0, sizeof *block);
     block->columns = reader->columns;
     block->first_row = reader->next_row;
@@ -227,6 +233,7 @@ bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, si
 
 bo_status bo_reader_rewind(bo_context *context, bo_reader *reader)
 {
+    BO_REQUIRE(context, reader);
     if (bo_reader_is_array(reader)) return bo_array_rows_rewind(context, reader);
     BO_TRY(bo_bytes_rewind(context, reader->bytes));
     BO_TRY(bo_records_rewind(context, reader));
@@ -244,6 +251,7 @@ bo_status bo_reader_drop_header(bo_context *context, bo_reader *reader)
 
 bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row)
 {
+    BO_REQUIRE(context, reader);
     if (!bo_reader_seekable(reader))
         return bo_fail(context, BO_UNSUPPORTED, "%s: only an uncompressed .npy or IDX file can be read out of order",
                        bo_reader_path(reader));

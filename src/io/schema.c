@@ -98,42 +98,46 @@ void bo_schema_destroy(bo_schema *schema)
 
 size_t bo_schema_inputs(const bo_schema *schema)
 {
-    return schema->dim;
+    return schema ? schema->dim : 0;
 }
 
 size_t bo_schema_targets(const bo_schema *schema)
 {
-    return schema->targets;
+    return schema ? schema->targets : 0;
 }
 
 size_t bo_schema_classes(const bo_schema *schema)
 {
+    if (!schema) return 0;
     return schema->task == BO_TASK_CLASSIFICATION ? schema->classes.count : 0;
 }
 
 const char *bo_schema_class(const bo_schema *schema, size_t index)
 {
+    if (!schema) return NULL;
     return index < schema->classes.count ? schema->classes.items[index].text : NULL;
 }
 
 const char *bo_schema_input(const bo_schema *schema, size_t index)
 {
+    if (!schema) return NULL;
     return index < schema->dim ? schema->inputs[index] : NULL;
 }
 
 const char *bo_schema_target(const bo_schema *schema, size_t index)
 {
+    if (!schema) return NULL;
     return index < schema->targets ? schema->target_names[index] : NULL;
 }
 
 size_t bo_schema_rows(const bo_schema *schema)
 {
-    return schema->rows;
+    return schema ? schema->rows : 0;
 }
 
 bool bo_schema_has_common_unit(const bo_schema *schema)
 {
-    return schema->common_unit;
+    return schema && schema->common_unit;
 }
 
 const char *bo_place(const bo_reader *reader, size_t row, size_t line, size_t column, char out[BO_PLACE_TEXT])
@@ -209,9 +213,10 @@ static size_t write_columns(bo_json_text *text, const bo_schema *schema, size_t 
 
 bo_status bo_schema_save_memory(bo_context *context, const bo_schema *schema, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, schema, bytes, size);
     bo_json_text text = {.context = context};
-    *bytes = NULL;
-    *size = 0;
     bo_json_raw(&text, "{\"version\": ");
     bo_json_whole(&text, BO_SCHEMA_VERSION);
     bo_json_raw(&text, ", \"format\": ");
@@ -402,7 +407,9 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema *
 
 bo_status bo_schema_load_memory(bo_context *context, const void *bytes, size_t size, bo_schema **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     if (size > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
     cJSON *json;
     BO_TRY(bo_json_parse(context, "the schema in the model", bytes, size, BO_SCHEMA_DEPTH, &json));

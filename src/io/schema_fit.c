@@ -407,8 +407,9 @@ bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo
 
 bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     bo_source source;
-    *out = NULL;
     if (desc && bo_data_is_standard_input(desc))
         return bo_fail(context, BO_UNSUPPORTED,
                        "standard input can be read only once, but a schema needs a separate pass; use a file");

@@ -13,6 +13,7 @@ BO_NAMED(split, bo_split, split_names)
 
 bo_split bo_split_row(const bo_split_desc *desc, uint64_t row)
 {
+    if (!desc) return BO_SPLIT_TRAIN;
     if (!(desc->valid > 0) && !(desc->test > 0)) return BO_SPLIT_TRAIN;
     const double place = (double)(bo_hash(desc->seed, row) >> 11) * 0x1p-53; /* in [0, 1) */
     return place < desc->test ? BO_SPLIT_TEST : place < desc->test + desc->valid ? BO_SPLIT_VALID : BO_SPLIT_TRAIN;
@@ -30,6 +31,8 @@ bo_status bo_split_check(bo_context *context, const bo_split_desc *desc)
 
 bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t rows, bo_split *splits)
 {
+    BO_REQUIRE(context, desc);
+    BO_REQUIRE_IF(context, rows > 0, splits);
     BO_TRY(bo_split_check(context, desc));
     const size_t held = (size_t)ceil(desc->valid * (double)rows), tested = (size_t)ceil(desc->test * (double)rows);
     for (size_t i = 0; i < rows; i++) {
@@ -79,6 +82,8 @@ static bo_status read_splits(bo_context *context, bo_reader *reader, size_t rows
 
 bo_status bo_split_load(bo_context *context, const char *path, size_t rows, bo_split *splits)
 {
+    BO_REQUIRE(context, path);
+    BO_REQUIRE_IF(context, rows > 0, splits);
     bo_reader *reader;
     BO_TRY(bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
     const bo_status status = read_splits(context, reader, rows, splits);

@@ -190,8 +190,9 @@ bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const 
 
 bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_stream **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, schema, out);
     bo_source source;
-    *out = NULL;
     if (!schema)
         return bo_fail(context, BO_INVALID,
                        "bo_stream_open: expected a schema, found NULL; create one with bo_schema_fit");
@@ -505,6 +506,8 @@ static void report_unseen(bo_context *context, bo_stream *stream)
 
 bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
 {
+    BO_REQUIRE(context, stream, rows);
+    BO_REQUIRE_IF(context, max_rows > 0, x);
     BO_SPAN(context, "data", "read rows");
     const bo_schema *schema = stream->schema;
     *rows = 0;
@@ -535,6 +538,7 @@ bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows
 
 bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 {
+    BO_REQUIRE(context, stream);
     stream->unseen = stream->vanished = 0;
     BO_TRY(bo_source_rewind(context, &stream->source));
     if (!stream->parted || stream->last == 0) return BO_OK;
@@ -544,6 +548,7 @@ bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 
 bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t index, size_t parts)
 {
+    BO_REQUIRE(context, stream);
     if (parts == 0 || index >= parts)
         return bo_fail(context, BO_INVALID,
                        "bo_stream_restrict: expected a part below the number of parts, found part %zu of %zu", index,
@@ -646,6 +651,8 @@ static bo_status sample_by_pass(bo_context *context, bo_stream *stream, size_t r
 bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x, double *y,
                            size_t *sampled)
 {
+    BO_REQUIRE(context, stream, sampled);
+    BO_REQUIRE_IF(context, rows > 0, x);
     const bo_reader *data = stream->source.data, *labels = stream->source.labels;
     const bool seeks = bo_reader_seekable(data) && (!labels || bo_reader_seekable(labels)), parted = stream->parted;
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("data.sample", 0));

@@ -123,17 +123,15 @@ static bo_status load_parts(bo_context *context, const bo_table_desc *desc, bo_d
 bo_status bo_table_load(bo_context *context, const bo_table_desc *desc, bo_data **train, bo_data **valid,
                         bo_data **test)
 {
+    if (train) *train = NULL;
+    if (valid) *valid = NULL;
+    if (test) *test = NULL;
+    BO_REQUIRE(context, desc, train);
+    BO_REQUIRE_IF(context, !(desc->split.valid <= 0), valid);
+    BO_REQUIRE_IF(context, !(desc->split.test <= 0), test);
     bo_data *parts[BO_SPLIT_COUNT] = {NULL};
     bo_data **const out[BO_SPLIT_COUNT] = {train, valid, test};
-    const double shares[BO_SPLIT_COUNT] = {1, desc->split.valid, desc->split.test};
-    bo_status status = BO_OK;
-    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
-        if (out[p]) *out[p] = NULL;
-        if (!out[p] && !(shares[p] <= 0)) status = BO_INVALID;
-    }
-    if (status != BO_OK)
-        return bo_fail(context, status, "bo_table_load: expected an output for every part of the split, found NULL");
-    status = load_parts(context, desc, parts);
+    bo_status status = load_parts(context, desc, parts);
     for (int p = 0; p < BO_SPLIT_COUNT; p++) {
         if (status == BO_OK && out[p])
             *out[p] = parts[p];
@@ -159,11 +157,9 @@ struct bo_table {
 bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
                         size_t rank, size_t ranks, bo_table **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, schema, out);
     BO_TRY(check(context, desc));
-    if (!schema)
-        return bo_fail(context, BO_INVALID,
-                       "bo_table_open: expected a schema, found NULL; create one with bo_schema_fit");
     BO_TRY(bo_check_reserved(context, "bo_data_desc", desc->data.reserved));
     if ((unsigned)split > BO_SPLIT_ALL)
         return bo_fail(context, BO_INVALID, "bo_table_open: expected a value of bo_split, found %d", (int)split);
@@ -223,6 +219,8 @@ static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
 
 bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y, size_t *count)
 {
+    BO_REQUIRE(context, table, count);
+    BO_REQUIRE_IF(context, max_rows > 0, x);
     *count = 0;
     while (*count == 0) {
         if (!table->stream) {
@@ -256,6 +254,7 @@ static bo_status count_rows(bo_context *context, bo_reader *reader, size_t *rows
 
 bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t *counts)
 {
+    BO_REQUIRE(context, desc, schema, counts);
     BO_TRY(check(context, desc));
     counts[0] = bo_schema_rows(schema);
     for (size_t i = 1; i < file_count(desc); i++) {
@@ -333,6 +332,8 @@ static bo_status sample_training(bo_context *context, const bo_table_desc *desc,
 bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, const size_t *counts,
                           size_t want, float *x, double *y, size_t *sampled)
 {
+    BO_REQUIRE(context, desc, schema, counts, sampled);
+    BO_REQUIRE_IF(context, want > 0, x, y);
     *sampled = 0;
     BO_TRY(check(context, desc));
     if (has_parts(desc)) return sample_training(context, desc, schema, want, x, y, sampled);

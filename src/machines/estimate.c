@@ -197,6 +197,7 @@ static bo_status check_memory(bo_context *context, const bo_machine_desc *desc, 
 bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                               bo_fit_cost *out)
 {
+    BO_REQUIRE(context, desc, shape, out);
     *out = (bo_fit_cost){0};
     BO_TRY(bo_check_reserved(context, "bo_machine_desc", desc->reserved));
     BO_TRY(bo_check_reserved(context, "bo_fit_shape", shape->reserved));

@@ -253,6 +253,7 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
 
 bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const char *path)
 {
+    BO_REQUIRE(context, machine, path);
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
     return save(context, machine, schema, output);
@@ -261,6 +262,9 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
 bo_status bo_machine_save_memory(bo_context *context, const bo_machine *machine, const bo_schema *schema, void **bytes,
                                  size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, machine, bytes, size);
     bo_output *output;
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return save(context, machine, schema, output);
@@ -394,9 +398,10 @@ static bo_status load(bo_context *context, bo_tensors *file, bo_machine **out, b
 
 bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
 {
-    bo_tensors *file;
-    *out = NULL;
+    if (out) *out = NULL;
     if (schema) *schema = NULL;
+    BO_REQUIRE(context, path, out);
+    bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
     return load(context, file, out, schema);
 }
@@ -404,9 +409,11 @@ bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **ou
 bo_status bo_machine_load_memory(bo_context *context, const void *bytes, size_t size, bo_machine **out,
                                  bo_schema **schema)
 {
-    bo_tensors *file;
-    *out = NULL;
+    if (out) *out = NULL;
     if (schema) *schema = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
+    bo_tensors *file;
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
     return load(context, file, out, schema);
 }

@@ -205,7 +205,8 @@ static bo_status open_moments(bo_context *context, bo_fitting *fitting)
 bo_status bo_fitting_create(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
                             bo_fitting **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, sample, out);
     BO_TRY(check(context, desc, sample));
     if (desc->loss == BO_LOSS_LOGISTIC)
         return bo_fail(
@@ -250,6 +251,7 @@ static bo_fit_problem problem_of(const bo_fitting *fitting, const bo_samples *sa
 
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
 {
+    BO_REQUIRE(context, fitting, rows);
     BO_SPAN(context, "machine", "add rows");
     BO_TRY(bo_check_reserved(context, "bo_samples", rows->reserved));
     if (rows->dim != fitting->report.dim)
@@ -305,6 +307,7 @@ static bo_status same_map(bo_context *context, const bo_features *a, const bo_fe
 
 bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other)
 {
+    BO_REQUIRE(context, fitting, other);
     const bo_fit_report *a = &fitting->report, *b = &other->report;
     if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
         return bo_fail(context, BO_INVALID,
@@ -343,6 +346,7 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
 
 bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective)
 {
+    BO_REQUIRE(context, fitting, collective);
     BO_TRY(bo_check_reserved(context, "bo_collective", collective->reserved));
     if (collective->size <= 1) return BO_OK;
     size_t count = fitting->moments.size * fitting->moments.size;
@@ -421,8 +425,9 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 
 bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, fitting, out);
     BO_SPAN(context, "machine", "solve");
-    *out = NULL;
     if (fitting->moments.rows < 2)
         return bo_fail(context, BO_INVALID, "expected at least 2 rows of positive weight, found %zu",
                        fitting->moments.rows);
@@ -533,14 +538,16 @@ static bo_status fit_once(bo_context *context, const bo_machine_desc *asked, con
 /* The rounding of float32 products is relative to the Gram matrix before centering. If the features hardly vary between
  * rows, it can exceed a small λ, although the eigenvalues after centering, by which the precision is chosen, suggest
  * otherwise. The fit is then repeated in float64. */
-bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bo_machine **out)
+bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_machine **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, samples, out);
     BO_SPAN(context, "machine", "fit");
     bool rounded;
-    bo_status status = fit_once(context, asked, samples, &rounded, out);
-    if (status != BO_NUMERIC || !rounded || asked->precision != BO_PRECISION_AUTO) return status;
+    bo_status status = fit_once(context, desc, samples, &rounded, out);
+    if (status != BO_NUMERIC || !rounded || desc->precision != BO_PRECISION_AUTO) return status;
     bo_log(context, BO_LOG_INFO, "float32 is not accurate enough for this lambda; repeating the fit in float64");
-    bo_machine_desc wider = *asked;
+    bo_machine_desc wider = *desc;
     wider.precision = BO_PRECISION_FLOAT64;
     return fit_once(context, &wider, samples, &rounded, out);
 }

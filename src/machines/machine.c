@@ -67,12 +67,12 @@ bo_row_map bo_machine_row_map(const bo_machine *machine)
 
 const bo_fit_report *bo_machine_report(const bo_machine *machine)
 {
-    return &machine->report;
+    return machine ? &machine->report : NULL;
 }
 
 const double *bo_machine_beta(const bo_machine *machine)
 {
-    return machine->beta;
+    return machine ? machine->beta : NULL;
 }
 
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
@@ -264,6 +264,8 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
 bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
                              double *mean, double *std)
 {
+    BO_REQUIRE(context, machine);
+    BO_REQUIRE_IF(context, rows > 0, x, mean);
     BO_SPAN(context, "machine", "predict");
     if (ldx < machine->report.dim)
         return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu",
@@ -298,6 +300,8 @@ static bo_status require_classes(bo_context *context, const bo_machine *machine)
 bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                            size_t ldx, double *probabilities)
 {
+    BO_REQUIRE(context, machine);
+    BO_REQUIRE_IF(context, rows > 0, x, probabilities);
     BO_TRY(require_classes(context, machine));
     BO_TRY(bo_machine_predict(context, machine, rows, x, ldx, probabilities, NULL));
     size_t classes = machine->report.classes;
@@ -316,6 +320,8 @@ bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine
 bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
                               int *classes)
 {
+    BO_REQUIRE(context, machine);
+    BO_REQUIRE_IF(context, rows > 0, x, classes);
     BO_TRY(require_classes(context, machine));
     size_t count = machine->report.classes;
     double *scores = bo_alloc_raw(context, rows * count, sizeof *scores, "scores");
@@ -334,6 +340,8 @@ bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, si
 
 bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machine, size_t points, bo_metrics **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, machine, out);
     const bo_fit_report *report = &machine->report;
     const bo_metrics_desc classes = {.classes = report->classes};
     const bo_metrics_desc numbers = {.targets = report->outputs, .has_std = report->has_std, .points = points};
@@ -354,6 +362,8 @@ enum { EVALUATED_ROWS = 4096 };
 bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
                               const double *y, bo_metrics *metrics)
 {
+    BO_REQUIRE(context, machine, metrics);
+    BO_REQUIRE_IF(context, rows > 0, x, y);
     const bo_fit_report *report = &machine->report;
     const bool has_std = metrics->desc.has_std;
     const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;

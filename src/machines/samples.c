@@ -49,6 +49,7 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
 
 void bo_data_get_samples(const bo_data *data, bo_samples *out)
 {
+    if (!data || !out) return;
     *out = (bo_samples){.rows = data->rows,
                         .dim = data->dim,
                         .targets = data->targets,

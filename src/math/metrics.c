@@ -40,7 +40,8 @@ static bo_status make(bo_context *context, bo_metrics *metrics)
 
 bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo_metrics **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     BO_TRY(bo_check_reserved(context, "bo_metrics_desc", desc->reserved));
     if (!desc->targets == !desc->classes)
         return bo_fail(context, BO_INVALID,
@@ -92,6 +93,8 @@ static void choose_exponent(bo_target_sums *sums, double error, double delta)
 bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, const double *y, const double *mean,
                          const double *std)
 {
+    BO_REQUIRE(context, metrics);
+    BO_REQUIRE_IF(context, rows > 0, y, mean);
     const size_t targets = metrics->desc.targets;
     if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: expected classes, found numbers");
     if (!std && metrics->desc.has_std) return bo_fail(context, BO_INVALID, "metrics: the standard deviations are NULL");
@@ -124,6 +127,7 @@ static void add_class(bo_metrics *metrics, size_t truth, size_t predicted, doubl
 
 bo_status bo_metrics_add_class(bo_context *context, bo_metrics *metrics, size_t truth, size_t predicted, double loss)
 {
+    BO_REQUIRE(context, metrics);
     const size_t classes = metrics->desc.classes;
     if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: expected numbers, found a class");
     if (truth >= classes || predicted >= classes)
@@ -145,6 +149,8 @@ bo_status bo_metrics_check_classes(bo_context *context, size_t classes, size_t r
 bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_t rows, const double *y,
                                  const int *predicted, const double *probabilities)
 {
+    BO_REQUIRE(context, metrics);
+    BO_REQUIRE_IF(context, rows > 0, y, predicted, probabilities);
     const size_t classes = metrics->desc.classes;
     if (classes == 0) return bo_fail(context, BO_INVALID, "metrics: expected numbers, found classes");
     BO_TRY(bo_metrics_check_classes(context, classes, rows, y));
@@ -164,6 +170,7 @@ bo_status bo_metrics_add_classes(bo_context *context, bo_metrics *metrics, size_
 
 double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target)
 {
+    if (!metrics) return NAN;
     if (target >= metrics->desc.targets) return NAN;
     const bo_target_sums *sums = &metrics->sums[target];
     return ldexp(sqrt(sums->squared_error / (double)metrics->rows), sums->exponent);
@@ -171,6 +178,7 @@ double bo_metrics_target_rmse(const bo_metrics *metrics, size_t target)
 
 double bo_metrics_target_r2(const bo_metrics *metrics, size_t target)
 {
+    if (!metrics) return NAN;
     if (target >= metrics->desc.targets) return NAN;
     const bo_target_sums *sums = &metrics->sums[target];
     return sums->squared_deviation > 0 ? 1 - sums->squared_error / sums->squared_deviation : NAN;
@@ -178,12 +186,14 @@ double bo_metrics_target_r2(const bo_metrics *metrics, size_t target)
 
 double bo_metrics_target_coverage(const bo_metrics *metrics, size_t target)
 {
+    if (!metrics) return NAN;
     if (target >= metrics->desc.targets) return NAN;
     return metrics->desc.has_std ? (double)metrics->sums[target].covered / (double)metrics->rows : NAN;
 }
 
 double bo_metrics_rmse(const bo_metrics *metrics)
 {
+    if (!metrics) return NAN;
     double sum = 0;
     int exponent = metrics->desc.targets ? metrics->sums[0].exponent : 0;
     for (size_t t = 1; t < metrics->desc.targets; t++)
@@ -195,6 +205,7 @@ double bo_metrics_rmse(const bo_metrics *metrics)
 
 double bo_metrics_r2(const bo_metrics *metrics)
 {
+    if (!metrics) return NAN;
     double sum = 0;
     for (size_t t = 0; t < metrics->desc.targets; t++) sum += bo_metrics_target_r2(metrics, t);
     return sum / (double)metrics->desc.targets;
@@ -202,6 +213,7 @@ double bo_metrics_r2(const bo_metrics *metrics)
 
 double bo_metrics_coverage(const bo_metrics *metrics)
 {
+    if (!metrics) return NAN;
     if (!metrics->desc.has_std) return NAN;
     double sum = 0;
     for (size_t t = 0; t < metrics->desc.targets; t++) sum += (double)metrics->sums[t].covered;
@@ -210,10 +222,10 @@ double bo_metrics_coverage(const bo_metrics *metrics)
 
 double bo_metrics_accuracy(const bo_metrics *metrics)
 {
-    return (double)metrics->right / (double)metrics->rows;
+    return metrics ? (double)metrics->right / (double)metrics->rows : NAN;
 }
 
 double bo_metrics_log_loss(const bo_metrics *metrics)
 {
-    return metrics->log_loss / (double)metrics->rows;
+    return metrics ? metrics->log_loss / (double)metrics->rows : NAN;
 }

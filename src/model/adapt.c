@@ -54,7 +54,6 @@ static bo_status check_storage(bo_context *context, const bo_model *model)
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
 {
-    if (!model || !desc) return bo_fail(context, BO_INVALID, "lora: the %s is NULL", model ? "descriptor" : "model");
     BO_TRY(bo_check_reserved(context, "bo_lora_desc", desc->reserved));
     if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model already has adapters");
     BO_TRY(check_storage(context, model));
@@ -202,6 +201,7 @@ void bo_model_drop_adapters(bo_model *model)
 
 bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_desc *desc)
 {
+    BO_REQUIRE(context, model, desc);
     BO_TRY(check(context, model, desc));
     if (desc->init == BO_LORA_INIT_GRADIENT) BO_TRY(take_gradients(context, model, desc));
     BO_TRY(bo_model_put_adapters(context, model, desc));
@@ -217,6 +217,7 @@ bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_des
 
 bo_status bo_model_merge(bo_context *context, bo_model *model)
 {
+    BO_REQUIRE(context, model);
     bo_weights *plain;
     if (!model->adapter || model->adapter->aside)
         return bo_fail(context, BO_INVALID, "merge: the model has %s",
@@ -234,6 +235,7 @@ bo_status bo_model_merge(bo_context *context, bo_model *model)
 
 bo_status bo_model_unmerge(bo_context *context, bo_model *model)
 {
+    BO_REQUIRE(context, model);
     if (!model->adapter || !model->adapter->aside)
         return bo_fail(context, BO_INVALID, "unmerge: the model has no merged adapters");
     swap(model);

@@ -645,9 +645,9 @@ static bo_status load(bo_context *context, const char *folder, const char *path,
 
 bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_model **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
-    *out = NULL;
-    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder is given");
+    if (out) *out = NULL;
+    BO_REQUIRE(context, folder, out);
+    if (!*folder) return bo_fail(context, BO_INVALID, "model: no folder is given");
     char *config = bo_model_path(context, folder, "adapter_config.json");
     char *tensors = bo_model_path(context, folder, "adapter_model.safetensors");
     const bo_status status = config && tensors ? load(context, folder, config, tensors, out) : BO_MEMORY;
@@ -658,9 +658,9 @@ bo_status bo_model_load_adapted(bo_context *context, const char *folder, bo_mode
 
 bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_model **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, folder, out);
     bo_model *model;
-    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
-    *out = NULL;
     BO_TRY(bo_model_load(context, folder, &model));
     char *path = bo_model_path(context, folder, "adapter/base.safetensors");
     bo_status status = path ? BO_OK : BO_MEMORY;

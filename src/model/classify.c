@@ -42,6 +42,7 @@ static size_t state_bytes(const bo_model *model)
 
 size_t bo_model_state_bytes(const bo_model *model)
 {
+    if (!model) return 0;
     return pieces_fit(model) ? state_bytes(model) : 0;
 }
 
@@ -199,6 +200,7 @@ typedef struct labeler {
 
 void bo_model_preset_texts(const bo_model *model, bool alone, bo_texts_desc *desc)
 {
+    if (!model || !desc) return;
     const bo_model_desc *d = &model->desc;
     const bool pairs = d->task == BO_MODEL_TASK_MATCH, translates = d->task == BO_MODEL_TASK_TRANSLATE;
     const int32_t end = model->tokenizer ? bo_tokenizer_end(model->tokenizer) : -1;
@@ -214,7 +216,6 @@ void bo_model_preset_texts(const bo_model *model, bool alone, bo_texts_desc *des
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_texts *texts)
 {
-    if (!model || !texts) return bo_fail(context, BO_INVALID, "labels: the %s NULL", model ? "texts are" : "model is");
     const bo_model_desc *d = &model->desc;
     if (!d->labels)
         return bo_fail(context, BO_INVALID,
@@ -394,12 +395,13 @@ static double log_sum(size_t classes, const float *logits)
 bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
                             size_t count, float *probabilities)
 {
+    BO_REQUIRE(context, model, texts);
+    BO_REQUIRE_IF(context, count > 0, probabilities);
     BO_SPAN(context, "model", "classify texts");
     BO_TRY(check(context, model, texts));
     if (first > bo_texts_count(texts) || count > bo_texts_count(texts) - first)
         return bo_fail(context, BO_INVALID, "labels: examples %zu to %zu are out of range: there are %zu", first,
                        first + count, bo_texts_count(texts));
-    if (!probabilities && count) return bo_fail(context, BO_INVALID, "labels: probabilities is NULL");
     if (!count) return BO_OK;
     const size_t classes = model->desc.classes;
     labeler l = {.model = model, .texts = texts, .all = count};
@@ -458,7 +460,7 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
                                    bo_classification *out, bo_metrics **metrics)
 {
     if (metrics) *metrics = NULL;
-    if (!out) return bo_fail(context, BO_INVALID, "labels: out is NULL");
+    BO_REQUIRE(context, model, texts, out);
     *out = (bo_classification){0};
     BO_TRY(check(context, model, texts));
     BO_TRY(check_labels(context, &model->desc, texts));

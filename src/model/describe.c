@@ -27,7 +27,6 @@ bo_status bo_model_require_language(bo_context *context, const bo_model *model, 
     static const char *const uses[] = {"", "classifies texts: use bo_model_classify",
                                        "classifies pairs of texts: use bo_model_classify",
                                        "translates texts: use bo_model_translate"};
-    if (!model) return bo_fail(context, BO_INVALID, "%s: the model is NULL", who);
     if (model->desc.task == BO_MODEL_TASK_LANGUAGE) return BO_OK;
     return bo_fail(context, BO_INVALID, "%s requires a language model; this model %s (tasks.h)", who,
                    uses[model->desc.task]);
@@ -215,6 +214,7 @@ const char *bo_model_preset_name(size_t index)
 
 bool bo_model_preset(const char *name, bo_model_desc *desc)
 {
+    if (!name || !desc) return false;
     for (size_t i = 0; desc && i < PRESETS; i++) {
         if (!bo_same_name(name, presets[i].name)) continue;
         desc->layers = presets[i].layers;
@@ -428,7 +428,6 @@ static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
 bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                            bo_model_desc *out)
 {
-    if (!desc) REFUSE("the descriptor is NULL");
     BO_TRY(bo_check_reserved(context, "bo_model_desc", desc->reserved));
     bo_model_desc d = *desc;
     BO_TRY(check_choices(context, &d));

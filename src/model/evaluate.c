@@ -130,8 +130,6 @@ static bo_status evaluate_pieces(bo_context *context, evaluator *e)
 static bo_status check(bo_context *context, const evaluator *e)
 {
     const bo_model *model = e->model;
-    if (!e->corpus || !model)
-        return bo_fail(context, BO_INVALID, "evaluation: the %s is NULL", model ? "corpus" : "model");
     BO_TRY(bo_model_require_language(context, model, "evaluation"));
     if (!model->tokenizer) return bo_fail(context, BO_INVALID, "evaluation: the model has no tokenizer");
     if (bo_corpus_tokens(e->corpus) < 2)
@@ -164,6 +162,7 @@ static bo_status evaluate(bo_context *context, evaluator *e)
 bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
                             uint64_t most, bo_evaluation *out)
 {
+    BO_REQUIRE(context, model, corpus, out);
     BO_SPAN(context, "model", "evaluate model");
     evaluator e = {.model = model, .corpus = corpus};
     double begin = bo_seconds();
@@ -315,10 +314,10 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
                                         uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode_too,
                                         bo_translation *out)
 {
+    BO_REQUIRE(context, model, texts, out);
     bo_translate_desc resolved;
-    if (!out) return bo_fail(context, BO_INVALID, "translate: out is NULL");
     *out = (bo_translation){0};
-    BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
+    BO_TRY(bo_translate_resolve(context, model, desc, &resolved));
     if (bo_texts_get_kind(texts) != BO_TEXTS_PAIR)
         return bo_fail(context, BO_INVALID, "translate: expected sources with targets, found texts without targets");
     uint64_t count = bo_texts_count(texts);

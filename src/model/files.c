@@ -263,7 +263,6 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 /* An unmerged adapter cannot be written into a single file: the weights that it belongs to are in its base. */
 static bo_status check_image(bo_context *context, const bo_model *model)
 {
-    if (!model) return bo_fail(context, BO_INVALID, "model: the model is NULL");
     if (!model->adapter || model->adapter->aside) return BO_OK;
     return bo_fail(
         context, BO_UNSUPPORTED,
@@ -289,9 +288,9 @@ static bo_status save_image(bo_context *context, const bo_model *model, const ch
 
 bo_status bo_model_save(bo_context *context, const bo_model *model, const char *path)
 {
+    BO_REQUIRE(context, model, path);
     BO_SPAN(context, "data", "save model");
-    if (!model || !path || !*path)
-        return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder is given" : "the model is NULL");
+    if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
     if (ends_as_image(path)) return save_image(context, model, path);
     BO_TRY(bo_output_folder(context, path));
     return bo_model_write(context, model, path);
@@ -299,11 +298,11 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const char *
 
 bo_status bo_model_save_memory(bo_context *context, const bo_model *model, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, model, bytes, size);
     BO_SPAN(context, "data", "save model");
     bo_output *output;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "model: bytes or size is NULL");
-    *bytes = NULL;
-    *size = 0;
     BO_TRY(check_image(context, model));
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return bo_output_finish(context, output, write_tensors(context, model, true, output));
@@ -551,6 +550,7 @@ bool bo_model_is_whole(bo_context *context, const char *path)
 
 bool bo_model_exists(bo_context *context, const char *path)
 {
+    if (!context || !path) return false;
     return bo_model_is_whole(context, path) || holds(path, "adapter_config.json");
 }
 
@@ -572,12 +572,13 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
 bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_custom_layer *layers, size_t count,
                                bo_model **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
+    BO_REQUIRE_IF(context, count > 0, layers);
     BO_SPAN(context, "data", "load model");
     const origin from = {.custom = layers, .custom_count = count};
     bo_tensors *image;
-    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
-    *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
+    if (!*path) return bo_fail(context, BO_INVALID, "model: no folder is given");
     if (!holds(path, CONFIG) && holds(path, "adapter_config.json")) return load_merged(context, path, out);
     if (!is_file(path)) return load_folder(context, path, from, out);
     BO_TRY(bo_tensors_open(context, path, &image));
@@ -588,17 +589,20 @@ bo_status bo_model_load_custom(bo_context *context, const char *path, const bo_c
 
 bo_status bo_model_load(bo_context *context, const char *path, bo_model **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
     return bo_model_load_custom(context, path, NULL, 0, out);
 }
 
 bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, size_t size,
                                       const bo_custom_layer *layers, size_t count, bo_model **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
+    BO_REQUIRE_IF(context, count > 0, layers);
     BO_SPAN(context, "data", "load model");
     bo_tensors *image;
-    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
-    *out = NULL;
-    if (!bytes) return bo_fail(context, BO_INVALID, "model: the bytes are NULL");
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &image));
     const bo_status status = load_image(context, image, (origin){.custom = layers, .custom_count = count}, out);
     bo_tensors_close(image);
@@ -607,6 +611,9 @@ bo_status bo_model_load_custom_memory(bo_context *context, const void *bytes, si
 
 bo_status bo_model_load_memory(bo_context *context, const void *bytes, size_t size, bo_model **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     return bo_model_load_custom_memory(context, bytes, size, NULL, 0, out);
 }
 

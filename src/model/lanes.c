@@ -100,7 +100,7 @@ static bool has_every_block(const bo_lanes *lanes)
 
 bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 {
-    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: the lanes are NULL");
+    BO_REQUIRE(context, lanes);
     for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(begin_lane(context, lanes, i));
     assert(has_every_block(lanes));
     lanes->broken = false;
@@ -109,7 +109,7 @@ bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
 
 size_t bo_lanes_state_bytes(const bo_lanes *lanes)
 {
-    return lanes->lane.bytes + lanes->source.bytes;
+    return lanes ? lanes->lane.bytes + lanes->source.bytes : 0;
 }
 
 /* ---- attentions -------------------------------------------------------------------------------------------------- */
@@ -149,7 +149,6 @@ static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
 
 static bo_status check(bo_context *context, const bo_model *model, const bo_lanes_desc *desc)
 {
-    if (!model || !desc) return bo_fail(context, BO_INVALID, "lanes: the %s is NULL", model ? "descriptor" : "model");
     BO_TRY(bo_check_reserved(context, "bo_lanes_desc", desc->reserved));
     if (model->desc.task != BO_MODEL_TASK_LANGUAGE && model->desc.task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "lanes: a model with the task %s does not generate tokens",
@@ -221,8 +220,8 @@ bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t be
 
 bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "lanes: out is NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, model, desc, out);
     BO_TRY(check(context, model, desc));
     bo_lanes *lanes = bo_alloc(context, 1, sizeof *lanes, "lanes");
     if (!lanes) return BO_MEMORY;
@@ -284,8 +283,6 @@ static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t l
 
 static bo_status check_step(bo_context *context, const bo_lanes *lanes, size_t active, const int32_t *ids)
 {
-    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: the lanes are NULL");
-    if (!ids && active) return bo_fail(context, BO_INVALID, "lanes: %zu tokens, but ids is NULL", active);
     if (active > lanes->desc.count)
         return bo_fail(context, BO_INVALID, "lanes: %zu lanes are requested, but there are only %zu", active,
                        lanes->desc.count);
@@ -332,6 +329,8 @@ static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t 
 
 bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits)
 {
+    BO_REQUIRE(context, lanes);
+    BO_REQUIRE_IF(context, active > 0, ids);
     BO_TRY(check_step(context, lanes, active, ids));
     lanes->broken = true;
     for (size_t first = 0, size; first < active; first += size) {
@@ -372,8 +371,8 @@ static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
 
 bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
 {
-    if (!lanes || (!from && active))
-        return bo_fail(context, BO_INVALID, "lanes: %s NULL", lanes ? "from is" : "the lanes are");
+    BO_REQUIRE(context, lanes);
+    BO_REQUIRE_IF(context, active > 0, from);
     if (active > lanes->desc.count)
         return bo_fail(context, BO_INVALID, "lanes: %zu lanes are requested, but there are only %zu", active,
                        lanes->desc.count);
@@ -616,7 +615,8 @@ static bo_status read_all(bo_context *context, reading *r, size_t count)
 
 bo_status bo_lanes_read(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count)
 {
-    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: the lanes are NULL");
+    BO_REQUIRE(context, lanes);
+    BO_REQUIRE_IF(context, count > 0, sources);
     BO_TRY(check_sources(context, lanes, sources, count));
     reading r = {.lanes = lanes, .sources = sources};
     lanes->has_sources = false;

@@ -134,6 +134,7 @@ bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_featur
 
 uint64_t bo_model_frozen_parameters(const bo_model *model)
 {
+    if (!model) return 0;
     uint64_t numbers = 0;
     for (size_t i = 0; model->mlp_maps && i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++)
         if (model->mlp_maps[i]) numbers += (uint64_t)bo_features_frequencies(model->mlp_maps[i]) * model->desc.width;

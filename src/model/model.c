@@ -129,8 +129,8 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
 
 bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "model: out is NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     bo_model *model;
     BO_TRY(bo_model_build(context, desc, tokenizer, &model));
     bo_status status = bo_weights_allocate(context, model->weights, false);
@@ -162,26 +162,27 @@ void bo_model_destroy(bo_model *model)
 
 const bo_model_desc *bo_model_describe(const bo_model *model)
 {
-    return &model->desc;
+    return model ? &model->desc : NULL;
 }
 
 const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
 {
-    return model->tokenizer;
+    return model ? model->tokenizer : NULL;
 }
 
 uint64_t bo_model_parameters(const bo_model *model)
 {
-    return bo_weights_parameters(model->weights, false);
+    return model ? bo_weights_parameters(model->weights, false) : 0;
 }
 
 size_t bo_model_bytes(const bo_model *model)
 {
-    return bo_weights_bytes(model->weights);
+    return model ? bo_weights_bytes(model->weights) : 0;
 }
 
 const bo_attention *bo_model_attention(const bo_model *model, size_t layer)
 {
+    if (!model) return NULL;
     return layer < model->desc.layers ? model->attentions[layer] : NULL;
 }
 
@@ -252,20 +253,23 @@ uint64_t bo_model_fingerprint(const bo_model *model)
 
 size_t bo_model_weights(const bo_model *model)
 {
-    return bo_weights_count(model->weights);
+    return model ? bo_weights_count(model->weights) : 0;
 }
 
 const bo_weight *bo_model_weight(const bo_model *model, size_t index)
 {
+    if (!model) return NULL;
     return index < bo_weights_count(model->weights) ? bo_weights_at(model->weights, index) : NULL;
 }
 
 bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out)
 {
+    BO_REQUIRE(context, model, name, out);
     return bo_weights_get(context, model->weights, name, out);
 }
 
 bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values)
 {
+    BO_REQUIRE(context, model, name, values);
     return bo_weights_set(context, model->weights, name, values);
 }

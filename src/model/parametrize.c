@@ -23,22 +23,23 @@ static size_t widen_hidden(const bo_model_desc *d, double share)
     return (size_t)(groups * fmax(1, nearbyint((double)d->hidden * share / groups)));
 }
 
-bo_status bo_model_widen(bo_context *context, const bo_model_desc *d, size_t width, bo_model_desc *out)
+bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out)
 {
+    BO_REQUIRE(context, desc, out);
     size_t heads;
-    BO_TRY(bo_check_reserved(context, "bo_model_desc", d->reserved));
-    if (!d->width || !width) REFUSE("width must be at least 1, found %zu and %zu", d->width, width);
-    if (__builtin_mul_overflow(d->heads, width, &heads) || heads % d->width)
+    BO_TRY(bo_check_reserved(context, "bo_model_desc", desc->reserved));
+    if (!desc->width || !width) REFUSE("width must be at least 1, found %zu and %zu", desc->width, width);
+    if (__builtin_mul_overflow(desc->heads, width, &heads) || heads % desc->width)
         REFUSE(
             "the number of heads must be whole at every width: %zu heads at width %zu would be %g heads at width %zu",
-            d->heads, d->width, (double)d->heads * (double)width / (double)d->width, width);
-    bo_model_desc wide = *d;
+            desc->heads, desc->width, (double)desc->heads * (double)width / (double)desc->width, width);
+    bo_model_desc wide = *desc;
     wide.width = width;
-    wide.heads = heads / d->width;
-    wide.key_heads = widen_key_heads(d, wide.heads);
-    wide.hidden = widen_hidden(d, (double)width / (double)d->width);
+    wide.heads = heads / desc->width;
+    wide.key_heads = widen_key_heads(desc, wide.heads);
+    wide.hidden = widen_hidden(desc, (double)width / (double)desc->width);
     wide.attention.heads = wide.attention.key_heads = wide.cross_attention.key_heads = 0;
-    if (d->cross_attention.heads) wide.cross_attention.heads = wide.heads; /* marks cross attention as given */
+    if (desc->cross_attention.heads) wide.cross_attention.heads = wide.heads; /* marks cross attention as given */
     wide.mlp_features.dim = wide.mlp_features.features = 0;
     *out = wide;
     return BO_OK;

@@ -14,7 +14,7 @@ static size_t stream_length(const bo_model *model)
 
 size_t bo_model_activations(const bo_model *model)
 {
-    return stream_length(model) + 1;
+    return model ? stream_length(model) + 1 : 0;
 }
 
 bo_status bo_model_name_activations(bo_context *context, bo_model *model)
@@ -33,6 +33,7 @@ bo_status bo_model_name_activations(bo_context *context, bo_model *model)
 
 const char *bo_model_activation(const bo_model *model, size_t index)
 {
+    if (!model) return NULL;
     return index < bo_model_activations(model) ? model->activations[index] : NULL;
 }
 
@@ -103,8 +104,9 @@ static bo_status probing_read(bo_context *context, probing *p, double *sizes)
 
 bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count, double *sizes)
 {
+    BO_REQUIRE(context, model, sizes);
+    BO_REQUIRE_IF(context, count > 0, tokens);
     BO_TRY(bo_model_require_language(context, model, "probe"));
-    if (!tokens || !sizes) return bo_fail(context, BO_INVALID, "probe: tokens or sizes is NULL");
     if (count < 1 || count > model->desc.context)
         return bo_fail(context, BO_INVALID, "probe: %zu tokens, expected 1 to %zu", count, model->desc.context);
     probing p = {.model = model, .tokens = count};
@@ -160,8 +162,9 @@ static double largest_singular_value(size_t rows, size_t columns, const float *w
 bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
                                  double *out)
 {
-    const bo_weight *weight = name ? bo_weights_find(model->weights, name) : NULL;
-    if (!weight) return bo_fail(context, BO_INVALID, "model: there is no weight '%s'", name ? name : "NULL");
+    BO_REQUIRE(context, model, name, out);
+    const bo_weight *weight = bo_weights_find(model->weights, name);
+    if (!weight) return bo_fail(context, BO_INVALID, "model: there is no weight '%s'", name);
     size_t count = weight->rows * weight->columns;
     float *w = bo_alloc_raw(context, count, sizeof *w, "a weight");
     double *x = bo_alloc_raw(context, weight->columns + weight->rows, sizeof *x, "a weight's norm");

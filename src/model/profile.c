@@ -89,11 +89,12 @@ static bo_status measure(bo_context *context, bo_model *model, const bo_profile_
 
 bo_status bo_model_profile(bo_context *context, bo_model *model, const bo_profile_desc *desc, bo_profile **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, model, out);
     static const bo_profile_desc defaults = {0};
     drawn data = {.texts = 0};
     bo_model_graph graph = {0};
     if (!desc) desc = &defaults;
-    *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_profile_desc", desc->reserved));
     if (!desc->forward && bo_model_storage(model) != BO_STORAGE_FLOAT32)
         return bo_fail(context, BO_UNSUPPORTED,

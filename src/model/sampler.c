@@ -38,9 +38,9 @@ static bo_status resolve(bo_context *context, const bo_sampler_desc *desc, bo_sa
 
 bo_status bo_sampler_create(bo_context *context, const bo_sampler_desc *desc, bo_sampler **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
     bo_sampler_desc resolved;
-    if (!out) return bo_fail(context, BO_INVALID, "sampler: out is NULL");
-    *out = NULL;
     BO_TRY(resolve(context, desc, &resolved));
     bo_sampler *sampler = bo_alloc(context, 1, sizeof *sampler, "a sampler");
     if (!sampler) return BO_MEMORY;
@@ -64,16 +64,18 @@ void bo_sampler_destroy(bo_sampler *sampler)
 
 void bo_sampler_remember(bo_sampler *sampler, int32_t id)
 {
+    if (!sampler) return;
     sampler->recent[sampler->remembered++ % sampler->desc.window] = id;
 }
 
 uint64_t bo_sampler_drawn(const bo_sampler *sampler)
 {
-    return sampler->drawn;
+    return sampler ? sampler->drawn : 0;
 }
 
 void bo_sampler_set_drawn(bo_sampler *sampler, uint64_t drawn)
 {
+    if (!sampler) return;
     sampler->drawn = drawn;
 }
 
@@ -187,6 +189,7 @@ static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
 
 int32_t bo_sampler_next(bo_sampler *sampler, float *logits, size_t vocab)
 {
+    if (!sampler || (vocab > 0 && !logits)) return -1;
     int32_t id = (int32_t)choose(sampler, logits, vocab);
     bo_sampler_remember(sampler, id);
     return id;

@@ -102,6 +102,7 @@ static bo_status plan_graph(bo_context *context, const bo_session *session, size
 bo_status bo_session_estimate(bo_context *context, const bo_model *model, const bo_session_desc *desc,
                               size_t *state_bytes, size_t *all_bytes)
 {
+    BO_REQUIRE(context, model);
     bo_session session = {0};
     bo_status status = resolve(context, model, desc, &session);
     size_t bytes = session.state_bytes + sizeof session;
@@ -123,6 +124,7 @@ bo_status bo_session_estimate(bo_context *context, const bo_model *model, const 
 
 bo_status bo_session_reset(bo_context *context, bo_session *session)
 {
+    BO_REQUIRE(context, session);
     const bo_model_desc *d = &session->model->desc;
     for (size_t i = 0; i < d->layers; i++)
         BO_TRY(bo_layer_state_begin(context, d, i, session->attentions[i], session->states[i]));
@@ -145,8 +147,8 @@ static bo_status build(bo_context *context, const bo_model *model, const bo_sess
 
 bo_status bo_session_create(bo_context *context, const bo_model *model, const bo_session_desc *desc, bo_session **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "session: out is NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, model, out);
     bo_session *session = bo_alloc(context, 1, sizeof *session, "a session");
     if (!session) return BO_MEMORY;
     bo_status status = build(context, model, desc, session);
@@ -175,11 +177,12 @@ void bo_session_destroy(bo_session *session)
 
 uint64_t bo_session_tokens(const bo_session *session)
 {
-    return session->tokens;
+    return session ? session->tokens : 0;
 }
 
 uint64_t bo_session_room(const bo_session *session)
 {
+    if (!session) return 0;
     const bo_model_desc *d = &session->model->desc;
     uint64_t most = d->positions == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
     if (bo_session_has_capacity(session->model)) most = session->desc.capacity;
@@ -223,8 +226,6 @@ static bo_status check_ids(bo_context *context, const bo_session *session, const
 static bo_status check_call(bo_context *context, const bo_session *session, const int32_t *ids, const int32_t *targets,
                             size_t count)
 {
-    if (!session) return bo_fail(context, BO_INVALID, "session: the session is NULL");
-    if (!ids && count) return bo_fail(context, BO_INVALID, "session: %zu tokens, but ids is NULL", count);
     if (session->broken)
         return bo_fail(context, BO_INVALID, "session: an earlier call failed; call bo_session_reset to start again");
     BO_TRY(check_room(context, session, count));
@@ -288,6 +289,8 @@ static bo_status read_tokens(bo_context *context, bo_session *session, const int
 
 bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count, float *logits)
 {
+    BO_REQUIRE(context, session);
+    BO_REQUIRE_IF(context, count > 0, ids);
     BO_SPAN(context, "model", "read tokens");
     BO_TRY(check_call(context, session, ids, NULL, count));
     BO_TRY(read_tokens(context, session, ids, NULL, count, NULL));
@@ -302,9 +305,9 @@ bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_
 bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
                            size_t count, float *losses)
 {
+    BO_REQUIRE(context, session);
+    BO_REQUIRE_IF(context, count > 0, ids, targets, losses);
     BO_SPAN(context, "model", "score tokens");
-    if (!targets || !losses)
-        return bo_fail(context, BO_INVALID, "session: %s NULL", targets ? "losses is" : "targets is");
     BO_TRY(check_call(context, session, ids, targets, count));
     return read_tokens(context, session, ids, targets, count, losses);
 }
@@ -371,12 +374,12 @@ static bo_status write_state(bo_context *context, const bo_session *session, bo_
 
 static bo_status check_whole(bo_context *context, const bo_session *session)
 {
-    if (session && !session->broken) return BO_OK;
-    return bo_fail(context, BO_INVALID, "session: %s", session ? "an earlier call failed" : "the session is NULL");
+    return session->broken ? bo_fail(context, BO_INVALID, "session: an earlier call failed") : BO_OK;
 }
 
 bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path)
 {
+    BO_REQUIRE(context, session, path);
     bo_output *output;
     BO_TRY(check_whole(context, session));
     BO_TRY(bo_output_open(context, path, &output));
@@ -385,10 +388,10 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
 
 bo_status bo_session_save_memory(bo_context *context, const bo_session *session, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, session, bytes, size);
     bo_output *output;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "session: bytes or size is NULL");
-    *bytes = NULL;
-    *size = 0;
     BO_TRY(check_whole(context, session));
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return bo_output_finish(context, output, write_state(context, session, output));
@@ -554,13 +557,11 @@ static bo_status load_from(bo_context *context, bo_session *session, const bo_te
 static bo_status open_state(bo_context *context, const char *path, const void *bytes, size_t size, bo_tensors **out)
 {
     if (path) return bo_tensors_open(context, path, out);
-    if (!bytes) return bo_fail(context, BO_INVALID, "session: the bytes are NULL");
     return bo_tensors_open_memory(context, "memory", bytes, size, out);
 }
 
 static bo_status load_state(bo_context *context, bo_session *session, const char *path, const void *bytes, size_t size)
 {
-    if (!session) return bo_fail(context, BO_INVALID, "session: the session is NULL");
     bo_tensors *file;
     BO_TRY(open_state(context, path, bytes, size, &file));
     const bo_status status = load_from(context, session, file);
@@ -570,11 +571,14 @@ static bo_status load_state(bo_context *context, bo_session *session, const char
 
 bo_status bo_session_load(bo_context *context, bo_session *session, const char *path)
 {
-    return load_state(context, session, path ? path : "", NULL, 0);
+    BO_REQUIRE(context, session, path);
+    return load_state(context, session, path, NULL, 0);
 }
 
 bo_status bo_session_load_memory(bo_context *context, bo_session *session, const void *bytes, size_t size)
 {
+    BO_REQUIRE(context, session);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     return load_state(context, session, NULL, bytes, size);
 }
 
@@ -592,10 +596,13 @@ static bo_status peek(bo_context *context, const char *path, const void *bytes, 
 
 bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens)
 {
-    return peek(context, path ? path : "", NULL, 0, tokens);
+    BO_REQUIRE(context, path, tokens);
+    return peek(context, path, NULL, 0, tokens);
 }
 
 bo_status bo_session_peek_memory(bo_context *context, const void *bytes, size_t size, uint64_t *tokens)
 {
+    BO_REQUIRE(context, tokens);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     return peek(context, NULL, bytes, size, tokens);
 }

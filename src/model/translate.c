@@ -276,11 +276,9 @@ enum { TOGETHER = 64, MORE = 50, MOST_BEAM = 1024 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const bo_texts *texts,
-                               const bo_translate_desc *desc, bo_translate_desc *out)
+bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const bo_translate_desc *desc,
+                               bo_translate_desc *out)
 {
-    if (!model || !texts)
-        return bo_fail(context, BO_INVALID, "translate: the %s NULL", model ? "texts are" : "model is");
     if (model->desc.task != BO_MODEL_TASK_TRANSLATE)
         return bo_fail(context, BO_INVALID, "translate: expected a model with the task translate, found %s",
                        bo_model_task_name(model->desc.task));
@@ -429,10 +427,11 @@ static bo_status translate_all(bo_context *context, batch *b, const bo_texts *te
 bo_status bo_model_translate(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
                              size_t count, const bo_translate_desc *desc, bo_ids *ids, double *scores)
 {
+    BO_REQUIRE(context, model, texts);
+    BO_REQUIRE_IF(context, count > 0, ids);
     BO_SPAN(context, "model", "translate texts");
     bo_translate_desc resolved;
-    BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
-    if (!ids && count) return bo_fail(context, BO_INVALID, "translate: ids is NULL");
+    BO_TRY(bo_translate_resolve(context, model, desc, &resolved));
     if (first > bo_texts_count(texts) || count > bo_texts_count(texts) - first)
         return bo_fail(context, BO_INVALID, "translate: texts %zu to %zu are out of range: there are %zu", first,
                        first + count, bo_texts_count(texts));

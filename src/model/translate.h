@@ -7,8 +7,8 @@
 
 /* Fills in the defaults of the descriptor (NULL: greedy). A penalty of 0 turns the length penalty off. Models that do
  * not translate are refused. */
-bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const bo_texts *texts,
-                               const bo_translate_desc *desc, bo_translate_desc *out);
+bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const bo_translate_desc *desc,
+                               bo_translate_desc *out);
 
 /* Returns the token that starts and ends texts. */
 int32_t bo_translate_end(const bo_model *model);

@@ -198,7 +198,7 @@ static bo_status find_storable(bo_context *context, const bo_model *model, bool 
 
 bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage)
 {
-    if (!model) return bo_fail(context, BO_INVALID, "model: the model is NULL");
+    BO_REQUIRE(context, model);
     if (storage != BO_STORAGE_FLOAT32 && storage != BO_STORAGE_BFLOAT16 && storage != BO_STORAGE_INT8)
         return bo_fail(context, BO_INVALID, "model: expected storage float32, bfloat16 or int8, found %s",
                        bo_storage_name(storage) ? bo_storage_name(storage) : "an unknown storage");
@@ -214,6 +214,7 @@ bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage 
 
 bo_storage bo_model_storage(const bo_model *model)
 {
+    if (!model) return BO_STORAGE_FLOAT32;
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         bo_element element = bo_weights_at(model->weights, i)->element;
         if (element == BO_ELEMENT_BFLOAT16) return BO_STORAGE_BFLOAT16;
@@ -324,6 +325,7 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
 
 bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
 {
+    BO_REQUIRE(context, model, from);
     const bo_backend *backend = bo_weights_backend(model->weights);
     const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;

@@ -189,6 +189,7 @@ void bo_examples_destroy(bo_examples *examples)
 
 size_t bo_examples_rows(const bo_examples *examples, bo_split part)
 {
+    if (!examples) return 0;
     const examples_owner *owner = owner_of(examples);
     if (part >= BO_SPLIT_NONE) return 0;
     if (!owner->order || part >= BO_SPLIT_ALL) return examples->rows;
@@ -197,6 +198,7 @@ size_t bo_examples_rows(const bo_examples *examples, bo_split part)
 
 size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
 {
+    if (!examples) return 0;
     const examples_owner *owner = owner_of(examples);
     if (index >= bo_examples_rows(examples, part)) return SIZE_MAX;
     if (!owner->order || part >= BO_SPLIT_ALL) return index;
@@ -241,6 +243,7 @@ static bo_status split_rows(bo_context *context, const bo_examples *examples, co
 
 bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test, uint64_t seed)
 {
+    BO_REQUIRE(context, examples);
     const bo_split_desc desc = {.valid = valid, .test = test, .seed = seed};
     bo_split *splits = bo_alloc(context, examples->rows, sizeof *splits, "parts of the rows");
     bo_status status = splits ? split_rows(context, examples, &desc, splits) : BO_MEMORY;
@@ -288,9 +291,9 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
 bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
                            bo_examples **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     BO_SPAN(context, "data", "load examples");
-    if (!desc || !out) return bo_fail(context, BO_INVALID, "examples: the descriptor or out is NULL");
-    *out = NULL;
     examples_owner *owner = bo_alloc(context, 1, sizeof *owner, "examples");
     if (!owner) return BO_MEMORY;
     const bo_status status = load(context, desc, network, owner);
@@ -324,8 +327,8 @@ static bo_status check_arrays(bo_context *context, const bo_examples_arrays *arr
 
 bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out)
 {
-    if (!arrays || !out) return bo_fail(context, BO_INVALID, "examples: the arrays or out are NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, arrays, out);
     BO_TRY(check_arrays(context, arrays));
     if (arrays->first) BO_TRY(check_edges(context, arrays));
     examples_owner *owner = bo_alloc(context, 1, sizeof *owner, "examples");

@@ -147,6 +147,9 @@ bo_status bo_network_write(bo_context *context, const bo_network *network, const
 
 bo_status bo_network_save_memory(bo_context *context, const bo_network *network, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, network, bytes, size);
     bo_json_text text = {.context = context};
     bo_output *output;
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
@@ -158,8 +161,8 @@ bo_status bo_network_save_memory(bo_context *context, const bo_network *network,
 
 bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder)
 {
-    if (!network || !folder || !*folder)
-        return bo_fail(context, BO_INVALID, "network: %s", network ? "no folder is given" : "the network is NULL");
+    BO_REQUIRE(context, network, folder);
+    if (!*folder) return bo_fail(context, BO_INVALID, "network: no folder is given");
     BO_TRY(bo_output_folder(context, folder));
     return bo_network_write(context, network, folder);
 }
@@ -353,11 +356,11 @@ static bo_status finish_load(bo_status status, bo_network **out)
 
 bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, folder, out);
     BO_SPAN(context, "data", "load network");
     char path[PATH], *text, sum[BO_CHECKSUM_TEXT];
     size_t length;
-    if (!folder || !out) return bo_fail(context, BO_INVALID, "network: the folder or out is NULL");
-    *out = NULL;
     BO_TRY(path_in(context, folder, DESCRIPTION, path));
     BO_TRY(bo_bytes_text(context, path, &bo_limits_network, &text, &length));
     bo_checksum_text(text, length, sum);
@@ -369,9 +372,11 @@ bo_status bo_network_load(bo_context *context, const char *folder, bo_network **
 
 bo_status bo_network_load_memory(bo_context *context, const void *bytes, size_t size, bo_network **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     BO_SPAN(context, "data", "load network");
     bo_tensors *file;
-    *out = NULL;
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));
     const char *text = bo_tensors_meta(file, DESCRIPTION);
     bo_status status =

@@ -190,9 +190,7 @@ static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_ne
 bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, bo_network **out)
 {
     cJSON *json;
-    if (!out) return bo_fail(context, BO_INVALID, "network: out is NULL");
     *out = NULL;
-    if (!desc || !desc->model) return bo_fail(context, BO_INVALID, "network: the description is NULL");
     BO_TRY(bo_check_reserved(context, "bo_network_desc", desc->reserved));
     const char *where = desc->where ? desc->where : "model";
     const size_t length = strlen(desc->model);
@@ -216,11 +214,11 @@ bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, b
 
 bo_status bo_network_inspect(bo_context *context, const char *model, const char *where, bo_network_needs *out)
 {
+    BO_REQUIRE(context, model, out);
     cJSON *json;
     *out = (bo_network_needs){0};
     if (!where) where = "model";
-    if (!model || strlen(model) > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: not a description of a network", where);
+    if (strlen(model) > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: not a description of a network", where);
     BO_TRY(bo_json_parse(context, where, model, strlen(model), DEPTH, &json));
     const bo_status status = bo_description_needs(context, where, json, out);
     cJSON_Delete(json);
@@ -229,6 +227,9 @@ bo_status bo_network_inspect(bo_context *context, const char *model, const char 
 
 bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_REQUIRE(context, desc->model);
     BO_TRY(bo_network_prepare(context, desc, out));
     bo_status status = bo_weights_allocate(context, (*out)->weights, false);
     if (status == BO_OK) status = bo_weights_init(context, (*out)->weights, desc->seed);
@@ -240,16 +241,17 @@ bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo
 
 const bo_network_facts *bo_network_report(const bo_network *network)
 {
-    return &network->report;
+    return network ? &network->report : NULL;
 }
 
 size_t bo_network_layers(const bo_network *network)
 {
-    return network->count;
+    return network ? network->count : 0;
 }
 
 const bo_layer_info *bo_network_layer(const bo_network *network, size_t index)
 {
+    if (!network) return NULL;
     return index < network->count ? &network->infos[index] : NULL;
 }
 

@@ -132,8 +132,8 @@ static bo_status predict(bo_context *context, reading *r, float *out)
 bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part,
                              float *out)
 {
+    BO_REQUIRE(context, network, examples, out);
     BO_SPAN(context, "network", "predict");
-    if (!network || !examples || !out) return bo_fail(context, BO_INVALID, "network: network, examples or out is NULL");
     BO_TRY(bo_network_check(context, network, examples, false));
     reading r = {.network = network, .examples = examples, .part = part};
     const bo_status status = predict(context, &r, out);
@@ -224,8 +224,8 @@ static bo_status evaluate(bo_context *context, reading *r, bo_network_evaluation
 bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
                               bo_split part, bo_network_evaluation *out)
 {
+    BO_REQUIRE(context, network, examples, out);
     BO_SPAN(context, "network", "evaluate network");
-    if (!network || !examples || !out) return bo_fail(context, BO_INVALID, "network: network, examples or out is NULL");
     *out = (bo_network_evaluation){0};
     BO_TRY(bo_network_check(context, network, examples, true));
     const double start = bo_seconds();

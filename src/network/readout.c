@@ -80,8 +80,8 @@ static bo_status solve(bo_context *context, regression *r, double lambda)
 
 bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda)
 {
+    BO_REQUIRE(context, network, examples);
     BO_SPAN(context, "network", "solve the last layer");
-    if (!network || !examples) return bo_fail(context, BO_INVALID, "network: the network or the examples are NULL");
     if (!(lambda >= 0)) return bo_fail(context, BO_INVALID, "lambda should be 0 or more, found %g", lambda);
     BO_TRY(check(context, network));
     BO_TRY(bo_network_check(context, network, examples, true));

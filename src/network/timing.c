@@ -46,10 +46,10 @@ static bo_status measure(bo_context *context, const bo_network *network, bo_netw
 bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size_t repeats, double *seconds,
                           double *operations)
 {
+    BO_REQUIRE(context, desc, seconds);
+    BO_REQUIRE(context, desc->model, desc->examples);
     bo_network *network;
     bo_network_graph graph = {0};
-    if (!desc || !desc->examples || !seconds)
-        return bo_fail(context, BO_INVALID, "timing: the descriptor, its examples or seconds is NULL");
     if (repeats < 1 || repeats > MOST_REPEATS)
         return bo_fail(context, BO_INVALID, "repeats: expected 1 to %d, found %zu", MOST_REPEATS, repeats);
     BO_TRY(bo_network_prepare(context, desc, &network));
@@ -133,12 +133,13 @@ static bo_status profile_graph(bo_context *context, bo_network *network, const b
 
 bo_status bo_network_profile(bo_context *context, bo_network *network, const bo_profile_desc *desc, bo_profile **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, network, out);
     static const bo_profile_desc defaults = {0};
     drawn data = {.x = NULL};
     bo_network_graph graph = {0};
     if (!desc) desc = &defaults;
     const size_t rows = desc->batch ? desc->batch : USUAL_BATCH;
-    *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_profile_desc", desc->reserved));
     if (desc->tokens) return bo_fail(context, BO_INVALID, "profile: tokens is an option of text models");
     if (rows > INT32_MAX / 2) return bo_fail(context, BO_INVALID, "profile: %zu rows are too many", rows);

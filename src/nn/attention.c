@@ -232,7 +232,8 @@ bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_va
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_attention_layer *desc)
 {
+    BO_RECORD_REQUIRE(graph, prefix, desc);
+    BO_RECORD_REQUIRE(graph, desc->attention);
     if (!bo_nn_reserved(graph, prefix, "bo_attention_layer", desc->reserved)) return 0;
-    if (!desc->attention) return bo_graph_fail(graph, "%s: the attention is NULL", prefix);
     return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, desc), residual, desc);
 }

@@ -30,6 +30,7 @@ const char *bo_mlp_name(bo_mlp kind)
 
 bool bo_mlp_parse(const char *name, bo_mlp *out)
 {
+    if (!name || !out) return false;
     int found = bo_find_name(name, mlp_names, BO_MLP_COUNT);
     if (found >= 0) *out = (bo_mlp)found;
     return found >= 0;
@@ -153,6 +154,7 @@ bool bo_nn_reserved(bo_graph *graph, const char *prefix, const char *name, const
 
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc)
 {
+    BO_RECORD_REQUIRE(graph, prefix, desc);
     if (!bo_nn_reserved(graph, prefix, "bo_linear_layer", desc->reserved)) return 0;
     bo_value out = 0;
     const char *const suffix = "";
@@ -177,6 +179,7 @@ static void balance(bo_graph *graph, bo_linear_layer *desc)
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_output_layer *desc)
 {
     static const bo_output_layer usual = {0};
+    BO_RECORD_REQUIRE(graph, prefix);
     if (!desc) desc = &usual;
     if (!bo_nn_reserved(graph, prefix, "bo_output_layer", desc->reserved)) return 0;
     bo_linear_layer linear = {
@@ -214,6 +217,7 @@ double bo_nn_unit_factor(const bo_graph *graph, bo_unary function)
 bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, size_t vocab, size_t width,
                          double deviation)
 {
+    BO_RECORD_REQUIRE(graph, prefix);
     bo_nn_name name = bo_nn_join(prefix, ".weight");
     bo_value table = bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
                                                               .rank = 2,
@@ -225,6 +229,7 @@ bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, s
 
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc)
 {
+    BO_RECORD_REQUIRE(graph, prefix, desc);
     if (!bo_nn_reserved(graph, prefix, "bo_norm_layer", desc->reserved)) return 0;
     bool layer = desc->kind == BO_NORM_LAYER;
     const size_t width = desc->width ? desc->width : bo_graph_columns(graph, x);
@@ -242,7 +247,7 @@ bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_no
 
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream)
 {
-    if (rate == 0) return x;
+    if (graph && rate == 0) return x;
     return bo_graph_one(graph, BO_OPERATION_DROPOUT, &(bo_dropout_attributes){.rate = rate, .stream = stream}, 1, &x);
 }
 

@@ -137,6 +137,7 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
 
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
+    BO_RECORD_REQUIRE(graph, prefix, desc);
     if (!bo_nn_reserved(graph, prefix, "bo_mlp_layer", desc->reserved)) return 0;
     switch (desc->kind) {
     case BO_MLP_NONE:

@@ -258,6 +258,7 @@ static bo_status write_weights(bo_context *context, const bo_weights *weights, b
 
 bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const char *path)
 {
+    BO_REQUIRE(context, weights, path);
     bo_output *output;
     BO_TRY(bo_output_open(context, path, &output));
     return bo_output_finish(context, output, write_weights(context, weights, output));
@@ -265,6 +266,9 @@ bo_status bo_weights_save(bo_context *context, const bo_weights *weights, const 
 
 bo_status bo_weights_save_memory(bo_context *context, const bo_weights *weights, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, weights, bytes, size);
     bo_output *output;
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return bo_output_finish(context, output, write_weights(context, weights, output));
@@ -299,6 +303,7 @@ static bo_status check_room(bo_context *context, const bo_weights *weights)
 
 bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *path)
 {
+    BO_REQUIRE(context, weights, path);
     bo_tensors *file;
     BO_TRY(check_room(context, weights));
     BO_TRY(bo_tensors_open(context, path, &file));
@@ -309,6 +314,8 @@ bo_status bo_weights_load(bo_context *context, bo_weights *weights, const char *
 
 bo_status bo_weights_load_memory(bo_context *context, bo_weights *weights, const void *bytes, size_t size)
 {
+    BO_REQUIRE(context, weights);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     bo_tensors *file;
     BO_TRY(check_room(context, weights));
     BO_TRY(bo_tensors_open_memory(context, "memory", bytes, size, &file));

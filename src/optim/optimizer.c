@@ -324,7 +324,8 @@ static bo_status check_parametrization(bo_context *context, bo_optimizer_kind ki
 bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
                               bo_optimizer **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, weights, out);
     bo_optimizer_desc resolved;
     BO_TRY(bo_optimizer_resolve(context, desc, &resolved));
     BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
@@ -359,7 +360,7 @@ void bo_optimizer_destroy(bo_optimizer *o)
 
 const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer)
 {
-    return &optimizer->desc;
+    return optimizer ? &optimizer->desc : NULL;
 }
 
 size_t bo_optimizer_states(const bo_optimizer *optimizer)
@@ -374,7 +375,7 @@ bo_optimizer_state bo_optimizer_state_at(const bo_optimizer *optimizer, size_t i
 
 uint64_t bo_optimizer_steps(const bo_optimizer *optimizer)
 {
-    return optimizer->steps;
+    return optimizer ? optimizer->steps : 0;
 }
 
 void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
@@ -474,33 +475,37 @@ static bo_status average(bo_context *context, const bo_optimizer *o)
     return BO_OK;
 }
 
-bo_status bo_optimizer_step(bo_context *context, bo_optimizer *o, double factor, double *norm)
+bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double factor, double *norm)
 {
+    BO_REQUIRE(context, optimizer);
     BO_SPAN(context, "train", "optimizer step");
     double unwanted;
     if (!norm) norm = &unwanted;
     *norm = 0;
-    if (o->swapped)
+    if (optimizer->swapped)
         return bo_fail(context, BO_INVALID,
                        "optimizer: a step while the averaged weights are swapped in; swap them back first");
     if (!(isfinite(factor) && factor >= 0))
         return bo_fail(context, BO_INVALID, "learning rate factor: expected a finite number of at least 0, found %g",
                        factor);
-    BO_TRY(gradient_norm(context, o, norm));
-    double scale = (o->desc.clip > 0 && *norm > o->desc.clip ? o->desc.clip / *norm : 1) / o->gradient_scale;
-    o->steps++;
-    for (size_t i = 0; i < o->parts; i++) BO_TRY(step_part(context, o, &o->part[i], factor, scale));
-    BO_TRY(step_matrices(context, o, factor, scale));
-    return average(context, o);
+    BO_TRY(gradient_norm(context, optimizer, norm));
+    double scale = (optimizer->desc.clip > 0 && *norm > optimizer->desc.clip ? optimizer->desc.clip / *norm : 1) /
+                   optimizer->gradient_scale;
+    optimizer->steps++;
+    for (size_t i = 0; i < optimizer->parts; i++)
+        BO_TRY(step_part(context, optimizer, &optimizer->part[i], factor, scale));
+    BO_TRY(step_matrices(context, optimizer, factor, scale));
+    return average(context, optimizer);
 }
 
-bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *o)
+bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer)
 {
-    if (o->desc.average == 0 || o->steps == 0) return BO_OK;
-    for (size_t i = 0; i < o->parts; i++) {
-        const bo_optim_part *part = &o->part[i];
-        BO_TRY(o->backend->updates->swap(context, part_count(part), part->average, part->weight->data));
+    BO_REQUIRE(context, optimizer);
+    if (optimizer->desc.average == 0 || optimizer->steps == 0) return BO_OK;
+    for (size_t i = 0; i < optimizer->parts; i++) {
+        const bo_optim_part *part = &optimizer->part[i];
+        BO_TRY(optimizer->backend->updates->swap(context, part_count(part), part->average, part->weight->data));
     }
-    o->swapped = !o->swapped;
+    optimizer->swapped = !optimizer->swapped;
     return BO_OK;
 }

@@ -26,6 +26,7 @@ static double fall(bo_schedule_kind kind, double step, double from, double to, d
 
 double bo_schedule_factor(const bo_schedule *schedule, uint64_t step, uint64_t steps)
 {
+    if (!schedule) return NAN;
     uint64_t warmup = warmup_steps(schedule, steps);
     if (step < warmup) return (double)(step + 1) / (double)warmup;
     if (steps == 0 || schedule->kind == BO_SCHEDULE_CONSTANT) return 1;
@@ -36,6 +37,7 @@ double bo_schedule_factor(const bo_schedule *schedule, uint64_t step, uint64_t s
 
 bo_status bo_schedule_check(bo_context *context, const bo_schedule *schedule)
 {
+    BO_REQUIRE(context, schedule);
     BO_TRY(bo_check_reserved(context, "bo_schedule", schedule->reserved));
     if ((unsigned)schedule->kind >= BO_SCHEDULE_COUNT)
         return bo_fail(context, BO_INVALID, "schedule: %d is not one of the %d kinds", (int)schedule->kind,

@@ -60,6 +60,7 @@ bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_pl
 bo_status bo_plan_descriptors(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
                               bo_trainer_desc *training)
 {
+    BO_REQUIRE(context, shape, model, training);
     bo_plan_shape s;
     BO_TRY(bo_plan_resolve(context, shape, &s));
     *model = model_of(&s);
@@ -168,6 +169,7 @@ bo_plan_counts bo_plan_count_with(const bo_plan_shape *s, const bo_plan_head *he
 
 bo_status bo_plan_count(bo_context *context, const bo_plan_shape *shape, bo_plan_counts *out)
 {
+    BO_REQUIRE(context, shape, out);
     bo_plan_shape s;
     bo_plan_head head;
     BO_TRY(bo_plan_resolve(context, shape, &s));

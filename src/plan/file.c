@@ -65,6 +65,7 @@ static bo_status put(bo_context *context, const char *path, const bo_json_text *
 
 bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path)
 {
+    BO_REQUIRE(context, machine, path);
     bo_json_text text = {.context = context};
     write_all(&text, machine);
     const bool sealed = !text.failed && bo_json_seal(text.bytes, text.length);
@@ -183,9 +184,10 @@ bo_status bo_plan_machine_parse(bo_context *context, const char *path, const cha
 
 bo_status bo_plan_machine_load(bo_context *context, const char *path, bo_plan_machine **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
     char *text;
     size_t length;
-    *out = NULL;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_calibration, &text, &length));
     bo_status status = bo_json_check(context, path, text, length);
     if (status == BO_OK) status = bo_plan_machine_parse(context, path, text, length, out);

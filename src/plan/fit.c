@@ -209,6 +209,9 @@ bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threa
 bo_status bo_plan_machine_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
                               bo_plan_machine **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, count > 0, timings);
     return bo_plan_machine_fit_as(context, bo_context_isa(context), bo_context_threads(context), timings, count, terms,
                                   out);
 }
@@ -230,6 +233,7 @@ bo_plan_range bo_plan_step_of(const bo_plan_machine *machine, const bo_plan_coun
 bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, const bo_plan_shape *shape,
                        bo_plan_range *out)
 {
+    BO_REQUIRE(context, machine, shape, out);
     bo_plan_shape s;
     bo_plan_head head;
     const bo_plan_shape *measured = &machine->timings[0].shape;

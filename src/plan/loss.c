@@ -29,6 +29,7 @@ static double effective(double tokens, double batch, double critical)
 
 double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch)
 {
+    if (!law) return NAN;
     return law->floor + law->size * pow(parameters, -law->size_power) +
            law->data * pow(effective(tokens, batch, law->batch), -law->data_power);
 }
@@ -149,7 +150,9 @@ static bo_status fit(bo_context *context, const bo_plan_run *runs, size_t count,
 
 bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, count > 0, runs);
     BO_TRY(check(context, runs, count));
     losses_block *block = bo_alloc(context, 1, sizeof *block + count * sizeof block->without[0], "a loss law");
     if (!block) return BO_MEMORY;
@@ -170,6 +173,7 @@ void bo_plan_losses_destroy(bo_plan_losses *losses)
 /* Two standard deviations each way: of the residuals, and of the law itself by the jackknife. */
 void bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens, double batch, bo_plan_range *out)
 {
+    if (!losses || !out) return;
     const double value = bo_plan_law_at(&losses->law, parameters, tokens, batch), n = (double)losses->run_count;
     double mean = 0, squares = 0;
     for (size_t i = 0; i < losses->run_count; i++)

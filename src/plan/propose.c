@@ -214,9 +214,10 @@ static bo_status search_shapes(bo_plan_search *search, plan_block *out)
 bo_status bo_plan_create(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
                          const bo_plan_budget *budget, bo_plan **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, machine, budget, out);
     bo_plan_losses *usual = NULL;
     bo_plan_search search = {.context = context, .machine = machine};
-    *out = NULL;
     BO_TRY(resolve(context, budget, &search.budget));
     if (!machine->timing_count)
         return bo_fail(context, BO_INVALID,

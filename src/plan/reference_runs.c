@@ -28,5 +28,7 @@ static const bo_plan_run runs[] = {
 
 bo_status bo_plan_losses_default(bo_context *context, bo_plan_losses **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
     return bo_plan_losses_fit(context, runs, sizeof runs / sizeof *runs, out);
 }

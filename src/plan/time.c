@@ -30,10 +30,11 @@ enum { SHAPES = sizeof shapes / sizeof *shapes, QUICK_SHAPES = 8 };
 
 bo_status bo_plan_machine_calibrate(bo_context *context, const bo_plan_calibration *desc, bo_plan_machine **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
     const bo_plan_calibration d = desc ? *desc : (bo_plan_calibration){0};
     const size_t count = d.quick ? QUICK_SHAPES : SHAPES;
     bo_plan_timing timings[SHAPES];
-    *out = NULL;
     BO_TRY(bo_check_reserved(context, "bo_plan_calibration", d.reserved));
     for (size_t i = 0; i < count; i++) {
         timings[i] = (bo_plan_timing){.shape = shapes[i]};
@@ -196,8 +197,9 @@ static bo_status time_all(bo_context *context, double seconds, bo_plan_timing *t
 
 bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timing *timings, size_t count)
 {
+    BO_REQUIRE_IF(context, count > 0, timings);
     plan_stage stage = {.count = count};
-    if (count == 0 || !timings) return bo_fail(context, BO_INVALID, "calibration: there are no shapes to time");
+    if (count == 0) return bo_fail(context, BO_INVALID, "calibration: there are no shapes to time");
     for (size_t i = 0; i < count; i++) BO_TRY(bo_check_reserved(context, "bo_plan_timing", timings[i].reserved));
     const bo_status status = time_all(context, seconds, timings, &stage);
     close_stage(&stage);

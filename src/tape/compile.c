@@ -1,4 +1,5 @@
 /* Compilation of a recorded graph into steps with offsets in the arena. */
+#include <math.h>
 #include "internal.h"
 
 static void forget_plan(bo_graph *graph)
@@ -50,6 +51,7 @@ static void count_operations(bo_context *context, bo_graph *graph)
 
 bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_compile_desc *desc)
 {
+    BO_REQUIRE(context, graph, desc);
     if (graph->status != BO_OK) return bo_fail(context, graph->status, "%s", graph->error);
     if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u has no end", graph->segment);
     BO_TRY(bo_check_reserved(context, "bo_graph_compile_desc", desc->reserved));
@@ -67,11 +69,13 @@ bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_
 
 size_t bo_graph_bytes(const bo_graph *graph)
 {
+    if (!graph) return 0;
     return graph->planned ? graph->bytes : 0;
 }
 
 double bo_graph_flops(const bo_graph *graph)
 {
+    if (!graph) return NAN;
     return graph->planned ? graph->operations : 0;
 }
 
@@ -91,6 +95,7 @@ static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_pie
 
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
 {
+    BO_REQUIRE(context, graph);
     if (!graph->planned)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (graph->arena) return BO_OK;

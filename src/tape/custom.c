@@ -134,15 +134,13 @@ static double custom_operations(bo_context *context, const bo_op_call *call)
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
-static const char *complaint(const bo_graph *graph, const bo_operation_desc *desc, const void *attributes, size_t bytes,
-                             size_t count)
+static const char *complaint(const bo_graph *graph, const bo_operation_desc *desc, size_t bytes, size_t count)
 {
-    if (!desc || !desc->name || !*desc->name) return "a custom operation needs a name";
+    if (!*desc->name) return "a custom operation needs a name";
     if (!desc->forward) return "it has no forward function";
     if (!graph->backend->plain) return "functions of the caller cannot access the memory of this backend";
     if (desc->inputs > BO_OP_INPUTS || count > BO_OP_INPUTS || !count) return "expected 1 to 16 inputs";
     if (desc->outputs > BO_OP_OUTPUTS) return "expected at most 4 outputs";
-    if (!attributes && bytes) return "the attributes are NULL, but their size is not 0";
     if (bytes >= most_bytes) return "the attributes have 2^48 bytes or more";
     return NULL;
 }
@@ -150,8 +148,12 @@ static const char *complaint(const bo_graph *graph, const bo_operation_desc *des
 bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *desc, const void *attributes,
                                size_t attributes_bytes, size_t count, const bo_value *inputs)
 {
-    const char *wrong = complaint(graph, desc, attributes, attributes_bytes, count);
-    if (wrong) return bo_graph_fail(graph, "%s: %s", desc && desc->name ? desc->name : "custom operation", wrong);
+    BO_RECORD_REQUIRE(graph, desc);
+    BO_RECORD_REQUIRE_IF(graph, count > 0, inputs);
+    BO_RECORD_REQUIRE_IF(graph, attributes_bytes > 0, attributes);
+    BO_RECORD_REQUIRE(graph, desc->name);
+    const char *wrong = complaint(graph, desc, attributes_bytes, count);
+    if (wrong) return bo_graph_fail(graph, "%s: %s", *desc->name ? desc->name : "custom operation", wrong);
     if (graph->status != BO_OK) return 0;
     if (bo_check_reserved(graph->context, "bo_operation_desc", desc->reserved) != BO_OK)
         return bo_graph_fail(graph, "%s: %s", desc->name, bo_context_error(graph->context));

@@ -4,6 +4,16 @@
 
 #include "weights.h"
 
+/* BO_REQUIRE for functions that record: returns 0, and the graph keeps the error for bo_graph_compile(). */
+#define BO_RECORD_REQUIRE(graph, ...) BO_RECORD_REQUIRE_IF(graph, true, __VA_ARGS__)
+#define BO_RECORD_REQUIRE_IF(graph, condition, ...)                                                                    \
+    do {                                                                                                               \
+        const void *const bo_required_[] = {__VA_ARGS__};                                                              \
+        if (!(graph) || ((condition) && bo_any_null(bo_required_, sizeof bo_required_ / sizeof *bo_required_)))        \
+            return bo_graph_refuse_null(graph, __func__, #__VA_ARGS__, bo_required_);                                  \
+    } while (0)
+bo_value bo_graph_refuse_null(bo_graph *graph, const char *function, const char *names, const void *const *pointers);
+
 /* bo_graph_apply with attribute structs of this version of the library. */
 bo_value bo_graph_one(bo_graph *graph, bo_operation operation, const void *attributes, size_t count,
                       const bo_value *inputs);

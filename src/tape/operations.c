@@ -8,6 +8,7 @@ const char *bo_operation_name(bo_operation operation)
 
 bool bo_operation_parse(const char *name, bo_operation *out)
 {
+    if (!name || !out) return false;
     for (int i = 0; i < BO_OPERATION_COUNT; i++) {
         if (!bo_same_name(name, bo_operation_name((bo_operation)i))) continue;
         *out = (bo_operation)i;
@@ -51,12 +52,13 @@ bo_value bo_graph_embed(bo_graph *graph, bo_value indices, bo_value table)
 
 bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t columns)
 {
-    if (bo_graph_columns(graph, x) == columns) return x;
+    if (graph && bo_graph_columns(graph, x) == columns) return x;
     return bo_graph_one(graph, BO_OPERATION_RESHAPE, &(bo_reshape_attributes){.columns = columns}, 1, &x);
 }
 
 bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values)
 {
+    BO_RECORD_REQUIRE_IF(graph, count > 0, values);
     return count == 1 ? values[0] : bo_graph_one(graph, BO_OPERATION_CONCAT, NULL, count, values);
 }
 

@@ -173,8 +173,9 @@ static bo_status measure(bo_context *context, bo_graph *graph, const bo_graph_pa
 bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char *subject,
                            size_t repeats, bo_profile **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, graph, subject, out);
     enum { MOST = 1000 };
-    *out = NULL;
     if (!graph->planned)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (repeats > MOST) return bo_fail(context, BO_INVALID, "profile: %zu runs, expected at most %d", repeats, MOST);
@@ -199,25 +200,27 @@ bo_status bo_graph_profile(bo_context *context, bo_graph *graph, const bo_graph_
 
 size_t bo_profile_operations(const bo_profile *profile)
 {
-    return profile->operations;
+    return profile ? profile->operations : 0;
 }
 
 const bo_operation_info *bo_profile_operation(const bo_profile *profile, size_t index)
 {
+    if (!profile) return NULL;
     return index < profile->operations ? &profile->operation[index] : NULL;
 }
 
 size_t bo_profile_values(const bo_profile *profile)
 {
-    return profile->values;
+    return profile ? profile->values : 0;
 }
 
 const bo_value_info *bo_profile_value(const bo_profile *profile, size_t index)
 {
+    if (!profile) return NULL;
     return index < profile->values ? &profile->value[index] : NULL;
 }
 
 const bo_profile_totals *bo_profile_report(const bo_profile *profile)
 {
-    return &profile->totals;
+    return profile ? &profile->totals : NULL;
 }

@@ -29,7 +29,8 @@ void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *w
 
 bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **out)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, weights, out);
     bo_graph *graph = bo_alloc(context, 1, sizeof *graph, "a graph");
     if (!graph) return BO_MEMORY;
     graph->context = context;
@@ -82,8 +83,14 @@ static bo_value remember(bo_graph *graph, bo_status status)
 
 #define REFUSE(...) remember(graph, bo_fail(graph->context, BO_INVALID, __VA_ARGS__))
 
+bo_value bo_graph_refuse_null(bo_graph *graph, const char *function, const char *names, const void *const *pointers)
+{
+    return graph ? remember(graph, bo_refuse_null(graph->context, function, names, pointers)) : 0;
+}
+
 bo_value bo_graph_fail(bo_graph *graph, const char *format, ...)
 {
+    BO_RECORD_REQUIRE(graph, format);
     if (graph->status != BO_OK) return 0;
     char text[BO_TAPE_ERROR];
     va_list list;
@@ -95,7 +102,7 @@ bo_value bo_graph_fail(bo_graph *graph, const char *format, ...)
 
 void bo_graph_scope(bo_graph *graph, const char *format, ...)
 {
-    if (graph->status != BO_OK) return;
+    if (!graph || !format || graph->status != BO_OK) return;
     char text[LONGEST_SCOPE];
     va_list list;
     va_start(list, format);
@@ -135,6 +142,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
 
 bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, size_t rows, size_t columns)
 {
+    BO_RECORD_REQUIRE(graph, name);
     if (graph->status == BO_OK && element != BO_ELEMENT_FLOAT32 && element != BO_ELEMENT_INT32)
         return REFUSE("input %s: unknown element type %d, expected float32 or int32", name, (int)element);
     bo_value value = add_tensor(
@@ -148,6 +156,7 @@ bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, s
 
 bo_value bo_graph_weight(bo_graph *graph, const bo_weight_desc *desc)
 {
+    BO_RECORD_REQUIRE(graph, desc);
     size_t index;
     if (graph->status != BO_OK) return 0;
     bo_status status = bo_weights_declare(graph->context, graph->weights, desc, &index);
@@ -172,17 +181,17 @@ static bool is_value(const bo_graph *graph, bo_value value)
 
 size_t bo_graph_rows(const bo_graph *graph, bo_value value)
 {
-    return is_value(graph, value) ? bo_graph_tensor_at(graph, value)->rows : 0;
+    return graph && is_value(graph, value) ? bo_graph_tensor_at(graph, value)->rows : 0;
 }
 
 size_t bo_graph_columns(const bo_graph *graph, bo_value value)
 {
-    return is_value(graph, value) ? bo_graph_tensor_at(graph, value)->columns : 0;
+    return graph && is_value(graph, value) ? bo_graph_tensor_at(graph, value)->columns : 0;
 }
 
 bo_weights *bo_graph_weights(const bo_graph *graph)
 {
-    return graph->weights;
+    return graph ? graph->weights : NULL;
 }
 
 const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value)
@@ -199,7 +208,7 @@ size_t bo_graph_branch(bo_graph *graph)
 
 void bo_graph_keep(bo_graph *graph, bo_value value)
 {
-    if (graph->status != BO_OK) return;
+    if (!graph || graph->status != BO_OK) return;
     if (is_value(graph, value))
         bo_graph_tensor_at(graph, value)->kept = true;
     else
@@ -208,7 +217,7 @@ void bo_graph_keep(bo_graph *graph, bo_value value)
 
 void bo_graph_keep_gradient(bo_graph *graph, bo_value value)
 {
-    if (graph->status != BO_OK) return;
+    if (!graph || graph->status != BO_OK) return;
     if (!is_value(graph, value))
         REFUSE("the gradient of value %u is to be kept, but the graph has values 1 to %zu", value,
                graph->tensors.count - 1);
@@ -220,7 +229,7 @@ void bo_graph_keep_gradient(bo_graph *graph, bo_value value)
 
 bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index)
 {
-    if (!is_value(graph, value) || bo_graph_tensor_at(graph, value)->origin != BO_ORIGIN_MADE) return 0;
+    if (!graph || !is_value(graph, value) || bo_graph_tensor_at(graph, value)->origin != BO_ORIGIN_MADE) return 0;
     const bo_node *node = bo_node_at(graph, bo_graph_tensor_at(graph, value)->node);
     return index < node->outputs ? node->out[index] : 0;
 }
@@ -311,10 +320,10 @@ static bool is_zero(const void *bytes, size_t count)
 bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const void *attributes, size_t attributes_bytes,
                         size_t count, const bo_value *inputs)
 {
+    BO_RECORD_REQUIRE_IF(graph, count > 0, inputs);
+    BO_RECORD_REQUIRE_IF(graph, attributes_bytes > 0, attributes);
     const bo_op *op = find_op(graph, operation);
     if (!op) return 0;
-    if (!attributes && attributes_bytes)
-        return REFUSE("%s: the attributes are NULL, but their size is %zu bytes", op->name, attributes_bytes);
     const size_t known = attributes_bytes < op->attributes ? attributes_bytes : op->attributes;
     if (attributes && !is_zero((const char *)attributes + known, attributes_bytes - known))
         return REFUSE("%s: attributes of %zu bytes have nonzero bytes after the %zu that this version supports",
@@ -327,7 +336,7 @@ bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const void *att
 bo_value bo_graph_one(bo_graph *graph, bo_operation operation, const void *attributes, size_t count,
                       const bo_value *inputs)
 {
-    const bo_op *op = find_op(graph, operation);
+    const bo_op *op = graph ? find_op(graph, operation) : NULL;
     return op ? bo_graph_apply(graph, operation, attributes, attributes ? op->attributes : 0, count, inputs) : 0;
 }
 
@@ -367,7 +376,7 @@ void bo_graph_storable(const bo_graph *graph, bool *which)
 
 void bo_graph_segment_begin(bo_graph *graph)
 {
-    if (graph->status != BO_OK) return;
+    if (!graph || graph->status != BO_OK) return;
     if (graph->segment) REFUSE("segments cannot be nested");
     /* segments are numbered from 1 */
     else
@@ -376,7 +385,7 @@ void bo_graph_segment_begin(bo_graph *graph)
 
 void bo_graph_segment_end(bo_graph *graph)
 {
-    if (graph->status != BO_OK) return;
+    if (!graph || graph->status != BO_OK) return;
     if (!graph->segment) REFUSE("a segment ends that was not started");
     graph->segment = 0;
 }

@@ -17,6 +17,7 @@ static bo_status find(bo_context *context, const bo_graph *graph, bo_value value
 
 bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, const void *host)
 {
+    BO_REQUIRE(context, graph, host);
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is not an input", value);
@@ -25,6 +26,7 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
 
 bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host)
 {
+    BO_REQUIRE(context, graph, host);
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (!t->kept && value != graph->desc.loss)
@@ -35,6 +37,7 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
 
 bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value value, float *host)
 {
+    BO_REQUIRE(context, graph, host);
     bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (!t->gradient || !(t->gradient_kept || t->origin == BO_ORIGIN_WEIGHT))
@@ -47,6 +50,7 @@ bo_status bo_graph_read_gradient(bo_context *context, bo_graph *graph, bo_value 
 
 void bo_graph_set_loss_scale(bo_graph *graph, float scale)
 {
+    if (!graph) return;
     graph->loss_scale = scale;
 }
 
@@ -207,6 +211,7 @@ static bo_status run(bo_context *context, bo_graph *graph, const bo_graph_pass *
 
 bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_graph_pass *pass)
 {
+    BO_REQUIRE(context, graph);
     return run(context, graph, pass, NULL);
 }
 
@@ -264,8 +269,9 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
 
 bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_graph_pass *pass, const char **scope)
 {
+    if (scope) *scope = NULL;
+    BO_REQUIRE(context, graph, scope);
     static const bo_graph_pass plain = {0};
-    *scope = NULL;
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: call bo_graph_allocate first");
     if (pass) BO_TRY(bo_check_reserved(context, "bo_graph_pass", pass->reserved));
     BO_TRY(blame_given(context, graph, scope));

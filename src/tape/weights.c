@@ -30,6 +30,8 @@ struct bo_weights {
 
 bo_status bo_weights_create(bo_context *context, bo_weights **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
     return bo_weights_create_on(context, bo_backend_cpu(), out);
 }
 
@@ -87,10 +89,9 @@ void bo_weights_destroy(bo_weights *weights)
 /* Computes the product of the dimensions. */
 static bo_status count_numbers(bo_context *context, const bo_weight_desc *desc, size_t *out)
 {
-    if (!desc->name || !*desc->name) return bo_fail(context, BO_INVALID, "a weight has no name");
+    if (!*desc->name) return bo_fail(context, BO_INVALID, "a weight has no name");
     if (desc->rank < 1 || desc->rank > MOST_RANK)
         return bo_fail(context, BO_INVALID, "weight %s: rank %zu, expected 1 to %d", desc->name, desc->rank, MOST_RANK);
-    if (!desc->shape) return bo_fail(context, BO_INVALID, "weight %s: its shape is NULL", desc->name);
     *out = 1;
     for (size_t i = 0; i < desc->rank; i++)
         if (!desc->shape[i] || __builtin_mul_overflow(*out, desc->shape[i], out) || *out >= (size_t)1 << 46)
@@ -182,6 +183,9 @@ static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *
 
 bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight_desc *desc, size_t *index)
 {
+    BO_REQUIRE(context, weights, desc);
+    BO_REQUIRE(context, desc->name);
+    BO_REQUIRE_IF(context, desc->rank > 0, desc->shape);
     bo_weight settled;
     size_t unwanted;
     if (!index) index = &unwanted;
@@ -206,16 +210,18 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
 
 size_t bo_weights_count(const bo_weights *weights)
 {
-    return weights->count;
+    return weights ? weights->count : 0;
 }
 
 const bo_weight *bo_weights_at(const bo_weights *weights, size_t index)
 {
+    if (!weights) return NULL;
     return index < weights->count ? weights->at[index] : NULL;
 }
 
 const bo_weight *bo_weights_find(const bo_weights *weights, const char *name)
 {
+    if (!weights || !name) return NULL;
     size_t index;
     return find_index(weights, name, &index) ? weights->at[index] : NULL;
 }
@@ -227,6 +233,7 @@ size_t bo_weights_floats(const bo_weights *weights)
 
 size_t bo_weights_parameters(const bo_weights *weights, bool trained)
 {
+    if (!weights) return 0;
     size_t numbers = 0;
     for (size_t i = 0; i < weights->count; i++)
         if (!trained || !weights->at[i]->frozen) numbers += weights->at[i]->rows * weights->at[i]->columns;
@@ -264,6 +271,7 @@ static bool fits(const char *pattern, const char *name)
 
 bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char *pattern, bool frozen)
 {
+    BO_REQUIRE(context, weights, pattern);
     size_t found = 0;
     for (size_t i = 0; i < weights->count; i++) {
         if (!fits(pattern, weights->at[i]->name)) continue;
@@ -279,8 +287,8 @@ bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, const char
 
 static bo_status find(bo_context *context, const bo_weights *weights, const char *name, const bo_weight **out)
 {
-    *out = name ? bo_weights_find(weights, name) : NULL;
-    if (!*out) return bo_fail(context, BO_INVALID, "there is no weight '%s'", name ? name : "NULL");
+    *out = bo_weights_find(weights, name);
+    if (!*out) return bo_fail(context, BO_INVALID, "there is no weight '%s'", name);
     if (!(*out)->data)
         return bo_fail(context, BO_INVALID, "weight %s has no memory yet: call bo_weights_allocate first", name);
     return BO_OK;
@@ -288,6 +296,7 @@ static bo_status find(bo_context *context, const bo_weights *weights, const char
 
 bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *out)
 {
+    BO_REQUIRE(context, weights, name, out);
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
     return weights->backend->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
@@ -295,6 +304,7 @@ bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const c
 
 bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *name, const float *values)
 {
+    BO_REQUIRE(context, weights, name, values);
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
     if (weight->element != BO_ELEMENT_FLOAT32)
@@ -304,6 +314,7 @@ bo_status bo_weights_set(bo_context *context, bo_weights *weights, const char *n
 
 bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights, const char *name, float *out)
 {
+    BO_REQUIRE(context, weights, name, out);
     const bo_weight *weight;
     BO_TRY(find(context, weights, name, &weight));
     if (!weight->gradient)
@@ -314,6 +325,7 @@ bo_status bo_weights_get_gradient(bo_context *context, const bo_weights *weights
 
 bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
 {
+    BO_REQUIRE(context, weights);
     if (!weights->gradients) return BO_OK;
     return weights->backend->zero(context, weights->gradients, weights->floats * sizeof(float));
 }
@@ -322,6 +334,7 @@ bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weights)
 
 bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients)
 {
+    BO_REQUIRE(context, weights);
     size_t bytes = weights->floats * sizeof(float);
     if (weights->stored && gradients)
         return bo_fail(context, BO_INVALID,
@@ -346,6 +359,7 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
 
 size_t bo_weights_bytes(const bo_weights *weights)
 {
+    if (!weights) return 0;
     return weights->stored ? weights->stored_bytes : weights->floats * sizeof(float);
 }
 

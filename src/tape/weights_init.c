@@ -78,6 +78,7 @@ static bo_status draw_some(bo_context *context, bo_weights *weights, size_t begi
 
 bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint64_t seed)
 {
+    BO_REQUIRE(context, weights);
     return draw_some(context, weights, 0, bo_weights_count(weights), seed);
 }
 

@@ -9,6 +9,7 @@
  * corpus that is too short for this has the one window that fits. */
 uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 {
+    if (!desc) return 0;
     uint64_t tokens = bo_corpus_tokens(desc->corpus), context = desc->context;
     if (context == 0 || tokens <= context) return 0;
     return tokens < 2 * context ? 1 : (tokens - context) / context;
@@ -16,12 +17,14 @@ uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 
 bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
 {
+    BO_REQUIRE(context, desc);
+    BO_REQUIRE(context, desc->corpus);
     const size_t parts = desc->parts ? desc->parts : 1;
     BO_TRY(bo_check_reserved(context, "bo_batches_desc", desc->reserved));
-    if (!desc->corpus || desc->context == 0 || desc->batch == 0)
+    if (desc->context == 0 || desc->batch == 0)
         return bo_fail(context, BO_INVALID,
-                       "batches: expected a corpus and at least one sequence and one token, found %zu x %zu tokens",
-                       desc->batch, desc->context);
+                       "batches: expected at least one sequence and one token, found %zu x %zu tokens", desc->batch,
+                       desc->context);
     if (desc->context >= SIZE_MAX / desc->batch / sizeof(int32_t))
         return bo_fail(context, BO_INVALID, "batches: %zu x %zu tokens exceed the address space", desc->batch,
                        desc->context);
@@ -68,6 +71,9 @@ static size_t find_runs(const bo_batches_desc *desc, uint64_t start, size_t room
 bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first, size_t count,
                           int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths, size_t *runs)
 {
+    BO_REQUIRE(context, desc);
+    BO_REQUIRE_IF(context, count > 0, tokens, targets);
+    BO_REQUIRE_IF(context, lengths != NULL, runs);
     BO_TRY(bo_batches_check(context, desc));
     const size_t parts = desc->parts ? desc->parts : 1, share = desc->batch / parts, length = desc->context;
     if (first > share || count > share - first)

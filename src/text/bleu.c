@@ -265,6 +265,9 @@ static bo_status compare(bo_context *context, bo_comparison *comparison, const c
 bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const char *hypothesis, size_t bytes,
                       const char *reference, size_t reference_bytes, bool tokenize)
 {
+    BO_REQUIRE(context, counts);
+    BO_REQUIRE_IF(context, bytes > 0, hypothesis);
+    BO_REQUIRE_IF(context, reference_bytes > 0, reference);
     bo_comparison comparison = {0};
     BO_TRY(bo_check_reserved(context, "bo_bleu_counts", counts->reserved));
     bo_status status = compare(context, &comparison, (const char *const[2]){hypothesis, reference},
@@ -282,6 +285,7 @@ bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const char *h
 
 void bo_bleu_score(const bo_bleu_counts *counts, bo_bleu *out)
 {
+    if (!counts || !out) return;
     const double c = (double)counts->length, r = (double)counts->reference_length;
     bo_bleu bleu = {.length = counts->length, .reference_length = counts->reference_length};
     double logs = 0;

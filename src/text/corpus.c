@@ -238,6 +238,8 @@ static bo_status check_files(bo_context *context, const bo_corpus *corpus, uint6
 
 bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count, int32_t *ids)
 {
+    BO_REQUIRE(context, corpus);
+    BO_REQUIRE_IF(context, count > 0, ids);
     if (first > corpus->tokens || count > corpus->tokens - first)
         return bo_fail(context, BO_INVALID, "corpus: tokens %llu to %llu requested; the corpus has %llu",
                        (unsigned long long)first, (unsigned long long)(first + count),
@@ -250,21 +252,23 @@ bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t 
 
 uint64_t bo_corpus_tokens(const bo_corpus *corpus)
 {
-    return corpus->tokens;
+    return corpus ? corpus->tokens : 0;
 }
 
 uint64_t bo_corpus_bytes(const bo_corpus *corpus)
 {
-    return corpus->bytes;
+    return corpus ? corpus->bytes : 0;
 }
 
 uint64_t bo_corpus_documents(const bo_corpus *corpus)
 {
-    return document_of(corpus, corpus->first + corpus->tokens - 1) - document_of(corpus, corpus->first) + 1;
+    return corpus ? document_of(corpus, corpus->first + corpus->tokens - 1) - document_of(corpus, corpus->first) + 1
+                  : 0;
 }
 
 uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at)
 {
+    if (!corpus) return 0;
     if (at >= corpus->tokens) return corpus->tokens;
     uint64_t next = corpus->starts[document_of(corpus, corpus->first + at) + 1] - corpus->first;
     return next < corpus->tokens ? next : corpus->tokens;
@@ -274,6 +278,7 @@ uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at)
  * contributes 4096 evenly spaced blocks, so that resuming on a hundred gigabytes does not read them all. */
 uint64_t bo_corpus_fingerprint(const bo_corpus *corpus)
 {
+    if (!corpus) return 0;
     enum { BLOCK = 4096, MOST_BLOCKS = 4096 };
     const uint64_t prime = 1099511628211u;
     uint64_t hash = bo_rng_stream("text.corpus", corpus->tokens);
@@ -374,10 +379,10 @@ static bool corpus_holds(const bo_corpus *corpus)
 
 bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_REQUIRE(context, desc->tokenizer);
     BO_SPAN(context, "text", "tokenize");
-    if (!out) return bo_fail(context, BO_INVALID, "corpus: out is NULL");
-    *out = NULL;
-    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "corpus: the tokenizer is NULL");
     BO_TRY(bo_check_reserved(context, "bo_corpus_desc", desc->reserved));
     bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
     if (!corpus) return BO_MEMORY;
@@ -418,10 +423,10 @@ static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t 
 bo_status bo_corpus_open_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
                              bo_corpus **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "corpus: out is NULL");
-    *out = NULL;
-    if (!tokenizer || !ids || count == 0)
-        return bo_fail(context, BO_INVALID, "corpus: the tokenizer or the ids are NULL");
+    if (out) *out = NULL;
+    BO_REQUIRE(context, tokenizer, out);
+    BO_REQUIRE_IF(context, count > 0, ids);
+    if (count == 0) return bo_fail(context, BO_INVALID, "corpus: expected at least one id, found none");
     bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
     if (!corpus) return BO_MEMORY;
     corpus->tokenizer = tokenizer;

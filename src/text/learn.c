@@ -540,19 +540,14 @@ static bo_status train(bo_context *context, const bo_tokenizer_desc *desc, const
     return status;
 }
 
-static bo_status check_arguments(bo_context *context, const void *desc, bo_tokenizer **out)
-{
-    if (out) *out = NULL;
-    if (desc && out) return BO_OK;
-    return bo_fail(context, BO_INVALID, "tokenizer training: %s is NULL", desc ? "out" : "desc");
-}
-
 bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc, const char *const *paths,
                              size_t path_count, bo_tokenizer **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_REQUIRE_IF(context, path_count > 0, paths);
     BO_SPAN(context, "text", "learn tokenizer");
     bo_documents documents;
-    BO_TRY(check_arguments(context, desc, out));
     BO_TRY(bo_documents_open(context, &(bo_corpus_desc){.paths = paths, .path_count = path_count}, &documents));
     bo_status status = train(context, desc, &documents, out);
     bo_documents_close(&documents);
@@ -562,9 +557,10 @@ bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc,
 bo_status bo_tokenizer_train_texts(bo_context *context, const bo_tokenizer_desc *desc, const bo_texts_desc *texts,
                                    bo_tokenizer **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, texts, out);
     bo_lines lines;
     bo_documents documents = {0};
-    BO_TRY(check_arguments(context, texts ? desc : NULL, out));
     BO_TRY(bo_lines_open(context, texts, &lines));
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < lines.count * lines.sides; ++i) {

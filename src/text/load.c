@@ -637,20 +637,20 @@ static bool is_image(const char *path)
 
 bo_status bo_tokenizer_load_memory(bo_context *context, const void *bytes, size_t size, bo_tokenizer **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "tokenizer: out is NULL");
-    *out = NULL;
-    if (!bytes) return bo_fail(context, BO_INVALID, "tokenizer: the bytes are NULL");
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
+    BO_REQUIRE_IF(context, size > 0, bytes);
     return bo_tokenizer_parse(context, "memory", bytes, size, out);
 }
 
 bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
     BO_SPAN(context, "data", "load tokenizer");
     char inside[PATH_BYTES];
     struct stat about;
-    if (!out) return bo_fail(context, BO_INVALID, "tokenizer: out is NULL");
-    *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "tokenizer: the path is NULL");
+    if (!*path) return bo_fail(context, BO_INVALID, "tokenizer: the path is empty");
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
         return (is_image(path) ? load_image : load_file)(context, path, out);
     if (!join_path(inside, path, "tokenizer.json"))

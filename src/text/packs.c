@@ -2,6 +2,7 @@
  * Johnson 1974; shuffled rather than sorted by length, so that packs are alike). Then the packs are shuffled. The
  * result is a function of seed and epoch. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #include "../base/rng.h"
 #include "packs.h"
@@ -138,7 +139,6 @@ static bo_status allocate(bo_context *context, bo_packs *packs)
 
 static bo_status check(bo_context *context, const bo_packs_desc *desc)
 {
-    if (!desc || !desc->texts) return bo_fail(context, BO_INVALID, "packs: the texts are NULL");
     BO_TRY(bo_check_reserved(context, "bo_packs_desc", desc->reserved));
     const bool pair = bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
     if (desc->rows == 0 || (desc->target_rows == 0) == pair || desc->most == 0 || desc->batch == 0)
@@ -176,8 +176,9 @@ static double first_fill(const bo_packs *packs)
 
 bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "packs: out is NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_REQUIRE(context, desc->texts);
     BO_TRY(check(context, desc));
     bo_packs *packs = bo_alloc(context, 1, sizeof *packs, "packs");
     if (!packs) return BO_MEMORY;
@@ -211,12 +212,12 @@ void bo_packs_destroy(bo_packs *packs)
 
 size_t bo_packs_per_epoch(const bo_packs *packs)
 {
-    return (size_t)packs->firsts[1];
+    return packs ? (size_t)packs->firsts[1] : 0;
 }
 
 double bo_packs_occupancy(const bo_packs *packs)
 {
-    return packs->fill;
+    return packs ? packs->fill : NAN;
 }
 
 /* The computed epoch that holds pack `at` of all packs. */
@@ -236,6 +237,7 @@ static size_t epoch_of(const bo_packs *packs, uint64_t at)
 bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size_t index, size_t *examples,
                        size_t *count)
 {
+    BO_REQUIRE(context, packs, examples, count);
     *count = 0;
     if (index >= packs->desc.batch)
         return bo_fail(context, BO_INVALID, "packs: pack %zu requested; a step has %zu", index, packs->desc.batch);

@@ -200,7 +200,6 @@ static bo_status encode(bo_context *context, const bo_texts_desc *desc, bo_texts
 
 static bo_status check(bo_context *context, const bo_texts_desc *desc)
 {
-    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "texts: the tokenizer is NULL");
     if (desc->end > INT32_MAX)
         return bo_fail(context, BO_INVALID, "texts: token %zu cannot be the end of a text", desc->end - 1);
     return BO_OK;
@@ -218,9 +217,10 @@ static bo_status name_labels(bo_context *context, bo_texts *texts)
 
 bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
+    BO_REQUIRE(context, desc->tokenizer);
     BO_SPAN(context, "text", "tokenize texts");
-    if (!out) return bo_fail(context, BO_INVALID, "texts: out is NULL");
-    *out = NULL;
     BO_TRY(check(context, desc));
     bo_texts *texts = bo_alloc(context, 1, sizeof *texts, "texts");
     if (!texts) return BO_MEMORY;
@@ -249,47 +249,50 @@ void bo_texts_close(bo_texts *texts)
 
 bo_texts_kind bo_texts_get_kind(const bo_texts *texts)
 {
-    return texts->kind;
+    return texts ? texts->kind : 0;
 }
 
 size_t bo_texts_count(const bo_texts *texts)
 {
-    return texts->lines.count;
+    return texts ? texts->lines.count : 0;
 }
 
 size_t bo_texts_sides(const bo_texts *texts)
 {
-    return texts->lines.sides;
+    return texts ? texts->lines.sides : 0;
 }
 
 uint64_t bo_texts_tokens(const bo_texts *texts, size_t side)
 {
+    if (!texts) return 0;
     return side < texts->lines.sides ? texts->tokens[side] : 0;
 }
 
 size_t bo_texts_longest(const bo_texts *texts, size_t side)
 {
+    if (!texts) return 0;
     return side < texts->lines.sides ? texts->longest[side] : 0;
 }
 
 size_t bo_texts_truncated(const bo_texts *texts)
 {
-    return texts->cut;
+    return texts ? texts->cut : 0;
 }
 
 size_t bo_texts_classes(const bo_texts *texts)
 {
-    return texts->lines.classes.count;
+    return texts ? texts->lines.classes.count : 0;
 }
 
 const char *const *bo_texts_class_names(const bo_texts *texts)
 {
-    return texts->labels;
+    return texts ? texts->labels : NULL;
 }
 
 /* FNV-1a over the kind, the classes, the labels, and the length and ids of every text. */
 uint64_t bo_texts_fingerprint(const bo_texts *texts)
 {
+    if (!texts) return 0;
     const uint64_t prime = 1099511628211u;
     const size_t count = texts->lines.count, sides = texts->lines.sides;
     uint64_t hash = bo_rng_stream("text.texts", (uint64_t)texts->kind);
@@ -308,6 +311,7 @@ static bool is_there(const bo_texts *texts, size_t example, size_t side)
 
 const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, size_t *count)
 {
+    if (!texts || !count) return NULL;
     *count = 0;
     if (!is_there(texts, example, side)) return NULL;
     const size_t t = example * texts->lines.sides + side;
@@ -317,11 +321,13 @@ const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, 
 
 int32_t bo_texts_label(const bo_texts *texts, size_t example)
 {
+    if (!texts) return -1;
     return is_there(texts, example, 0) ? texts->lines.items[example].label : -1;
 }
 
 size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path)
 {
+    if (!texts) return 0;
     if (path) *path = NULL;
     if (!is_there(texts, example, 0)) return 0;
     const bo_line *line = &texts->lines.items[example];
@@ -331,6 +337,7 @@ size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path)
 
 const char *bo_texts_words(const bo_texts *texts, size_t example, size_t side, size_t *bytes)
 {
+    if (!texts || !bytes) return NULL;
     *bytes = 0;
     if (!is_there(texts, example, side)) return NULL;
     const bo_line *line = &texts->lines.items[example];

@@ -11,7 +11,8 @@
 
 bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "tokenizer: out is NULL");
+    if (out) *out = NULL;
+    BO_REQUIRE(context, out);
     *out = bo_alloc(context, 1, sizeof **out, "a tokenizer");
     if (!*out) return BO_MEMORY;
     **out = (bo_tokenizer){.bytes = true, .vocab = 256, .end = -1, .fingerprint = bo_rng_stream("text.bytes", 0)};
@@ -57,22 +58,22 @@ void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
 
 size_t bo_tokenizer_vocab(const bo_tokenizer *tokenizer)
 {
-    return tokenizer->vocab;
+    return tokenizer ? tokenizer->vocab : 0;
 }
 
 bool bo_tokenizer_is_raw(const bo_tokenizer *tokenizer)
 {
-    return tokenizer->bytes;
+    return tokenizer && tokenizer->bytes;
 }
 
 int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer)
 {
-    return tokenizer->end;
+    return tokenizer ? tokenizer->end : -1;
 }
 
 uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer)
 {
-    return tokenizer->fingerprint;
+    return tokenizer ? tokenizer->fingerprint : 0;
 }
 
 int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token)
@@ -84,6 +85,7 @@ int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token)
 
 const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t *bytes)
 {
+    if (!tokenizer) return NULL;
     size_t unwanted;
     if (!bytes) bytes = &unwanted;
     *bytes = 0;
@@ -143,11 +145,8 @@ static bo_status encode_bytes(bo_context *context, const char *text, size_t byte
 bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                               bool specials, bo_ids *out)
 {
-    if (!tokenizer || (!text && bytes > 0) || !out)
-        return bo_fail(context, BO_INVALID, "encoding: %s is NULL",
-                       !tokenizer ? "the tokenizer"
-                       : out      ? "the text"
-                                  : "out");
+    BO_REQUIRE(context, tokenizer, out);
+    BO_REQUIRE_IF(context, bytes > 0, text);
     if (tokenizer->bytes) return encode_bytes(context, text, bytes, out);
     bo_encoder encoder;
     BO_TRY(bo_encoder_create(context, tokenizer, specials, bytes, &encoder));
@@ -163,6 +162,7 @@ bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer
 
 bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids)
 {
+    BO_REQUIRE(context, tokenizer, ids);
     const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
     if (before + after == 0) return BO_OK;
     BO_TRY(bo_ids_reserve(context, ids, before + after));
@@ -176,11 +176,11 @@ bo_status bo_tokenizer_add_specials(bo_context *context, const bo_tokenizer *tok
 bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
                               char **out, size_t *bytes)
 {
+    if (out) *out = NULL;
+    if (bytes) *bytes = 0;
+    BO_REQUIRE(context, tokenizer, out, bytes);
+    BO_REQUIRE_IF(context, count > 0, ids);
     size_t total = 0, length;
-    if (!tokenizer || (!ids && count > 0) || !out || !bytes)
-        return bo_fail(context, BO_INVALID, "decoding: the tokenizer, the ids or the output pointer is NULL");
-    *out = NULL;
-    *bytes = 0;
     for (size_t i = 0; i < count; ++i) {
         if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->vocab)
             return bo_fail(context, BO_INVALID, "token %zu is %d; expected ids from 0 to %zu", i, (int)ids[i],
@@ -230,11 +230,10 @@ static bo_status spell_out(bo_context *context, const bo_tokenizer *tokenizer, c
 
 bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *tokenizer, void **bytes, size_t *size)
 {
+    if (bytes) *bytes = NULL;
+    if (size) *size = 0;
+    BO_REQUIRE(context, tokenizer, bytes, size);
     char *text = NULL;
-    if (!bytes || !size) return bo_fail(context, BO_INVALID, "tokenizer: the output pointer is NULL");
-    *bytes = NULL;
-    *size = 0;
-    if (!tokenizer) return bo_fail(context, BO_INVALID, "tokenizer: the tokenizer is NULL");
     BO_TRY(spell_out(context, tokenizer, &text, size));
     *bytes = text;
     return BO_OK;
@@ -242,6 +241,7 @@ bo_status bo_tokenizer_save_memory(bo_context *context, const bo_tokenizer *toke
 
 bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path)
 {
+    BO_REQUIRE(context, tokenizer, path);
     void *bytes;
     size_t size;
     BO_TRY(bo_tokenizer_save_memory(context, tokenizer, &bytes, &size));

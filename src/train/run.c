@@ -120,6 +120,7 @@ static bo_status take_step(bo_context *context, bo_trainer *trainer, double *los
 
 bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out)
 {
+    BO_REQUIRE(context, trainer, out);
     BO_SPAN(context, "train", "evaluation");
     bo_train_task *task = trainer->task;
     *out = (bo_training_score){.name = task->metric, .metric = NAN};
@@ -383,6 +384,7 @@ static bo_status stopped(bo_context *context, bo_trainer *trainer)
 
 bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
 {
+    BO_REQUIRE(context, trainer);
     trainer->since = bo_seconds();
     trainer->began = trainer->now.seconds;
     trainer->first = trainer->now.step;
@@ -398,6 +400,7 @@ bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
 
 bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss)
 {
+    BO_REQUIRE(context, trainer);
     double found;
     if (!trainer->now.steps)
         return bo_fail(context, BO_INVALID,
@@ -410,6 +413,7 @@ bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss
 
 bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer)
 {
+    BO_REQUIRE(context, trainer);
     if (!trainer->folder) return bo_fail(context, BO_INVALID, "checkpoint: the trainer was created without a folder");
     return bo_train_agree(context, trainer, bo_train_save(context, trainer));
 }

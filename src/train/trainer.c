@@ -114,6 +114,7 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_training_cos
 
 bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, bo_training_cost *out)
 {
+    BO_REQUIRE(context, desc, out);
     bo_trainer_desc full = *desc;
     bo_train_task *task;
     *out = (bo_training_cost){0};
@@ -200,10 +201,9 @@ static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_tra
 
 bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     BO_SPAN(context, "train", "prepare training");
-    if (!out) return bo_fail(context, BO_INVALID, "trainer: out is NULL");
-    *out = NULL;
-    if (!desc) return bo_fail(context, BO_INVALID, "trainer: the descriptor is NULL");
     bo_trainer *trainer = bo_alloc(context, 1, sizeof *trainer, "a trainer");
     if (!trainer) return BO_MEMORY;
     trainer->lock = -1;
@@ -228,5 +228,5 @@ void bo_trainer_destroy(bo_trainer *trainer)
 
 const bo_training_report *bo_trainer_report(const bo_trainer *trainer)
 {
-    return &trainer->report;
+    return trainer ? &trainer->report : NULL;
 }

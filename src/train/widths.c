@@ -273,9 +273,10 @@ static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_wid
 
 bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_widths **out)
 {
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, out);
     bo_widths_desc d;
     int32_t *tokens = NULL;
-    *out = NULL;
     BO_TRY(resolve(context, desc, &d));
     bo_widths *w = bo_alloc(context, 1, sizeof *w, "a check of widths");
     if (!w) return BO_MEMORY;
@@ -295,37 +296,42 @@ bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-size_t bo_widths_steps(const bo_widths *w)
+size_t bo_widths_steps(const bo_widths *widths)
 {
-    return w->steps;
+    return widths ? widths->steps : 0;
 }
 
-size_t bo_widths_parts(const bo_widths *w)
+size_t bo_widths_parts(const bo_widths *widths)
 {
-    return w->parts;
+    return widths ? widths->parts : 0;
 }
 
-size_t bo_widths_matrices(const bo_widths *w)
+size_t bo_widths_matrices(const bo_widths *widths)
 {
-    return w->matrices;
+    return widths ? widths->matrices : 0;
 }
 
-const bo_widths_trend *bo_widths_activation(const bo_widths *w, size_t step, size_t part)
+const bo_widths_trend *bo_widths_activation(const bo_widths *widths, size_t step, size_t part)
 {
-    return step <= w->steps && part < w->parts ? &w->activation.items[step * w->parts + part] : NULL;
+    if (!widths) return NULL;
+    return step <= widths->steps && part < widths->parts ? &widths->activation.items[step * widths->parts + part]
+                                                         : NULL;
 }
 
-const bo_widths_trend *bo_widths_loss(const bo_widths *w, size_t step)
+const bo_widths_trend *bo_widths_loss(const bo_widths *widths, size_t step)
 {
-    return step <= w->steps ? &w->loss.items[step] : NULL;
+    if (!widths) return NULL;
+    return step <= widths->steps ? &widths->loss.items[step] : NULL;
 }
 
-const bo_widths_trend *bo_widths_norm(const bo_widths *w, size_t matrix)
+const bo_widths_trend *bo_widths_norm(const bo_widths *widths, size_t matrix)
 {
-    return matrix < w->matrices ? &w->norm.items[matrix] : NULL;
+    if (!widths) return NULL;
+    return matrix < widths->matrices ? &widths->norm.items[matrix] : NULL;
 }
 
-const bo_widths_trend *bo_widths_change(const bo_widths *w, size_t matrix)
+const bo_widths_trend *bo_widths_change(const bo_widths *widths, size_t matrix)
 {
-    return matrix < w->matrices ? &w->change.items[matrix] : NULL;
+    if (!widths) return NULL;
+    return matrix < widths->matrices ? &widths->change.items[matrix] : NULL;
 }

@@ -282,14 +282,15 @@ static void nonsense_is_refused(void **state)
     bo_attention_advice *a = (bo_attention_advice *)d;
     bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 5, .no_keys = true},
                        cross = {.sequences = 1, .tokens = 5, .key_tokens = 7};
-    assert_fails(context, BO_INVALID, "descriptor",
+    assert_fails(context, BO_INVALID, "argument 'desc' is NULL",
                  bo_attention_advise(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
     assert_null(a);
     bo_attention_advice_destroy(a);
     assert_fails(context, BO_INVALID, "shape", bo_attention_advise(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
-    assert_fails(context, BO_INVALID, "queries",
+    assert_fails(context, BO_INVALID, "argument 'q' is NULL",
                  bo_attention_advise(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
-    assert_fails(context, BO_INVALID, "keys", bo_attention_advise(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "argument 'k' is NULL",
+                 bo_attention_advise(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
     assert_fails(context, BO_INVALID, "target",
                  bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, -1, 0, &a));
     assert_fails(context, BO_INVALID, "target",

@@ -15,16 +15,16 @@ static void nonsense_is_refused(void **state)
     const double wrong[] = {-0.1, 1, 2, NAN};
     for (size_t i = 0; i < 4; i++)
         assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, attention, wrong[i], &unused));
-    assert_fails(context, BO_INVALID, "attention is NULL", bo_calibration_create(context, NULL, 0, &unused));
+    assert_fails(context, BO_INVALID, "argument 'attention' is NULL", bo_calibration_create(context, NULL, 0, &unused));
     assert_null(unused);
     assert_ok(context, bo_calibration_create(context, attention, 0, &c));
     assert_fails(context, BO_INVALID, "calibration: no rows of q",
                  bo_calibration_apply(context, c, attention, 0, NULL));
     assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing changes */
     assert_fails(context, BO_INVALID, "calibration: no rows", bo_calibration_apply(context, c, attention, 0, NULL));
-    assert_fails(context, BO_INVALID, "shape is NULL", bo_calibration_add(context, c, NULL, &in));
-    assert_fails(context, BO_INVALID, "inputs are NULL", bo_calibration_add(context, c, &whole, NULL));
-    assert_fails(context, BO_INVALID, "keys are NULL", bo_calibration_add(context, c, &whole, &no_k));
+    assert_fails(context, BO_INVALID, "argument 'shape' is NULL", bo_calibration_add(context, c, NULL, &in));
+    assert_fails(context, BO_INVALID, "argument 'inputs' is NULL", bo_calibration_add(context, c, &whole, NULL));
+    assert_fails(context, BO_INVALID, "argument 'inputs->k' is NULL", bo_calibration_add(context, c, &whole, &no_k));
     assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add(context, c, &no_keys, &in));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_add(context, NULL, &whole, &in));
     assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, NULL, attention, 0, NULL));

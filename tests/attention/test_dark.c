@@ -502,10 +502,12 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "favor", bo_attention_whiten(context, favor, &whole, d->q, d->k, 0, m));
     assert_fails(context, BO_INVALID, "-1", bo_attention_whiten(context, dark, &whole, d->q, d->k, -1, m));
     assert_fails(context, BO_INVALID, "nan", bo_attention_whiten(context, dark, &whole, d->q, d->k, NAN, m));
-    assert_fails(context, BO_INVALID, "keys are NULL", bo_attention_whiten(context, dark, &whole, d->q, NULL, 0, m));
+    assert_fails(context, BO_INVALID, "argument 'k' is NULL",
+                 bo_attention_whiten(context, dark, &whole, d->q, NULL, 0, m));
     assert_fails(context, BO_INVALID, "needs keys", bo_attention_whiten(context, dark, &no_keys, d->q, d->k, 0, m));
     assert_fails(context, BO_INVALID, "rank 2", bo_attention_propose(context, low, &whole, d->q, d->k, NULL));
-    assert_fails(context, BO_INVALID, "shape is NULL", bo_attention_propose(context, dark, NULL, d->q, d->k, NULL));
+    assert_fails(context, BO_INVALID, "argument 'shape' is NULL",
+                 bo_attention_propose(context, dark, NULL, d->q, d->k, NULL));
     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = HEADS, .dim = DIM};
     desc.features = (bo_features_desc){.features = 16, .function = BO_FUNCTION_HYPERBOLIC};
     bo_attention *hyperbolic;

@@ -140,9 +140,9 @@ static void nonsense_is_refused(void **state)
     float x[6] = {1, 2, 3, 4, 5, 6}, w[3] = {1, 1, 1}, b = 0, log_gate[2], dw[3] = {7, 7, 7}, db = 7;
     assert_fails(context, BO_INVALID, "found 0 and 1", bo_gate_forward(context, 2, 0, 1, x, w, &b, log_gate));
     assert_fails(context, BO_INVALID, "found 3 and 0", bo_gate_forward(context, 2, 3, 0, x, w, &b, log_gate));
-    assert_fails(context, BO_INVALID, "x is NULL", bo_gate_forward(context, 2, 3, 1, NULL, w, &b, log_gate));
-    assert_fails(context, BO_INVALID, "w is NULL", bo_gate_forward(context, 2, 3, 1, x, NULL, &b, log_gate));
-    assert_fails(context, BO_INVALID, "w is NULL",
+    assert_fails(context, BO_INVALID, "argument 'x' is NULL", bo_gate_forward(context, 2, 3, 1, NULL, w, &b, log_gate));
+    assert_fails(context, BO_INVALID, "argument 'w' is NULL", bo_gate_forward(context, 2, 3, 1, x, NULL, &b, log_gate));
+    assert_fails(context, BO_INVALID, "argument 'w' is NULL",
                  bo_gate_backward(context, 2, 3, 1, x, NULL, log_gate, log_gate, x, NULL, NULL));
     x[4] = NAN;
     assert_fails(context, BO_NUMERIC, "token 1, head 0", bo_gate_forward(context, 2, 3, 1, x, w, &b, log_gate));

@@ -91,14 +91,16 @@ static void nothing_is_refused(void **state)
     float x[KEY_HEADS * TOKENS * DIM] = {0}, m[DIM * DIM];
     bo_attention *attention = make_attention(context);
     bo_attention_inputs in = {.q = x, .k = x, .v = x};
-    assert_fails(context, BO_INVALID, "attention is NULL", bo_attention_propose(context, NULL, &whole, x, x, NULL));
-    assert_fails(context, BO_INVALID, "attention is NULL", bo_attention_whiten(context, NULL, &whole, x, x, 0, m));
+    assert_fails(context, BO_INVALID, "argument 'attention' is NULL",
+                 bo_attention_propose(context, NULL, &whole, x, x, NULL));
+    assert_fails(context, BO_INVALID, "argument 'attention' is NULL",
+                 bo_attention_whiten(context, NULL, &whole, x, x, 0, m));
     bo_attention_accuracy error;
-    assert_fails(context, BO_INVALID, "attention is NULL",
+    assert_fails(context, BO_INVALID, "argument 'attention' is NULL",
                  bo_attention_measure(context, NULL, &whole, &in, NULL, 0, &error));
-    assert_fails(context, BO_INVALID, "error is NULL",
+    assert_fails(context, BO_INVALID, "argument 'error' is NULL",
                  bo_attention_measure(context, attention, &whole, &in, NULL, 0, NULL));
-    assert_fails(context, BO_INVALID, "out is NULL",
+    assert_fails(context, BO_INVALID, "argument 'out' is NULL",
                  bo_attention_advise(context, bo_attention_describe(attention), &whole, x, x, NULL, 0, 0, NULL));
     bo_attention_destroy(attention);
     bo_context_destroy(context);

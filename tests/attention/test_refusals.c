@@ -149,8 +149,8 @@ static void bad_descriptors_are_refused(void **state)
     }
     bo_attention *attention;
     assert_fails(context, BO_INVALID, "NULL", bo_attention_create(context, NULL, &attention));
-    assert_fails(context, BO_INVALID, "out is NULL", bo_attention_create(context, &bad_descs[0].desc, NULL));
-    assert_fails(context, BO_INVALID, "out is NULL", bo_calibration_create(context, NULL, 0, NULL));
+    assert_fails(context, BO_INVALID, "argument 'out' is NULL", bo_attention_create(context, &bad_descs[0].desc, NULL));
+    assert_fails(context, BO_INVALID, "argument 'attention' is NULL", bo_calibration_create(context, NULL, 0, NULL));
     assert_false(bo_attention_preset("ridge", NULL));
     bo_attention_destroy(NULL);
     bo_context_destroy(context);

@@ -225,7 +225,7 @@ static void reserved_words_are_refused(void **state)
         assert_fails(context, BO_INVALID, "bo_attention_shape", bo_calibration_add(context, seen, &wrong, &good));
         assert_fails(
             context, BO_INVALID, "bo_attention_gradients",
-            bo_attention_backward(context, t.attention, &shape, &good, NULL, out, t.tape, NULL, NULL, &gradients));
+            bo_attention_backward(context, t.attention, &shape, &good, NULL, out, out, NULL, NULL, &gradients));
     }
     bo_calibration_destroy(seen);
     bo_attention_destroy(calibrated);

@@ -282,7 +282,7 @@ static void test_wrong_models_and_texts(void **state)
     assert_null(metrics);
     assert_fails(s->context, BO_INVALID, "bo_model_classify", bo_session_create(s->context, model, NULL, &session));
     assert_fails(s->context, BO_INVALID, "bo_model_classify",
-                 bo_model_probe(s->context, model, (int32_t[]){1}, 1, NULL));
+                 bo_model_probe(s->context, model, (int32_t[]){1}, 1, &(double){0}));
     bo_model_destroy(other);
     desc.positions = BO_POSITIONS_LEARNED, desc.context = 4;
     assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &other));

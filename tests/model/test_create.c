@@ -143,7 +143,7 @@ static void test_refused(void **unused)
     REFUSED("custom", d.attention.features.kernel = BO_KERNEL_CUSTOM);
     REFUSED("length_scales", d.attention.features.length_scales = (const float[8]){1});
     REFUSED("window", d.attention.window = 3);
-    assert_fails(context, BO_INVALID, "descriptor is NULL", bo_model_create(context, NULL, NULL, &model));
+    assert_fails(context, BO_INVALID, "argument 'desc' is NULL", bo_model_create(context, NULL, NULL, &model));
     bo_context_destroy(context);
 }
 

@@ -348,7 +348,7 @@ static void test_refused(void **state)
     bo_text_view sources[] = {pack_source(&p, 0), {good, 0}, {bad, 2}, pack_source(&p, 2)};
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
     assert_fails(context, BO_INVALID, "count must be 1", bo_lanes_create(context, model, &(bo_lanes_desc){0}, &lanes));
-    assert_fails(context, BO_INVALID, "model is NULL",
+    assert_fails(context, BO_INVALID, "argument 'model' is NULL",
                  bo_lanes_create(context, NULL, &(bo_lanes_desc){.count = 1}, &lanes));
     assert_fails(context, BO_INVALID, "positions are limited",
                  bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1, .source = (size_t)1 << 40}, &lanes));

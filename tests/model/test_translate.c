@@ -157,16 +157,16 @@ static void test_refused(void **state)
     assert_ok(context, bo_texts_open(context, &desc, &alone));
 #define REFUSED(words, ...) assert_fails(context, BO_INVALID, words, bo_model_translate(context, __VA_ARGS__))
     REFUSED("found language", language, texts, 0, 1, NULL, ids, NULL);
-    REFUSED("model is NULL", NULL, texts, 0, 1, NULL, ids, NULL);
-    REFUSED("texts are NULL", model, NULL, 0, 1, NULL, ids, NULL);
-    REFUSED("ids is NULL", model, texts, 0, 1, NULL, NULL, NULL);
+    REFUSED("argument 'model' is NULL", NULL, texts, 0, 1, NULL, ids, NULL);
+    REFUSED("argument 'texts' is NULL", model, NULL, 0, 1, NULL, ids, NULL);
+    REFUSED("argument 'ids' is NULL", model, texts, 0, 1, NULL, NULL, NULL);
     REFUSED("there are 5", model, texts, 4, 2, NULL, ids, NULL);
     REFUSED("line 1: the text does not end", model, without_end, 0, 1, NULL, ids, NULL);
     REFUSED("penalty should be", model, texts, 0, 1, (&(bo_translate_desc){.beam = 2, .penalty = NAN}), ids, NULL);
     REFUSED("at most 1024", model, texts, 0, 1, (&(bo_translate_desc){.beam = 1025}), ids, NULL);
     assert_fails(context, BO_INVALID, "found texts without targets",
                  bo_model_evaluate_translation(context, model, alone, 0, NULL, true, true, &out));
-    assert_fails(context, BO_INVALID, "out is NULL",
+    assert_fails(context, BO_INVALID, "argument 'out' is NULL",
                  bo_model_evaluate_translation(context, model, texts, 0, NULL, true, true, NULL));
     assert_ok(context, bo_model_translate(context, model, alone, 0, 0, NULL, NULL, NULL));
     bo_texts_close(texts);

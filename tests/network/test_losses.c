@@ -158,7 +158,7 @@ static void test_inspect(void **state)
         assert_fails(context, BO_FORMAT, bad[i][1], bo_network_inspect(context, bad[i][0], "net.json", &needs));
         assert_false(needs.targets);
     }
-    assert_fails(context, BO_FORMAT, "not a description", bo_network_inspect(context, NULL, NULL, &needs));
+    assert_fails(context, BO_INVALID, "argument 'model' is NULL", bo_network_inspect(context, NULL, NULL, &needs));
     bo_context_destroy(context);
 }
 
@@ -178,11 +178,11 @@ static void test_time(void **state)
     assert_ok(context, bo_network_time(context, &desc, 1, &seconds, NULL));
     assert_fails(context, BO_INVALID, "expected 1 to 99, found 0", bo_network_time(context, &desc, 0, &seconds, NULL));
     assert_fails(context, BO_INVALID, "found 100", bo_network_time(context, &desc, 100, &seconds, NULL));
-    assert_fails(context, BO_INVALID, "seconds is NULL", bo_network_time(context, &desc, 1, NULL, NULL));
+    assert_fails(context, BO_INVALID, "argument 'seconds' is NULL", bo_network_time(context, &desc, 1, NULL, NULL));
     desc.model = WITH("3", "\"mse\"");
     assert_fails(context, BO_FORMAT, "found 3", bo_network_time(context, &desc, 1, &seconds, NULL));
     desc.examples = NULL;
-    assert_fails(context, BO_INVALID, "its examples or seconds is NULL",
+    assert_fails(context, BO_INVALID, "argument 'desc->examples' is NULL",
                  bo_network_time(context, &desc, 1, &seconds, NULL));
     bo_examples_destroy(n.examples);
     bo_context_destroy(context);

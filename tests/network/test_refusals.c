@@ -146,7 +146,7 @@ static void test_without_data(void **state)
     assert_ok(context, bo_network_create(context, &desc, &network));
     assert_int_equal(bo_network_report(network)->outputs, 3);
     bo_network_destroy(network);
-    assert_fails(context, BO_INVALID, "the description is NULL",
+    assert_fails(context, BO_INVALID, "argument 'desc->model' is NULL",
                  bo_network_create(context, &(bo_network_desc){0}, &network));
     desc.width_multiplier = -1;
     assert_fails(context, BO_INVALID, "multiplier", bo_network_create(context, &desc, &network));

@@ -409,7 +409,7 @@ static void mistakes_are_sentences(void **state)
         size_t inputs;
         bo_operation_desc desc;
     } wrong[] = {
-        {"layer 3: custom operation: a custom operation needs a name", 2, {.forward = writes_nan}},
+        {"layer 3: bo_graph_apply_custom: argument 'desc->name' is NULL", 2, {.forward = writes_nan}},
         {"layer 3: op: it has no forward", 2, {.name = "op"}},
         {"layer 3: op: 2 inputs, expected 3", 2, {.name = "op", .inputs = 3, .forward = writes_nan}},
         {"layer 3: op: expected 1 to 16 inputs", 17, {.name = "op", .forward = writes_nan}},

@@ -137,9 +137,9 @@ static void wrong_weights_are_refused(void **state)
         const char *words;
         bo_weight_desc weight;
     } wrong[] = {
-        {"a weight has no name", {.rank = 1, .shape = (size_t[]){3}}},
+        {"argument 'desc->name' is NULL", {.rank = 1, .shape = (size_t[]){3}}},
         {"weight x: rank 0", {.name = "x"}},
-        {"weight x: rank 5", {.name = "x", .rank = 5}},
+        {"weight x: rank 5", {.name = "x", .rank = 5, .shape = (size_t[]){1, 1, 1, 1, 1}}},
         {"weight x: dimension 1 of its shape is 0", {.name = "x", .rank = 2, .shape = (size_t[]){3, 0}}},
         {"which is not allowed: it would have 2^46", {.name = "x", .rank = 2, .shape = (size_t[]){SIZE_MAX / 2, 4}}},
         {"weight x: 2 x 3, but its shape has 7",

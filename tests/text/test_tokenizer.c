@@ -222,13 +222,14 @@ static void test_nothing(void **state)
     bo_tokenizer *bytes, *learned;
     bo_corpus *corpus;
     const char *paths[] = {test_text(f, "t", "text"), NULL};
-    assert_fails(f->context, BO_INVALID, "desc is NULL", bo_tokenizer_train(f->context, NULL, paths, 1, &learned));
-    assert_fails(f->context, BO_INVALID, "out is NULL",
+    assert_fails(f->context, BO_INVALID, "argument 'desc' is NULL",
+                 bo_tokenizer_train(f->context, NULL, paths, 1, &learned));
+    assert_fails(f->context, BO_INVALID, "argument 'out' is NULL",
                  bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 1, NULL));
     assert_fails(f->context, BO_INVALID, "the path of file 1 is NULL",
                  bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 2, &learned));
-    assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_create(f->context, NULL));
-    assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_load(f->context, f->path, NULL));
+    assert_fails(f->context, BO_INVALID, "argument 'out' is NULL", bo_tokenizer_create(f->context, NULL));
+    assert_fails(f->context, BO_INVALID, "argument 'out' is NULL", bo_tokenizer_load(f->context, f->path, NULL));
     assert_ok(f->context, bo_tokenizer_create(f->context, &bytes));
     const bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = bytes};
     assert_fails(f->context, BO_INVALID, "the path of file 1 is NULL", bo_corpus_open(f->context, &desc, &corpus));
@@ -238,7 +239,7 @@ static void test_nothing(void **state)
     bo_ids ids = {0};
     char *text;
     size_t length;
-    assert_fails(f->context, BO_INVALID, "the text is NULL",
+    assert_fails(f->context, BO_INVALID, "argument 'text' is NULL",
                  bo_tokenizer_encode(f->context, bytes, NULL, 3, true, &ids));
     assert_ok(f->context, bo_tokenizer_encode(f->context, bytes, NULL, 0, true, &ids));
     assert_fails(f->context, BO_INVALID, "NULL", bo_tokenizer_decode(f->context, bytes, NULL, 3, &text, &length));

@@ -194,8 +194,8 @@ static void nonsense_is_refused(void **state)
     desc = good;
     desc.steps = UINT64_MAX;
     assert_fails(r->context, BO_INVALID, "steps: expected at most", bo_trainer_create(r->context, &desc, &trainer));
-    assert_fails(r->context, BO_INVALID, "descriptor", bo_trainer_create(r->context, NULL, &trainer));
-    assert_fails(r->context, BO_INVALID, "out is NULL", bo_trainer_create(r->context, &good, NULL));
+    assert_fails(r->context, BO_INVALID, "argument 'desc' is NULL", bo_trainer_create(r->context, NULL, &trainer));
+    assert_fails(r->context, BO_INVALID, "argument 'out' is NULL", bo_trainer_create(r->context, &good, NULL));
     desc = good;
     desc.optimizer.rate = -1;
     assert_int_equal(bo_trainer_create(r->context, &desc, &trainer), BO_INVALID);

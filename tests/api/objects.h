@@ -1,0 +1,237 @@
+/* One valid object of each public type, for calls of every exported function (test_nulls.c). */
+#ifndef BO_TEST_API_OBJECTS_H
+#define BO_TEST_API_OBJECTS_H
+
+#include "testing.h"
+#include <bochner/bochner.h>
+#include <ftw.h>
+#include <unistd.h>
+
+enum { DIM = 2, ROWS = 16, BYTES = 1 << 16 };
+
+/* Objects and valid descriptors. The pointers of descriptors belong to other members. */
+typedef struct objects {
+    char folder[512], path[600];
+    float x[ROWS * DIM];
+    double y[ROWS];
+    const char *paths[1];
+    float *floats;
+    FILE *file; /* discards what is written */
+    bo_context *context;
+    bo_features_desc features_desc;
+    bo_features *features;
+    bo_attention_desc attention_desc;
+    bo_attention_shape shape;
+    bo_attention_inputs inputs;
+    bo_attention *attention, *calibrated;
+    bo_calibration *calibration;
+    void *state;
+    bo_data_desc data_desc;
+    bo_table_desc table_desc;
+    bo_data *data;
+    bo_schema *schema;
+    bo_stream *stream;
+    bo_table *table;
+    bo_reader *reader;
+    bo_array array;
+    bo_machine_desc machine_desc;
+    bo_samples samples;
+    bo_machine *machine;
+    bo_fitting *fitting;
+    bo_metrics_desc metrics_desc;
+    bo_metrics *metrics;
+    bo_weight_desc weight_desc;
+    bo_weights *weights;
+    bo_graph *graph;
+    bo_optimizer *optimizer;
+    bo_tokenizer_desc tokenizer_desc;
+    bo_tokenizer *tokenizer;
+    bo_corpus_desc corpus_desc;
+    bo_corpus *corpus;
+    bo_batches_desc batches_desc;
+    bo_texts_desc texts_desc;
+    bo_texts *texts;
+    bo_packs_desc packs_desc;
+    bo_packs *packs;
+    bo_model_desc model_desc;
+    bo_model *model;
+    bo_session *session;
+    bo_sampler *sampler;
+    bo_lanes_desc lanes_desc;
+    bo_lanes *lanes;
+    bo_profile *profile;
+    bo_examples_desc examples_desc;
+    bo_examples *examples;
+    bo_network_desc network_desc;
+    bo_network *network;
+    bo_trainer_desc trainer_desc;
+    bo_trainer *trainer;
+    bo_plan_losses *losses;
+    bo_widths_desc widths_desc;
+    bo_widths *widths;
+} objects;
+
+#define TABLE_TEXT "a,b,y\n1,2,3\n2,1,4\n3,5,1\n4,4,2\n5,0,3\n6,1,5\n7,2,6\n8,4,1\n"
+#define NETWORK_TEXT                                                                                                   \
+    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 1}], \"loss\": \"mse\"}"
+#define CORPUS_TEXT "one two three four five six seven eight nine ten"
+
+static inline void objects_make_kernels(objects *o)
+{
+    bo_context *c = o->context;
+    for (size_t i = 0; i < ROWS * DIM; i++) o->x[i] = (float)(i % 7) / 7;
+    for (size_t i = 0; i < ROWS; i++) o->y[i] = (double)(i % 5);
+    o->features_desc = (bo_features_desc){.dim = DIM, .features = 8};
+    assert_ok(c, bo_features_create(c, &o->features_desc, &o->features));
+    o->attention_desc = (bo_attention_desc){
+        .kind = BO_ATTENTION_FAVOR, .heads = 1, .dim = DIM, .causal = true, .features = {.features = 8}};
+    o->shape = (bo_attention_shape){.sequences = 1, .tokens = 1};
+    o->inputs = (bo_attention_inputs){.q = o->x, .k = o->x, .v = o->x};
+    assert_ok(c, bo_attention_create(c, &o->attention_desc, &o->attention));
+    bo_attention_desc fitted = o->attention_desc;
+    fitted.proposal = BO_PROPOSAL_OPRF;
+    assert_ok(c, bo_attention_create(c, &fitted, &o->calibrated));
+    assert_ok(c, bo_calibration_create(c, o->calibrated, 0, &o->calibration));
+    o->state = calloc(1, bo_attention_state_bytes(o->attention));
+    assert_ok(c, bo_attention_state_init(c, o->attention, o->state));
+    o->machine_desc = (bo_machine_desc){.task = BO_TASK_REGRESSION, .features = {.features = 8}, .lambda = 1};
+    o->samples = (bo_samples){.rows = ROWS, .dim = DIM, .targets = 1, .x = o->x, .y = o->y};
+    assert_ok(c, bo_machine_fit(c, &o->machine_desc, &o->samples, &o->machine));
+    assert_ok(c, bo_fitting_create(c, &o->machine_desc, &o->samples, &o->fitting));
+    o->metrics_desc = (bo_metrics_desc){.targets = 1};
+    assert_ok(c, bo_metrics_create(c, &o->metrics_desc, &o->metrics));
+}
+
+static inline void objects_make_tables(objects *o)
+{
+    static const size_t shape[] = {ROWS, DIM};
+    bo_context *c = o->context;
+    o->data_desc = (bo_data_desc){.bytes = TABLE_TEXT, .size = sizeof TABLE_TEXT - 1, .task = BO_TASK_REGRESSION};
+    o->table_desc = (bo_table_desc){.data = o->data_desc};
+    assert_ok(c, bo_data_load(c, &o->data_desc, NULL, &o->data));
+    assert_ok(c, bo_schema_fit(c, &o->data_desc, &o->schema));
+    assert_ok(c, bo_stream_open(c, &o->data_desc, o->schema, &o->stream));
+    assert_ok(c, bo_table_open(c, &o->table_desc, o->schema, BO_SPLIT_ALL, 0, 1, &o->table));
+    assert_ok(c, bo_reader_open_memory(c, TABLE_TEXT, sizeof TABLE_TEXT - 1, BO_FORMAT_AUTO, 0, &o->reader));
+    o->array = (bo_array){.rank = 2, .shape = shape, .count = ROWS * DIM, .values = o->x};
+}
+
+static inline void objects_make_graph(objects *o)
+{
+    static const size_t shape[] = {1, DIM};
+    bo_context *c = o->context;
+    o->weight_desc = (bo_weight_desc){.name = "w", .rank = 2, .shape = shape};
+    assert_ok(c, bo_weights_create(c, &o->weights));
+    assert_ok(c, bo_graph_create(c, o->weights, &o->graph));
+    bo_value x = bo_graph_input(o->graph, "x", BO_ELEMENT_FLOAT32, 1, DIM);
+    bo_value w = bo_graph_weight(o->graph, &o->weight_desc);
+    bo_value t = bo_graph_input(o->graph, "t", BO_ELEMENT_FLOAT32, 1, 1);
+    bo_value loss = bo_graph_loss(o->graph, BO_LOSS_KIND_MSE, bo_graph_linear(o->graph, x, w, 0), t);
+    assert_ok(c, bo_graph_compile(c, o->graph, &(bo_graph_compile_desc){.loss = loss, .gradients = true}));
+    assert_ok(c, bo_weights_allocate(c, o->weights, true));
+    assert_ok(c, bo_weights_init(c, o->weights, 1));
+    assert_ok(c, bo_graph_allocate(c, o->graph));
+    assert_ok(c, bo_graph_profile(c, o->graph, NULL, "a graph", 1, &o->profile));
+    assert_ok(c, bo_optimizer_create(c, &(bo_optimizer_desc){0}, o->weights, &o->optimizer));
+}
+
+static inline void objects_make_texts(objects *o)
+{
+    bo_context *c = o->context;
+    o->tokenizer_desc = (bo_tokenizer_desc){.vocab = 260};
+    assert_ok(c, bo_tokenizer_create(c, &o->tokenizer));
+    o->corpus_desc =
+        (bo_corpus_desc){.tokenizer = o->tokenizer, .memory = CORPUS_TEXT, .memory_bytes = sizeof CORPUS_TEXT - 1};
+    assert_ok(c, bo_corpus_open(c, &o->corpus_desc, &o->corpus));
+    o->batches_desc = (bo_batches_desc){.corpus = o->corpus, .context = 8, .batch = 1};
+    o->texts_desc = (bo_texts_desc){
+        .kind = BO_TEXTS_LABELED, .tokenizer = o->tokenizer, .memory = "a\tb\nc\td\n", .memory_bytes = 8};
+    assert_ok(c, bo_texts_open(c, &o->texts_desc, &o->texts));
+    o->packs_desc = (bo_packs_desc){.texts = o->texts, .rows = 8, .most = 4, .batch = 1};
+    assert_ok(c, bo_packs_create(c, &o->packs_desc, &o->packs));
+}
+
+static inline void objects_make_models(objects *o)
+{
+    static const size_t widths[] = {8, 16};
+    bo_context *c = o->context;
+    o->model_desc = (bo_model_desc){.layers = 1, .width = 8, .heads = 1, .context = 8};
+    assert_ok(c, bo_model_create(c, &o->model_desc, o->tokenizer, &o->model));
+    assert_ok(c, bo_session_create(c, o->model, NULL, &o->session));
+    assert_ok(c, bo_sampler_create(c, NULL, &o->sampler));
+    o->lanes_desc = (bo_lanes_desc){.count = 1};
+    assert_ok(c, bo_lanes_create(c, o->model, &o->lanes_desc, &o->lanes));
+    o->examples_desc = (bo_examples_desc){.data = o->data_desc};
+    assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));
+    o->network_desc = (bo_network_desc){.model = NETWORK_TEXT, .examples = o->examples};
+    assert_ok(c, bo_network_create(c, &o->network_desc, &o->network));
+    o->trainer_desc = (bo_trainer_desc){.model = o->model, .train = o->corpus, .valid = o->corpus, .steps = 2};
+    assert_ok(c, bo_trainer_create(c, &o->trainer_desc, &o->trainer));
+    assert_ok(c, bo_plan_losses_default(c, &o->losses));
+    o->widths_desc = (bo_widths_desc){.model = o->model_desc, .widths = widths, .width_count = 2, .steps = 1};
+    assert_ok(c, bo_widths_measure(c, &o->widths_desc, &o->widths));
+}
+
+static inline void objects_make(objects *o)
+{
+    const char *base = getenv("TMPDIR");
+    o->context = test_context(1);
+    o->floats = calloc(1, BYTES);
+    o->file = fopen("/dev/null", "w");
+    assert_non_null(o->file);
+    snprintf(o->folder, sizeof o->folder, "%s/bochner-test-XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(o->folder));
+    snprintf(o->path, sizeof o->path, "%s/file", o->folder);
+    o->paths[0] = o->path;
+    objects_make_kernels(o);
+    objects_make_tables(o);
+    objects_make_graph(o);
+    objects_make_texts(o);
+    objects_make_models(o);
+}
+
+static inline int objects_remove(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about, (void)kind, (void)where;
+    return remove(path);
+}
+
+static inline void objects_destroy(objects *o)
+{
+    nftw(o->folder, objects_remove, 8, FTW_DEPTH | FTW_PHYS);
+    bo_widths_destroy(o->widths);
+    bo_plan_losses_destroy(o->losses);
+    bo_trainer_destroy(o->trainer);
+    bo_network_destroy(o->network);
+    bo_examples_destroy(o->examples);
+    bo_lanes_destroy(o->lanes);
+    bo_sampler_destroy(o->sampler);
+    bo_session_destroy(o->session);
+    bo_model_destroy(o->model);
+    bo_packs_destroy(o->packs);
+    bo_texts_close(o->texts);
+    bo_corpus_close(o->corpus);
+    bo_tokenizer_destroy(o->tokenizer);
+    bo_optimizer_destroy(o->optimizer);
+    bo_profile_destroy(o->profile);
+    bo_graph_destroy(o->graph);
+    bo_weights_destroy(o->weights);
+    bo_reader_close(o->reader);
+    bo_table_close(o->table);
+    bo_stream_close(o->stream);
+    bo_schema_destroy(o->schema);
+    bo_data_destroy(o->data);
+    bo_metrics_destroy(o->metrics);
+    bo_fitting_destroy(o->fitting);
+    bo_machine_destroy(o->machine);
+    bo_calibration_destroy(o->calibration);
+    bo_attention_destroy(o->calibrated);
+    bo_attention_destroy(o->attention);
+    bo_features_destroy(o->features);
+    bo_context_destroy(o->context);
+    free(o->state);
+    free(o->floats);
+    fclose(o->file);
+}
+
+#endif
