@@ -61,6 +61,11 @@ function add_fields(struct, text,    i, n, parts, name)
 {
     text = trim(text)
     if (text == "") return
+    if (text ~ /^size_t [a-z0-9_]+$/) sizes[struct] = sizes[struct] " s->" substr(text, 8) " = 1;"
+    if (text ~ /\*[a-z0-9_]+$/ && text !~ /,/) {
+        match(text, /[a-z0-9_]+$/)
+        pointers = pointers sprintf("    {\"%s\", \"%s\", offsetof(%s, %s)},\n", struct, substr(text, RSTART), struct, substr(text, RSTART))
+    }
     if (match(text, /\(\*[a-z0-9_]+\)/)) {
         fields[struct] = fields[struct] " " substr(text, RSTART + 2, RLENGTH - 3)
         return
@@ -201,10 +206,16 @@ function print_call(f,    text, name, result, list, n, i, parts, type, arguments
 
 function print_calls(    i)
 {
-    split("bo_status void double int32_t char_pointer", parts, " ")
+    split("bo_status void double int int32_t char_pointer", parts, " ")
     for (i in parts) kinds[parts[i]] = 1
     for (i = 1; i <= functions; i++) print_call(i)
     printf "static const function functions[] = {\n%s};\n", table
+    for (i = 1; i <= struct_count; i++)
+        printf "static void count_%s(void *at)\n{\n    %s *s = at;\n    (void)s;\n   %s\n}\n", structs[i], structs[i], sizes[structs[i]]
+    print "static const struct_type struct_types[] = {"
+    for (i = 1; i <= struct_count; i++) printf "    {\"%s\", sizeof(%s), count_%s},\n", structs[i], structs[i], structs[i]
+    print "};"
+    printf "static const member pointer_members[] = {\n%s};\n", pointers
     printf "static const char *const opaque_types[] = {%s};\n", opaque
 }
 

@@ -39,8 +39,8 @@
  * function checks its other pointers. A function that returns a status refuses NULL with BO_INVALID and changes nothing;
  * the message names the function and the argument, as in "bo_machine_fit: argument 'samples' is NULL". If the context
  * is NULL, there is no message. The functions that record a graph return 0 and leave the error to bo_graph_compile().
- * All other functions do nothing and return 0, false or NULL (a double: NAN; an id or a label: -1; bo_context_error():
- * ""). Pointers inside a descriptor are checked likewise, but arrays of pointers are not.
+ * All other functions do nothing and return 0, false or NULL (a double: NAN; an id, a label or a file descriptor: -1;
+ * bo_context_error(): ""). Required pointers inside a descriptor are refused likewise.
  *
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions

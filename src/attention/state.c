@@ -84,7 +84,6 @@ bo_status bo_attention_state_init(bo_context *context, const bo_attention *atten
 
 bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state)
 {
-    BO_REQUIRE(context, attention, state);
     bo_state_header header;
     if ((uintptr_t)state % 8)
         return bo_fail(context, BO_INVALID, "state: it must be aligned to 8 bytes, like memory from malloc");
@@ -181,6 +180,7 @@ static bool is_finite(const bo_attention *attention, void *state, size_t key_hea
 
 bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state)
 {
+    BO_REQUIRE(context, attention, state);
     BO_TRY(bo_state_check(context, attention, state));
     for (size_t h = 0; h < attention->desc.key_heads; h++)
         if (!is_finite(attention, (void *)state, h))

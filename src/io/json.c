@@ -80,7 +80,8 @@ bool bo_json_seal(char *text, size_t length)
 bool bo_json_intact(const char *text, size_t length)
 {
     char digits[BO_CHECKSUM_DIGITS];
-    if (!text || length < SEALED_BYTES || !bo_checksum_announced(text, MARK, DIGITS_AT)) return true;
+    if (!text) return length == 0;
+    if (length < SEALED_BYTES || !bo_checksum_announced(text, MARK, DIGITS_AT)) return true;
     find_digits(text, length, digits);
     return memcmp(text + DIGITS_AT, digits, sizeof digits) == 0;
 }

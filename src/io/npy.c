@@ -310,10 +310,10 @@ static bool has_values(const bo_array *array)
 bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path)
 {
     BO_REQUIRE(context, array, path);
-    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
-    BO_REQUIRE_IF(context, has_values(array), array->values);
     bo_output *output;
     BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
+    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
+    BO_REQUIRE_IF(context, has_values(array), array->values);
     BO_TRY(bo_output_open(context, path, &output));
     return save_array(context, output, array, array->values, sizeof *array->values);
 }
@@ -323,10 +323,10 @@ bo_status bo_array_save_memory(bo_context *context, const bo_array *array, void 
     if (bytes) *bytes = NULL;
     if (size) *size = 0;
     BO_REQUIRE(context, array, bytes, size);
-    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
-    BO_REQUIRE_IF(context, has_values(array), array->values);
     bo_output *output;
     BO_TRY(bo_check_reserved(context, "bo_array", array->reserved));
+    BO_REQUIRE_IF(context, array->rank > 0, array->shape);
+    BO_REQUIRE_IF(context, has_values(array), array->values);
     BO_TRY(bo_output_open_memory(context, bytes, size, &output));
     return save_array(context, output, array, array->values, sizeof *array->values);
 }

@@ -136,8 +136,9 @@ static bo_status open_output(bo_context *context, bo_output *output, const char 
 
 bo_status bo_output_open(bo_context *context, const char *path, bo_output **out)
 {
-    *out = NULL;
-    if (!path || !*path) return bo_fail(context, BO_INVALID, "expected the name of a file to write, found none");
+    if (out) *out = NULL;
+    BO_REQUIRE(context, path, out);
+    if (!*path) return bo_fail(context, BO_INVALID, "expected the name of a file to write, found none");
     bo_output *output = bo_alloc(context, 1, sizeof *output, "an output");
     if (!output) return BO_MEMORY;
     output->fd = -1;
@@ -174,7 +175,7 @@ const char *bo_output_path(const bo_output *output)
 
 int bo_output_descriptor(const bo_output *output)
 {
-    return output->fd;
+    return output ? output->fd : -1;
 }
 
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size)
@@ -201,6 +202,8 @@ static bo_status write_memory(bo_context *context, bo_output *output, const void
 
 bo_status bo_output_write(bo_context *context, bo_output *output, const void *data, size_t size)
 {
+    BO_REQUIRE(context, output);
+    BO_REQUIRE_IF(context, size > 0, data);
     if (output->bytes) return write_memory(context, output, data, size);
     const char *from = data;
     while (size > 0) {
@@ -233,6 +236,7 @@ static void flush_folder(const char *path)
 
 bo_status bo_output_commit(bo_context *context, bo_output *output)
 {
+    BO_REQUIRE(context, output);
     bo_status status = BO_OK;
     if (output->bytes) {
         status = bo_output_reserve(context, output, output->room ? 0 : 1); /* an empty output is a valid block */

@@ -349,6 +349,7 @@ bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_c
     BO_REQUIRE(context, fitting, collective);
     BO_TRY(bo_check_reserved(context, "bo_collective", collective->reserved));
     if (collective->size <= 1) return BO_OK;
+    if (!collective->sum) return bo_fail(context, BO_INVALID, "collective: sum is NULL, but there are several ranks");
     size_t count = fitting->moments.size * fitting->moments.size;
     double rows = (double)fitting->moments.rows;
     bo_status status = collective->sum(collective->user, fitting->moments.gram, count);

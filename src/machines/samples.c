@@ -42,6 +42,8 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
         return bo_fail(context, BO_INVALID, "expected one target column for classification, found %zu",
                        samples->targets);
     if (samples->targets == 0 || !samples->y) return bo_fail(context, BO_INVALID, "expected a target, found none");
+    if (samples->rows > 0 && !samples->x)
+        return bo_fail(context, BO_INVALID, "samples: x is NULL, but there are %zu rows", samples->rows);
     if (samples->classes == 1) return bo_fail(context, BO_INVALID, "expected at least 2 classes, found 1");
     for (size_t i = 0; i < samples->rows; i++) BO_TRY(check_row(context, samples, i));
     return BO_OK;

@@ -17,6 +17,7 @@ typedef struct objects {
     const char *paths[1];
     float *floats;
     FILE *file; /* discards what is written */
+    bo_output *output;
     bo_context *context;
     bo_features_desc features_desc;
     bo_features *features;
@@ -54,7 +55,7 @@ typedef struct objects {
     bo_packs_desc packs_desc;
     bo_packs *packs;
     bo_model_desc model_desc;
-    bo_model *model;
+    bo_model *model, *used_model; /* sessions and trainers use the second one, so that the first may change */
     bo_session *session;
     bo_sampler *sampler;
     bo_lanes_desc lanes_desc;
@@ -113,6 +114,7 @@ static inline void objects_make_tables(objects *o)
     assert_ok(c, bo_stream_open(c, &o->data_desc, o->schema, &o->stream));
     assert_ok(c, bo_table_open(c, &o->table_desc, o->schema, BO_SPLIT_ALL, 0, 1, &o->table));
     assert_ok(c, bo_reader_open_memory(c, TABLE_TEXT, sizeof TABLE_TEXT - 1, BO_FORMAT_AUTO, 0, &o->reader));
+    assert_ok(c, bo_output_open(c, o->path, &o->output));
     o->array = (bo_array){.rank = 2, .shape = shape, .count = ROWS * DIM, .values = o->x};
 }
 
@@ -157,15 +159,16 @@ static inline void objects_make_models(objects *o)
     bo_context *c = o->context;
     o->model_desc = (bo_model_desc){.layers = 1, .width = 8, .heads = 1, .context = 8};
     assert_ok(c, bo_model_create(c, &o->model_desc, o->tokenizer, &o->model));
-    assert_ok(c, bo_session_create(c, o->model, NULL, &o->session));
+    assert_ok(c, bo_model_create(c, &o->model_desc, o->tokenizer, &o->used_model));
+    assert_ok(c, bo_session_create(c, o->used_model, NULL, &o->session));
     assert_ok(c, bo_sampler_create(c, NULL, &o->sampler));
     o->lanes_desc = (bo_lanes_desc){.count = 1};
-    assert_ok(c, bo_lanes_create(c, o->model, &o->lanes_desc, &o->lanes));
+    assert_ok(c, bo_lanes_create(c, o->used_model, &o->lanes_desc, &o->lanes));
     o->examples_desc = (bo_examples_desc){.data = o->data_desc};
     assert_ok(c, bo_examples_load(c, &o->examples_desc, NULL, &o->examples));
     o->network_desc = (bo_network_desc){.model = NETWORK_TEXT, .examples = o->examples};
     assert_ok(c, bo_network_create(c, &o->network_desc, &o->network));
-    o->trainer_desc = (bo_trainer_desc){.model = o->model, .train = o->corpus, .valid = o->corpus, .steps = 2};
+    o->trainer_desc = (bo_trainer_desc){.model = o->used_model, .train = o->corpus, .valid = o->corpus, .steps = 2};
     assert_ok(c, bo_trainer_create(c, &o->trainer_desc, &o->trainer));
     assert_ok(c, bo_plan_losses_default(c, &o->losses));
     o->widths_desc = (bo_widths_desc){.model = o->model_desc, .widths = widths, .width_count = 2, .steps = 1};
@@ -208,6 +211,7 @@ static inline void objects_destroy(objects *o)
     bo_sampler_destroy(o->sampler);
     bo_session_destroy(o->session);
     bo_model_destroy(o->model);
+    bo_model_destroy(o->used_model);
     bo_packs_destroy(o->packs);
     bo_texts_close(o->texts);
     bo_corpus_close(o->corpus);
@@ -216,6 +220,7 @@ static inline void objects_destroy(objects *o)
     bo_profile_destroy(o->profile);
     bo_graph_destroy(o->graph);
     bo_weights_destroy(o->weights);
+    bo_output_abandon(o->output);
     bo_reader_close(o->reader);
     bo_table_close(o->table);
     bo_stream_close(o->stream);

@@ -34,6 +34,19 @@ typedef struct function {
     parameter parameters[MOST];
 } function;
 
+/* A public struct, and the function that sets all its members of type size_t to 1. */
+typedef struct struct_type {
+    const char *name;
+    size_t size;
+    void (*count)(void *at);
+} struct_type;
+
+/* A pointer in a public struct. */
+typedef struct member {
+    const char *type, *name;
+    size_t offset;
+} member;
+
 /* ---- numbers and results ----------------------------------------------------------------------------------------- */
 
 static void do_nothing(void *user, size_t begin, size_t end)
@@ -57,10 +70,17 @@ static bool is_empty(const char *text)
     return !text || !*text;
 }
 
+/* A count, or a file descriptor. */
+static bool is_no_number(int number)
+{
+    return number == 0 || number == -1;
+}
+
 #define RESULT_bo_status(call)    o->status = (call)
 #define RESULT_void(call)         (call), o->nothing = true
 #define RESULT_double(call)       o->nothing = isnan(call)
 #define RESULT_int32_t(call)      o->nothing = (call) == -1
+#define RESULT_int(call)          o->nothing = is_no_number(call)
 #define RESULT_char_pointer(call) o->nothing = is_empty(call)
 #define RESULT_pointer(call)      o->nothing = !(call)
 #define RESULT_number(call)       o->nothing = !(call)
@@ -98,6 +118,7 @@ static void *object_of(const char *type)
                          OBJECT(machine),
                          OBJECT(fitting),
                          OBJECT(metrics),
+                         OBJECT(output),
                          OBJECT(weights),
                          OBJECT(graph),
                          OBJECT(optimizer),
@@ -274,13 +295,38 @@ static void use_empty(const function *f, const parameter *null)
     attempt(f, " NULL, all sizes 0", null->name, &a, &o);
 }
 
-/* Every pointer of the struct is NULL. */
+static const struct_type *struct_of(const char *type)
+{
+    size_t i = 0;
+    while (strcmp(struct_types[i].name, type) != 0) i++;
+    return &struct_types[i];
+}
+
+/* Every pointer of the struct is NULL; then its numbers of elements are 1. */
 static void use_blank(const function *f, const parameter *blank)
 {
     outcome o;
     arguments a = all_valid(f, 1);
     a.pointer[blank->at] = blocks[blank->at];
     attempt(f, " zeroed", blank->name, &a, &o);
+    a = all_valid(f, 1);
+    a.pointer[blank->at] = blocks[blank->at];
+    struct_of(pointed(blank->type))->count(blocks[blank->at]);
+    attempt(f, " with sizes and without pointers", blank->name, &a, &o);
+}
+
+/* One pointer of the struct is NULL. */
+static void use_without(const function *f, const parameter *p, const member *m)
+{
+    outcome o;
+    char which[128];
+    arguments a = all_valid(f, 1);
+    char *copy = blocks[p->at];
+    if (a.pointer[p->at] != copy) memcpy(copy, a.pointer[p->at], struct_of(m->type)->size);
+    memset(copy + m->offset, 0, sizeof(void *));
+    a.pointer[p->at] = copy;
+    snprintf(which, sizeof which, "%s->%s", p->name, m->name);
+    attempt(f, " NULL", which, &a, &o);
 }
 
 static void use_none(const function *f)
@@ -307,7 +353,14 @@ static bool is_descriptor(const parameter *p)
     const char *type = pointed(p->type);
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         if (strcmp(type, results[i]) == 0) return false;
-    return strncmp(p->type, "const bo_", 9) == 0 && *type && !is_opaque(type);
+    return strncmp(p->type, "const bo_", 9) == 0 && *type && !is_opaque(type) && strcmp(type, "bo_value") != 0;
+}
+
+static void use_descriptors(const function *f, const parameter *p)
+{
+    use_blank(f, p);
+    for (size_t i = 0; i < sizeof pointer_members / sizeof *pointer_members; i++)
+        if (strcmp(pointer_members[i].type, pointed(p->type)) == 0) use_without(f, p, &pointer_members[i]);
 }
 
 static void check_function(const function *f)
@@ -317,7 +370,7 @@ static void check_function(const function *f)
         if (p->may_be_null && !is_slow) accept(f, p);
         if (!p->may_be_null) refuse(f, p);
         if (!p->may_be_null) use_empty(f, p);
-        if (is_descriptor(p) && !is_slow) use_blank(f, p);
+        if (is_descriptor(p) && !is_slow) use_descriptors(f, p);
     }
     if (f->parameters[0].name) use_none(f);
 }
