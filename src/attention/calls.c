@@ -387,6 +387,7 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
     BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
     if (!asks) BO_TRY(bo_states_apart(context, call->work, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {
+        if (!job->states[s]) return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is NULL", s);
         BO_TRY(bo_state_check(context, attention, job->states[s]));
         if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)
             return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,

@@ -315,6 +315,16 @@ static void use_blank(const function *f, const parameter *blank)
     attempt(f, " with sizes and without pointers", blank->name, &a, &o);
 }
 
+/* An array whose only element is NULL. */
+static void use_elements(const function *f, const parameter *p)
+{
+    static void *none[1];
+    outcome o;
+    arguments a = all_valid(f, 1);
+    a.pointer[p->at] = none;
+    if (attempt(f, "[0] NULL", p->name, &a, &o) && o.status != BO_INVALID) complain("expected BO_INVALID");
+}
+
 /* One pointer of the struct is NULL. */
 static void use_without(const function *f, const parameter *p, const member *m)
 {
@@ -371,6 +381,7 @@ static void check_function(const function *f)
         if (!p->may_be_null) refuse(f, p);
         if (!p->may_be_null) use_empty(f, p);
         if (is_descriptor(p) && !is_slow) use_descriptors(f, p);
+        if (strstr(p->type, "*const *")) use_elements(f, p);
     }
     if (f->parameters[0].name) use_none(f);
 }
