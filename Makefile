@@ -33,7 +33,7 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
 .PHONY: all check test test-long test-tiny test-arm64 docs api times run results lab fashion install uninstall dist distcheck \
-        cover sanitize tsan bench analyze format clean help
+        cover sanitize tsan fuzz bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -133,6 +133,14 @@ tsan: ## run the tests under ThreadSanitizer (build-tsan)
 	@$(call configure,build-tsan,-DBOCHNER_SANITIZE=thread -DBOCHNER_MPI=OFF)
 	@$(call compile,build-tsan)
 	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$' -E '^features.statistics$$' # slow, and no additional use of threads
+
+fuzz: COMPILER = -DCMAKE_C_COMPILER=clang
+fuzz: ## fuzz every parser with libFuzzer (build-fuzz); SECONDS=60 for each, or RUNS=1000000; ONLY=REGEX
+	@scripts/setup test check
+	@$(call configure,build-fuzz,-DBOCHNER_TESTS=ON -DBOCHNER_LIBFUZZER=ON -DBOCHNER_MPI=OFF -DCMAKE_BUILD_TYPE=None \
+	    -DCMAKE_C_FLAGS='-O1 -gline-tables-only -fsanitize=fuzzer-no-link$(comma)address$(comma)undefined')
+	@$(call compile,build-fuzz) --target fuzz
+	@scripts/fuzz build-fuzz jobs=$(JOBS) $(if $(RUNS),runs=$(RUNS),seconds=$(or $(SECONDS),60)) $(if $(ONLY),only='$(ONLY)')
 
 bench: all ## run benchmarks; rates are relative to the GEMM of this host; BENCH="--mnist FOLDER ..." for more data
 	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)

@@ -104,23 +104,28 @@ static void put_table(bo_json_text *out, const char *name, const lab_grid *grid,
     bo_json_raw(out, "]}");
 }
 
-bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, const char *path)
+void lab_result_text(const bo_lab_result *result, bo_json_text *out)
 {
     const bo_lab_experiment *about = &result->experiment->about;
-    bo_json_text out = {.context = context};
-    put_about(&out, result);
-    bo_json_raw(&out, ",\n  \"claims\": {");
+    put_about(out, result);
+    bo_json_raw(out, ",\n  \"claims\": {");
     for (size_t i = 0; i < about->claim_count; i++) {
-        if (i) bo_json_raw(&out, ",");
-        put_claim(&out, &result->outcomes[i], result->seeds);
+        if (i) bo_json_raw(out, ",");
+        put_claim(out, &result->outcomes[i], result->seeds);
     }
-    bo_json_raw(&out, "},\n  \"tables\": {");
+    bo_json_raw(out, "},\n  \"tables\": {");
     for (size_t i = 0; i < about->table_count; i++) {
-        if (i) bo_json_raw(&out, ",");
-        put_table(&out, about->tables[i].name, &result->grids[i], result->seeds);
+        if (i) bo_json_raw(out, ",");
+        put_table(out, about->tables[i].name, &result->grids[i], result->seeds);
     }
-    put_names(&out, "},\n  \"notes\": ", result->notes, result->note_count);
-    bo_json_raw(&out, "}\n");
+    put_names(out, "},\n  \"notes\": ", result->notes, result->note_count);
+    bo_json_raw(out, "}\n");
+}
+
+bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, const char *path)
+{
+    bo_json_text out = {.context = context};
+    lab_result_text(result, &out);
     const bool sealed = !out.failed && bo_json_seal(out.bytes, out.length);
     const bo_status status = sealed ? bo_file_save(context, path, out.bytes, out.length) : BO_MEMORY;
     bo_free(out.bytes);

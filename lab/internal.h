@@ -3,6 +3,7 @@
 #define BO_LAB_INTERNAL_H
 
 #include "experiment.h"
+#include "../src/io/json.h"
 #include <stdatomic.h>
 
 enum { LAB_MOST_SEEDS = 1000 };
@@ -98,6 +99,7 @@ enum { LAB_ROW_NAME = 32 };
 const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
 
 /* Parses the text of a result file; `where` starts the error messages. */
+void lab_result_text(const bo_lab_result *result, bo_json_text *out);
 bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length,
                            bo_lab_result **out);
 

@@ -2,6 +2,7 @@
 #ifndef BO_MODEL_ADAPTER_H
 #define BO_MODEL_ADAPTER_H
 
+#include "../io/tensors.h"
 #include "internal.h"
 
 /* The contents of adapter_config.json: a layer is changed by (α / rank) B A. init, known and digest are stored only in
@@ -33,6 +34,7 @@ static inline size_t bo_adapter_ranks(const bo_lora *lora)
  * reads them has these adapters already. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
+bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file); /* the same for an open file */
 /* base.safetensors: the original weights of these layers. */
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path);
 

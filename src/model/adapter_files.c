@@ -459,11 +459,16 @@ static bo_status take_all(bo_context *context, bo_weights *weights, const bo_ten
     return take_whole(context, weights, file);
 }
 
+bo_status bo_adapter_take(bo_context *context, bo_model *model, const bo_tensors *file)
+{
+    return take_all(context, adapter_weights(model), file);
+}
+
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path)
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take_all(context, adapter_weights(model), file);
+    const bo_status status = bo_adapter_take(context, model, file);
     bo_tensors_close(file);
     return status;
 }

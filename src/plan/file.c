@@ -1,7 +1,6 @@
 /* Calibration measurements as JSON: shapes and seconds. The costs are fitted again when the file is read. */
 #include "plan.h"
-#include "../io/json.h"
-#include "../io/output.h"
+#include <bochner/data.h>
 #include "../io/bytes.h"
 #include <bochner/json.h>
 #include <math.h>
@@ -37,7 +36,7 @@ static void write_timing(bo_json_text *text, const bo_plan_timing *timing)
     bo_json_raw(text, "}");
 }
 
-static void write_all(bo_json_text *text, const bo_plan_machine *machine)
+void bo_plan_machine_text(const bo_plan_machine *machine, bo_json_text *text)
 {
     const bo_plan_shape *first = &machine->timings[0].shape;
     bo_json_raw(text, BO_JSON_SEALED "\n  \"format\": \"bochner calibration 1\",\n  \"attention\": ");
@@ -56,20 +55,13 @@ static void write_all(bo_json_text *text, const bo_plan_machine *machine)
     bo_json_raw(text, "\n  ]\n}\n");
 }
 
-static bo_status put(bo_context *context, const char *path, const bo_json_text *text)
-{
-    bo_output *output;
-    BO_TRY(bo_output_open(context, path, &output));
-    return bo_output_finish(context, output, bo_output_write(context, output, text->bytes, text->length));
-}
-
 bo_status bo_plan_machine_save(bo_context *context, const bo_plan_machine *machine, const char *path)
 {
     BO_REQUIRE(context, machine, path);
     bo_json_text text = {.context = context};
-    write_all(&text, machine);
+    bo_plan_machine_text(machine, &text);
     const bool sealed = !text.failed && bo_json_seal(text.bytes, text.length);
-    const bo_status status = sealed ? put(context, path, &text) : BO_MEMORY;
+    const bo_status status = sealed ? bo_file_save(context, path, text.bytes, text.length) : BO_MEMORY;
     bo_free(text.bytes);
     return status;
 }

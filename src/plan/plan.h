@@ -3,6 +3,7 @@
 #define BO_PLAN_H
 
 #include "../base/base.h"
+#include "../io/json.h"
 #include <bochner/plan.h>
 
 enum {
@@ -65,6 +66,8 @@ bo_status bo_plan_refuse(const bo_plan_search *search);
 bo_status bo_plan_machine_fit_as(bo_context *context, const char *isa, int threads, const bo_plan_timing *timings,
                                  size_t count, unsigned terms, bo_plan_machine **out);
 
+/* Writes the text of a file. */
+void bo_plan_machine_text(const bo_plan_machine *machine, bo_json_text *text);
 /* Parses the text of a file; `path` is for messages. */
 bo_status bo_plan_machine_parse(bo_context *context, const char *path, const char *text, size_t length,
                                 bo_plan_machine **out);

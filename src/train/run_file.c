@@ -239,18 +239,25 @@ static bo_status read_record(bo_context *context, bo_trainer *trainer, const cha
     return BO_OK;
 }
 
+bo_status bo_train_record_parse(bo_context *context, bo_trainer *trainer, const char *where, const char *text,
+                                size_t length)
+{
+    cJSON *json;
+    BO_TRY(bo_json_parse(context, where, text, length, 4, &json));
+    const bo_status status = read_record(context, trainer, where, json);
+    cJSON_Delete(json);
+    return status;
+}
+
 bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     char path[BO_TRAIN_PATH], *text;
     size_t length;
-    cJSON *json = NULL;
     BO_TRY(bo_train_join(context, folder, "training.json", path));
     BO_TRY(bo_train_read_text(context, path, &text, &length));
     bo_status status = bo_json_check(context, path, text, length);
-    if (status == BO_OK) status = bo_json_parse(context, path, text, length, 4, &json);
+    if (status == BO_OK) status = bo_train_record_parse(context, trainer, path, text, length);
     bo_free(text);
-    if (status == BO_OK) status = read_record(context, trainer, path, json);
-    cJSON_Delete(json);
     return status;
 }
 

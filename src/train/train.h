@@ -95,6 +95,9 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
 /* BO_INVALID if the run in `folder` has different settings; the message names the setting, the expected and the found
  * value. */
 bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder);
+/* The same for the text of the file, without its checksum. */
+bo_status bo_train_record_parse(bo_context *context, bo_trainer *trainer, const char *where, const char *text,
+                                size_t length);
 
 /* checkpoint.c */
 bo_status bo_train_save(bo_context *context, bo_trainer *trainer);

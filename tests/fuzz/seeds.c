@@ -3,9 +3,10 @@
  *
  *     fuzz_seeds FOLDER
  *
- * writes FOLDER/features/…, machine/…, network_image/…, model/…, session/… and lab/… */
+ * writes FOLDER/features/…, machine/…, network_image/…, model/…, session/…, lab/…, record/…, optimizer/…, weights/… and adapter_weights/… */
 #include <bochner/bochner.h>
 #include "lab/lab.h"
+#include "runs.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,33 @@ static void write_results(seeds *s)
     bo_lab_result_destroy(result);
 }
 
+/* The files of a checkpoint and of an adapter. */
+static void write_run(seeds *s)
+{
+    static const struct {
+        const char *from, *kind;
+    } files[] = {{"run/checkpoints/step-2/training.json", "record"},
+                 {"run/checkpoints/step-2/optimizer.safetensors", "optimizer"},
+                 {"run/checkpoints/step-2/model.safetensors", "weights"},
+                 {"adapter/adapter_model.safetensors", "adapter_weights"}};
+    char folder[4096], from[4200], command[8300];
+    bo_model *model;
+    bo_trainer *trainer;
+    snprintf(command, sizeof command, "rm -rf '%s/run' '%s/adapter'", s->folder, s->folder);
+    if (system(command) != 0) exit(1);
+    snprintf(folder, sizeof folder, "%s", place(s, "run", ""));
+    require(s, fuzz_run(s->context, folder, &model, &trainer));
+    require(s, bo_trainer_run(s->context, trainer));
+    bo_trainer_destroy(trainer);
+    require(s, fuzz_adapt(s->context, model, folder)); /* the run left its model there */
+    require(s, bo_model_save(s->context, model, place(s, "adapter", "")));
+    bo_model_destroy(model);
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
+        snprintf(from, sizeof from, "%s/%s", s->folder, files[i].from);
+        if (rename(from, place(s, files[i].kind, "step-2")) != 0) exit(1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -214,6 +242,7 @@ int main(int argc, char **argv)
     write_networks(&s);
     write_models(&s);
     write_results(&s);
+    write_run(&s);
     bo_context_destroy(s.context);
     return 0;
 }

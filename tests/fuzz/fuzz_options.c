@@ -1,0 +1,77 @@
+/* The command lines of all commands: parsed or refused, never run. The first byte selects the command; the words follow,
+ * one per line. Options that were accepted are printed as JSON and read again. */
+#include "fuzz.h"
+int bochner_main(int argc, char **argv);
+#define main bochner_main
+#include "cli/main.c"
+#undef main
+#include <cjson/cJSON.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 64, OPTIONS_BYTES = 1 << 16 };
+
+static const cli_usage *usage_at(size_t index)
+{
+    static const cli_usage *usages[CLI_COUNT_OF(commands) * CLI_USAGES];
+    static size_t count;
+    if (count > 0) return usages[index % count];
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
+        for (size_t k = 0; k < CLI_USAGES && commands[i].listed.usages[k]; k++)
+            usages[count++] = commands[i].listed.usages[k];
+    return usage_at(index);
+}
+
+static int split(char *text, char **words)
+{
+    int count = 0;
+    for (char *end; count < MOST_WORDS && *text; text = end) {
+        words[count++] = text;
+        end = text + strcspn(text, "\n");
+        if (*end) *end++ = 0;
+    }
+    return count;
+}
+
+/* Help and messages are discarded; reports of sanitizers, which write to the descriptor, are not. */
+static cli_parsed parse(const cli_usage *usage, int count, char **words, void *options, cli_common *common,
+                        cli_arguments *arguments)
+{
+    static FILE *nowhere;
+    FILE *const out = stdout, *const err = stderr;
+    if (!nowhere && !(nowhere = fopen("/dev/null", "w"))) abort();
+    stdout = stderr = nowhere;
+    const cli_parsed parsed = cli_parse(usage, count, words, options, common, arguments);
+    stdout = out;
+    stderr = err;
+    return parsed;
+}
+
+static void print(const cli_usage *usage, const void *options, const cli_common *common)
+{
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    cli_config_print(file, usage, options, common);
+    fclose(file);
+    cJSON *json = cJSON_Parse(text);
+    if (!cJSON_IsObject(json)) abort();
+    cJSON_Delete(json);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint64_t options[OPTIONS_BYTES / sizeof(uint64_t)];
+    char *text = malloc(size + 1), *words[MOST_WORDS];
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    memcpy(text, data, size);
+    text[size] = 0;
+    memset(options, 0, sizeof options);
+    const cli_usage *usage = usage_at(size ? data[0] : 0);
+    const int count = size ? split(text + 1, words) : 0;
+    if (parse(usage, count, words, options, &common, &arguments) == CLI_PARSED) print(usage, options, &common);
+    free(arguments.items);
+    free(text);
+    return 0;
+}

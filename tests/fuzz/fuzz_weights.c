@@ -1,0 +1,15 @@
+/* The weights of a checkpoint, loaded into the model of the run. */
+#include "container.h"
+#include "runs.h"
+#include "model/model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bo_model *model;
+    bo_context *context = fuzz_context();
+    if (!model && fuzz_small_model(context, &model) != BO_OK) abort();
+    uint8_t *image = fuzz_image(data, size);
+    fuzz_ok(context, bo_weights_load_memory(context, model->weights, image, size));
+    free(image);
+    return 0;
+}
