@@ -102,4 +102,20 @@ attend --q long.npy --k long.npy --v long.npy --kind favor# --causal --out O.npy
 attend --q short.npy --k short.npy --v short.npy --kind favor# --causal --out O2.npy
 tail -c +129 O.npy | head -c $((4 * 5 * 280)) >head.bin
 tail -c +129 O2.npy | cmp -s - head.bin || complain "later tokens change the outputs of the first 280"
+
+# ---- models --------------------------------------------------------------------------------------------------------------
+# Frequencies are fitted to the training text alone: with another validation text the weights have the same bits, and an
+# evaluation does not depend on what was evaluated before.
+awk 'BEGIN { for (i = 0; i < 60; i++) print "the cat sleeps and the dog eats." }' >text.txt
+awk 'BEGIN { for (i = 0; i < 60; i++) print "QUITE ANOTHER TEXT, 1234567890!" }' >other.txt
+small="--layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 4 --calibrate-every 2 --attention favor# --features 8 --quiet"
+for valid in text other; do
+    # shellcheck disable=SC2086
+    succeeds "$BOCHNER" train --data text.txt --valid $valid.txt --out model.$valid $small
+    succeeds "$BOCHNER" eval model.$valid --data other.txt --quiet
+    succeeds "$BOCHNER" eval model.$valid --data text.txt --quiet
+    sed -n 's/^Loss *//p' out >loss.$valid
+done
+cmp -s model.text/model.safetensors model.other/model.safetensors || complain "the validation text changes the model"
+[ -s loss.text ] && cmp -s loss.text loss.other || complain "the losses differ: $(cat loss.text loss.other)"
 finish
