@@ -97,7 +97,7 @@ bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, size_t rows, 
     BO_REQUIRE_IF(context, rows > 0, y, mean);
     const size_t targets = metrics->desc.targets;
     if (targets == 0) return bo_fail(context, BO_INVALID, "metrics: expected classes, found numbers");
-    if (!std && metrics->desc.has_std) return bo_fail(context, BO_INVALID, "metrics: the standard deviations are NULL");
+    BO_REQUIRE_IF(context, rows > 0 && metrics->desc.has_std, std);
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = metrics->rows++;
         for (size_t t = 0; t < targets; t++) {

@@ -325,18 +325,19 @@ static void use_elements(const function *f, const parameter *p)
     if (attempt(f, "[0] NULL", p->name, &a, &o) && o.status != BO_INVALID) complain("expected BO_INVALID");
 }
 
-/* One pointer of the struct is NULL. */
-static void use_without(const function *f, const parameter *p, const member *m)
+/* One pointer of the struct is NULL, with the sizes of the struct or with all sizes 1. */
+static void use_without(const function *f, const parameter *p, const member *m, bool counted)
 {
     outcome o;
     char which[128];
     arguments a = all_valid(f, 1);
     char *copy = blocks[p->at];
     if (a.pointer[p->at] != copy) memcpy(copy, a.pointer[p->at], struct_of(m->type)->size);
+    if (counted) struct_of(m->type)->count(copy);
     memset(copy + m->offset, 0, sizeof(void *));
     a.pointer[p->at] = copy;
     snprintf(which, sizeof which, "%s->%s", p->name, m->name);
-    attempt(f, " NULL", which, &a, &o);
+    attempt(f, counted ? " NULL, all its sizes 1" : " NULL", which, &a, &o);
 }
 
 static void use_none(const function *f)
@@ -369,8 +370,11 @@ static bool is_descriptor(const parameter *p)
 static void use_descriptors(const function *f, const parameter *p)
 {
     use_blank(f, p);
-    for (size_t i = 0; i < sizeof pointer_members / sizeof *pointer_members; i++)
-        if (strcmp(pointer_members[i].type, pointed(p->type)) == 0) use_without(f, p, &pointer_members[i]);
+    for (size_t i = 0; i < sizeof pointer_members / sizeof *pointer_members; i++) {
+        if (strcmp(pointer_members[i].type, pointed(p->type)) != 0) continue;
+        use_without(f, p, &pointer_members[i], false);
+        use_without(f, p, &pointer_members[i], true);
+    }
 }
 
 static void check_function(const function *f)

@@ -165,7 +165,7 @@ static void test_wrong_rows(void **state)
                  bo_metrics_add_class(context, regression, 0, 0, 1));
     assert_fails(context, BO_INVALID, "expected numbers, found classes",
                  bo_metrics_add_classes(context, regression, 3, y, predicted, p));
-    assert_fails(context, BO_INVALID, "deviations are NULL", bo_metrics_add(context, regression, 3, y, y, NULL));
+    assert_fails(context, BO_INVALID, "argument 'std' is NULL", bo_metrics_add(context, regression, 3, y, y, NULL));
     assert_true(classes->rows == 0 && classes->log_loss == 0 && regression->rows == 0);
     assert_true(isnan(bo_metrics_target_rmse(classes, 0)) && isnan(bo_metrics_target_r2(classes, 0)) &&
                 isnan(bo_metrics_target_coverage(classes, 0)) && isnan(bo_metrics_target_rmse(regression, 1)));
