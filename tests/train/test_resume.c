@@ -270,6 +270,19 @@ static void damage_is_named(void **state)
     bo_model_destroy(model);
 }
 
+/* Truncates a file, or flips a bit of its last number. */
+static void harm(const char *path, bool flip)
+{
+    if (!flip) assert_int_equal(truncate(path, 100), 0);
+    if (!flip) return;
+    FILE *file = fopen(path, "r+");
+    assert_int_equal(fseek(file, -4, SEEK_END), 0);
+    const int found = fgetc(file);
+    assert_int_equal(fseek(file, -4, SEEK_END), 0);
+    fputc(found ^ 1, file);
+    fclose(file);
+}
+
 /* An older checkpoint replaces a damaged one, and the run ends with the same result. */
 static void older_checkpoints_help(void **state)
 {
@@ -277,20 +290,20 @@ static void older_checkpoints_help(void **state)
     static const char *const files[] = {"training.json", "optimizer.safetensors", "model.safetensors"};
     bo_model *expected = rich_model(r, "rfa-gate");
     assert_ok(r->context, run_part(r, rich(r, expected, "whole", BO_OPTIMIZER_MUON), UINT64_MAX));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         char damaged[128];
         bo_model *begun = rich_model(r, "rfa-gate"), *found = rich_model(r, "rfa-gate");
-        snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8/%s", i, files[i]);
+        snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8/%s", i, files[i % 3]);
         bo_trainer_desc desc = rich(r, begun, "run-0", BO_OPTIMIZER_MUON);
         r->path[strlen(r->path) - 1] = (char)('0' + i);
         assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
-        assert_int_equal(truncate(runs_path(r, damaged), 100), 0);
+        harm(runs_path(r, damaged), i >= 3);
         desc = rich(r, found, "run-0", BO_OPTIMIZER_MUON);
         r->path[strlen(r->path) - 1] = (char)('0' + i);
         desc.resume = true;
         assert_ok(r->context, run_part(r, desc, UINT64_MAX));
         assert_true(runs_same_weights(expected, found));
-        snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8.damaged/%s", i, files[i]);
+        snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8.damaged/%s", i, files[i % 3]);
         assert_true(runs_exists(r, damaged));
         bo_model_destroy(begun);
         bo_model_destroy(found);
