@@ -33,7 +33,7 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
 .PHONY: all check test test-long test-tiny test-arm64 docs api times run results lab fashion install uninstall dist distcheck \
-        cover sanitize tsan fuzz bench analyze format clean help
+        cover sanitize tsan fuzz soak bench analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -114,6 +114,10 @@ dist: ## make the source archive build/bochner-VERSION.tar.gz, reproducibly
 
 distcheck: dist ## unpack the archive, build it and run its quick tests
 	@scripts/distcheck $(BUILD)
+
+soak: ## training, kill -9 and resuming, evaluation and generation in a loop, with memory and open files watched; MINUTES=30
+	@$(MAKE) all LOG_LEVEL=WARNING
+	@scripts/soak $(BUILD) $(MINUTES)
 
 cover: ## coverage of lines and branches by the tests (build-cover); COVER="-L quick" for quick tests
 	@scripts/setup test cover

@@ -150,10 +150,10 @@ static bool read_weights(compare_job *job, cli_compared *run)
 }
 
 /* The options that select the data, as text, and whether --patience ended the run. */
-static void read_options(cli_compared *run)
+static void read_options(cli_session *session, cli_compared *run)
 {
     static const char *const names[] = {"data", "valid", "valid-fraction", "eval-tokens", "field", "separator"};
-    cJSON *json = cli_read_json(run->name, "train.json");
+    cJSON *json = cli_read_json(session, run->name, "train.json");
     char *parts[CLI_COUNT_OF(names)] = {NULL};
     size_t length = 1;
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
@@ -197,8 +197,8 @@ static bool read_run(compare_job *job, const char *folder, cli_compared *run)
     run->name = cli_allocate(length + 1, 1, "a name");
     memcpy(run->name, folder, length);
     if (!read_metrics(job, run)) return false;
-    cli_run_find(run->name, &run->record);
-    read_options(run);
+    cli_run_find(job->session, run->name, &run->record);
+    read_options(job->session, run);
     run->rate = median_rate(&run->metrics);
     run->best_metric = run->last.best_valid_loss * run->last.valid_metric / run->last.valid_loss;
     return read_weights(job, run);

@@ -105,9 +105,9 @@ typedef struct model_report {
 /* ---- its adapter ------------------------------------------------------------------------------- */
 
 /* The adapter in the folder, which bo_model_load has merged. */
-static adapter find_adapter(const char *folder)
+static adapter find_adapter(cli_session *session, const char *folder)
 {
-    cJSON *json = cli_read_json(folder, "adapter_config.json");
+    cJSON *json = cli_read_json(session, folder, "adapter_config.json");
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "base_model_name_or_path"));
     adapter found = {.rank = cli_json_number(json, "r")};
     snprintf(found.base, sizeof found.base, "%s", base ? base : "");
@@ -328,8 +328,8 @@ static int describe_model(cli_session *session, const char *folder, const cli_pr
         report.model = model;
         report.desc = bo_model_describe(model);
         report.tokenizer = bo_model_tokenizer(model);
-        cli_run_find(folder, &report.run);
-        report.adapter = find_adapter(folder);
+        cli_run_find(session, folder, &report.run);
+        report.adapter = find_adapter(session, folder);
         (session->common.json ? model_json : model_print)(&report);
         if (report.profile && !session->common.json) cli_profile_print(report.profile);
     }

@@ -23,14 +23,25 @@ static FILE *open_file(const char *folder, const char *name, off_t most)
     return NULL;
 }
 
-cJSON *cli_read_json(const char *folder, const char *name)
+/* A file that does not exist is not an error. */
+static void warn_unread(cli_session *session, const char *folder, const char *name)
 {
+    if (errno == ENOENT || errno == ENOTDIR) return;
+    cli_warn(session, "%s/%s: ignored, because it cannot be read: %s", folder, name, strerror(errno));
+}
+
+cJSON *cli_read_json(cli_session *session, const char *folder, const char *name)
+{
+    cJSON *json = NULL;
+    errno = 0;
     FILE *file = open_file(folder, name, MOST_JSON);
-    if (!file) return NULL;
-    char *text = cli_allocate(MOST_JSON + 1, 1, "a JSON file");
-    text[fread(text, 1, MOST_JSON, file)] = 0;
-    fclose(file);
-    cJSON *json = cJSON_Parse(text);
+    char *text = file ? cli_allocate(MOST_JSON + 1, 1, "a JSON file") : NULL;
+    if (file) text[fread(text, 1, MOST_JSON, file)] = 0;
+    if (!file || ferror(file))
+        warn_unread(session, folder, name);
+    else
+        json = cJSON_Parse(text);
+    if (file) fclose(file);
     free(text);
     return json;
 }
@@ -53,11 +64,11 @@ static void copy_setting(const cJSON *settings, const char *const names[3], char
     }
 }
 
-static bool read_record(const char *folder, cli_run_record *out)
+static bool read_record(cli_session *session, const char *folder, cli_run_record *out)
 {
     static const char *const seed[3] = {"seed"}, *const train[3] = {"corpus", "texts", "examples"},
                              *const valid[3] = {"validation_corpus", "validation_texts", "held_out"};
-    cJSON *json = cli_read_json(folder, "training.json");
+    cJSON *json = cli_read_json(session, folder, "training.json");
     const cJSON *settings = cJSON_GetObjectItemCaseSensitive(json, "settings");
     *out = (cli_run_record){.step = cli_json_number(json, "step"),
                             .steps = cli_json_number(json, "steps"),
@@ -72,17 +83,18 @@ static bool read_record(const char *folder, cli_run_record *out)
     return !isnan(out->step);
 }
 
-bool cli_run_find(const char *folder, cli_run_record *out)
+bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out)
 {
     char path[4096];
     cli_run_record found;
-    if (read_record(folder, out)) return true;
+    if (read_record(session, folder, out)) return true;
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     DIR *directory = opendir(path);
+    if (!directory) warn_unread(session, folder, "checkpoints");
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (strncmp(entry->d_name, "step-", 5) != 0 || strstr(entry->d_name, ".part")) continue;
         snprintf(path, sizeof path, "%s/checkpoints/%s", folder, entry->d_name);
-        if (read_record(path, &found) && !(found.step <= out->step)) *out = found;
+        if (read_record(session, path, &found) && !(found.step <= out->step)) *out = found;
     }
     if (directory) closedir(directory);
     return !isnan(out->step);
@@ -143,9 +155,13 @@ bool cli_run_read(const char *folder, cli_run_metrics *out)
         }
         cJSON_Delete(json);
     }
+    const bool whole = !ferror(file);
+    const int error = errno;
     free(line);
     fclose(file);
-    return true;
+    if (!whole) cli_run_forget(out);
+    errno = error;
+    return whole;
 }
 
 void cli_run_forget(cli_run_metrics *metrics)

@@ -5,8 +5,9 @@
 #include "../common/cli.h"
 #include <cjson/cJSON.h>
 
-/* A JSON file of at most 1 MiB; NULL: no such file, or not JSON. Freed with cJSON_Delete. */
-cJSON *cli_read_json(const char *folder, const char *name);
+/* A JSON file of at most 1 MiB; NULL: no such file, or, after a warning, it cannot be read, or it is not JSON. Freed with
+ * cJSON_Delete. */
+cJSON *cli_read_json(cli_session *session, const char *folder, const char *name);
 double cli_json_number(const cJSON *json, const char *name); /* NAN: there is none */
 
 /* training.json of the folder or of its latest checkpoint. Numbers are NAN if they are unknown. */
@@ -15,8 +16,8 @@ typedef struct cli_run_record {
     double waited;                                 /* evaluations without a better validation loss */
     char seed[24], train_data[24], valid_data[24]; /* fingerprints of the data; "" if unknown */
 } cli_run_record;
-/* False: there is none. */
-bool cli_run_find(const char *folder, cli_run_record *out);
+/* False: there is none. Warns about files that cannot be read. */
+bool cli_run_find(cli_session *session, const char *folder, cli_run_record *out);
 
 /* metrics.jsonl: one point per report. */
 typedef struct cli_run_point {

@@ -19,14 +19,18 @@ static void append(cli_text_stream *stream, const char *bytes, size_t count)
     stream->text[stream->length] = 0;
 }
 
+/* Text that was printed is dropped: a text of any length takes the same memory. */
 static void show(cli_text_stream *stream, size_t end)
 {
     if (end <= stream->shown) return;
-    if (stream->out) {
-        fwrite(stream->text + stream->shown, 1, end - stream->shown, stream->out);
-        cli_streams_flush();
+    if (!stream->out) {
+        stream->shown = end;
+        return;
     }
-    stream->shown = end;
+    fwrite(stream->text, 1, end, stream->out);
+    cli_streams_flush();
+    stream->length -= end;
+    memmove(stream->text, stream->text + end, stream->length + 1);
 }
 
 /* Bytes at the end that may be an incomplete character. */

@@ -9,9 +9,9 @@
 typedef struct cli_text_stream {
     FILE *out; /* NULL: not printed */
     const cli_list *stops;
-    char *text; /* the whole text, freed by the caller */
+    char *text; /* the bytes held back, or the whole text if it is not printed; freed by the caller */
     size_t length, capacity;
-    size_t shown; /* bytes printed */
+    size_t shown; /* bytes of `text` that are not held back */
 } cli_text_stream;
 
 /* Returns false at a stop word, which is not part of the text. */

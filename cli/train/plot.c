@@ -2,7 +2,9 @@
 #include "../common/plot.h"
 #include "../models/run.h"
 #include "train.h"
+#include <errno.h>
 #include <math.h>
+#include <string.h>
 
 typedef struct picture {
     cli_run_metrics metrics;
@@ -43,7 +45,9 @@ int cli_train_plot(cli_train_job *job)
 {
     char title[CLI_TRAIN_TITLE];
     picture p = {.title = title, .loss = job->kind->picture_words(job, title)};
-    cli_run_read(job->options->out, &p.metrics);
+    if (!cli_run_read(job->options->out, &p.metrics))
+        return cli_fail(job->session, "no picture %s: %s/metrics.jsonl: %s", job->options->plot, job->options->out,
+                        strerror(errno));
     const int status = cli_picture(job->session, job->options->plot, "", draw, &p);
     cli_run_forget(&p.metrics);
     return status;

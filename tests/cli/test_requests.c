@@ -19,23 +19,46 @@ static void wait_until(double end)
     while (now() < end) usleep(10000);
 }
 
-typedef void (*child_fn)(void);
+/* A process that runs a function. Its exit status is the signal that it noted. */
+typedef struct child {
+    void (*run)(void);
+    pid_t pid;
+    double start;
+} child;
 
-/* Runs `child` in a process. Returns the status of waitpid and the seconds that passed. */
-static int run(child_fn child, double *seconds)
+static void begin(child *c)
 {
-    int status = 0;
-    const double start = now();
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        cli_signals_handle(&(cli_ranks){.size = 1});
-        child();
-        _exit(cli_signal() ? cli_signal() : 99);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    *seconds = now() - start;
-    return status;
+    c->start = now();
+    c->pid = fork();
+    assert_true(c->pid >= 0);
+    if (c->pid > 0) return;
+    cli_signals_handle(&(cli_ranks){.size = 1});
+    c->run();
+    _exit(cli_signal() ? cli_signal() : 99);
+}
+
+/* Waits for the end and returns the seconds that it took. */
+static double end(const child *c, int *status)
+{
+    assert_int_equal(waitpid(c->pid, status, 0), c->pid);
+    return now() - c->start;
+}
+
+static void assert_noted(const child *c, int number)
+{
+    int status;
+    end(c, &status);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), number);
+}
+
+static double assert_ended_by(const child *c, int number)
+{
+    int status;
+    const double seconds = end(c, &status);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+    return seconds;
 }
 
 static void twice(void)
@@ -72,36 +95,35 @@ static void saving(void)
     wait_until(now() + 5.5);
 }
 
+enum { TWICE, LATER, LIMITS, DEAF, SAVING, CHILDREN };
+
+/* They run at the same time. */
+static int begin_all(void **state)
+{
+    static child children[CHILDREN] = {{.run = twice}, {.run = later}, {.run = limits}, {.run = deaf}, {.run = saving}};
+    for (size_t i = 0; i < CHILDREN; i++) begin(&children[i]);
+    *state = children;
+    return 0;
+}
+
 static void repeated(void **state)
 {
-    (void)state;
-    double seconds;
-    int status = run(twice, &seconds);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), SIGTERM);
-    status = run(later, &seconds);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGINT);
-    status = run(limits, &seconds);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), SIGXCPU);
+    const child *children = *state;
+    assert_noted(&children[TWICE], SIGTERM);
+    assert_ended_by(&children[LATER], SIGINT);
+    assert_noted(&children[LIMITS], SIGXCPU);
 }
 
 static void five_seconds(void **state)
 {
-    (void)state;
-    double seconds;
-    int status = run(deaf, &seconds);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGHUP);
-    assert_true(seconds > 4 && seconds < 30);
-    status = run(saving, &seconds);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), SIGTERM);
+    const child *children = *state;
+    const double seconds = assert_ended_by(&children[DEAF], SIGHUP);
+    assert_true(seconds > 4 && seconds < 50);
+    assert_noted(&children[SAVING], SIGTERM);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(repeated), cmocka_unit_test(five_seconds)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, begin_all, NULL);
 }
