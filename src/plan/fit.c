@@ -234,6 +234,7 @@ bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, cons
                        bo_plan_range *out)
 {
     BO_REQUIRE(context, machine, shape, out);
+    BO_REQUIRE(context, machine->timings);
     bo_plan_shape s;
     bo_plan_head head;
     const bo_plan_shape *measured = &machine->timings[0].shape;

@@ -70,7 +70,7 @@ static void test_tokenizers(void **state)
     bo_tokenizer *none;
     void *bytes = folder;
     size_t size = 1;
-    assert_fails(context, BO_INVALID, "NULL", bo_tokenizer_load_memory(context, NULL, 0, &none));
+    assert_int_equal(bo_tokenizer_load_memory(context, NULL, 0, &none), BO_FORMAT); /* as an empty file */
     assert_null(none);
     assert_fails(context, BO_INVALID, "NULL", bo_tokenizer_save_memory(context, NULL, &bytes, &size));
     assert_true(!bytes && !size);
