@@ -356,7 +356,7 @@ static inline uint64_t disk_restore(const disk_state *state, int folder, const c
         hash += inside * 0x9E3779B97F4A7C15; /* the order of names does not matter */
         if (is_folder || !path) continue;
         FILE *stream = fopen(below, "wb");
-        if (!stream || fwrite(file->data, 1, file->size, stream) != file->size || fclose(stream) != 0) abort();
+        if (!stream || (file->size && fwrite(file->data, file->size, 1, stream) != 1) || fclose(stream) != 0) abort();
     }
     return hash;
 }
