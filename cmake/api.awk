@@ -187,7 +187,10 @@ function print_call(f,    text, name, result, list, n, i, parts, type, arguments
     sub(/\)$/, "", list)
     n = list == "void" ? 0 : split(list, parts, /, */)
     for (i = 1; i <= n; i++) {
-        if (parts[i] == "...") continue
+        if (parts[i] == "...") {
+            arguments = arguments ", 0" # a format without arguments would give a warning
+            continue
+        }
         sub(/\[[0-9]*\]$/, "", parts[i])
         match(parts[i], /[a-z0-9_]+$/)
         type = trim(substr(parts[i], 1, RSTART - 1))
