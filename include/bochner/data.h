@@ -77,9 +77,21 @@ typedef struct bo_data_desc {
     /** bo_schema_fit() only: medians are computed from a random sample of this many rows (default: all rows).
      * Categories, classes and means are always computed from the whole table. */
     size_t sample_rows;
-    uint64_t seed;        /**< seed of that sample */
+    uint64_t seed; /**< seed of that sample */
+    /** bo_data_load() and bo_table_load(): keep libsvm text sparse, if fewer than a quarter of its numbers are not 0 and
+     * there are no categories and no imputation; otherwise it is read as dense rows. */
+    bool sparse;
     uint64_t reserved[4]; /**< must be zero */
 } bo_data_desc;
+
+/** Rows of which most numbers are 0: compressed sparse rows. */
+typedef struct bo_sparse {
+    size_t rows;            /**< number of rows */
+    size_t dim;             /**< number of columns */
+    const size_t *start;    /**< rows + 1 offsets: the numbers of row i are start[i] … start[i + 1] - 1 */
+    const uint32_t *column; /**< columns of the numbers, ascending in each row, below `dim` */
+    const float *value;     /**< the numbers */
+} bo_sparse;
 
 /** A table in memory.
  *
@@ -89,10 +101,11 @@ typedef struct bo_data {
     size_t rows;       /**< number of rows */
     size_t dim;        /**< number of input columns, after one-hot encoding */
     size_t targets;    /**< number of target columns; 1 for classes */
-    float *x;          /**< inputs, rows x dim */
+    float *x;          /**< inputs, rows x dim; NULL if they are sparse */
     double *y;         /**< targets, rows x targets; for classes the class index; NULL without a target */
     size_t classes;    /**< number of classes; 0: regression */
     bo_schema *schema; /**< the schema; owned by the data */
+    bo_sparse *sparse; /**< the inputs as sparse rows (bo_data_desc.sparse); owned by the data; or NULL */
 } bo_data;
 
 /** Reads a whole table.

@@ -27,6 +27,7 @@
 #define BOCHNER_FEATURES_H
 
 #include <bochner/base.h>
+#include <bochner/data.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -209,7 +210,9 @@ typedef struct bo_features_desc {
     bo_feature_backward_fn custom_backward; /**< CUSTOM: computes gradients; NULL: bo_features_backward() is refused */
     void *custom_user;                      /**< CUSTOM: passed to both functions; must outlive the map */
     size_t custom_per_frequency;            /**< CUSTOM: features per frequency (default: 1) */
-    uint64_t reserved[4];                   /**< must be zero */
+    /** The map is for sparse rows (bo_features_apply_sparse()): it takes half of the memory, and dense rows are slow. */
+    bool sparse;
+    uint64_t reserved[4]; /**< must be zero */
 } bo_features_desc;
 
 /** Creates a feature map.
@@ -244,6 +247,19 @@ BO_API void bo_features_destroy(bo_features *features);
  */
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                    size_t ldx, float *z, size_t ldz);
+
+/** Computes the features of sparse rows. The cost is proportional to the numbers that are not 0, if the map has a matrix of
+ * frequencies and its function depends on w·x only (trigonometric functions); other maps copy a few rows at a time.
+ *
+ * @param context    the context
+ * @param features   the map
+ * @param x          the rows
+ * @param[out] z     features, x->rows x features
+ * @param ldz        floats between two rows of z
+ * @return BO_OK; BO_INVALID if x has not `dim` columns
+ */
+BO_API bo_status bo_features_apply_sparse(bo_context *context, const bo_features *features, const bo_sparse *x,
+                                          float *z, size_t ldz);
 
 /** Returns the descriptor of a map with the defaults filled in.
  *

@@ -122,13 +122,16 @@ typedef struct bo_samples {
     size_t rows;     /**< number of rows */
     size_t dim;      /**< number of input columns */
     size_t targets;  /**< number of target columns; 1 for classification */
-    const float *x;  /**< inputs, rows x dim, without gaps; finite numbers */
+    const float *x;  /**< inputs, rows x dim, without gaps; finite numbers; NULL if they are sparse */
     const double *y; /**< targets, rows x targets; for classification class indices 0…classes-1 */
     size_t classes;  /**< number of classes; 0: regression */
     /** One weight >= 0 per row; NULL: all 1. A row of weight k counts like k equal rows in the fit, and like one row
      * with 1/k of the noise variance in standard deviations. */
     const float *weights;
-    bool common_unit;     /**< all inputs have the same unit (bo_schema_has_common_unit()) */
+    bool common_unit; /**< all inputs have the same unit (bo_schema_has_common_unit()) */
+    /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of the
+     * same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
+    const bo_sparse *sparse;
     uint64_t reserved[4]; /**< must be zero */
 } bo_samples;
 
@@ -200,6 +203,30 @@ BO_API bo_status bo_machine_predict_probabilities(bo_context *context, const bo_
  */
 BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, int *classes);
+
+/** Predicts targets or class scores of sparse rows. Any machine can: those fitted to dense rows copy a few rows at a time.
+ *
+ * @param context     the context
+ * @param machine     the machine
+ * @param x           the rows
+ * @param[out] mean   predictions, x->rows x outputs
+ * @param[out] std    predictive standard deviations, x->rows x outputs; or NULL
+ * @return as bo_machine_predict()
+ */
+BO_API bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                           double *mean, double *std);
+
+/** Predicts classes and calibrated probabilities of sparse rows.
+ *
+ * @param context              the context
+ * @param machine              the machine
+ * @param x                    the rows
+ * @param[out] classes         one class index per row; or NULL
+ * @param[out] probabilities   x->rows x classes; or NULL
+ * @return BO_OK; BO_UNSUPPORTED for a regression
+ */
+BO_API bo_status bo_machine_classify_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                            int *classes, double *probabilities);
 
 /** The settings and the results of a fit.
  *
@@ -305,6 +332,18 @@ BO_API bo_status bo_machine_create_metrics(bo_context *context, const bo_machine
 BO_API bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                      size_t ldx, const double *y, bo_metrics *metrics);
 
+/** Predicts sparse rows and adds the results to metrics.
+ *
+ * @param context           the context
+ * @param machine           the machine
+ * @param x                 the rows
+ * @param y                 true values: x->rows x targets, or one class index per row
+ * @param[in,out] metrics   metrics from bo_machine_create_metrics()
+ * @return BO_OK or an error (see base.h)
+ */
+BO_API bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                            const double *y, bo_metrics *metrics);
+
 /* ==== Advanced ==================================================================================================== */
 
 /* ---- files in memory --------------------------------------------------------------------------------------------- */
@@ -340,6 +379,7 @@ typedef struct bo_fit_shape {
     size_t rows;          /**< number of rows */
     size_t dim;           /**< number of input columns */
     size_t outputs;       /**< number of classes or targets */
+    size_t nonzeros;      /**< sparse rows: number of their numbers; 0: dense rows */
     uint64_t reserved[4]; /**< must be zero */
 } bo_fit_shape;
 

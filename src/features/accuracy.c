@@ -1,7 +1,9 @@
 /* The accuracy report: the difference between φ(x)·φ(y) and k(x, y), measured and predicted. */
 #include <math.h>
 #include <string.h>
+#include "../io/sparse.h"
 #include "internal.h"
+#include "sparse.h"
 
 /* Returns the variance for frequencies as drawn, from the kernel's spectrum or from a proposal. */
 static double pair_variance(const bo_features *f, const bo_pair *pair, const float *x, const float *y)
@@ -31,14 +33,44 @@ typedef struct buffers {
     float *x, *z; /* 2 PAIRS rows: first x, then y of the pairs */
 } buffers;
 
-static void pick_pairs(bo_rng *rng, size_t rows, const float *x, size_t ldx, size_t dim, size_t count, float *out)
+/* The rows to measure on: dense or sparse. */
+typedef struct source {
+    size_t rows;
+    const float *x;
+    size_t ldx;
+    const bo_sparse *sparse;
+} source;
+
+static void copy_row(const source *from, size_t row, size_t dim, float *out)
+{
+    if (from->sparse)
+        bo_sparse_expand(from->sparse, row, out);
+    else
+        memcpy(out, from->x + row * from->ldx, dim * sizeof(float));
+}
+
+/* Indices of `count` pairs: first all x, then, from PAIRS, all y. */
+static void pick_pairs(bo_rng *rng, size_t rows, size_t count, size_t *index)
 {
     for (size_t p = 0; p < count; p++) {
         size_t i = bo_rng_below(rng, rows), j = rows > 1 ? bo_rng_below(rng, rows - 1) : i;
-        if (rows > 1 && j >= i) j++;
-        memcpy(out + p * dim, x + i * ldx, dim * sizeof(float));
-        memcpy(out + (PAIRS + p) * dim, x + j * ldx, dim * sizeof(float));
+        index[p] = i;
+        index[PAIRS + p] = j + (rows > 1 && j >= i);
     }
+}
+
+/* Features of `count` rows; x holds them in dense form. */
+static bo_status apply_rows(bo_context *context, const bo_features *f, const source *from, const size_t *index,
+                            size_t count, float *x, float *z)
+{
+    size_t dim = f->desc.dim, length = f->desc.features;
+    for (size_t p = 0; p < count; p++) copy_row(from, index[p], dim, x + p * dim);
+    if (!from->sparse) return bo_features_apply(context, f, count, x, dim, z, length);
+    bo_sparse_block *block;
+    BO_TRY(bo_sparse_gather(context, from->sparse, index, count, &block));
+    bo_status status = bo_features_apply_sparse(context, f, &block->rows, z, length);
+    bo_sparse_destroy(&block->rows);
+    return status;
 }
 
 static void add_pair(const bo_features *f, const buffers *b, size_t p, sums *s)
@@ -57,16 +89,17 @@ static void add_pair(const bo_features *f, const buffers *b, size_t p, sums *s)
     s->variance += f->function->variance ? pair_variance(f, &pair, x, y) : NAN;
 }
 
-static bo_status add_pairs(bo_context *context, const bo_features *f, size_t rows, const float *x, size_t ldx,
-                           size_t pairs, uint64_t seed, const buffers *b, sums *s)
+static bo_status add_pairs(bo_context *context, const bo_features *f, const source *from, size_t pairs, uint64_t seed,
+                           const buffers *b, sums *s)
 {
     size_t dim = f->desc.dim, length = f->desc.features;
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("features.pairs", 0));
     for (size_t done = 0; done < pairs; done += PAIRS) {
         size_t count = pairs - done < PAIRS ? pairs - done : PAIRS;
-        pick_pairs(&rng, rows, x, ldx, dim, count, b->x);
-        BO_TRY(bo_features_apply(context, f, count, b->x, dim, b->z, length));
-        BO_TRY(bo_features_apply(context, f, count, b->x + PAIRS * dim, dim, b->z + PAIRS * length, length));
+        size_t index[2 * PAIRS];
+        pick_pairs(&rng, from->rows, count, index);
+        BO_TRY(apply_rows(context, f, from, index, count, b->x, b->z));
+        BO_TRY(apply_rows(context, f, from, index + PAIRS, count, b->x + PAIRS * dim, b->z + PAIRS * length));
         for (size_t p = 0; p < count; p++) add_pair(f, b, p, s);
         BO_TRY(bo_progress(context, "measuring the accuracy", (double)(done + count), (double)pairs));
     }
@@ -99,28 +132,45 @@ static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_featu
     out->features_for_1pct = (double)f->desc.features * (f->function->exact ? 1 : excess * excess);
 }
 
-bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
-                              size_t pairs, uint64_t seed, bo_features_accuracy *out)
+static bo_status measure(bo_context *context, const bo_features *features, const source *from, size_t pairs,
+                         uint64_t seed, bo_features_accuracy *out)
 {
-    BO_REQUIRE(context, features, out);
-    BO_REQUIRE_IF(context, rows > 0, x);
-    size_t dim = features->desc.dim;
-    memset(out, 0, sizeof *out);
     if (bo_kernel_find(features->desc.kernel)->form == BO_FORM_NONE)
         return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form to compare the features with",
                        bo_kernel_name(features->desc.kernel));
-    if (rows == 0 || !x) return bo_fail(context, BO_INVALID, "accuracy report: at least one row is required");
-    if (ldx < dim)
-        return bo_fail(context, BO_INVALID, "accuracy report: ldx must be at least dim = %zu, found %zu", dim, ldx);
+    if (from->rows == 0 || !(from->x || from->sparse))
+        return bo_fail(context, BO_INVALID, "accuracy report: at least one row is required");
+    size_t dim = features->desc.dim;
     if (pairs == 0) pairs = 1000;
     buffers b = {0};
     sums s = {0};
     b.x = bo_alloc_raw(context, 2 * PAIRS * dim, sizeof(float), "pairs of rows");
     b.z = bo_alloc_raw(context, 2 * PAIRS * features->desc.features, sizeof(float), "features of pairs");
     bo_status status = b.x && b.z ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = add_pairs(context, features, rows, x, ldx, pairs, seed, &b, &s);
+    if (status == BO_OK) status = add_pairs(context, features, from, pairs, seed, &b, &s);
     if (status == BO_OK) conclude(features, &s, pairs, out);
     bo_free(b.x);
     bo_free(b.z);
     return status;
+}
+
+bo_status bo_features_measure_sparse(bo_context *context, const bo_features *features, const bo_sparse *x, size_t pairs,
+                                     uint64_t seed, bo_features_accuracy *out)
+{
+    const source from = {.rows = x->rows, .sparse = x};
+    memset(out, 0, sizeof *out);
+    return measure(context, features, &from, pairs, seed, out);
+}
+
+bo_status bo_features_measure(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
+                              size_t pairs, uint64_t seed, bo_features_accuracy *out)
+{
+    BO_REQUIRE(context, features, out);
+    BO_REQUIRE_IF(context, rows > 0, x);
+    const source from = {.rows = rows, .x = x, .ldx = ldx};
+    memset(out, 0, sizeof *out);
+    if (ldx < features->desc.dim)
+        return bo_fail(context, BO_INVALID, "accuracy report: ldx must be at least dim = %zu, found %zu",
+                       features->desc.dim, ldx);
+    return measure(context, features, &from, pairs, seed, out);
 }

@@ -79,10 +79,24 @@ size_t bo_features_block_bytes(const bo_features *features, size_t rows)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* For maps of sparse rows, which have no packed factor. */
+static void project_directly(const bo_features *f, size_t rows, const float *x, size_t ldx, float *u, size_t ldu)
+{
+    for (size_t i = 0; i < f->frequencies; i++)
+        for (size_t r = 0; r < rows; r++) {
+            const float *w = f->w + i * f->desc.dim, *row = x + r * ldx;
+            double sum = 0;
+            for (size_t j = 0; j < f->desc.dim; j++) sum += (double)w[j] * (double)(row[j] * f->slope[j]);
+            u[r * ldu + i] = (float)sum;
+        }
+}
+
 static void project(const bo_features *f, size_t rows, const float *x, size_t ldx, float *u, size_t ldu, float *buffer)
 {
     if (f->packed)
         bo_packed_multiply(f->packed, rows, x, ldx, u, ldu);
+    else if (f->w)
+        project_directly(f, rows, x, ldx, u, ldu);
     else if (f->hadamard.padded)
         bo_hadamard_project(f, rows, x, ldx, u, ldu, buffer);
 }

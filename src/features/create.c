@@ -163,7 +163,7 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
     bool room = features->offset && features->offset_f32 && w && log_weight;
     bo_status status = room ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
     if (status == BO_OK) status = log_weights(context, features, w, log_weight);
-    if (status == BO_OK && features->w) status = pack(context, features);
+    if (status == BO_OK && features->w && !features->desc.sparse) status = pack(context, features);
     for (size_t i = 0; status == BO_OK && i < m; i++) {
         double norm = 0;
         for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
@@ -181,7 +181,7 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
 static void check_invariants(const bo_features *features)
 {
     assert(!features->w == (!features->frequencies || features->hadamard.padded));
-    assert(!features->w == !features->packed);
+    assert((features->w && !features->desc.sparse) == (features->packed != NULL));
     assert(features->factor);
     assert(!features->proposal || features->weights);
     (void)features;
@@ -193,7 +193,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
     if (features->selftensor) bo_selftensor_finish(features);
     if (features->function->exponential && (features->oprf_a != 0 || features->weights))
         BO_TRY(pack_with_offsets(context, features));
-    else if (features->w)
+    else if (features->w && !features->desc.sparse)
         BO_TRY(pack(context, features));
     check_invariants(features);
     return BO_OK;
@@ -268,7 +268,7 @@ bo_status bo_features_estimate(bo_context *context, const bo_features_desc *desc
     if (m && bo_draw_find(resolved.draw)->structured)
         total += ((m + padded - 1) / padded * 3 * padded + m) * sizeof(float);
     else if (m) /* w, and w packed in whole slivers of frequencies */
-        total += m * dim * sizeof(float) + bo_round_up(m, 64) * dim * sizeof(float);
+        total += (m + (resolved.sparse ? 0 : bo_round_up(m, 64))) * dim * sizeof(float);
     if (resolved.function == BO_FUNCTION_COSBIAS) total += m * sizeof(float);
     bool chosen = needs_selection(&resolved), exponential = bo_function_find(resolved.function)->exponential;
     if (chosen) total += m * sizeof(float);

@@ -21,10 +21,11 @@ static char *descriptor_to_json(bo_context *context, const bo_features_desc *des
         json, SIZE,
         "{\"format\": %d, \"kernel\": \"%s\", \"function\": \"%s\", \"draw\": \"%s\", \"sampling\": \"%s\", "
         "\"dim\": %zu, \"features\": %zu, \"gamma\": %.17g, \"alpha\": %.17g, \"degree\": %d, \"pair_norm\": %.17g, "
-        "\"seed\": \"%llu\", \"candidates\": %zu, \"leverage_lambda\": %.17g}",
+        "\"seed\": \"%llu\", \"candidates\": %zu, \"leverage_lambda\": %.17g%s}",
         FORMAT, bo_kernel_name(desc->kernel), bo_function_name(desc->function), bo_draw_name(desc->draw),
         bo_sampling_name(desc->sampling), desc->dim, desc->features, desc->gamma, desc->alpha, desc->degree,
-        desc->pair_norm, (unsigned long long)desc->seed, desc->candidates, desc->leverage_lambda);
+        desc->pair_norm, (unsigned long long)desc->seed, desc->candidates, desc->leverage_lambda,
+        desc->sparse ? ", \"sparse\": true" : "");
     return json;
 }
 
@@ -162,6 +163,7 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
     desc->pair_norm = read_number(r, "pair_norm", 0, INFINITY);
     desc->candidates = (size_t)read_whole(r, "candidates", 0, whole);
     desc->leverage_lambda = read_number(r, "leverage_lambda", 0, INFINITY);
+    desc->sparse = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(r->root, "sparse"));
     if (!bo_json_uint64(cJSON_GetObjectItemCaseSensitive(r->root, "seed"), &desc->seed))
         complain(r, "seed", "a whole number below 2^64 as text");
 }

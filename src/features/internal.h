@@ -232,7 +232,7 @@ enum { BO_EXACT_MOST = 1 << 22 };
 enum { BO_BLOCK_ROWS = BO_SIZE(64, 4) };
 
 /* Invariants: w is NULL exactly for HADAMARD and for maps without frequencies; packed exists exactly if w does and
- * holds w ∘ factor times u_scale; factor has desc.dim entries; a map with a proposal has weights computed from it. */
+ * desc.sparse is false, and holds w ∘ factor times u_scale; factor has desc.dim entries; a map with a proposal has weights computed from it. */
 struct bo_features {
     atomic_int other_owners; /* number of owners besides the first: bo_features_share */
     bo_features_desc desc;   /* defaults filled in */

@@ -49,16 +49,14 @@ static bo_status dual_create(bo_context *context, const bo_fit_problem *problem,
 
 static bo_status fill_features(bo_context *context, const bo_fit_problem *problem, dual *d)
 {
-    size_t dim = problem->samples->dim, block = d->rows < BO_MACHINE_BLOCK ? d->rows : BO_MACHINE_BLOCK;
-    float *scratch = bo_alloc_raw(context, block * dim, sizeof *scratch, "a block of inputs");
+    size_t block = d->rows < BO_MACHINE_BLOCK ? d->rows : BO_MACHINE_BLOCK;
     float *z = bo_alloc_raw(context, block * d->features, sizeof *z, "a block of features");
-    bo_status status = scratch && z ? BO_OK : BO_MEMORY;
+    bo_status status = z ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < d->rows; first += block) {
         size_t rows = d->rows - first < block ? d->rows - first : block;
-        status = bo_problem_features(context, problem, first, rows, scratch, z, d->features);
+        status = bo_problem_features(context, problem, first, rows, z, d->features);
         for (size_t k = 0; status == BO_OK && k < rows * d->features; k++) d->z[first * d->features + k] = (double)z[k];
     }
-    bo_free(scratch);
     bo_free(z);
     return status;
 }
@@ -130,6 +128,22 @@ static bo_status leave_out(bo_context *context, const bo_fit_problem *problem, c
     return BO_OK;
 }
 
+/* Scaled training rows, in dense form. */
+static bo_status keep_rows(bo_context *context, const bo_fit_problem *problem, float *out)
+{
+    const bo_scaler *scaler = problem->row_map.scaler;
+    const bo_inputs inputs = bo_samples_inputs(problem->samples, 0, problem->samples->rows);
+    if (inputs.x) {
+        bo_scaler_apply(context, scaler, &inputs, out);
+        return BO_OK;
+    }
+    bo_sparse_block *scaled;
+    BO_TRY(bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled));
+    for (size_t i = 0; i < inputs.rows; i++) bo_sparse_expand(&scaled->rows, i, out + i * scaler->kept);
+    bo_sparse_destroy(&scaled->rows);
+    return BO_OK;
+}
+
 /* Keeps what standard deviations need in prediction. */
 static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *problem, const dual *d,
                                   bo_machine *machine)
@@ -137,13 +151,13 @@ static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *pro
     const bo_samples *samples = problem->samples;
     size_t n = d->rows;
     machine->train_rows = n;
-    machine->train_x = bo_alloc_raw(context, n * samples->dim, sizeof(float), "the training rows");
+    machine->train_x = bo_alloc_raw(context, n * problem->row_map.scaler->kept, sizeof(float), "the training rows");
     machine->train_root_weight = bo_alloc_raw(context, n, sizeof(float), "the training rows");
     machine->train_factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(double), "the kernel matrix");
     machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
     if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty)
         return BO_MEMORY;
-    bo_scaler_apply(context, problem->row_map.scaler, n, samples->x, samples->dim, machine->train_x);
+    BO_TRY(keep_rows(context, problem, machine->train_x));
     for (size_t i = 0, k = 0; i < n; i++) {
         machine->train_root_weight[i] = bo_targets_root_weight(problem->targets, samples, i);
         for (size_t j = 0; j <= i; j++, k++) machine->train_factor[k] = d->m[i * n + j];

@@ -13,10 +13,11 @@ bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
 
 /* In double, so that huge sizes do not overflow. */
 typedef struct fit_size {
-    double rows, dim, features, outputs;
-    double row;          /* bytes of the inputs of one row */
-    double map, drawing; /* bytes of the feature map, and those that its creation needs beside it */
-    bool search;         /* γ or λ are searched */
+    double rows, dim, features, outputs; /* dim: columns of the map */
+    double columns;                      /* of the rows */
+    double row;                          /* bytes of the inputs of one row */
+    double map, drawing;                 /* bytes of the feature map, and those that its creation needs beside it */
+    bool search;                         /* γ or λ are searched */
     bool classes;
 } fit_size;
 
@@ -72,7 +73,7 @@ static double solver_memory(bo_solver solver, const fit_size *s)
     double few = fmin(rows, 1024), kept = s->classes ? 2048 : 1024;
     switch (solver) {
     case BO_SOLVER_DUAL:
-        return 16 * rows * features + 24 * rows * rows + rows * (s->row + 24 * outputs) + 48 * features * outputs +
+        return 16 * rows * features + 24 * rows * rows + rows * (4 * s->dim + 24 * outputs) + 48 * features * outputs +
                block_of(s, BO_MACHINE_BLOCK);
     case BO_SOLVER_CG:
         return 72 * features * outputs + few * (8 * features + 8 * few) + rows_copied(s, rows) + 8 * rows +
@@ -88,9 +89,10 @@ static double solver_memory(bo_solver solver, const fit_size *s)
 static double memory_of(bo_solver solver, const fit_size *s)
 {
     static const double buffers = 1e7; /* packed panels of matrix products and other small blocks */
-    double fixed = rows_copied(s, s->rows) + 40 * s->dim + rows_copied(s, fmin(s->rows, 2048));
+    double fixed = rows_copied(s, s->rows) + 40 * s->columns + rows_copied(s, fmin(s->rows, 2048));
     double machine = (16 + 8 * s->outputs) * s->features;
-    double drawing = map_creation(s, s->features) + rows_copied(s, fmin(s->rows, 2048));
+    double drawing = fmax(map_creation(s, s->features), s->map + 1024 * (s->dim + s->features)) +
+                     rows_copied(s, fmin(s->rows, 2048));
     return buffers + fixed + machine + fmax(fmax(search_memory(s), drawing), s->map + solver_memory(solver, s));
 }
 
@@ -156,26 +158,42 @@ static double operations_of(const bo_machine_desc *desc, bo_solver solver, const
     return searched * (rows * s->dim * s->features + solving);
 }
 
+/* Columns of the map: sparse rows have frequencies only for columns that vary. */
+static size_t map_columns(const bo_fit_shape *shape)
+{
+    size_t dim = shape->dim ? shape->dim : 1;
+    return shape->nonzeros && shape->nonzeros < dim ? shape->nonzeros : dim;
+}
+
+/* Bytes that a map needs beside itself while it is created, per number in its matrix: matrices in double of draws that
+ * match moments or are orthogonal and for offsets of exponential features, and one to pack it. */
+static double drawing_bytes(const bo_features_desc *resolved)
+{
+    if (resolved->draw == BO_DRAW_HADAMARD) return 0;
+    if (resolved->draw == BO_DRAW_MOMENT || resolved->kernel == BO_KERNEL_SOFTMAX) return 12;
+    return !resolved->sparse ? 4 : resolved->draw == BO_DRAW_IID ? 0 : 8;
+}
+
 /* The sizes of a fit with these rows. The map is that of the fit, without what depends on the data. */
 static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape, fit_size *out)
 {
-    const size_t dim = shape->dim ? shape->dim : 1;
+    const size_t dim = map_columns(shape);
     bo_features_desc map = bo_fitting_map(desc, dim), resolved;
     map.sampling = BO_SAMPLING_DRAWN; /* data-dependent maps have the same size but need the data */
     map.pair_norm = 1;
+    map.sparse = shape->nonzeros > 0;
     BO_TRY(bo_features_resolve(context, &map, &resolved));
-    double numbers = (double)bo_frequencies_of(&resolved) * (double)dim;
-    /* matrices in double: of a draw that matches moments, and for the offsets of exponential features */
-    bool wide = resolved.draw == BO_DRAW_MOMENT || resolved.kernel == BO_KERNEL_SOFTMAX;
     size_t bytes = 0;
     BO_TRY(bo_features_estimate(context, &map, &bytes));
-    *out = (fit_size){.rows = shape->rows ? (double)shape->rows : 2,
+    double rows = shape->rows ? (double)shape->rows : 2;
+    *out = (fit_size){.rows = rows,
                       .dim = (double)dim,
+                      .columns = shape->dim ? (double)shape->dim : 1,
                       .features = (double)resolved.features,
                       .outputs = shape->outputs ? (double)shape->outputs : 1,
-                      .row = 4 * (double)dim,
+                      .row = shape->nonzeros ? 8 * (double)shape->nonzeros / rows + 8 : 4 * (double)dim,
                       .map = (double)bytes,
-                      .drawing = resolved.draw == BO_DRAW_HADAMARD ? 0 : (wide ? 12 : 4) * numbers,
+                      .drawing = drawing_bytes(&resolved) * (double)bo_frequencies_of(&resolved) * (double)dim,
                       .search = !(desc->features.gamma > 0) || !(desc->lambda > 0),
                       .classes = desc->task == BO_TASK_CLASSIFICATION};
     return BO_OK;

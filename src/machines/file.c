@@ -184,7 +184,8 @@ typedef struct array {
 
 static size_t list_arrays(bo_machine *m, array *out)
 {
-    size_t r = m->report.features, t = m->report.outputs, n = m->train_rows, dim = m->report.dim, count = 0;
+    size_t r = m->report.features, t = m->report.outputs, n = m->train_rows, dim = m->report.dim,
+           kept = bo_features_describe(m->phi)->dim, count = 0;
     out[count++] = (array){"machine.beta", BO_F64, (void **)&m->beta, r, t, NULL};
     out[count++] = (array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0, NULL};
     out[count++] = (array){"machine.center", BO_F64, (void **)&m->center, r, 0, "machine.centre"};
@@ -195,7 +196,7 @@ static size_t list_arrays(bo_machine *m, array *out)
     if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
         out[count++] = (array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_DUAL) {
-        out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, dim, NULL};
+        out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, kept, NULL};
         out[count++] = (array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0, NULL};
         out[count++] = (array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0, NULL};
         out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0, NULL};
@@ -295,13 +296,13 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
     const bo_fit_report *r = &machine->report;
     const bo_features_desc *map = bo_features_describe(machine->phi);
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
-                r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
-                bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
-                bo_precision_name(r->precision) && machine->quantum < 1 && bo_is_quantum((float)machine->quantum) &&
-                machine->scaler.limit >= 0 && isfinite(machine->scaler.limit) && machine->sharpness >= 0 &&
-                isfinite(machine->sharpness) && machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) &&
-                machine->mean_weight > 0 && isfinite(machine->mean_weight) &&
-                machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
+                (r->dim == map->dim || (map->sparse && map->dim < r->dim)) &&
+                r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) && bo_solver_name(r->solver) &&
+                bo_loss_name(r->loss) && bo_scaling_name(r->scaling) && bo_precision_name(r->precision) &&
+                machine->quantum < 1 && bo_is_quantum((float)machine->quantum) && machine->scaler.limit >= 0 &&
+                isfinite(machine->scaler.limit) && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
+                machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&
+                isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) &&
                 r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK
@@ -349,6 +350,11 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     array arrays[MOST_TENSORS];
     size_t count = list_arrays(machine, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
+    BO_TRY(bo_scaler_finish(context, desc->sparse, &machine->scaler));
+    if (machine->scaler.kept != desc->dim)
+        return bo_fail(context, BO_FORMAT,
+                       "%s: the scaling keeps %zu columns, but the map has %zu; the file may be damaged", path,
+                       machine->scaler.kept, desc->dim);
     for (size_t t = 0; t < machine->report.outputs; t++) {
         if (machine->noise[t] < 0)
             return bo_fail(context, BO_FORMAT, "%s: expected nonnegative noise; the file may be damaged", path);

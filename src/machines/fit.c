@@ -3,6 +3,7 @@
 #include "../base/trace.h"
 #include "internal.h"
 #include "../features/files.h"
+#include "../features/sparse.h"
 
 #include <assert.h>
 #include <math.h>
@@ -56,6 +57,11 @@ static bo_status check(bo_context *context, const bo_machine_desc *desc, const b
                        bo_solver_name(desc->solver));
     if (samples->rows < 2) return bo_fail(context, BO_INVALID, "expected at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));
+    if (samples->sparse && desc->features.kernel > BO_KERNEL_RATIONAL_QUADRATIC)
+        return bo_fail(context, BO_UNSUPPORTED, "sparse rows need a shift-invariant kernel, found %s; use dense rows",
+                       bo_kernel_name(desc->features.kernel));
+    if (samples->sparse && desc->features.sampling == BO_SAMPLING_LEVERAGE)
+        return bo_fail(context, BO_UNSUPPORTED, "sampling leverage needs dense rows, found sparse rows");
     double weight = 0;
     for (size_t i = 0; samples->weights && i < samples->rows; i++) weight += (double)samples->weights[i];
     if (samples->weights && weight == 0)
@@ -65,8 +71,10 @@ static bo_status check(bo_context *context, const bo_machine_desc *desc, const b
 
 static bo_fit_shape shape_of(const bo_samples *samples)
 {
-    return (bo_fit_shape){
-        .rows = samples->rows, .dim = samples->dim, .outputs = samples->classes ? samples->classes : samples->targets};
+    return (bo_fit_shape){.rows = samples->rows,
+                          .dim = samples->dim,
+                          .outputs = samples->classes ? samples->classes : samples->targets,
+                          .nonzeros = samples->sparse ? bo_sparse_numbers(samples->sparse) : 0};
 }
 
 /* ---- a fit in progress --------------------------------------------------------------------------------- */
@@ -79,6 +87,7 @@ void bo_fitting_destroy(bo_fitting *fitting)
     bo_scaler_free(&fitting->scaler);
     bo_targets_free(&fitting->targets);
     bo_features_destroy(fitting->phi);
+    bo_free(fitting->length_scales);
     bo_moments_free(&fitting->moments);
     bo_samples_free(&fitting->kept);
     bo_free(fitting);
@@ -91,22 +100,53 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     map.seed = desc->seed;
     /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about half
      * that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
-    enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096 };
+    enum { SOBOL_DIMENSIONS = 12, FEATURES = 4096, WIDE = 16384 };
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
         map.draw = BO_DRAW_SOBOL;
+    /* a few thousand independent frequencies in so many dimensions are nearly orthogonal */
+    if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim >= WIDE)
+        map.draw = BO_DRAW_IID;
     bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
     bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;
     if (map.features == 0 && !exact) map.features = FEATURES;
     return map;
 }
 
+/* The map of a fit with this scaler, without γ: its columns are those of scaled rows. */
+static bo_status map_of(bo_context *context, bo_fitting *fitting, bo_features_desc *out)
+{
+    const bo_scaler *scaler = &fitting->scaler;
+    *out = bo_fitting_map(&fitting->desc, scaler->kept);
+    out->sparse = scaler->place != NULL;
+    if (!out->length_scales || scaler->kept == scaler->dim) return BO_OK;
+    fitting->length_scales = bo_alloc_raw(context, scaler->kept, sizeof(float), "length scales");
+    if (!fitting->length_scales) return BO_MEMORY;
+    for (size_t j = 0; j < scaler->dim; j++)
+        if (scaler->place[j] != UINT32_MAX) fitting->length_scales[scaler->place[j]] = out->length_scales[j];
+    out->length_scales = fitting->length_scales;
+    return BO_OK;
+}
+
+static bo_status make_sparse_features(bo_context *context, bo_fitting *fitting, const bo_features_desc *map)
+{
+    bo_sparse_block *scaled;
+    BO_TRY(bo_features_create(context, map, &fitting->phi));
+    BO_TRY(bo_scaler_apply_sparse(context, &fitting->scaler, fitting->kept.sparse, &scaled));
+    bo_status status = bo_features_measure_sparse(context, fitting->phi, &scaled->rows, ACCURACY_PAIRS, map->seed,
+                                                  &fitting->report.accuracy);
+    bo_sparse_destroy(&scaled->rows);
+    return status;
+}
+
 /* Data-dependent maps use the scaled rows, which are freed at the end. */
 static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_features_desc map)
 {
     const bo_samples *kept = &fitting->kept;
+    if (kept->sparse) return make_sparse_features(context, fitting, &map);
     float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
     if (!scaled) return BO_MEMORY;
-    bo_scaler_apply(context, &fitting->scaler, kept->rows, kept->x, kept->dim, scaled);
+    const bo_inputs inputs = bo_samples_inputs(kept, 0, kept->rows);
+    bo_scaler_apply(context, &fitting->scaler, &inputs, scaled);
     map.sample = scaled;
     map.sample_rows = kept->rows;
     map.sample_stride = kept->dim;
@@ -161,9 +201,10 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
     if (!fitting) return BO_MEMORY;
     fitting->desc = *desc;
     bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
-    bo_features_desc map = bo_fitting_map(desc, samples->dim);
+    bo_features_desc map;
     size_t kept = samples->classes && desc->lambda == 0 ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
+    if (status == BO_OK) status = map_of(context, fitting, &map);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_targets_in_range(context, &fitting->targets, samples);
     if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
@@ -189,6 +230,7 @@ static bo_status prepare(bo_context *context, const bo_machine_desc *desc, const
         fitting->quantum = bo_quantum_of(bo_features_describe(fitting->phi));
     fitting->seconds = bo_seconds() - begin - choice.seconds;
     assert(fitting->phi && fitting->kept.rows > 0 && fitting->scaler.dim == samples->dim && fitting->moments.size == 0);
+    assert(bo_features_describe(fitting->phi)->dim == fitting->scaler.kept);
     fitting->desc.features.length_scales = NULL;
     fitting->desc.class_weights = NULL;
     *out = fitting;
@@ -380,17 +422,11 @@ static bo_status give_machine(bo_context *context, bo_fitting *fitting, bo_machi
 {
     BO_TRY(bo_machine_create(context, &fitting->report, out));
     bo_machine *machine = *out;
-    size_t dim = fitting->scaler.dim;
-    machine->scaler = (bo_scaler){.kind = fitting->scaler.kind, .dim = dim, .limit = fitting->scaler.limit};
-    machine->scaler.mean = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
-    machine->scaler.factor = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
-    if (!machine->scaler.mean || !machine->scaler.factor) {
+    if (bo_scaler_copy(context, &fitting->scaler, &machine->scaler) != BO_OK) {
         bo_machine_destroy(machine);
         *out = NULL;
         return BO_MEMORY;
     }
-    memcpy(machine->scaler.mean, fitting->scaler.mean, dim * sizeof(float));
-    memcpy(machine->scaler.factor, fitting->scaler.factor, dim * sizeof(float));
     machine->phi = bo_features_share(fitting->phi);
     machine->quantum = (double)fitting->quantum;
     return BO_OK;
@@ -415,8 +451,9 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 {
     if (fitting->desc.lambda > 0) return BO_OK;
     double begin = bo_seconds();
-    bo_samples probe = fitting->kept; /* in random order, so the first rows are a random subset */
-    if (!probe.classes && probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
+    bo_sparse view; /* in random order, so the first rows are a random subset */
+    const size_t rows = fitting->kept.rows, most = fitting->kept.classes || rows < PROBE_ROWS ? rows : PROBE_ROWS;
+    const bo_samples probe = bo_samples_slice(&fitting->kept, 0, most, &view);
     bo_fit_problem problem = problem_of(fitting, &probe);
     bo_status status =
         bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum, &fitting->report.lambda);

@@ -11,34 +11,68 @@
 #include <bochner/machines.h>
 #include "../base/base.h"
 #include "../base/rng.h"
+#include "../io/sparse.h"
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. Invariants: kind is not AUTO;
- * limit >= 0. */
+/* Rows of inputs, dense or sparse. */
+typedef struct bo_inputs {
+    size_t rows;
+    const float *x; /* NULL: sparse */
+    size_t ldx;
+    bo_sparse sparse;
+} bo_inputs;
+
+/* Checks rows [first, first + rows): finite numbers, and ascending columns of sparse rows. */
+bo_status bo_inputs_are_valid(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim);
+/* Rows [first, first + rows) of the samples. */
+bo_inputs bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows);
+static inline bo_inputs bo_inputs_slice(const bo_inputs *inputs, size_t first, size_t rows)
+{
+    if (!inputs->x) return (bo_inputs){.rows = rows, .sparse = bo_sparse_slice(&inputs->sparse, first, rows)};
+    return (bo_inputs){.rows = rows, .x = inputs->x + first * inputs->ldx, .ldx = inputs->ldx};
+}
+
+/* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column.
+ *
+ * Sparse samples are fitted with kernels of differences, which do not change if s(0) is subtracted: the scaled rows are
+ * s(x) - s(0), as sparse as x, and have only the columns that vary (`place`).
+ *
+ * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows; place exists exactly if
+ * the scaler is for sparse rows, and holds dim entries below `kept`, or UINT32_MAX for a column that is dropped. */
 typedef struct bo_scaler {
     bo_scaling kind;
-    size_t dim;
+    size_t dim, kept;
     float *mean, *factor;
+    uint32_t *place;
     double limit; /* 0: none */
 } bo_scaler;
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out);
+/* Sets kept and place, for sparse rows or not; mean and factor must be set. */
+bo_status bo_scaler_finish(bo_context *context, bool sparse, bo_scaler *scaler);
+bo_status bo_scaler_copy(bo_context *context, const bo_scaler *scaler, bo_scaler *out);
 void bo_scaler_free(bo_scaler *scaler);
-void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out);
+/* Scaled rows in dense form: rows x kept. */
+void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_inputs *inputs, float *out);
+/* Scaled sparse rows; released with bo_sparse_destroy. */
+bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
+                                 bo_sparse_block **out);
 
 /* ---- row map: from rows to features ------------------------------------------------------------------------ */
 
 /* Scaling, feature map and rounding: the steps before the linear system. */
 typedef struct bo_row_map {
-    const bo_scaler *scaler;
+    const bo_scaler *scaler; /* NULL: the rows are scaled already */
     const bo_features *phi;
     float quantum; /* features are rounded to multiples of it, at most 127 of them; a power of two; 0: not rounded */
 } bo_row_map;
 
-/* Computes z (rows x features, stride ldz) from raw rows; scratch: rows x dim floats. */
-bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, size_t rows, const float *x, size_t ldx,
-                           float *scratch, float *z, size_t ldz);
+/* Computes z (rows x features, stride ldz) from raw rows, without rounding, and with it. */
+bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
+                             size_t ldz);
+bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_inputs *inputs, float *z,
+                           size_t ldz);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
 void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
                        size_t ldq);
@@ -178,6 +212,9 @@ struct bo_machine {
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
 bo_status bo_machine_create(bo_context *context, const bo_fit_report *report, bo_machine **out);
+/* bo_machine_predict for dense or sparse rows, which are checked. */
+bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                    double *mean, double *std);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
@@ -261,9 +298,9 @@ bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_ma
 bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
                             bo_machine *machine);
 
-/* Features of rows [first, first + rows) of the samples. scratch: rows x dim floats. */
-bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
-                              float *scratch, float *z, size_t ldz);
+/* Features of rows [first, first + rows) of the samples. */
+bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows, float *z,
+                              size_t ldz);
 
 /* The memory that a fit may use: the descriptor's limit, or three quarters of bo_memory_limit. */
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
@@ -282,7 +319,8 @@ struct bo_fitting {
     bo_scaler scaler;
     bo_targets targets;
     bo_features *phi;
-    float quantum; /* of bo_row_map */
+    float *length_scales; /* of the columns of scaled rows, if the descriptor has some and columns are dropped */
+    float quantum;        /* of bo_row_map */
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
     bo_fit_report report;
@@ -300,6 +338,8 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
 bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, const size_t *index, size_t count,
                             bo_samples *out);
 void bo_samples_free(bo_samples *samples);
+/* Rows [first, first + rows) of the samples; nothing is copied. `view` receives the sparse rows, if they are sparse. */
+bo_samples bo_samples_slice(const bo_samples *samples, size_t first, size_t rows, bo_sparse *view);
 /* A seeded uniform subset of at most `count` rows. */
 bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed,
                             bo_samples *out);

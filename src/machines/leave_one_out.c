@@ -1,5 +1,6 @@
 /* Leave-one-out errors of kernel ridge regression on a sample, and of a few training rows of a full fit. */
 #include "internal.h"
+#include "../features/sparse.h"
 #include "../math/linalg.h"
 
 #include <math.h>
@@ -76,7 +77,9 @@ static bo_status kernel_of_features(bo_context *context, const bo_features_desc 
     size_t n = scaled->rows, features = bo_features_describe(phi)->features;
     float *z = bo_alloc_raw(context, n * features, sizeof *z, "the sample's features");
     float *zt = bo_alloc_raw(context, n * features, sizeof *zt, "the sample's features");
-    bo_status status = z && zt ? bo_features_apply(context, phi, n, scaled->x, scaled->dim, z, features) : BO_MEMORY;
+    const bo_row_map unscaled = {.phi = phi};
+    const bo_inputs inputs = bo_samples_inputs(scaled, 0, n);
+    bo_status status = z && zt ? bo_row_map_project(context, &unscaled, &inputs, z, features) : BO_MEMORY;
     if (status == BO_OK) {
         transpose(n, features, z, zt);
         memset(k, 0, n * n * sizeof *k);
@@ -114,6 +117,8 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
     at.gamma = gamma;
     if (!closed_form || map->kernel == BO_KERNEL_CUSTOM)
         BO_TRY(kernel_of_features(context, &at, scaled, loo->kernel));
+    else if (scaled->sparse)
+        BO_TRY(bo_kernel_matrix_sparse(context, &at, scaled->sparse, loo->kernel));
     else
         BO_TRY(bo_kernel_matrix(context, &at, n, scaled->x, scaled->dim, n, scaled->x, scaled->dim, loo->kernel, n));
     return weigh_and_center(context, loo);
@@ -286,19 +291,16 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, 
 {
     size_t rows = samples->rows, features = ridge->features;
     BO_TRY(bo_left_out_create(context, rows, ridge->outputs, targets->classes > 0, out));
-    float *scaled = bo_alloc_raw(context, rows * samples->dim, sizeof *scaled, "leave-one-out rows");
     float *z = bo_alloc_raw(context, rows * features, sizeof *z, "leave-one-out rows");
     double *v = bo_alloc_raw(context, rows * features, sizeof *v, "leave-one-out rows");
-    bo_status status = scaled && z && v ? BO_OK : BO_MEMORY;
-    if (status == BO_OK)
-        status = bo_row_map_apply(context, row_map, rows, samples->x, samples->dim, scaled, z, features);
+    const bo_inputs inputs = bo_samples_inputs(samples, 0, rows);
+    bo_status status = z && v ? bo_row_map_apply(context, row_map, &inputs, z, features) : BO_MEMORY;
     if (status == BO_OK) {
         transpose_centered(ridge, rows, z, v);
         predict_rows(ridge, rows, v, out->prediction);
         status = bo_solve_lower(context, features, rows, ridge->factor, features, v, rows);
     }
     if (status == BO_OK) leave_out(ridge, targets, samples, intercept, v, out);
-    bo_free(scaled);
     bo_free(z);
     bo_free(v);
     if (status != BO_OK) bo_left_out_free(out);

@@ -247,12 +247,9 @@ static bo_status choose_lambda(bo_context *context, const bo_fit_problem *proble
     bo_samples some = {0};
     BO_TRY(bo_samples_subset(context, all, want, problem->desc->seed + 1, &some));
     size_t held_rows = some.rows / 4;
-    bo_samples rest = some, held = some;
-    rest.rows -= held_rows;
-    held.rows = held_rows;
-    held.x += rest.rows * some.dim;
-    held.y += rest.rows * some.targets;
-    if (held.weights) held.weights += rest.rows;
+    bo_sparse views[2];
+    const bo_samples rest = bo_samples_slice(&some, 0, some.rows - held_rows, &views[0]);
+    const bo_samples held = bo_samples_slice(&some, rest.rows, held_rows, &views[1]);
     bo_fit_problem reduced = *problem;
     reduced.samples = &rest;
     logistic l;

@@ -124,7 +124,7 @@ enum { PREDICT_ROWS = BO_SIZE(512, 4), PREDICT_NUMBERS = BO_SIZE(1 << 24, 1 << 1
 /* Buffers for one block, and for standard deviations; allocated once per call. */
 typedef struct workspace {
     size_t rows; /* of a block */
-    float *scaled, *z;
+    float *z;
     double *columns; /* features x rows, for the triangular solve */
     double *factor;  /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
     double *train;   /* DUAL: train_rows x features: Zc D⁻¹ */
@@ -133,7 +133,6 @@ typedef struct workspace {
 
 static void workspace_free(workspace *space)
 {
-    bo_free(space->scaled);
     bo_free(space->z);
     bo_free(space->columns);
     bo_free(space->factor);
@@ -144,7 +143,7 @@ static void workspace_free(workspace *space)
 /* Computes (φ - center) √w / D of the scaled training rows, block by block. */
 static bo_status train_features(bo_context *context, const bo_machine *machine, workspace *space)
 {
-    size_t features = machine->report.features, dim = machine->report.dim, n = machine->train_rows;
+    size_t features = machine->report.features, dim = machine->scaler.kept, n = machine->train_rows;
     for (size_t first = 0; first < n; first += space->rows) {
         size_t rows = n - first < space->rows ? n - first : space->rows;
         BO_TRY(bo_features_apply(context, machine->phi, rows, machine->train_x + first * dim, dim, space->z, features));
@@ -186,9 +185,8 @@ static bo_status prepare(bo_context *context, const bo_machine *machine, bool de
     size_t features = machine->report.features, n = machine->train_rows;
     *space = (workspace){.rows = rows};
     BO_TRY(check_memory(context, machine, rows, deviations));
-    space->scaled = bo_alloc_raw(context, rows * machine->report.dim, sizeof(float), "a block of inputs");
     space->z = bo_alloc_raw(context, rows * features, sizeof(float), "a block of features");
-    if (!space->scaled || !space->z) return BO_MEMORY;
+    if (!space->z) return BO_MEMORY;
     if (!deviations) return BO_OK;
     bool primal = machine->uncertainty == BO_UNCERTAINTY_PRIMAL;
     size_t size = primal ? features : n;
@@ -234,42 +232,26 @@ static bo_status quadratic_form(bo_context *context, const bo_machine *machine, 
     return BO_OK;
 }
 
-static bo_status check_rows(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx)
+static bo_status predict_block(bo_context *context, const bo_machine *machine, workspace *space,
+                               const bo_inputs *inputs, double *mean, double *std)
 {
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < machine->report.dim; j++)
-            if (!isfinite(x[i * ldx + j]))
-                return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i, j,
-                               (double)x[i * ldx + j]);
-    return BO_OK;
-}
-
-static bo_status predict_block(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
-                               const float *x, size_t ldx, double *mean, double *std)
-{
-    size_t features = machine->report.features, outputs = machine->report.outputs;
+    size_t features = machine->report.features, outputs = machine->report.outputs, rows = inputs->rows;
     bo_row_map row_map = bo_machine_row_map(machine);
-    BO_TRY(bo_row_map_apply(context, &row_map, rows, x, ldx, space->scaled, space->z, features));
+    BO_TRY(bo_row_map_apply(context, &row_map, inputs, space->z, features));
     BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
     if (!std) return BO_OK;
     double q[PREDICT_ROWS];
     BO_TRY(quadratic_form(context, machine, space, rows, q));
     for (size_t i = 0; i < rows; i++)
         for (size_t t = 0; t < outputs; t++)
-            std[i * outputs + t] =
-                machine->noise[t] * sqrt(1 / machine->mean_weight + machine->inverse_weight + q[i]);
+            std[i * outputs + t] = machine->noise[t] * sqrt(1 / machine->mean_weight + machine->inverse_weight + q[i]);
     return BO_OK;
 }
 
-bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
-                             double *mean, double *std)
+bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                    double *mean, double *std)
 {
-    BO_REQUIRE(context, machine);
-    BO_REQUIRE_IF(context, rows > 0, x, mean);
     BO_SPAN(context, "machine", "predict");
-    if (ldx < machine->report.dim)
-        return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu",
-                       machine->report.dim, ldx);
     if (std && machine->uncertainty == BO_UNCERTAINTY_NONE)
         return bo_fail(context, BO_UNSUPPORTED,
                        machine->report.classes
@@ -277,18 +259,57 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
                            : "this machine has no standard deviations, because it was fitted with the solver %s; use "
                              "primal or dual",
                        bo_solver_name(machine->report.solver));
-    BO_TRY(check_rows(context, machine, rows, x, ldx));
-    size_t outputs = machine->report.outputs;
+    const size_t outputs = machine->report.outputs, rows = inputs->rows;
+    BO_TRY(bo_inputs_are_valid(context, inputs, 0, rows, machine->report.dim));
     workspace space;
     bo_status status = prepare(context, machine, std != NULL, block_rows(machine, rows), &space);
     for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {
-        size_t count = rows - first < space.rows ? rows - first : space.rows;
-        status = predict_block(context, machine, &space, count, x + first * ldx, ldx, mean + first * outputs,
-                               std ? std + first * outputs : NULL);
+        const size_t count = rows - first < space.rows ? rows - first : space.rows;
+        const bo_inputs block = bo_inputs_slice(inputs, first, count);
+        status =
+            predict_block(context, machine, &space, &block, mean + first * outputs, std ? std + first * outputs : NULL);
         if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);
     }
     workspace_free(&space);
     return status;
+}
+
+/* Describes dense rows, which must have the columns of the fit. */
+static bo_status dense_inputs(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                              bo_inputs *out)
+{
+    *out = (bo_inputs){.rows = rows, .x = x, .ldx = ldx};
+    if (ldx >= machine->report.dim) return BO_OK;
+    return bo_fail(context, BO_INVALID, "expected rows with %zu columns, as in the fit, found %zu", machine->report.dim,
+                   ldx);
+}
+
+static bo_status sparse_inputs(bo_context *context, const bo_machine *machine, const bo_sparse *x, bo_inputs *out)
+{
+    *out = (bo_inputs){.rows = x->rows, .sparse = *x};
+    if (x->dim == machine->report.dim) return BO_OK;
+    return bo_fail(context, BO_INVALID, "expected sparse rows with %zu columns, as in the fit, found %zu",
+                   machine->report.dim, x->dim);
+}
+
+bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                             double *mean, double *std)
+{
+    BO_REQUIRE(context, machine);
+    BO_REQUIRE_IF(context, rows > 0, x, mean);
+    bo_inputs inputs;
+    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
+    return bo_machine_predict_inputs(context, machine, &inputs, mean, std);
+}
+
+bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x, double *mean,
+                                    double *std)
+{
+    BO_REQUIRE(context, machine, x);
+    BO_REQUIRE_IF(context, x->rows > 0, mean);
+    bo_inputs inputs;
+    BO_TRY(sparse_inputs(context, machine, x, &inputs));
+    return bo_machine_predict_inputs(context, machine, &inputs, mean, std);
 }
 
 static bo_status require_classes(bo_context *context, const bo_machine *machine)
@@ -297,24 +318,53 @@ static bo_status require_classes(bo_context *context, const bo_machine *machine)
     return bo_fail(context, BO_UNSUPPORTED, "expected a classifier, found a machine for regression");
 }
 
+/* softmax(sharpness * score + offset) of one row, in place. */
+static void scores_to_probabilities(const bo_machine *machine, double *p)
+{
+    const size_t classes = machine->report.classes;
+    double top = -INFINITY, sum = 0;
+    for (size_t c = 0; c < classes; c++) {
+        p[c] = machine->sharpness * p[c] + machine->offset[c];
+        top = fmax(top, p[c]);
+    }
+    for (size_t c = 0; c < classes; c++) sum += p[c] = exp(p[c] - top);
+    for (size_t c = 0; c < classes; c++) p[c] /= sum;
+}
+
+/* The index of the largest score of one row. */
+static int best_class(const bo_machine *machine, const double *scores)
+{
+    size_t best = 0;
+    for (size_t c = 1; c < machine->report.classes; c++)
+        if (scores[c] > scores[best]) best = c;
+    return (int)best;
+}
+
+/* Scores, then classes and probabilities (either may be NULL) of all rows. */
+static bo_status classify_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs, int *classes,
+                                 double *probabilities)
+{
+    BO_TRY(require_classes(context, machine));
+    const size_t count = machine->report.classes;
+    double *own = probabilities ? NULL : bo_alloc_raw(context, inputs->rows * count, sizeof *own, "scores");
+    double *scores = probabilities ? probabilities : own;
+    bo_status status = scores ? bo_machine_predict_inputs(context, machine, inputs, scores, NULL) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < inputs->rows; i++) {
+        if (classes) classes[i] = best_class(machine, scores + i * count);
+        if (probabilities) scores_to_probabilities(machine, scores + i * count);
+    }
+    bo_free(own);
+    return status;
+}
+
 bo_status bo_machine_predict_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
                                            size_t ldx, double *probabilities)
 {
     BO_REQUIRE(context, machine);
     BO_REQUIRE_IF(context, rows > 0, x, probabilities);
-    BO_TRY(require_classes(context, machine));
-    BO_TRY(bo_machine_predict(context, machine, rows, x, ldx, probabilities, NULL));
-    size_t classes = machine->report.classes;
-    for (size_t i = 0; i < rows; i++) {
-        double *p = probabilities + i * classes, top = -INFINITY, sum = 0;
-        for (size_t c = 0; c < classes; c++) {
-            p[c] = machine->sharpness * p[c] + machine->offset[c];
-            top = fmax(top, p[c]);
-        }
-        for (size_t c = 0; c < classes; c++) sum += p[c] = exp(p[c] - top);
-        for (size_t c = 0; c < classes; c++) p[c] /= sum;
-    }
-    return BO_OK;
+    bo_inputs inputs;
+    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
+    return classify_inputs(context, machine, &inputs, NULL, probabilities);
 }
 
 bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
@@ -322,18 +372,18 @@ bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, si
 {
     BO_REQUIRE(context, machine);
     BO_REQUIRE_IF(context, rows > 0, x, classes);
-    BO_TRY(require_classes(context, machine));
-    size_t count = machine->report.classes;
-    double *scores = bo_alloc_raw(context, rows * count, sizeof *scores, "scores");
-    bo_status status = scores ? bo_machine_predict(context, machine, rows, x, ldx, scores, NULL) : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < rows; i++) {
-        size_t best = 0;
-        for (size_t c = 1; c < count; c++)
-            if (scores[i * count + c] > scores[i * count + best]) best = c;
-        classes[i] = (int)best;
-    }
-    bo_free(scores);
-    return status;
+    bo_inputs inputs;
+    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
+    return classify_inputs(context, machine, &inputs, classes, NULL);
+}
+
+bo_status bo_machine_classify_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x, int *classes,
+                                     double *probabilities)
+{
+    BO_REQUIRE(context, machine, x);
+    bo_inputs inputs;
+    BO_TRY(sparse_inputs(context, machine, x, &inputs));
+    return classify_inputs(context, machine, &inputs, classes, probabilities);
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------------- */
@@ -348,25 +398,14 @@ bo_status bo_machine_create_metrics(bo_context *context, const bo_machine *machi
     return bo_metrics_create(context, report->classes ? &classes : &numbers, out);
 }
 
-static bo_status evaluate_classes(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
-                                  size_t ldx, const double *y, double *probabilities, int *predicted,
-                                  bo_metrics *metrics)
-{
-    BO_TRY(bo_machine_classify(context, machine, rows, x, ldx, predicted));
-    BO_TRY(bo_machine_predict_probabilities(context, machine, rows, x, ldx, probabilities));
-    return bo_metrics_add_classes(context, metrics, rows, y, predicted, probabilities);
-}
-
 enum { EVALUATED_ROWS = 4096 };
 
-bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
-                              const double *y, bo_metrics *metrics)
+static bo_status evaluate_inputs(bo_context *context, const bo_machine *machine, const bo_inputs *inputs,
+                                 const double *y, bo_metrics *metrics)
 {
-    BO_REQUIRE(context, machine, metrics);
-    BO_REQUIRE_IF(context, rows > 0, x, y);
     const bo_fit_report *report = &machine->report;
     const bool has_std = metrics->desc.has_std;
-    const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs;
+    const size_t outputs = report->outputs, targets = report->classes ? 1 : outputs, rows = inputs->rows;
     if (metrics->desc.classes != report->classes || metrics->desc.targets != (report->classes ? 0 : outputs))
         return bo_fail(context, BO_INVALID,
                        "expected metrics for this machine; create them with bo_machine_create_metrics");
@@ -377,19 +416,39 @@ bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, si
     int *predicted = report->classes ? bo_alloc_raw(context, block, sizeof *predicted, "predictions") : NULL;
     bo_status status = mean && (std || !has_std) && (predicted || !report->classes) ? BO_OK : BO_MEMORY;
     for (size_t at = 0; at < rows && status == BO_OK; at += block) {
-        const size_t count = rows - at < block ? rows - at : block;
-        const float *inputs = x + at * ldx;
+        const bo_inputs part = bo_inputs_slice(inputs, at, rows - at < block ? rows - at : block);
         const double *truth = y + at * targets;
         status = bo_progress(context, "testing", (double)at, (double)rows);
         if (status == BO_OK && report->classes) {
-            status = evaluate_classes(context, machine, count, inputs, ldx, truth, mean, predicted, metrics);
+            status = classify_inputs(context, machine, &part, predicted, mean);
+            if (status == BO_OK) status = bo_metrics_add_classes(context, metrics, part.rows, truth, predicted, mean);
         } else if (status == BO_OK) {
-            status = bo_machine_predict(context, machine, count, inputs, ldx, mean, std);
-            if (status == BO_OK) status = bo_metrics_add(context, metrics, count, truth, mean, std);
+            status = bo_machine_predict_inputs(context, machine, &part, mean, std);
+            if (status == BO_OK) status = bo_metrics_add(context, metrics, part.rows, truth, mean, std);
         }
     }
     bo_free(mean);
     bo_free(std);
     bo_free(predicted);
     return status;
+}
+
+bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                              const double *y, bo_metrics *metrics)
+{
+    BO_REQUIRE(context, machine, metrics);
+    BO_REQUIRE_IF(context, rows > 0, x, y);
+    bo_inputs inputs;
+    BO_TRY(dense_inputs(context, machine, rows, x, ldx, &inputs));
+    return evaluate_inputs(context, machine, &inputs, y, metrics);
+}
+
+bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
+                                     const double *y, bo_metrics *metrics)
+{
+    BO_REQUIRE(context, machine, x, metrics);
+    BO_REQUIRE_IF(context, x->rows > 0, y);
+    bo_inputs inputs;
+    BO_TRY(sparse_inputs(context, machine, x, &inputs));
+    return evaluate_inputs(context, machine, &inputs, y, metrics);
 }

@@ -4,12 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
-                              float *scratch, float *z, size_t ldz)
+bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows, float *z,
+                              size_t ldz)
 {
-    const bo_samples *samples = problem->samples;
-    return bo_row_map_apply(context, &problem->row_map, rows, samples->x + first * samples->dim, samples->dim, scratch,
-                            z, ldz);
+    const bo_inputs inputs = bo_samples_inputs(problem->samples, first, rows);
+    return bo_row_map_apply(context, &problem->row_map, &inputs, z, ldz);
 }
 
 bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, const double *center, double memory,
@@ -20,18 +19,16 @@ bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, con
     *out =
         (bo_row_pass){.problem = problem, .features = features, .outputs = outputs, .block = block, .center = center};
     bool keep = 4.0 * (double)rows * (double)features <= memory;
-    out->scratch = bo_alloc_raw(context, block * problem->samples->dim, sizeof(float), "a block of inputs");
     out->z = bo_alloc_raw(context, block * features, sizeof(float), "a block of features");
     out->scores = bo_alloc_raw(context, block * outputs, sizeof(float), "a block of scores");
     if (keep) out->kept = bo_alloc_raw(context, rows * features, sizeof(float), "the features of all rows");
-    if (out->scratch && out->z && out->scores) return BO_OK; /* features that are not kept are computed again */
+    if (out->z && out->scores) return BO_OK; /* features that are not kept are computed again */
     bo_pass_free(out);
     return BO_MEMORY;
 }
 
 void bo_pass_free(bo_row_pass *pass)
 {
-    bo_free(pass->scratch);
     bo_free(pass->z);
     bo_free(pass->scores);
     bo_free(pass->kept);
@@ -44,7 +41,7 @@ bo_status bo_pass_features(bo_context *context, bo_row_pass *pass, size_t first,
     float *to = pass->kept ? pass->kept + first * features : pass->z;
     *z = to;
     if (pass->kept && pass->filled) return BO_OK;
-    BO_TRY(bo_problem_features(context, pass->problem, first, rows, pass->scratch, to, features));
+    BO_TRY(bo_problem_features(context, pass->problem, first, rows, to, features));
     for (size_t i = 0; i < rows; i++) {
         float root = 1;
         if (!pass->unweighted) root = bo_targets_root_weight(pass->problem->targets, pass->problem->samples, first + i);
@@ -87,7 +84,7 @@ bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, doub
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < problem->samples->rows; first += pass.block) {
         size_t left = problem->samples->rows - first, rows = left < pass.block ? left : pass.block;
-        status = bo_problem_features(context, problem, first, rows, pass.scratch, pass.z, features);
+        status = bo_problem_features(context, problem, first, rows, pass.z, features);
         if (status == BO_OK)
             add_block(problem, first, rows, pass.z, features, center, squares, mean, weight, largest_norm);
     }
@@ -102,7 +99,8 @@ bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const
 {
     size_t outputs = targets->outputs;
     BO_TRY(bo_left_out_create(context, held->rows, outputs, targets->classes > 0, out));
-    bo_status status = bo_machine_predict(context, machine, held->rows, held->x, held->dim, out->prediction, NULL);
+    const bo_inputs inputs = bo_samples_inputs(held, 0, held->rows);
+    bo_status status = bo_machine_predict_inputs(context, machine, &inputs, out->prediction, NULL);
     for (size_t i = 0; status == BO_OK && i < held->rows; i++) {
         double root = (double)bo_targets_root_weight(targets, held, i);
         out->weight[i] = root * root;

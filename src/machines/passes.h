@@ -9,7 +9,6 @@ typedef struct bo_row_pass {
     const bo_fit_problem *problem;
     size_t features, outputs, block;
     const double *center; /* features */
-    float *scratch;       /* block x dim */
     float *z;             /* block x features */
     float *scores;        /* block x outputs */
     float *kept;          /* the features of all rows, filled in the first pass, if memory allows */

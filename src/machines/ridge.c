@@ -31,15 +31,13 @@ void bo_moments_free(bo_moments *moments)
 /* Buffers for one block of rows. */
 typedef struct block {
     size_t rows, stride;
-    float *scaled; /* rows x dim */
-    float *z;      /* rows x stride: features, targets, one */
-    int8_t *q;     /* INT8: rows x features, the features as multiples of the quantum */
-    float *cross;  /* INT8: features x (outputs + 1) */
+    float *z;     /* rows x stride: features, targets, one */
+    int8_t *q;    /* INT8: rows x features, the features as multiples of the quantum */
+    float *cross; /* INT8: features x (outputs + 1) */
 } block;
 
 static void block_free(block *b)
 {
-    bo_free(b->scaled);
     bo_free(b->z);
     bo_free(b->q);
     bo_free(b->cross);
@@ -50,14 +48,13 @@ static bo_status block_create(bo_context *context, const bo_moments *moments, co
     bool rounded = moments->precision == BO_PRECISION_INT8;
     *b = (block){.rows = samples->rows < BO_MACHINE_BLOCK ? samples->rows : BO_MACHINE_BLOCK,
                  .stride = bo_padded(moments->size)};
-    b->scaled = bo_alloc_raw(context, b->rows * samples->dim, sizeof *b->scaled, "a block of inputs");
     b->z = bo_alloc_raw(context, b->rows * b->stride, sizeof *b->z, "a block of features");
     if (rounded) {
         b->q = bo_alloc_raw(context, b->rows, moments->features, "a block of rounded features");
         b->cross =
             bo_alloc_raw(context, moments->features * (moments->outputs + 1), sizeof *b->cross, "a block of sums");
     }
-    return b->scaled && b->z && (!rounded || (b->q && b->cross)) ? BO_OK : BO_MEMORY;
+    return b->z && (!rounded || (b->q && b->cross)) ? BO_OK : BO_MEMORY;
 }
 
 /* Appends y and 1 to the features of one row and multiplies all by √w. */
@@ -87,10 +84,10 @@ static bo_status add_rounded(bo_context *context, bo_moments *moments, float qua
 static bo_status add_block(bo_context *context, bo_moments *moments, const bo_row_map *row_map,
                            const bo_targets *targets, const bo_samples *samples, size_t first, size_t rows, block *b)
 {
-    size_t features = moments->features, dim = samples->dim;
+    size_t features = moments->features;
     bool rounded = moments->precision == BO_PRECISION_INT8;
-    bo_scaler_apply(context, row_map->scaler, rows, samples->x + first * dim, dim, b->scaled);
-    BO_TRY(bo_features_apply(context, row_map->phi, rows, b->scaled, dim, b->z, b->stride));
+    const bo_inputs inputs = bo_samples_inputs(samples, first, rows);
+    BO_TRY(bo_row_map_project(context, row_map, &inputs, b->z, b->stride));
     if (rounded) bo_round_features(context, row_map->quantum, rows, features, b->z, b->stride, b->q, features);
     for (size_t i = 0; i < rows; i++) complete_row(targets, samples, first + i, features, b->z + i * b->stride);
     if (rounded) return add_rounded(context, moments, row_map->quantum, rows, b);

@@ -10,13 +10,45 @@
 /* Leaves room for differences of targets and for coefficients. */
 static const double largest_target = 1e290;
 
-static bo_status check_row(bo_context *context, const bo_samples *samples, size_t i)
+bo_inputs bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows)
 {
-    const float *x = samples->x + i * samples->dim;
-    for (size_t j = 0; j < samples->dim; j++)
-        if (!isfinite(x[j]))
-            return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i, j,
-                           (double)x[j]);
+    if (samples->sparse) return (bo_inputs){.rows = rows, .sparse = bo_sparse_slice(samples->sparse, first, rows)};
+    return (bo_inputs){.rows = rows, .x = samples->x + first * samples->dim, .ldx = samples->dim};
+}
+
+bo_samples bo_samples_slice(const bo_samples *samples, size_t first, size_t rows, bo_sparse *view)
+{
+    bo_samples slice = *samples;
+    slice.rows = rows;
+    slice.y += first * samples->targets;
+    if (slice.weights) slice.weights += first;
+    if (slice.x) slice.x += first * samples->dim;
+    if (slice.sparse) *view = bo_sparse_slice(samples->sparse, first, rows), slice.sparse = view;
+    return slice;
+}
+
+bo_status bo_inputs_are_valid(bo_context *context, const bo_inputs *inputs, size_t first, size_t rows, size_t dim)
+{
+    for (size_t i = first; i < first + rows; i++) {
+        const bool dense = inputs->x != NULL;
+        const size_t begin = dense ? 0 : inputs->sparse.start[i], end = dense ? dim : inputs->sparse.start[i + 1];
+        for (size_t k = begin; k < end; k++) {
+            const float value = dense ? inputs->x[i * inputs->ldx + k] : inputs->sparse.value[k];
+            const size_t column = dense ? k : inputs->sparse.column[k];
+            if (column >= dim || (!dense && k > begin && column <= inputs->sparse.column[k - 1]))
+                return bo_fail(context, BO_INVALID, "row %zu: expected ascending columns below %zu, found column %zu",
+                               i, dim, column);
+            if (!isfinite(value))
+                return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i,
+                               column, (double)value);
+        }
+    }
+    return BO_OK;
+}
+
+static bo_status check_row(bo_context *context, const bo_samples *samples, const bo_inputs *inputs, size_t i)
+{
+    BO_TRY(bo_inputs_are_valid(context, inputs, i, 1, samples->dim));
     for (size_t t = 0; samples->y && t < samples->targets; t++) {
         double y = samples->y[i * samples->targets + t];
         if (!isfinite(y)) return bo_fail(context, BO_INVALID, "row %zu: expected a finite target, found %g", i, y);
@@ -45,7 +77,14 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
     if (samples->rows > 0 && !samples->x)
         return bo_fail(context, BO_INVALID, "samples: x is NULL, but there are %zu rows", samples->rows);
     if (samples->classes == 1) return bo_fail(context, BO_INVALID, "expected at least 2 classes, found 1");
-    for (size_t i = 0; i < samples->rows; i++) BO_TRY(check_row(context, samples, i));
+    if (!samples->x == !samples->sparse)
+        return bo_fail(context, BO_INVALID, "expected either dense or sparse inputs, found %s",
+                       samples->x ? "both" : "none");
+    if (samples->sparse && (samples->sparse->rows != samples->rows || samples->sparse->dim != samples->dim))
+        return bo_fail(context, BO_INVALID, "expected sparse inputs of %zu rows x %zu columns, found %zu x %zu",
+                       samples->rows, samples->dim, samples->sparse->rows, samples->sparse->dim);
+    const bo_inputs inputs = bo_samples_inputs(samples, 0, samples->rows);
+    for (size_t i = 0; i < samples->rows; i++) BO_TRY(check_row(context, samples, &inputs, i));
     return BO_OK;
 }
 
@@ -58,12 +97,14 @@ void bo_data_get_samples(const bo_data *data, bo_samples *out)
                         .x = data->x,
                         .y = data->y,
                         .classes = data->classes,
-                        .common_unit = bo_schema_has_common_unit(data->schema)};
+                        .common_unit = bo_schema_has_common_unit(data->schema),
+                        .sparse = data->sparse};
 }
 
 void bo_samples_free(bo_samples *samples)
 {
     bo_free((void *)samples->x);
+    bo_sparse_destroy(samples->sparse);
     bo_free((void *)samples->y);
     bo_free((void *)samples->weights);
     *samples = (bo_samples){0};
@@ -72,8 +113,10 @@ void bo_samples_free(bo_samples *samples)
 bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, const size_t *index, size_t count,
                             bo_samples *out)
 {
-    *out = *samples;
-    float *x = bo_alloc_raw(context, count * samples->dim, sizeof *x, "a sample of the rows");
+    bo_sparse_block *sparse = NULL;
+    *out = (bo_samples){0};
+    if (samples->sparse) BO_TRY(bo_sparse_gather(context, samples->sparse, index, count, &sparse));
+    float *x = sparse ? NULL : bo_alloc_raw(context, count * samples->dim, sizeof *x, "a sample of the rows");
     double *y = bo_alloc_raw(context, count * samples->targets, sizeof *y, "a sample of the rows");
     float *w = samples->weights ? bo_alloc_raw(context, count, sizeof *w, "a sample of the rows") : NULL;
     *out = (bo_samples){.rows = count,
@@ -83,13 +126,14 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
                         .y = y,
                         .classes = samples->classes,
                         .weights = w,
-                        .common_unit = samples->common_unit};
-    if (!x || !y || (samples->weights && !w)) {
+                        .common_unit = samples->common_unit,
+                        .sparse = sparse ? &sparse->rows : NULL};
+    if (!(x || sparse) || !y || (samples->weights && !w)) {
         bo_samples_free(out);
         return BO_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
-        memcpy(x + i * samples->dim, samples->x + index[i] * samples->dim, samples->dim * sizeof *x);
+        if (x) memcpy(x + i * samples->dim, samples->x + index[i] * samples->dim, samples->dim * sizeof *x);
         memcpy(y + i * samples->targets, samples->y + index[i] * samples->targets, samples->targets * sizeof *y);
         if (w) w[i] = samples->weights[index[i]];
     }

@@ -38,20 +38,6 @@ typedef struct judge {
     bo_moments moments;
 } judge;
 
-/* The scaler of stage 2, whose inputs are already scaled. */
-static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out)
-{
-    *out = (bo_scaler){.kind = BO_SCALING_NONE, .dim = dim};
-    out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
-    out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
-    if (!out->mean || !out->factor) {
-        bo_scaler_free(out);
-        return BO_MEMORY;
-    }
-    for (size_t j = 0; j < dim; j++) out->factor[j] = 1;
-    return BO_OK;
-}
-
 /* The smallest λ to try: below it, the rounding of features or of their products dominates. */
 static double least_for(const bo_moments *moments, float quantum, double spectrum)
 {
@@ -262,6 +248,21 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Distances of two rows; adds |x_a|² to *norm (dense rows only: kernels of x·y have no sparse rows). */
+static bo_sparse_pair compare_rows(const bo_samples *scaled, size_t a, size_t b, const float *scales, double *norm)
+{
+    if (scaled->sparse) return bo_sparse_compare(scaled->sparse, a, b, scales, 0);
+    const float *x = scaled->x + a * scaled->dim, *y = scaled->x + b * scaled->dim;
+    bo_sparse_pair pair = {0};
+    for (size_t k = 0; k < scaled->dim; k++) {
+        double scale = scales ? (double)scales[k] : 1, a_k = (double)x[k] / scale, d = a_k - (double)y[k] / scale;
+        pair.sum += fabs(d);
+        pair.square += d * d;
+        *norm += a_k * a_k;
+    }
+    return pair;
+}
+
 /* The γ at which the kernel of two typical rows is about e⁻¹: the median heuristic, or 1/E|x|² for kernels of x·y. */
 static bo_status typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
                                uint64_t seed, double *out)
@@ -276,15 +277,8 @@ static bo_status typical_gamma(bo_context *context, const bo_features_desc *map,
     for (size_t p = 0; p < PAIRS; p++) {
         size_t a = (size_t)bo_rng_below(&rng, scaled->rows), b = (size_t)bo_rng_below(&rng, scaled->rows - 1);
         b += b >= a;
-        const float *x = scaled->x + a * scaled->dim, *y = scaled->x + b * scaled->dim;
-        double l1 = 0, l2 = 0;
-        for (size_t k = 0; k < scaled->dim; k++) {
-            double scale = scales ? (double)scales[k] : 1, a_k = (double)x[k] / scale, d = a_k - (double)y[k] / scale;
-            l1 += fabs(d);
-            l2 += d * d;
-            norm += a_k * a_k / PAIRS;
-        }
-        distance[p] = kernel == BO_KERNEL_LAPLACIAN ? l1 : l2;
+        const bo_sparse_pair pair = compare_rows(scaled, a, b, scales, &norm);
+        distance[p] = kernel == BO_KERNEL_LAPLACIAN ? pair.sum : pair.square;
     }
     qsort(distance, PAIRS, sizeof *distance, compare_doubles);
     double middle = distance[PAIRS / 2];
@@ -304,7 +298,7 @@ static bo_status typical_gamma(bo_context *context, const bo_features_desc *map,
         *out = 1 / sqrt(middle);
         break;
     default:
-        *out = norm > 0 ? 1 / norm : 1;
+        *out = norm > 0 ? PAIRS / norm : 1;
         break;
     }
     return BO_OK;
@@ -344,10 +338,8 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
                       double spectrum, point *best)
 {
     enum { PROBE_ROWS = 512 }; /* the first rows of a random subset */
-    bo_scaler same;
-    BO_TRY(identity_scaler(context, scaled->dim, &same));
-    bo_samples probe = *scaled;
-    if (probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
+    bo_sparse view;
+    const bo_samples probe = bo_samples_slice(scaled, 0, scaled->rows < PROBE_ROWS ? scaled->rows : PROBE_ROWS, &view);
     judge j = {
         .context = context,
         .map = map,
@@ -356,7 +348,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
         .spectrum = spectrum,
         .least = least_lambda,
         .narrowest = typical * least_gamma,
-        .problem = {desc, &probe, {&same, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
+        .problem = {desc, &probe, {NULL, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
     bo_status status;
     if (j.exact) {
         status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
@@ -367,7 +359,6 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     bo_loo_free(&j.loo);
     bo_moments_free(&j.moments);
     bo_features_destroy((bo_features *)j.problem.row_map.phi);
-    bo_scaler_free(&same);
     return status;
 }
 
@@ -384,7 +375,20 @@ static bo_status scaled_subset(bo_context *context, const bo_scaler *scaler, con
                                uint64_t seed, bo_samples *out)
 {
     BO_TRY(bo_samples_subset(context, samples, count, seed, out));
-    bo_scaler_apply(context, scaler, out->rows, out->x, out->dim, (float *)out->x);
+    const bo_inputs inputs = bo_samples_inputs(out, 0, out->rows);
+    out->dim = scaler->kept;
+    if (out->x) {
+        bo_scaler_apply(context, scaler, &inputs, (float *)out->x);
+        return BO_OK;
+    }
+    bo_sparse_block *scaled;
+    bo_status status = bo_scaler_apply_sparse(context, scaler, &inputs.sparse, &scaled);
+    if (status != BO_OK) {
+        bo_samples_free(out);
+        return status;
+    }
+    bo_sparse_destroy(out->sparse);
+    out->sparse = &scaled->rows;
     return BO_OK;
 }
 

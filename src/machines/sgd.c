@@ -15,21 +15,20 @@ typedef struct sgd {
     size_t n, features, outputs;
     double *center, *penalty, *mean, *average;
     double weight, largest_norm;
-    float *beta, *gradient, *scaled, *x, *z, *scores;
+    float *beta, *gradient, *z, *scores;
     size_t *order;
 } sgd;
 
 static void sgd_free(sgd *s)
 {
-    void *blocks[] = {s->center, s->penalty, s->mean, s->average, s->beta, s->gradient,
-                      s->scaled, s->x,       s->z,    s->scores,  s->order};
+    void *blocks[] = {s->center, s->penalty, s->mean, s->average, s->beta, s->gradient, s->z, s->scores, s->order};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
 static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, sgd *s)
 {
     size_t features = bo_features_describe(problem->row_map.phi)->features, t = problem->targets->outputs;
-    size_t dim = problem->samples->dim, rows = problem->samples->rows, most = rows < POWER_ROWS ? rows : POWER_ROWS;
+    size_t rows = problem->samples->rows, most = rows < POWER_ROWS ? rows : POWER_ROWS;
     *s = (sgd){.context = context, .problem = problem, .n = rows, .features = features, .outputs = t};
     s->center = bo_alloc(context, features, sizeof(double), "the coefficients");
     s->penalty = bo_alloc(context, features, sizeof(double), "the penalty");
@@ -37,13 +36,11 @@ static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, 
     s->average = bo_alloc(context, features * t, sizeof(double), "the coefficients");
     s->beta = bo_alloc(context, features * t, sizeof(float), "the coefficients");
     s->gradient = bo_alloc(context, features * t, sizeof(float), "the gradient");
-    s->x = bo_alloc(context, most * dim, sizeof(float), "a batch");
-    s->scaled = bo_alloc(context, most * dim, sizeof(float), "a batch");
     s->z = bo_alloc(context, most * features, sizeof(float), "a batch");
     s->scores = bo_alloc(context, most * t, sizeof(float), "a batch");
     s->order = bo_alloc(context, rows, sizeof(size_t), "the order of rows");
-    if (!s->center || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->x || !s->scaled ||
-        !s->z || !s->scores || !s->order)
+    if (!s->center || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->z || !s->scores ||
+        !s->order)
         return BO_MEMORY;
     BO_TRY(bo_pass_means(context, problem, s->center, s->penalty, s->mean, &s->weight, &s->largest_norm));
     bo_penalty_fill(&problem->penalty, s->weight, features, s->penalty, s->penalty);
@@ -54,10 +51,12 @@ static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, 
 static bo_status batch_features(sgd *s, size_t first, size_t rows)
 {
     const bo_samples *samples = s->problem->samples;
-    size_t dim = samples->dim;
-    for (size_t i = 0; i < rows; i++)
-        memcpy(s->x + i * dim, samples->x + s->order[first + i] * dim, dim * sizeof(float));
-    BO_TRY(bo_row_map_apply(s->context, &s->problem->row_map, rows, s->x, dim, s->scaled, s->z, s->features));
+    bo_samples batch;
+    BO_TRY(bo_samples_gather(s->context, samples, s->order + first, rows, &batch));
+    const bo_inputs inputs = bo_samples_inputs(&batch, 0, rows);
+    const bo_status status = bo_row_map_apply(s->context, &s->problem->row_map, &inputs, s->z, s->features);
+    bo_samples_free(&batch);
+    BO_TRY(status);
     for (size_t i = 0; i < rows; i++) {
         float root = bo_targets_root_weight(s->problem->targets, samples, s->order[first + i]);
         float *z = s->z + i * s->features;

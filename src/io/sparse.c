@@ -1,0 +1,117 @@
+/* Sparse rows: growth, copies, dense form, distances. */
+#include "sparse.h"
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "../base/base.h"
+
+bo_status bo_sparse_create(bo_context *context, size_t dim, bo_sparse_block **out)
+{
+    enum { ROWS = 64, NUMBERS = 1024 };
+    bo_sparse_block *block = *out = bo_alloc(context, 1, sizeof *block, "sparse rows");
+    if (!block) return BO_MEMORY;
+    block->rows.dim = dim;
+    block->rows.start = bo_alloc(context, ROWS + 1, sizeof(size_t), "sparse rows");
+    block->rows.column = bo_alloc_raw(context, NUMBERS, sizeof(uint32_t), "sparse rows");
+    block->rows.value = bo_alloc_raw(context, NUMBERS, sizeof(float), "sparse rows");
+    block->row_room = ROWS;
+    block->number_room = NUMBERS;
+    if (block->rows.start && block->rows.column && block->rows.value) return BO_OK;
+    bo_sparse_destroy(&block->rows);
+    *out = NULL;
+    return BO_MEMORY;
+}
+
+void bo_sparse_destroy(const bo_sparse *rows)
+{
+    if (!rows) return;
+    bo_free((void *)rows->start);
+    bo_free((void *)rows->column);
+    bo_free((void *)rows->value);
+    bo_free((void *)rows);
+}
+
+/* Replaces an array by a larger one; on failure it stays as it is. */
+static bo_status grow(bo_context *context, const void *array, size_t count, size_t size, void *out)
+{
+    void *larger = bo_realloc(context, (void *)array, count, size, "sparse rows");
+    if (!larger) return BO_MEMORY;
+    memcpy(out, &larger, sizeof larger);
+    return BO_OK;
+}
+
+bo_status bo_sparse_reserve(bo_context *context, bo_sparse_block *block, size_t numbers)
+{
+    bo_sparse *rows = &block->rows;
+    if (rows->rows == block->row_room) {
+        const size_t room = 2 * block->row_room;
+        BO_TRY(grow(context, rows->start, room + 1, sizeof(size_t), &rows->start));
+        block->row_room = room;
+    }
+    const size_t needed = block->numbers + numbers;
+    if (needed <= block->number_room) return BO_OK;
+    const size_t room = needed > block->number_room / 2 * 3 ? needed : block->number_room / 2 * 3;
+    BO_TRY(grow(context, rows->column, room, sizeof(uint32_t), &rows->column));
+    BO_TRY(grow(context, rows->value, room, sizeof(float), &rows->value));
+    block->number_room = room;
+    return BO_OK;
+}
+
+void bo_sparse_put(bo_sparse_block *block, size_t column, float value)
+{
+    assert(block->numbers < block->number_room && column < block->rows.dim);
+    ((uint32_t *)block->rows.column)[block->numbers] = (uint32_t)column;
+    ((float *)block->rows.value)[block->numbers++] = value;
+}
+
+void bo_sparse_end_row(bo_sparse_block *block)
+{
+    assert(block->rows.rows < block->row_room);
+    ((size_t *)block->rows.start)[++block->rows.rows] = block->numbers;
+}
+
+void bo_sparse_clear(bo_sparse_block *block)
+{
+    block->rows.rows = block->numbers = 0;
+}
+
+bo_status bo_sparse_gather(bo_context *context, const bo_sparse *from, const size_t *index, size_t count,
+                           bo_sparse_block **out)
+{
+    BO_TRY(bo_sparse_create(context, from->dim, out));
+    for (size_t i = 0; i < count; i++) {
+        const size_t first = from->start[index[i]], numbers = from->start[index[i] + 1] - first;
+        if (bo_sparse_reserve(context, *out, numbers) != BO_OK) {
+            bo_sparse_destroy(&(*out)->rows);
+            *out = NULL;
+            return BO_MEMORY;
+        }
+        for (size_t k = first; k < first + numbers; k++) bo_sparse_put(*out, from->column[k], from->value[k]);
+        bo_sparse_end_row(*out);
+    }
+    return BO_OK;
+}
+
+void bo_sparse_expand(const bo_sparse *rows, size_t row, float *x)
+{
+    memset(x, 0, rows->dim * sizeof *x);
+    for (size_t k = rows->start[row]; k < rows->start[row + 1]; k++) x[rows->column[k]] = rows->value[k];
+}
+
+/* Merges the two rows, whose columns ascend. */
+bo_sparse_pair bo_sparse_compare(const bo_sparse *rows, size_t a, size_t b, const float *length_scales, double gamma)
+{
+    size_t i = rows->start[a], j = rows->start[b], i_end = rows->start[a + 1], j_end = rows->start[b + 1];
+    bo_sparse_pair pair = {.product = 1};
+    while (i < i_end || j < j_end) {
+        const uint32_t left = i < i_end ? rows->column[i] : UINT32_MAX;
+        const uint32_t right = j < j_end ? rows->column[j] : UINT32_MAX, column = left < right ? left : right;
+        const double x = left == column ? (double)rows->value[i++] : 0,
+                     y = right == column ? (double)rows->value[j++] : 0;
+        const double d = (x - y) / (length_scales ? (double)length_scales[column] : 1);
+        pair.square += d * d;
+        pair.sum += fabs(d);
+        pair.product *= 1 + gamma * d * gamma * d;
+    }
+    return pair;
+}

@@ -1,0 +1,47 @@
+/* Sparse rows that own their arrays. */
+#ifndef BO_IO_SPARSE_H
+#define BO_IO_SPARSE_H
+
+#include <bochner/data.h>
+
+/* Invariants: `rows` is the first member, so that a pointer to it is a pointer to the block; its arrays have room for
+ * row_room + 1 offsets and number_room numbers and belong to the block. */
+typedef struct bo_sparse_block {
+    bo_sparse rows;
+    size_t row_room, number_room;
+    size_t numbers; /* stored, including those of the row that is being filled */
+} bo_sparse_block;
+
+bo_status bo_sparse_create(bo_context *context, size_t dim, bo_sparse_block **out);
+/* Releases a block, given as its first member; or NULL. */
+void bo_sparse_destroy(const bo_sparse *rows);
+/* Makes room for one more row with up to `numbers` numbers. */
+bo_status bo_sparse_reserve(bo_context *context, bo_sparse_block *block, size_t numbers);
+/* Adds a number to the row that bo_sparse_end_row completes; there must be room. */
+void bo_sparse_put(bo_sparse_block *block, size_t column, float value);
+void bo_sparse_end_row(bo_sparse_block *block);
+void bo_sparse_clear(bo_sparse_block *block);
+/* Copies rows. */
+bo_status bo_sparse_gather(bo_context *context, const bo_sparse *from, const size_t *index, size_t count,
+                           bo_sparse_block **out);
+
+static inline size_t bo_sparse_numbers(const bo_sparse *rows)
+{
+    return rows->start[rows->rows] - rows->start[0];
+}
+/* A view of some rows. */
+static inline bo_sparse bo_sparse_slice(const bo_sparse *rows, size_t first, size_t count)
+{
+    return (bo_sparse){count, rows->dim, rows->start + first, rows->column, rows->value};
+}
+/* Writes a row in dense form: dim floats. */
+void bo_sparse_expand(const bo_sparse *rows, size_t row, float *x);
+
+/* What kernels of differences need of two rows a and b; each column is divided by its length scale. */
+typedef struct bo_sparse_pair {
+    double square, sum; /* |a - b|², |a - b|₁ */
+    double product;     /* Π (1 + γ² (a - b)_j²) */
+} bo_sparse_pair;
+bo_sparse_pair bo_sparse_compare(const bo_sparse *rows, size_t a, size_t b, const float *length_scales, double gamma);
+
+#endif
