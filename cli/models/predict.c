@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096, BLOCK_NUMBERS = 1 << 24 }; /* rows of a block, and numbers at most */
 
 typedef struct predict_options {
     cli_given was_given;
@@ -34,8 +34,10 @@ typedef struct predict_job {
     bool has_target;
     bo_metrics *metrics;
     cli_answers answers;
-    size_t rows; /* predicted */
-    float *x;
+    size_t rows;      /* predicted */
+    float *x;         /* dense rows of a block; NULL: the rows are sparse */
+    bo_sparse sparse; /* the rows of a block, owned by the stream */
+    size_t block;     /* rows of a block */
     double *y, *mean, *std, *row;
     int *classes;
 } predict_job;
@@ -123,10 +125,22 @@ static bo_status predict_block(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
     size_t dim = job->report->dim;
+    if (!job->x && !job->report->classes)
+        return bo_machine_predict_sparse(context, job->machine, &job->sparse, job->mean, job->std);
+    if (!job->x) return bo_machine_classify_sparse(context, job->machine, &job->sparse, job->classes, job->mean);
     if (!job->report->classes) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
     bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
     if (status == BO_OK && job->mean)
         status = bo_machine_predict_probabilities(context, job->machine, rows, job->x, dim, job->mean);
+    return status;
+}
+
+static bo_status read_block(predict_job *job, size_t *rows)
+{
+    bo_context *context = job->session->context;
+    if (job->x) return bo_stream_next(context, job->stream, job->block, job->x, job->y, rows);
+    bo_status status = bo_stream_next_sparse(context, job->stream, job->block, &job->sparse, job->y);
+    *rows = job->sparse.rows;
     return status;
 }
 
@@ -135,8 +149,7 @@ static bool predict_all(predict_job *job)
     cli_session *session = job->session;
     size_t rows = 0;
     bo_status status;
-    while ((status = bo_stream_next(session->context, job->stream, BLOCK, job->x, job->y, &rows)) == BO_OK &&
-           rows > 0) {
+    while ((status = read_block(job, &rows)) == BO_OK && rows > 0) {
         status = cli_interrupted() ? BO_CANCELED : predict_block(job, rows);
         if (status != BO_OK) break;
         if (job->has_target && job->report->classes)
@@ -229,7 +242,9 @@ static bool allocate(predict_job *job)
 {
     const bo_fit_report *report = job->report;
     size_t outputs = report->classes ? report->classes : report->outputs;
-    job->x = cli_allocate(BLOCK * report->dim, sizeof(float), "a block of rows");
+    job->block = BLOCK_NUMBERS / report->dim + 1 < BLOCK ? BLOCK_NUMBERS / report->dim + 1 : BLOCK;
+    if (!bo_stream_is_sparse(job->stream))
+        job->x = cli_allocate(job->block * report->dim, sizeof(float), "a block of rows");
     if (job->has_target) {
         job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
         if (failed(job, bo_machine_create_metrics(job->session->context, job->machine, CLI_POINTS, &job->metrics)))

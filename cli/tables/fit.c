@@ -92,7 +92,11 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     const bo_fit_cost *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
-    const bo_fit_shape shape = {.rows = held, .dim = bo_schema_inputs(schema), .outputs = outputs};
+    const bo_sparse *sparse = job->train ? job->train->sparse : NULL;
+    const bo_fit_shape shape = {.rows = held,
+                                .dim = bo_schema_inputs(schema),
+                                .outputs = outputs,
+                                .nonzeros = sparse ? sparse->start[sparse->rows] : 0};
     bo_status status = bo_machine_estimate(job->session->context, &desc, &shape, &job->plan);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
@@ -123,7 +127,8 @@ static bool load_test(cli_fit_job *job)
                          .labels = job->options->test_labels,
                          .target = job->options->target,
                          .impute = job->options->impute,
-                         .categorical = job->options->categorical};
+                         .categorical = job->options->categorical,
+                         .sparse = job->train->sparse != NULL};
     bo_status status = bo_data_load(job->session->context, &desc, job->train->schema, &job->test);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
@@ -168,7 +173,9 @@ static bool test_in_memory(cli_fit_job *job)
     const bo_data *test = job->test;
     if (!test) return true;
     bo_status status = bo_machine_create_metrics(context, job->machine, CLI_POINTS, &job->metrics);
-    if (status == BO_OK)
+    if (status == BO_OK && test->sparse)
+        status = bo_machine_evaluate_sparse(context, job->machine, test->sparse, test->y, job->metrics);
+    else if (status == BO_OK)
         status = bo_machine_evaluate(context, job->machine, test->rows, test->x, test->dim, test->y, job->metrics);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
@@ -210,6 +217,12 @@ static int run(cli_fit_job *job)
     return status;
 }
 
+/* Sparse rows need a kernel of differences; leverage scores need dense rows. */
+static bool can_be_sparse(const cli_fit_options *o)
+{
+    return o->kernel <= BO_KERNEL_RATIONAL_QUADRATIC && o->sampling != BO_SAMPLING_LEVERAGE;
+}
+
 static void describe(cli_fit_job *job, const cli_arguments *files)
 {
     const cli_fit_options *o = job->options;
@@ -223,7 +236,8 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
                  .categorical = o->categorical,
                  .impute = o->impute,
                  .sample_rows = o->stream ? o->sample : 0,
-                 .seed = seed},
+                 .seed = seed,
+                 .sparse = can_be_sparse(o)},
         .paths = files->items,
         .files = files->count,
         .split = {.test = o->holdout, .seed = seed},

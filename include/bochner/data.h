@@ -515,6 +515,25 @@ BO_API void bo_stream_close(bo_stream *stream);
 BO_API bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
                                 size_t *rows);
 
+/** Returns whether a stream can be read as sparse rows: libsvm text, and a schema of numbers without imputation.
+ *
+ * @param stream   the stream
+ * @return true if bo_stream_next_sparse() can be called
+ */
+BO_API bool bo_stream_is_sparse(const bo_stream *stream);
+
+/** Reads the next rows as sparse rows.
+ *
+ * @param context    the context
+ * @param stream     the stream
+ * @param max_rows   the maximum number of rows
+ * @param[out] x     the rows, owned by the stream and valid until the next call; no rows: the end
+ * @param[out] y     targets, max_rows x targets, or NULL
+ * @return as bo_stream_next(); BO_UNSUPPORTED if the stream is not sparse
+ */
+BO_API bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse *x,
+                                       double *y);
+
 /** Returns to the first row.
  *
  * @param context          the context

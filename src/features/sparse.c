@@ -74,8 +74,8 @@ static bo_status apply_expanded(bo_context *context, const bo_features *f, const
 bo_status bo_features_apply_sparse(bo_context *context, const bo_features *features, const bo_sparse *x, float *z,
                                    size_t ldz)
 {
-    BO_REQUIRE(context, features, x);
-    BO_REQUIRE_IF(context, x->rows > 0, z);
+    BO_REQUIRE(context, features, x, z);
+    BO_REQUIRE_IF(context, x->rows > 0, x->start, x->column, x->value);
     BO_SPAN(context, "features", "features of sparse rows");
     if (x->dim != features->desc.dim)
         return bo_fail(context, BO_INVALID, "applying features: expected sparse rows of %zu columns, found %zu",

@@ -20,6 +20,7 @@ void bo_data_destroy(bo_data *data)
 {
     if (!data) return;
     bo_free(data->x);
+    bo_sparse_destroy(data->sparse);
     bo_free(data->y);
     bo_schema_destroy(data->schema);
     bo_free(data);
@@ -97,6 +98,37 @@ static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream,
     return BO_OK;
 }
 
+/* Reads all rows as sparse rows. */
+static bo_status read_sparse(bo_context *context, bo_data *data, bo_stream *stream)
+{
+    const bo_reader *reader = bo_stream_source(stream)->data;
+    bo_sparse_block *block;
+    size_t room = 0, got = BO_LOAD_ROWS;
+    BO_TRY(bo_sparse_create(context, data->dim, &block));
+    data->sparse = &block->rows;
+    for (; got > 0; data->rows += got) {
+        double total, done = bo_reader_progress(reader, &total);
+        BO_TRY(bo_progress(context, "loading", done, total));
+        if (data->targets && data->rows + BO_LOAD_ROWS > room) {
+            room = 2 * room + BO_LOAD_ROWS;
+            double *y = bo_realloc(context, data->y, room * data->targets, sizeof *y, "the targets");
+            if (!y) return BO_MEMORY;
+            data->y = y;
+        }
+        BO_TRY(bo_stream_append_sparse(context, stream, BO_LOAD_ROWS, block,
+                                       data->y ? data->y + data->rows * data->targets : NULL, &got));
+    }
+    if (data->rows == 0) return bo_fail(context, BO_FORMAT, "%s: expected rows, found none", bo_reader_path(reader));
+    return BO_OK;
+}
+
+/* Whether a table is worth to be read as sparse rows: fewer than a quarter of its numbers are there, if they were
+ * counted. */
+static bool is_worth(const bo_schema *schema)
+{
+    return 4.0 * (double)schema->numbers < (double)schema->rows * (double)schema->dim;
+}
+
 static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data *data)
 {
     bo_source source;
@@ -119,7 +151,8 @@ static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_sc
     data->dim = data->schema->dim;
     data->targets = bo_stream_has_target(stream) ? data->schema->targets : 0;
     data->classes = bo_schema_classes(data->schema);
-    status = read_all(context, data, stream, expected);
+    const bool sparse = desc->sparse && bo_stream_is_sparse(stream) && (schema || is_worth(data->schema));
+    status = sparse ? read_sparse(context, data, stream) : read_all(context, data, stream, expected);
     bo_stream_close(stream);
     return status;
 }

@@ -41,9 +41,27 @@ static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t 
     return BO_OK;
 }
 
-/* Raises *widest to the largest index + 1. With cells NULL it does only that. */
-bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
-                        double *cells, size_t *widest)
+/* Appends a pair to the items of the row. */
+static bo_status keep_item(bo_context *context, bo_libsvm_items *items, size_t index, double value)
+{
+    if (items->count == items->room) {
+        const size_t room = items->room ? 2 * items->room : 256;
+        uint32_t *column = bo_realloc(context, items->column, room, sizeof *column, "a row of libsvm text");
+        if (column) items->column = column;
+        double *values =
+            column ? bo_realloc(context, items->value, room, sizeof *values, "a row of libsvm text") : NULL;
+        if (!values) return BO_MEMORY;
+        items->value = values;
+        items->room = room;
+    }
+    items->column[items->count] = (uint32_t)index;
+    items->value[items->count++] = value;
+    return BO_OK;
+}
+
+/* Parses a row. Raises *widest to the largest index + 1; with items NULL it does only that. */
+static bo_status parse_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
+                           bo_libsvm_items *items, size_t *widest)
 {
     const char *comment = memchr(text, '#', (size_t)(end - text)), *at = text;
     size_t previous = 0;
@@ -53,10 +71,7 @@ bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text
     if (comment) end = comment;
     bo_field_next(' ', &at, end, &item, &last);
     BO_TRY(read_label(context, reader, line, &item, &value));
-    if (cells) {
-        memset(cells, 0, reader->columns * sizeof *cells);
-        cells[0] = value;
-    }
+    if (items) items->label = value, items->count = 0;
     while (!last) {
         size_t index = 0;
         bo_field_next(' ', &at, end, &item, &last);
@@ -66,13 +81,38 @@ bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text
             return bad_item(context, reader, line, &item,
                             index == previous ? "expected each index once" : "expected ascending indices");
         previous = index;
-        if (!cells) continue;
+        if (!items) continue;
         if (index >= reader->columns)
             return bo_fail(context, BO_FORMAT, "%s: line %zu: expected feature indices up to %zu, found %zu",
                            bo_bytes_path(reader->bytes), line, reader->columns - 1, index);
-        cells[index] = value;
+        BO_TRY(keep_item(context, items, index, value));
     }
     if (previous + 1 > *widest) *widest = previous + 1;
+    return BO_OK;
+}
+
+bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
+                        double *cells)
+{
+    size_t widest = 0;
+    bo_libsvm_items *items = &reader->items;
+    BO_TRY(parse_row(context, reader, text, end, line, items, &widest));
+    memset(cells, 0, reader->columns * sizeof *cells);
+    cells[0] = items->label;
+    for (size_t k = 0; k < items->count; k++) cells[items->column[k]] = items->value[k];
+    return BO_OK;
+}
+
+bo_status bo_libsvm_next(bo_context *context, bo_reader *reader, const bo_libsvm_items **items, size_t *line)
+{
+    const char *text, *end;
+    size_t widest = 0;
+    *items = NULL;
+    BO_TRY(bo_records_next(context, reader, &text, &end, line));
+    if (!text) return BO_OK;
+    BO_TRY(parse_row(context, reader, text, end, *line, &reader->items, &widest));
+    *items = &reader->items;
+    reader->next_row++;
     return BO_OK;
 }
 
@@ -97,7 +137,7 @@ bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_colu
         size_t line;
         BO_TRY(bo_records_next(context, reader, &text, &end, &line));
         if (!text) break;
-        BO_TRY(bo_libsvm_row(context, reader, text, end, line, NULL, &widest));
+        BO_TRY(parse_row(context, reader, text, end, line, NULL, &widest));
     }
     reader->columns = widest;
     reader->rows = rows;

@@ -83,6 +83,8 @@ void bo_reader_close(bo_reader *reader)
     bo_free(reader->lines);
     bo_free(reader->records.buffer);
     bo_strings_free(&reader->strings);
+    bo_free(reader->items.column);
+    bo_free(reader->items.value);
     bo_free(reader->raw);
     bo_free(reader->raw_columns);
     bo_bytes_close(reader->bytes);
@@ -173,12 +175,12 @@ static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_ro
     reader->block_has_text = false;
     for (*rows = 0; *rows < max_rows; ++*rows) {
         const char *text, *end;
-        size_t line, widest = 0;
+        size_t line;
         BO_TRY(bo_records_next(context, reader, &text, &end, &line));
         if (!text) break;
         BO_TRY(room_for_row(context, reader, *rows, max_rows));
         if (reader->format == BO_FORMAT_LIBSVM)
-            BO_TRY(bo_libsvm_row(context, reader, text, end, line, reader->cells + *rows * reader->columns, &widest));
+            BO_TRY(bo_libsvm_row(context, reader, text, end, line, reader->cells + *rows * reader->columns));
         else
             BO_TRY(bo_delimited_row(context, reader, text, end, line, *rows));
         reader->lines[*rows] = line;

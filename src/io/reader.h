@@ -54,6 +54,14 @@ typedef struct bo_records {
     bool ended;
 } bo_records;
 
+/* A row of libsvm text: its label and pairs. */
+typedef struct bo_libsvm_items {
+    double label;
+    size_t count, room;
+    uint32_t *column; /* indices, which are columns of the file */
+    double *value;
+} bo_libsvm_items;
+
 struct bo_reader {
     bo_bytes *bytes;
     bo_format format;
@@ -74,6 +82,7 @@ struct bo_reader {
     char delimiter; /* CSV: comma, semicolon or tab; ' ': whitespace */
     bo_records records;
     bo_strings strings;
+    bo_libsvm_items items;
 
     bo_array_layout array;
     unsigned char *raw, *raw_columns;
@@ -162,6 +171,8 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
 bo_status bo_text_room(bo_context *context, bo_reader *reader);
 bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns);
 bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
-                        double *cells, size_t *widest);
+                        double *cells);
+/* The next row of libsvm text without its zeros; *items belongs to the reader, NULL: the end. */
+bo_status bo_libsvm_next(bo_context *context, bo_reader *reader, const bo_libsvm_items **items, size_t *line);
 
 #endif

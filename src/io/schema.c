@@ -27,31 +27,34 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
     return BO_OK;
 }
 
-static char *joined(bo_context *context, const char *a, const char *b, const char *c)
+/* Writes the name of a column, or of its category k, behind `text`, at most `room` bytes; returns its length with the
+ * terminating zero. */
+static size_t write_name(const bo_schema *schema, size_t i, size_t k, char *text, size_t room)
 {
-    size_t room = strlen(a) + strlen(b) + strlen(c) + 1;
-    char *out = bo_alloc_raw(context, room, 1, "a column name");
-    if (out) snprintf(out, room, "%s%s%s", a, b, c);
-    return out;
+    const bo_column *column = &schema->columns[i];
+    char numbered[40];
+    snprintf(numbered, sizeof numbered, schema->format == BO_FORMAT_LIBSVM ? "feature %zu" : "column %zu", i);
+    const bool category = column->kind == BO_COLUMN_CATEGORY;
+    return (size_t)snprintf(text, room, "%s%s%s", column->name ? column->name : numbered, category ? "=" : "",
+                            category ? column->categories.items[k].text : "") +
+           1;
 }
 
-static bo_status name_inputs(bo_context *context, bo_schema *schema)
+/* Names all inputs in schema->input_text, or with text NULL only returns the bytes that they need. */
+static size_t name_inputs(bo_schema *schema, char *text, size_t room)
 {
-    size_t at = 0;
+    size_t at = 0, used = 0;
     for (size_t i = 0; i < schema->column_count; ++i) {
         const bo_column *column = &schema->columns[i];
-        char numbered[40];
-        snprintf(numbered, sizeof numbered, schema->format == BO_FORMAT_LIBSVM ? "feature %zu" : "column %zu", i);
-        const char *name = column->name ? column->name : numbered;
-        if (column->kind == BO_COLUMN_NUMBER) {
-            if (!(schema->inputs[at++] = joined(context, name, "", ""))) return BO_MEMORY;
-        } else if (column->kind == BO_COLUMN_CATEGORY) {
-            for (size_t k = 0; k < column->categories.count; ++k)
-                if (!(schema->inputs[at++] = joined(context, name, "=", column->categories.items[k].text)))
-                    return BO_MEMORY;
+        const size_t count = column->kind == BO_COLUMN_NUMBER     ? 1
+                             : column->kind == BO_COLUMN_CATEGORY ? column->categories.count
+                                                                  : 0;
+        for (size_t k = 0; k < count; ++k) {
+            if (text) schema->inputs[at++] = text + used;
+            used += write_name(schema, i, k, text ? text + used : NULL, text ? room - used : 0);
         }
     }
-    return BO_OK;
+    return used;
 }
 
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
@@ -66,8 +69,21 @@ bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
     }
     schema->common_unit = schema->format == BO_FORMAT_IDX || schema->format == BO_FORMAT_LIBSVM;
     schema->inputs = bo_alloc(context, schema->dim, sizeof *schema->inputs, "names of a schema");
-    if (!schema->inputs) return BO_MEMORY;
-    return name_inputs(context, schema);
+    const size_t bytes = name_inputs(schema, NULL, 0);
+    schema->input_text = bo_alloc_raw(context, bytes, 1, "names of a schema");
+    if (!schema->inputs || !schema->input_text) return BO_MEMORY;
+    name_inputs(schema, schema->input_text, bytes);
+    return BO_OK;
+}
+
+bool bo_schema_is_sparse(const bo_schema *schema)
+{
+    if (schema->format != BO_FORMAT_LIBSVM || schema->column_count < 2) return false;
+    const bo_column_kind label = schema->columns[0].kind;
+    if (label != BO_COLUMN_TARGET && label != BO_COLUMN_UNUSED) return false;
+    for (size_t i = 1; i < schema->column_count; ++i)
+        if (schema->columns[i].kind != BO_COLUMN_NUMBER || !isnan(schema->columns[i].fill)) return false;
+    return true;
 }
 
 bo_schema *bo_schema_retain(const bo_schema *schema)
@@ -85,12 +101,11 @@ void bo_schema_destroy(bo_schema *schema)
             bo_free(schema->columns[i].name);
             bo_categories_free(&schema->columns[i].categories);
         }
-    if (schema->inputs)
-        for (size_t i = 0; i < schema->dim; ++i) bo_free(schema->inputs[i]);
     if (schema->target_names)
         for (size_t i = 0; i < schema->targets; ++i) bo_free(schema->target_names[i]);
     bo_free(schema->columns);
     bo_free(schema->inputs);
+    bo_free(schema->input_text);
     bo_free(schema->target_names);
     bo_categories_free(&schema->classes);
     bo_free(schema);

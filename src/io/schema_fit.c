@@ -258,6 +258,26 @@ static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
     return BO_OK;
 }
 
+/* Of libsvm text without imputation and categories only the pairs are read. */
+static bo_status fit_items(bo_context *context, bo_fit *fit, bo_reader *reader)
+{
+    enum { PROGRESS_ROWS = 1024 };
+    bo_schema *schema = fit->schema;
+    for (;; ++schema->rows) {
+        const bo_libsvm_items *items;
+        const size_t row = reader->next_row;
+        size_t line;
+        BO_TRY(bo_libsvm_next(context, reader, &items, &line));
+        if (!items) return BO_OK;
+        if (schema->columns[0].kind == BO_COLUMN_TARGET)
+            BO_TRY(observe_target(context, schema, reader, row, line, 0, items->label, NULL));
+        for (size_t k = 0; k < items->count; ++k)
+            BO_TRY(observe_input(context, fit, reader, row, line, items->column[k], items->value[k], NULL));
+        schema->numbers += items->count;
+        if (schema->rows % PROGRESS_ROWS == 0) BO_TRY(observe_progress(context, reader));
+    }
+}
+
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 static bo_status choose_targets(bo_context *context, const bo_data_desc *desc, const bo_source *source,
@@ -375,7 +395,10 @@ static bo_status fit_all(bo_context *context, bo_fit *fit, bo_source *source)
     BO_TRY(prepare(context, fit, source));
     bool plain = bo_reader_is_array(reader) && fit->desc->impute == BO_IMPUTE_NONE && fit->schema->targets <= 1;
     for (size_t i = 0; i < fit->schema->column_count; ++i) plain &= fit->schema->columns[i].kind != BO_COLUMN_CATEGORY;
-    BO_TRY(plain ? fit_array(context, fit, reader) : fit_cells(context, fit, reader));
+    const bool pairs = bo_schema_is_sparse(fit->schema) && fit->desc->impute == BO_IMPUTE_NONE;
+    BO_TRY(plain   ? fit_array(context, fit, reader)
+           : pairs ? fit_items(context, fit, reader)
+                   : fit_cells(context, fit, reader));
     if (fit->second_pass) BO_TRY(fit_late(context, fit, reader));
     if (fit->schema->rows == 0)
         return bo_fail(context, BO_FORMAT, "%s: expected rows, found none%s", bo_reader_path(reader),

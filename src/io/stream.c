@@ -208,6 +208,7 @@ void bo_stream_close(bo_stream *stream)
     bo_free(stream->input_columns);
     bo_free(stream->target_columns);
     bo_free(stream->runs);
+    if (stream->block) bo_sparse_destroy(&stream->block->rows);
     bo_free(stream);
 }
 
@@ -335,6 +336,47 @@ static bo_status next_cells(bo_context *context, bo_stream *stream, size_t max_r
     for (size_t r = 0; r < block.rows; ++r) BO_TRY(put_row(context, stream, &block, r, x + r * stream->schema->dim));
     if (y && !stream->source.labels) BO_TRY(put_targets(context, stream, stream->source.data, &block, y));
     *rows = block.rows;
+    return BO_OK;
+}
+
+/* ---- sparse rows --------------------------------------------------------------------------------------- */
+
+bool bo_stream_is_sparse(const bo_stream *stream)
+{
+    return stream && stream->source.data->format == BO_FORMAT_LIBSVM && bo_schema_is_sparse(stream->schema);
+}
+
+static bo_status put_items(bo_context *context, bo_stream *stream, const bo_libsvm_items *items, size_t row,
+                           size_t line, bo_sparse_block *block)
+{
+    const bo_schema *schema = stream->schema;
+    BO_TRY(bo_sparse_reserve(context, block, items->count));
+    for (size_t k = 0; k < items->count; ++k) {
+        const size_t column = items->column[k];
+        const double value = items->value[k];
+        if (column >= schema->column_count) continue; /* an index that the model does not know */
+        if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, stream->source.data, row, line, column, value);
+        stream->vanished += value != 0 && (float)value == 0;
+        if ((float)value != 0) bo_sparse_put(block, schema->columns[column].first, (float)value);
+    }
+    bo_sparse_end_row(block);
+    return BO_OK;
+}
+
+static bo_status next_items(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse_block *block, double *y,
+                            size_t *rows)
+{
+    bo_reader *reader = stream->source.data;
+    for (*rows = 0; *rows < max_rows; ++*rows) {
+        const bo_libsvm_items *items;
+        const size_t row = reader->next_row;
+        size_t line;
+        BO_TRY(bo_libsvm_next(context, reader, &items, &line));
+        if (!items) return BO_OK;
+        BO_TRY(put_items(context, stream, items, row, line, block));
+        if (y && !stream->source.labels)
+            BO_TRY(put_target(context, stream, reader, row, line, 0, items->label, NULL, &y[*rows]));
+    }
     return BO_OK;
 }
 
@@ -504,10 +546,10 @@ static void report_unseen(bo_context *context, bo_stream *stream)
     stream->unseen = stream->vanished = 0;
 }
 
-bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
+/* Reads rows into x, or into `block` if x is NULL. */
+static bo_status next_rows(bo_context *context, bo_stream *stream, size_t max_rows, float *x, bo_sparse_block *block,
+                           double *y, size_t *rows)
 {
-    BO_REQUIRE(context, stream, rows);
-    BO_REQUIRE_IF(context, max_rows > 0, x);
     BO_SPAN(context, "data", "read rows");
     const bo_schema *schema = stream->schema;
     *rows = 0;
@@ -520,10 +562,11 @@ bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows
         BO_TRY(enter_part(context, stream, &room));
         if (room > max_rows - *rows) room = max_rows - *rows;
         if (room > 0) {
-            float *to = x + *rows * schema->dim;
+            float *to = x ? x + *rows * schema->dim : NULL;
             double *targets = y ? y + *rows * schema->targets : NULL;
-            BO_TRY(stream->runs ? next_array(context, stream, room, to, targets, &got)
-                                : next_cells(context, stream, room, to, targets, &got));
+            BO_TRY(block          ? next_items(context, stream, room, block, targets, &got)
+                   : stream->runs ? next_array(context, stream, room, to, targets, &got)
+                                  : next_cells(context, stream, room, to, targets, &got));
             if (stream->source.labels)
                 BO_TRY(got ? next_labels(context, stream, got, targets) : end_labels(context, stream));
         }
@@ -533,6 +576,34 @@ bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows
         }
         *rows += got;
     }
+    return BO_OK;
+}
+
+bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
+{
+    BO_REQUIRE(context, stream, rows);
+    BO_REQUIRE_IF(context, max_rows > 0, x);
+    return next_rows(context, stream, max_rows, x, NULL, y, rows);
+}
+
+bo_status bo_stream_append_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse_block *block,
+                                  double *y, size_t *rows)
+{
+    if (!bo_stream_is_sparse(stream))
+        return bo_fail(context, BO_UNSUPPORTED, "%s: expected libsvm text with numbers only, to read sparse rows",
+                       bo_reader_path(stream->source.data));
+    return next_rows(context, stream, max_rows, NULL, block, y, rows);
+}
+
+bo_status bo_stream_next_sparse(bo_context *context, bo_stream *stream, size_t max_rows, bo_sparse *x, double *y)
+{
+    if (x) *x = (bo_sparse){0};
+    BO_REQUIRE(context, stream, x);
+    size_t rows;
+    if (!stream->block) BO_TRY(bo_sparse_create(context, stream->schema->dim, &stream->block));
+    bo_sparse_clear(stream->block);
+    BO_TRY(bo_stream_append_sparse(context, stream, max_rows, stream->block, y, &rows));
+    *x = stream->block->rows;
     return BO_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "schema.h"
+#include "sparse.h"
 
 static size_t file_count(const bo_table_desc *desc)
 {
@@ -37,8 +38,11 @@ static bool has_parts(const bo_table_desc *desc)
 static bo_status load_files(bo_context *context, const bo_table_desc *desc, bo_data **files)
 {
     for (size_t i = 0; i < file_count(desc); i++) {
-        const bo_data_desc one = file_desc(desc, i);
+        bo_data_desc one = file_desc(desc, i);
+        if (i) one.sparse = files[0]->sparse != NULL;
         BO_TRY(bo_data_load(context, &one, i ? files[0]->schema : NULL, &files[i]));
+        if (!files[i]->sparse != !files[0]->sparse)
+            return bo_fail(context, BO_FORMAT, "%s: expected libsvm text, as the first file", bo_data_name(&one));
         if (!files[i]->y && files[0]->schema->targets)
             return bo_fail(context, BO_FORMAT, "%s: expected the target column '%s', found none", bo_data_name(&one),
                            bo_schema_target(files[0]->schema, 0));
@@ -52,25 +56,47 @@ static bo_status make_part(bo_context *context, const bo_data *like, size_t rows
     if (!data) return BO_MEMORY;
     *data = (bo_data){.dim = like->dim, .targets = like->targets, .classes = like->classes};
     data->schema = bo_schema_retain(like->schema);
+    if (like->y) data->y = bo_alloc_raw(context, rows * like->targets, sizeof *data->y, "the targets of a part");
+    if (like->y && !data->y) return BO_MEMORY;
+    if (like->sparse) {
+        bo_sparse_block *block;
+        BO_TRY(bo_sparse_create(context, like->dim, &block));
+        data->sparse = &block->rows;
+        return BO_OK;
+    }
     if (like->dim && rows > SIZE_MAX / sizeof(double) / like->dim)
         return bo_fail(context, BO_MEMORY, "out of memory: %zu rows x %zu columns", rows, like->dim);
     data->x = bo_alloc_raw(context, rows * like->dim, sizeof *data->x, "the rows of a part");
-    if (like->y) data->y = bo_alloc_raw(context, rows * like->targets, sizeof *data->y, "the targets of a part");
-    return data->x && (data->y || !like->y) ? BO_OK : BO_MEMORY;
+    return data->x ? BO_OK : BO_MEMORY;
+}
+
+static bo_status copy_inputs(bo_context *context, const bo_data *from, size_t row, bo_data *to)
+{
+    if (!from->sparse) {
+        memcpy(to->x + to->rows * from->dim, from->x + row * from->dim, from->dim * sizeof *to->x);
+        return BO_OK;
+    }
+    bo_sparse_block *block = (bo_sparse_block *)to->sparse;
+    const size_t first = from->sparse->start[row], end = from->sparse->start[row + 1];
+    BO_TRY(bo_sparse_reserve(context, block, end - first));
+    for (size_t k = first; k < end; k++) bo_sparse_put(block, from->sparse->column[k], from->sparse->value[k]);
+    bo_sparse_end_row(block);
+    return BO_OK;
 }
 
 /* Copies the rows of the files, in order, to their parts. */
-static void deal_rows(const bo_table_desc *desc, bo_data *const *files, bo_data *const *parts)
+static bo_status deal_rows(bo_context *context, const bo_table_desc *desc, bo_data *const *files, bo_data *const *parts)
 {
-    const size_t dim = files[0]->dim, targets = files[0]->y ? files[0]->targets : 0;
+    const size_t targets = files[0]->y ? files[0]->targets : 0;
     uint64_t row = 0;
     for (size_t i = 0; i < file_count(desc); i++)
         for (size_t r = 0; r < files[i]->rows; r++) {
             bo_data *part = parts[bo_split_row(&desc->split, row++)];
-            memcpy(part->x + part->rows * dim, files[i]->x + r * dim, dim * sizeof *part->x);
+            BO_TRY(copy_inputs(context, files[i], r, part));
             if (targets) memcpy(part->y + part->rows * targets, files[i]->y + r * targets, targets * sizeof *part->y);
             part->rows++;
         }
+    return BO_OK;
 }
 
 /* Checks that every requested part has rows. */
@@ -98,7 +124,7 @@ static bo_status split_files(bo_context *context, const bo_table_desc *desc, bo_
     BO_TRY(check_counts(context, desc, counts));
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         if (counts[p]) BO_TRY(make_part(context, files[0], counts[p], &parts[p]));
-    deal_rows(desc, files, parts);
+    BO_TRY(deal_rows(context, desc, files, parts));
     for (int p = 0; p < BO_SPLIT_COUNT; p++) assert(!parts[p] || parts[p]->rows == counts[p]);
     return BO_OK;
 }

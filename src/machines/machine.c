@@ -158,9 +158,10 @@ static bo_status train_features(bo_context *context, const bo_machine *machine, 
 
 /* Rows of a block: at most PREDICT_ROWS, fewer if they are long, so that a block has at most PREDICT_NUMBERS inputs and
  * features. */
-static size_t block_rows(const bo_machine *machine, size_t rows)
+static size_t block_rows(const bo_machine *machine, const bo_inputs *inputs)
 {
-    size_t most = PREDICT_NUMBERS / (machine->report.dim + machine->report.features) + 1;
+    size_t rows = inputs->rows, dim = inputs->x ? machine->report.dim : 0;
+    size_t most = PREDICT_NUMBERS / (dim + machine->report.features) + 1;
     if (most > PREDICT_ROWS) most = PREDICT_ROWS;
     return rows && rows < most ? rows : most;
 }
@@ -170,7 +171,7 @@ static bo_status check_memory(bo_context *context, const bo_machine *machine, si
 {
     enum { SMALL = 1 << 24 };
     double features = (double)machine->report.features, n = (double)machine->train_rows;
-    double bytes = (double)rows * (4 * (double)machine->report.dim + 12 * features);
+    double bytes = (double)rows * (4 * (double)machine->scaler.kept + 12 * features);
     if (deviations && machine->uncertainty == BO_UNCERTAINTY_PRIMAL) bytes += 8 * features * (features + (double)rows);
     if (deviations && machine->uncertainty == BO_UNCERTAINTY_DUAL)
         bytes += 8 * (n * (n + features + (double)rows) + features * (double)rows);
@@ -262,7 +263,7 @@ bo_status bo_machine_predict_inputs(bo_context *context, const bo_machine *machi
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(bo_inputs_are_valid(context, inputs, 0, rows, machine->report.dim));
     workspace space;
-    bo_status status = prepare(context, machine, std != NULL, block_rows(machine, rows), &space);
+    bo_status status = prepare(context, machine, std != NULL, block_rows(machine, inputs), &space);
     for (size_t first = 0; status == BO_OK && first < rows; first += space.rows) {
         const size_t count = rows - first < space.rows ? rows - first : space.rows;
         const bo_inputs block = bo_inputs_slice(inputs, first, count);
@@ -287,6 +288,7 @@ static bo_status dense_inputs(bo_context *context, const bo_machine *machine, si
 static bo_status sparse_inputs(bo_context *context, const bo_machine *machine, const bo_sparse *x, bo_inputs *out)
 {
     *out = (bo_inputs){.rows = x->rows, .sparse = *x};
+    BO_REQUIRE_IF(context, x->rows > 0, x->start, x->column, x->value);
     if (x->dim == machine->report.dim) return BO_OK;
     return bo_fail(context, BO_INVALID, "expected sparse rows with %zu columns, as in the fit, found %zu",
                    machine->report.dim, x->dim);
@@ -305,8 +307,7 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
 bo_status bo_machine_predict_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x, double *mean,
                                     double *std)
 {
-    BO_REQUIRE(context, machine, x);
-    BO_REQUIRE_IF(context, x->rows > 0, mean);
+    BO_REQUIRE(context, machine, x, mean);
     bo_inputs inputs;
     BO_TRY(sparse_inputs(context, machine, x, &inputs));
     return bo_machine_predict_inputs(context, machine, &inputs, mean, std);
@@ -446,8 +447,7 @@ bo_status bo_machine_evaluate(bo_context *context, const bo_machine *machine, si
 bo_status bo_machine_evaluate_sparse(bo_context *context, const bo_machine *machine, const bo_sparse *x,
                                      const double *y, bo_metrics *metrics)
 {
-    BO_REQUIRE(context, machine, x, metrics);
-    BO_REQUIRE_IF(context, x->rows > 0, y);
+    BO_REQUIRE(context, machine, x, y, metrics);
     bo_inputs inputs;
     BO_TRY(sparse_inputs(context, machine, x, &inputs));
     return evaluate_inputs(context, machine, &inputs, y, metrics);

@@ -74,12 +74,14 @@ bo_status bo_samples_check(bo_context *context, const bo_samples *samples)
         return bo_fail(context, BO_INVALID, "expected one target column for classification, found %zu",
                        samples->targets);
     if (samples->targets == 0 || !samples->y) return bo_fail(context, BO_INVALID, "expected a target, found none");
-    if (samples->rows > 0 && !samples->x)
+    if (samples->rows > 0 && !samples->x && !samples->sparse)
         return bo_fail(context, BO_INVALID, "samples: x is NULL, but there are %zu rows", samples->rows);
     if (samples->classes == 1) return bo_fail(context, BO_INVALID, "expected at least 2 classes, found 1");
-    if (!samples->x == !samples->sparse)
-        return bo_fail(context, BO_INVALID, "expected either dense or sparse inputs, found %s",
-                       samples->x ? "both" : "none");
+    if (samples->x && samples->sparse)
+        return bo_fail(context, BO_INVALID, "expected either dense or sparse inputs, found both");
+    if (samples->sparse)
+        BO_REQUIRE_IF(context, samples->rows > 0, samples->sparse->start, samples->sparse->column,
+                      samples->sparse->value);
     if (samples->sparse && (samples->sparse->rows != samples->rows || samples->sparse->dim != samples->dim))
         return bo_fail(context, BO_INVALID, "expected sparse inputs of %zu rows x %zu columns, found %zu x %zu",
                        samples->rows, samples->dim, samples->sparse->rows, samples->sparse->dim);
