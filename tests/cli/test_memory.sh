@@ -1,5 +1,4 @@
-# Memory: plans are checked against the limits before any work, and every command ends with a result or "out of memory"
-# under any limit of the address space.
+# Memory: plans are checked against the limits before any work, and sparse tables need memory for the numbers in them.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 200 1 >train.csv
 
@@ -35,5 +34,6 @@ succeeds "$BOCHNER" fit sparse.svm --features 128 --gamma 1e-5 --lambda 0.1 --ho
 expect "columns of the plan" "$(field out dim)" == 3000
 succeeds "$BOCHNER" predict sparse.model sparse.svm --std --out sparse.csv
 [ "$(wc -l <sparse.csv)" -eq 501 ] || complain "predicted $(wc -l <sparse.csv) lines"
+
 
 finish
