@@ -120,27 +120,30 @@ static char *read_text(const char *command, const char *path, size_t *length)
     return text;
 }
 
-bool cli_config_read(const char *command, const char *path, int *count, char ***words)
+cli_parsed cli_config_read(const char *command, const char *path, int *count, char ***words)
 {
     word_list list = {0};
     size_t length;
     char *text = read_text(command, path, &length);
-    bool fine = text;
-    if (fine && !bo_json_intact(text, length))
+    *count = 0;
+    *words = NULL;
+    if (!text) return CLI_UNREADABLE;
+    bool fine = true;
+    if (!bo_json_intact(text, length))
         fine =
             wrong(command, path,
                   "the file is damaged or was edited: its checksum does not match; use a copy of the file, or delete "
                   "its member \"checksum\" to keep what you edited");
     if (fine) fine = take(command, path, text, &list);
     bo_free(text);
-    *count = list.count;
-    *words = list.items;
-    if (fine) return true;
+    if (fine) {
+        *count = list.count;
+        *words = list.items;
+        return CLI_PARSED;
+    }
     for (int i = 0; i < list.count; i++) free(list.items[i]);
     free(list.items);
-    *count = 0;
-    *words = NULL;
-    return false;
+    return CLI_WRONG;
 }
 
 /* ---- into a file --------------------------------------------------------------------------------------------- */

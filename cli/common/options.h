@@ -171,7 +171,8 @@ typedef struct cli_arguments {
     size_t count;
 } cli_arguments;
 
-typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG } cli_parsed;
+/* CLI_UNREADABLE: a file of options cannot be read, which is not wrong use. */
+typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG, CLI_UNREADABLE } cli_parsed;
 
 /* Sets the initial values of the rows, then the values of the command line. `options` is zero except for members
  * without a row. Prints the help, or an error on stderr. */
@@ -215,8 +216,8 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
 /* ---- options in files ---------------------------------------------------------------------------------------- */
 
 /* Reads a JSON object as words of a command line, "--name=value" ("--name" for true; a list gives one word per
- * item). The caller frees each word and the array. Returns false after a message. */
-bool cli_config_read(const char *command, const char *path, int *count, char ***words);
+ * item). The caller frees each word and the array. Otherwise there was a message. */
+cli_parsed cli_config_read(const char *command, const char *path, int *count, char ***words);
 /* Prints the options that were given, and the seed if it was given, as such an object with a checksum (bo_json_seal).
  * Returns false if memory is exhausted or nothing can be written; errno tells. */
 bool cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common);

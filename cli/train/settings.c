@@ -39,13 +39,14 @@ static void rename_words(int count, char **stored)
     }
 }
 
-static bool parse_file(cli_train_words *words, int which, const char *path)
+static cli_parsed parse_file(cli_train_words *words, int which, const char *path)
 {
-    if (!cli_config_read("train", path, &words->stored_count[which], &words->stored[which])) return false;
+    cli_parsed parsed = cli_config_read("train", path, &words->stored_count[which], &words->stored[which]);
+    if (parsed != CLI_PARSED) return parsed;
     rename_words(words->stored_count[which], words->stored[which]);
-    if (parse(words->stored_count[which], words->stored[which], words) == CLI_PARSED) return true;
-    fprintf(stderr, "bochner train: the option is in %s\n", path);
-    return false;
+    parsed = parse(words->stored_count[which], words->stored[which], words);
+    if (parsed != CLI_PARSED) fprintf(stderr, "bochner train: the option is in %s\n", path);
+    return parsed;
 }
 
 static void begin(cli_train_words *words)
@@ -55,11 +56,11 @@ static void begin(cli_train_words *words)
 }
 
 /* The options the run was started with; --resume is not among them. */
-static bool parse_kept(cli_train_words *words, const char *folder)
+static cli_parsed parse_kept(cli_train_words *words, const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, KEPT);
-    return access(path, R_OK) != 0 || parse_file(words, 0, path);
+    return access(path, F_OK) != 0 ? CLI_PARSED : parse_file(words, 0, path);
 }
 
 static void set_length(cli_train_options *o, size_t steps, bool steps_given, double minutes, bool minutes_given)
@@ -78,8 +79,9 @@ cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
     const char *config = words->options.config, *folder = words->options.resume ? words->options.out : NULL;
     if (!config && !folder) return CLI_PARSED;
     begin(words);
-    if (folder && !parse_kept(words, folder)) return CLI_WRONG;
-    if (config && !parse_file(words, 1, config)) return CLI_WRONG;
+    if (folder) parsed = parse_kept(words, folder);
+    if (parsed == CLI_PARSED && config) parsed = parse_file(words, 1, config);
+    if (parsed != CLI_PARSED) return parsed;
     const cli_train_options before = words->options; /* --steps or --minutes on the command line replaces both */
     set_length(&words->options, 0, false, 0, false);
     parsed = parse(argc, argv, words);

@@ -196,7 +196,10 @@ int cli_train(int argc, char **argv)
 {
     cli_train_words words = {0};
     const cli_parsed parsed = cli_train_parse(argc, argv, &words);
-    const int status = parsed == CLI_PARSED ? train(&words) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    const int status = parsed == CLI_PARSED       ? train(&words)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                       : parsed == CLI_UNREADABLE ? CLI_FAILED
+                                                  : CLI_WRONG_USE;
     cli_train_forget(&words);
     return status;
 }

@@ -42,6 +42,7 @@ echo '{"layres": 1}' >wrong.json
 fails 2 "layres|wrong.json" "$BOCHNER" train --config wrong.json --data text.txt --out no
 echo '[1]' >wrong.json
 fails 2 "wrong.json|object" "$BOCHNER" train --config wrong.json --data text.txt --out no
+fails 1 "nowhere.json|No such file" "$BOCHNER" train --config nowhere.json --data text.txt --out no
 
 # A trained model with another attention: matching weights are kept, new ones are reported.
 succeeds "$BOCHNER" train --data text.txt --out swapped --init run --attention delta --steps 2
