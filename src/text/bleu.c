@@ -164,7 +164,7 @@ static const char *next_word(const bo_buffer *text, size_t *at, size_t *bytes)
     const size_t begin = *at;
     while (*at < text->length && !is_space(text->bytes + *at, text->length - *at, &step)) *at += step;
     *bytes = *at - begin;
-    return text->bytes + begin;
+    return *bytes ? text->bytes + begin : ""; /* an empty buffer has no address */
 }
 
 static size_t count_words(const bo_buffer *text)
