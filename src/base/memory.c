@@ -60,7 +60,9 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
         if (exceeds_memory(context, bytes, what)) return NULL;
         allocator = (bo_allocator){default_allocate, default_release, NULL};
     }
-    char *base = allocator.allocate(allocator.user, bytes + ALIGNMENT);
+    /* An empty block has a byte: its address would otherwise be the end of the allocation, which leak detectors do not
+     * take as a reference. */
+    char *base = allocator.allocate(allocator.user, (bytes ? bytes : 1) + ALIGNMENT);
     if (!base) {
         bo_fail(context, BO_MEMORY, "%s: out of memory: %.1f MB could not be allocated", what, (double)bytes / 1e6);
         return NULL;
