@@ -1,4 +1,4 @@
-/* adapter_model.safetensors: loaded into a model with adapters, which then merges them. */
+/* adapter_model.safetensors: loaded into a model with adapters. */
 #include "container.h"
 #include "runs.h"
 #include "io/tensors.h"
@@ -6,13 +6,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static bo_model *model;
+    static fuzz_run run;
     bo_context *context = fuzz_context();
     bo_tensors *file;
-    if (!model && (fuzz_small_model(context, &model) != BO_OK || fuzz_adapt(context, model, NULL) != BO_OK)) abort();
+    if (!run.model && (fuzz_run_model(context, &run) != BO_OK || fuzz_adapt(context, run.model, NULL) != BO_OK))
+        abort();
     uint8_t *image = fuzz_image(data, size);
     if (fuzz_ok(context, bo_tensors_open_memory(context, "fuzz", image, size, &file))) {
-        fuzz_ok(context, bo_adapter_take(context, model, file));
+        fuzz_ok(context, bo_adapter_take(context, run.model, file));
         bo_tensors_close(file);
     }
     free(image);

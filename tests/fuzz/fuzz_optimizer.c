@@ -5,12 +5,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static bo_model *model;
-    static bo_trainer *trainer;
+    static fuzz_run run;
     bo_context *context = fuzz_context();
-    if (!trainer && fuzz_run(context, NULL, &model, &trainer) != BO_OK) abort();
+    if (!run.trainer && fuzz_run_open(context, NULL, &run) != BO_OK) abort();
     uint8_t *image = fuzz_image(data, size);
-    fuzz_ok(context, bo_optimizer_load_memory(context, trainer->optimizer, image, size));
+    fuzz_ok(context, bo_optimizer_load_memory(context, run.trainer->optimizer, image, size));
     free(image);
     return 0;
 }

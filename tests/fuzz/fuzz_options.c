@@ -21,6 +21,14 @@ static const cli_usage *usage_at(size_t index)
     return usage_at(index);
 }
 
+/* The help does not depend on the other words, and is long. */
+static bool asks_for_help(int count, char **words)
+{
+    bool asked = false;
+    for (int i = 0; i < count; i++) asked |= strncmp(words[i], "--help", 6) == 0 || strcmp(words[i], "-h") == 0;
+    return asked;
+}
+
 static int split(char *text, char **words)
 {
     int count = 0;
@@ -32,7 +40,7 @@ static int split(char *text, char **words)
     return count;
 }
 
-/* Help and messages are discarded; reports of sanitizers, which write to the descriptor, are not. */
+/* Messages are discarded; reports of sanitizers, which write to the descriptor, are not. */
 static cli_parsed parse(const cli_usage *usage, int count, char **words, void *options, cli_common *common,
                         cli_arguments *arguments)
 {
@@ -70,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(options, 0, sizeof options);
     const cli_usage *usage = usage_at(size ? data[0] : 0);
     const int count = size ? split(text + 1, words) : 0;
-    if (parse(usage, count, words, options, &common, &arguments) == CLI_PARSED) print(usage, options, &common);
+    if (!asks_for_help(count, words) && parse(usage, count, words, options, &common, &arguments) == CLI_PARSED)
+        print(usage, options, &common);
     free(arguments.items);
     free(text);
     return 0;

@@ -5,16 +5,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static bo_model *model;
-    static bo_trainer *trainer;
+    static fuzz_run run;
     bo_context *context = fuzz_context();
-    if (!trainer && fuzz_run(context, NULL, &model, &trainer) != BO_OK) abort();
-    const bo_training before = trainer->now;
+    if (!run.trainer && fuzz_run_open(context, NULL, &run) != BO_OK) abort();
+    const bo_training before = run.trainer->now;
     char *text = malloc(size + 1);
     memcpy(text, data, size);
     text[size] = 0;
-    if (!fuzz_ok(context, bo_train_record_parse(context, trainer, "fuzz", text, size)) &&
-        memcmp(&before, &trainer->now, sizeof before) != 0)
+    if (!fuzz_ok(context, bo_train_record_parse(context, run.trainer, "fuzz", text, size)) &&
+        memcmp(&before, &run.trainer->now, sizeof before) != 0)
         abort(); /* a refused record changes nothing */
     free(text);
     return 0;

@@ -5,11 +5,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static bo_model *model;
+    static fuzz_run run;
     bo_context *context = fuzz_context();
-    if (!model && fuzz_small_model(context, &model) != BO_OK) abort();
+    if (!run.model && fuzz_run_model(context, &run) != BO_OK) abort();
     uint8_t *image = fuzz_image(data, size);
-    fuzz_ok(context, bo_weights_load_memory(context, model->weights, image, size));
+    fuzz_ok(context, bo_weights_load_memory(context, run.model->weights, image, size));
     free(image);
     return 0;
 }

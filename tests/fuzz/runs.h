@@ -7,26 +7,39 @@
 
 static const char fuzz_text[] = "the cat eats. the dog sleeps. the hen runs away. the cow eats. the cat sleeps. ";
 
-static inline bo_status fuzz_small_model(bo_context *context, bo_model **out)
+typedef struct fuzz_run {
+    bo_tokenizer *bytes;
+    bo_model *model;
+    bo_corpus *corpus;
+    bo_trainer *trainer;
+} fuzz_run;
+
+static inline bo_status fuzz_run_model(bo_context *context, fuzz_run *run)
 {
     bo_model_desc desc = {.layers = 1, .heads = 1, .width = 8, .context = 8, .hidden = 4};
-    bo_tokenizer *bytes;
-    BO_TRY(bo_tokenizer_create(context, &bytes));
+    BO_TRY(bo_tokenizer_create(context, &run->bytes));
     bo_attention_preset("rfa-gate", &desc.attention);
     desc.attention.features.features = 8;
-    return bo_model_create(context, &desc, bytes, out);
+    return bo_model_create(context, &desc, run->bytes, &run->model);
 }
 
-/* folder NULL: nothing is written. The model and the corpus stay open. */
-static inline bo_status fuzz_run(bo_context *context, const char *folder, bo_model **model, bo_trainer **out)
+/* folder NULL: nothing is written. */
+static inline bo_status fuzz_run_open(bo_context *context, const char *folder, fuzz_run *run)
 {
-    bo_corpus *corpus;
-    BO_TRY(fuzz_small_model(context, model));
-    const bo_corpus_desc text = {
-        .memory = fuzz_text, .memory_bytes = sizeof fuzz_text - 1, .tokenizer = bo_model_tokenizer(*model)};
-    BO_TRY(bo_corpus_open(context, &text, &corpus));
-    const bo_trainer_desc desc = {.model = *model, .train = corpus, .valid = corpus, .steps = 2, .folder = folder};
-    return bo_trainer_create(context, &desc, out);
+    BO_TRY(fuzz_run_model(context, run));
+    const bo_corpus_desc text = {.memory = fuzz_text, .memory_bytes = sizeof fuzz_text - 1, .tokenizer = run->bytes};
+    BO_TRY(bo_corpus_open(context, &text, &run->corpus));
+    const bo_trainer_desc desc = {
+        .model = run->model, .train = run->corpus, .valid = run->corpus, .steps = 2, .folder = folder};
+    return bo_trainer_create(context, &desc, &run->trainer);
+}
+
+static inline void fuzz_run_close(fuzz_run *run)
+{
+    bo_trainer_destroy(run->trainer);
+    bo_corpus_close(run->corpus);
+    bo_model_destroy(run->model);
+    bo_tokenizer_destroy(run->bytes);
 }
 
 static inline bo_status fuzz_adapt(bo_context *context, bo_model *model, const char *base)

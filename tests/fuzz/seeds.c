@@ -205,17 +205,17 @@ static void write_run(seeds *s)
                  {"run/checkpoints/step-2/model.safetensors", "weights"},
                  {"adapter/adapter_model.safetensors", "adapter_weights"}};
     char folder[4096], from[4200], command[8300];
-    bo_model *model;
-    bo_trainer *trainer;
+    fuzz_run run = {0};
     snprintf(command, sizeof command, "rm -rf '%s/run' '%s/adapter'", s->folder, s->folder);
     if (system(command) != 0) exit(1);
     snprintf(folder, sizeof folder, "%s", place(s, "run", ""));
-    require(s, fuzz_run(s->context, folder, &model, &trainer));
-    require(s, bo_trainer_run(s->context, trainer));
-    bo_trainer_destroy(trainer);
-    require(s, fuzz_adapt(s->context, model, folder)); /* the run left its model there */
-    require(s, bo_model_save(s->context, model, place(s, "adapter", "")));
-    bo_model_destroy(model);
+    require(s, fuzz_run_open(s->context, folder, &run));
+    require(s, bo_trainer_run(s->context, run.trainer));
+    bo_trainer_destroy(run.trainer);
+    run.trainer = NULL;
+    require(s, fuzz_adapt(s->context, run.model, folder)); /* the run left its model there */
+    require(s, bo_model_save(s->context, run.model, place(s, "adapter", "")));
+    fuzz_run_close(&run);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         snprintf(from, sizeof from, "%s/%s", s->folder, files[i].from);
         if (rename(from, place(s, files[i].kind, "step-2")) != 0) exit(1);
