@@ -371,7 +371,9 @@ cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn dr
     int ended = 127 << 8;
     if (pipe) {
         draw(pipe, path, what);
+        const bool sent = fflush(pipe) == 0 && !ferror(pipe);
         ended = pclose(pipe);
+        if (!sent && ended == 0) ended = 1 << 8; /* it drew a part */
     }
     const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127                ? CLI_NO_TOOL
                             : access(temporary, F_OK) != 0                               ? CLI_NOT_WRITTEN

@@ -46,10 +46,13 @@ rarely files "$BOCHNER" info model
 if [ "$CALLS" = all ]; then
     before "$BOCHNER" train --data text.txt --init model --lora 2 --steps 2 --batch 2 --out adapter --threads 2 --quiet
     rarely files "$BOCHNER" lora merge adapter --out merged --quiet
+    (cd start && "$BOCHNER" plan --minutes 1 --quick --calibration host.json --quiet >/dev/null) || complain "no calibration"
     before "$BOCHNER" train --task classify --data labeled.tsv $small --out classes
 fi
 rarely files "$BOCHNER" predict classes labeled.tsv --labeled --threads 2 --quiet
 rarely files "$BOCHNER" eval classes --data labeled.tsv --threads 2 --quiet
+rarely files "$BOCHNER" plan --params 1e5 --calibration host.json --threads 2 --quiet
+rarely files "$BOCHNER" info house.model
 rarely files "$BOCHNER" lab run gd-best-rate --quick --seeds 1 --out lab --threads 1 --quiet
 echo "$cases faults, $failures complaints"
 finish

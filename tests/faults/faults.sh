@@ -29,12 +29,12 @@ error_of() {
     esac
 }
 
-# alike A B: files that are the same except for lines with times.
+# alike A B: files that are the same except for lines with times, and for checksums that include them.
 alike() {
     cmp -s "$1" "$2" && return
     [ -f "$2" ] || return
-    sed '/"seconds"/d' "$1" >one
-    sed '/"seconds"/d' "$2" | cmp -s - one
+    sed '/"seconds"\|"checksum"/d' "$1" >one
+    sed '/"seconds"\|"checksum"/d' "$2" | cmp -s - one
 }
 
 # others FOLDER...: the files of the folder `here` that are not those of one of the folders.
