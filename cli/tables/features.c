@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096, SAMPLE = 2000 };
+enum { BLOCK = 4096, BLOCK_NUMBERS = 1 << 24, SAMPLE = 2000 };
 
 typedef struct features_options {
     cli_given was_given;
@@ -149,12 +149,21 @@ static bool make_map(features_job *job)
 
 /* ---- output --------------------------------------------------------------------------------------- */
 
+/* Rows of a block: fewer if rows or their features are long. */
+static size_t block_rows(const features_job *job)
+{
+    const size_t numbers = bo_schema_inputs(job->schema) + bo_features_describe(job->map)->features;
+    const size_t most = BLOCK_NUMBERS / numbers + 1;
+    return most < BLOCK ? most : BLOCK;
+}
+
 static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
 {
     cli_session *session = job->session;
     size_t dim = bo_schema_inputs(job->schema), features = bo_features_describe(job->map)->features, count = 0;
     bo_status status;
-    while ((status = bo_stream_next(session->context, job->stream, BLOCK, x, NULL, &count)) == BO_OK && count > 0) {
+    while ((status = bo_stream_next(session->context, job->stream, block_rows(job), x, NULL, &count)) == BO_OK &&
+           count > 0) {
         if (cli_interrupted()) return BO_CANCELED;
         status = bo_features_apply(session->context, job->map, count, x, dim, z, features);
         if (status != BO_OK) return status;
@@ -171,8 +180,8 @@ static bool write_features(features_job *job)
     size_t dim = bo_schema_inputs(job->schema), features = bo_features_describe(job->map)->features;
     cli_output output;
     if (!cli_output_npy(job->session, &output, job->options->out, features, sizeof(float))) return false;
-    float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
-    float *z = cli_allocate(BLOCK * features, sizeof(float), "a block of features");
+    float *x = cli_allocate(block_rows(job) * dim, sizeof(float), "a block of rows");
+    float *z = cli_allocate(block_rows(job) * features, sizeof(float), "a block of features");
     bool written = true;
     bo_status status = write_blocks(job, &output, x, z, &written);
     free(x);

@@ -92,7 +92,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     const bo_fit_cost *plan = &job->plan;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
-    const bo_sparse *sparse = job->train ? job->train->sparse : NULL;
+    const bo_sparse *sparse = job->train ? job->train->sparse : job->sample;
     const bo_fit_shape shape = {.rows = held,
                                 .dim = bo_schema_inputs(schema),
                                 .outputs = outputs,

@@ -29,9 +29,10 @@ typedef struct cli_fit_job {
     const cli_fit_options *options;
     bo_table_desc source;
     bo_machine_desc desc;
-    bo_data *train;    /* in memory: training rows */
-    bo_data *test;     /* in memory: held-out rows, or the test file */
-    bo_schema *schema; /* streaming: owned; otherwise NULL */
+    bo_data *train;          /* in memory: training rows */
+    bo_data *test;           /* in memory: held-out rows, or the test file */
+    bo_schema *schema;       /* streaming: owned; otherwise NULL */
+    const bo_sparse *sample; /* streaming of sparse rows: the sample, while it is used */
     float *length_scales;
     bo_machine *machine;
     bo_metrics *metrics; /* NULL: no test */

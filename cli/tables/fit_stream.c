@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096, BLOCK_NUMBERS = 1 << 24 }; /* rows of a block, and numbers of a dense one at most */
 
 static bool failed(cli_fit_job *job, bo_status status)
 {
@@ -36,10 +36,27 @@ static bool share_schema(cli_fit_job *job)
 }
 
 typedef struct sample {
-    float *x;
+    float *x; /* NULL: sparse */
     double *y;
     size_t rows;
+    bo_data *sparse; /* on one rank */
 } sample;
+
+/* Sparse blocks are read on one rank: ranks exchange a dense sample. */
+static bool is_sparse(const cli_fit_job *job)
+{
+    return job->source.data.sparse && job->session->ranks.size == 1 && bo_schema_is_sparse(job->schema);
+}
+
+static bool sample_sparse(cli_fit_job *job, sample *out)
+{
+    if (failed(job, bo_table_sample_sparse(job->session->context, &job->source, job->schema, job->options->sample,
+                                           &out->sparse)))
+        return false;
+    job->sample = out->sparse->sparse;
+    out->rows = out->sparse->rows;
+    return true;
+}
 
 /* Rank 0 samples the rows that γ, the scaling and the grid of λ are chosen from, so that all ranks build the same map. */
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
@@ -62,7 +79,8 @@ static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
            cli_ranks_broadcast(&session->ranks, out->y, out->rows * targets * sizeof(double));
 }
 
-static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x, const double *y)
+static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x, const bo_sparse *sparse,
+                             const double *y)
 {
     return (bo_samples){.rows = rows,
                         .dim = bo_schema_inputs(job->schema),
@@ -70,22 +88,42 @@ static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x
                         .x = x,
                         .y = y,
                         .classes = bo_schema_classes(job->schema),
-                        .common_unit = bo_schema_has_common_unit(job->schema)};
+                        .common_unit = bo_schema_has_common_unit(job->schema),
+                        .sparse = sparse};
+}
+
+/* Rows of a dense block: fewer if they are long. */
+static size_t block_rows(size_t dim)
+{
+    const size_t most = BLOCK_NUMBERS / dim + 1;
+    return most < BLOCK ? most : BLOCK;
+}
+
+/* The next block of rows: dense in x, or sparse if x is NULL. */
+static bo_status next_block(cli_fit_job *job, bo_table *table, float *x, double *y, bo_sparse *sparse, size_t *count)
+{
+    bo_context *context = job->session->context;
+    if (x) return bo_table_next(context, table, block_rows(bo_schema_inputs(job->schema)), x, y, count);
+    const bo_status status = bo_table_next_sparse(context, table, BLOCK, sparse, y);
+    *count = sparse->rows;
+    return status;
 }
 
 static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected)
 {
     cli_session *session = job->session;
     size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
-    float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
+    const bool sparse = is_sparse(job);
+    float *x = sparse ? NULL : cli_allocate(block_rows(dim) * dim, sizeof(float), "a block of rows");
     double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
+    bo_sparse rows = {0};
     bo_table *table = NULL;
     bo_status status = bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_TRAIN,
                                      (size_t)session->ranks.rank, (size_t)session->ranks.size, &table);
     while (status == BO_OK) {
-        status = bo_table_next(session->context, table, BLOCK, x, y, &count);
+        status = next_block(job, table, x, y, &rows, &count);
         if (status != BO_OK || count == 0) break;
-        bo_samples block = samples_of(job, count, x, y);
+        bo_samples block = samples_of(job, count, x, x ? NULL : &rows, y);
         status = cli_interrupted() ? BO_CANCELED : bo_fitting_add(session->context, fitting, &block);
         done += count;
         cli_progress_report(&session->progress, "reading rows", (double)done, expected);
@@ -99,7 +137,8 @@ static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected
 static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
 {
     cli_session *session = job->session;
-    bo_samples samples = samples_of(job, chosen->rows, chosen->x, chosen->y);
+    bo_samples samples =
+        samples_of(job, chosen->rows, chosen->x, job->sample, job->sample ? chosen->sparse->y : chosen->y);
     bo_fitting *fitting = NULL;
     bo_status status = bo_fitting_create(session->context, &job->desc, &samples, &fitting);
     if (status == BO_OK) status = add_rows(job, fitting, expected);
@@ -126,27 +165,48 @@ static bo_status open_test(cli_fit_job *job, bo_stream **stream)
     return bo_stream_open(job->session->context, &desc, job->schema, stream);
 }
 
+/* The next block of test rows, of the test file or of the held-out rows. */
+static bo_status next_test(cli_fit_job *job, bo_stream *stream, bo_table *table, float *x, double *y, bo_sparse *sparse,
+                           size_t *count)
+{
+    bo_context *context = job->session->context;
+    if (!stream) return next_block(job, table, x, y, sparse, count);
+    if (x) return bo_stream_next(context, stream, block_rows(bo_schema_inputs(job->schema)), x, y, count);
+    const bo_status status = bo_stream_next_sparse(context, stream, BLOCK, sparse, y);
+    *count = sparse->rows;
+    return status;
+}
+
+static bo_status evaluate_block(cli_fit_job *job, const float *x, const double *y, const bo_sparse *sparse,
+                                size_t count)
+{
+    bo_context *context = job->session->context;
+    if (!x) return bo_machine_evaluate_sparse(context, job->machine, sparse, y, job->metrics);
+    return bo_machine_evaluate(context, job->machine, count, x, bo_schema_inputs(job->schema), y, job->metrics);
+}
+
 /* Reads the test rows and evaluates the machine on them. Without a machine it only checks the file. */
 static bool pass_test(cli_fit_job *job)
 {
     cli_session *session = job->session;
     size_t dim = bo_schema_inputs(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
-    float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
-    double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
     bo_table *table = NULL;
     bo_stream *stream = NULL;
     bo_status status = job->options->test
                            ? open_test(job, &stream)
                            : bo_table_open(session->context, &job->source, job->schema, BO_SPLIT_TEST, 0, 1, &table);
+    const bool sparse = is_sparse(job) && (!stream || bo_stream_is_sparse(stream));
+    float *x = sparse ? NULL : cli_allocate(block_rows(dim) * dim, sizeof(float), "a block of rows");
+    double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
+    bo_sparse rows = {0};
     while (status == BO_OK) {
-        status = stream ? bo_stream_next(session->context, stream, BLOCK, x, y, &count)
-                        : bo_table_next(session->context, table, BLOCK, x, y, &count);
+        status = next_test(job, stream, table, x, y, &rows, &count);
         if (status != BO_OK || count == 0) break;
         done += count;
         if (cli_interrupted())
             status = BO_CANCELED;
         else if (job->machine)
-            status = bo_machine_evaluate(session->context, job->machine, count, x, dim, y, job->metrics);
+            status = evaluate_block(job, x, y, &rows, count);
         if (job->machine) cli_progress_report(&session->progress, "testing", (double)done, 0);
     }
     bo_stream_close(stream);
@@ -181,9 +241,13 @@ bool cli_fit_stream(cli_fit_job *job)
     if (!cli_ranks_broadcast(&session->ranks, &all, sizeof all)) ok = false;
     double learned = (double)all * (1 - job->options->holdout);
     job->desc.stream_rows = (size_t)learned;
-    ok = ok && (!first || cli_fit_plan(job, (size_t)learned));
     sample chosen = {0};
-    ok = ok && share_sample(job, counts, &chosen) && fit_blocks(job, &chosen, learned / session->ranks.size);
+    if (ok && is_sparse(job)) ok = sample_sparse(job, &chosen);
+    ok = ok && (!first || cli_fit_plan(job, (size_t)learned));
+    if (ok && !chosen.sparse) ok = share_sample(job, counts, &chosen);
+    ok = ok && fit_blocks(job, &chosen, learned / session->ranks.size);
+    bo_data_destroy(chosen.sparse);
+    job->sample = NULL;
     free(chosen.x);
     free(chosen.y);
     free(counts);

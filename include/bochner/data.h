@@ -197,6 +197,14 @@ BO_API size_t bo_schema_rows(const bo_schema *schema);
  */
 BO_API bool bo_schema_has_common_unit(const bo_schema *schema);
 
+/** Returns whether tables with this schema can be read as sparse rows: libsvm text in which every column but the label is a
+ * number that is not imputed.
+ *
+ * @param schema   the schema
+ * @return true if bo_table_next_sparse() and bo_stream_next_sparse() can be called
+ */
+BO_API bool bo_schema_is_sparse(const bo_schema *schema);
+
 /* ---- tables: one or several files as one, with rows held out ----------------------------------------------------- */
 
 /** The fractions of the rows that are held out. The other rows are for training. */
@@ -668,6 +676,29 @@ BO_API void bo_table_close(bo_table *table);
  */
 BO_API bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, float *x, double *y,
                                size_t *count);
+
+/** Reads the next rows of a table as sparse rows.
+ *
+ * @param context    the context
+ * @param table      the table
+ * @param max_rows   the maximum number of rows
+ * @param[out] x     the rows, owned by the table and valid until the next call; no rows: the end
+ * @param[out] y     targets, max_rows x targets, or NULL
+ * @return as bo_table_next(); BO_UNSUPPORTED if a file is not sparse (bo_schema_is_sparse())
+ */
+BO_API bo_status bo_table_next_sparse(bo_context *context, bo_table *table, size_t max_rows, bo_sparse *x, double *y);
+
+/** Draws a uniform sample of the training rows of a table as sparse rows, in one pass.
+ *
+ * @param context    the context
+ * @param desc       the table
+ * @param schema     the schema
+ * @param want       the number of rows; fewer if the table has fewer
+ * @param[out] out   the sample; release it with bo_data_destroy()
+ * @return as bo_table_next_sparse()
+ */
+BO_API bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
+                                        size_t want, bo_data **out);
 
 /* ---- readers: rows of cells from any format ---------------------------------------------------------------------- */
 

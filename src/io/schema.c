@@ -78,7 +78,7 @@ bo_status bo_schema_finish(bo_context *context, bo_schema *schema)
 
 bool bo_schema_is_sparse(const bo_schema *schema)
 {
-    if (schema->format != BO_FORMAT_LIBSVM || schema->column_count < 2) return false;
+    if (!schema || schema->format != BO_FORMAT_LIBSVM || schema->column_count < 2) return false;
     const bo_column_kind label = schema->columns[0].kind;
     if (label != BO_COLUMN_TARGET && label != BO_COLUMN_UNUSED) return false;
     for (size_t i = 1; i < schema->column_count; ++i)

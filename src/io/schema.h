@@ -41,8 +41,6 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
 /* Sets dim, the places of columns in x, and the names of inputs; kinds and categories must be set. */
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema);
 bo_schema *bo_schema_retain(const bo_schema *schema);
-/* True if libsvm text can be read as sparse rows: every column but the label is a number that is never imputed. */
-bool bo_schema_is_sparse(const bo_schema *schema);
 /* Checks that the fractions leave rows for training. */
 bo_status bo_split_check(bo_context *context, const bo_split_desc *desc);
 

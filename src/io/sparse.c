@@ -75,19 +75,24 @@ void bo_sparse_clear(bo_sparse_block *block)
     block->rows.rows = block->numbers = 0;
 }
 
+bo_status bo_sparse_append(bo_context *context, bo_sparse_block *block, const bo_sparse *from, size_t row)
+{
+    const size_t first = from->start[row], end = from->start[row + 1];
+    BO_TRY(bo_sparse_reserve(context, block, end - first));
+    for (size_t k = first; k < end; k++) bo_sparse_put(block, from->column[k], from->value[k]);
+    bo_sparse_end_row(block);
+    return BO_OK;
+}
+
 bo_status bo_sparse_gather(bo_context *context, const bo_sparse *from, const size_t *index, size_t count,
                            bo_sparse_block **out)
 {
     BO_TRY(bo_sparse_create(context, from->dim, out));
     for (size_t i = 0; i < count; i++) {
-        const size_t first = from->start[index[i]], numbers = from->start[index[i] + 1] - first;
-        if (bo_sparse_reserve(context, *out, numbers) != BO_OK) {
-            bo_sparse_destroy(&(*out)->rows);
-            *out = NULL;
-            return BO_MEMORY;
-        }
-        for (size_t k = first; k < first + numbers; k++) bo_sparse_put(*out, from->column[k], from->value[k]);
-        bo_sparse_end_row(*out);
+        if (bo_sparse_append(context, *out, from, index[i]) == BO_OK) continue;
+        bo_sparse_destroy(&(*out)->rows);
+        *out = NULL;
+        return BO_MEMORY;
     }
     return BO_OK;
 }

@@ -21,6 +21,8 @@ bo_status bo_sparse_reserve(bo_context *context, bo_sparse_block *block, size_t 
 void bo_sparse_put(bo_sparse_block *block, size_t column, float value);
 void bo_sparse_end_row(bo_sparse_block *block);
 void bo_sparse_clear(bo_sparse_block *block);
+/* Copies one row to the end. */
+bo_status bo_sparse_append(bo_context *context, bo_sparse_block *block, const bo_sparse *from, size_t row);
 /* Copies rows. */
 bo_status bo_sparse_gather(bo_context *context, const bo_sparse *from, const size_t *index, size_t count,
                            bo_sparse_block **out);

@@ -76,12 +76,7 @@ static bo_status copy_inputs(bo_context *context, const bo_data *from, size_t ro
         memcpy(to->x + to->rows * from->dim, from->x + row * from->dim, from->dim * sizeof *to->x);
         return BO_OK;
     }
-    bo_sparse_block *block = (bo_sparse_block *)to->sparse;
-    const size_t first = from->sparse->start[row], end = from->sparse->start[row + 1];
-    BO_TRY(bo_sparse_reserve(context, block, end - first));
-    for (size_t k = first; k < end; k++) bo_sparse_put(block, from->sparse->column[k], from->sparse->value[k]);
-    bo_sparse_end_row(block);
-    return BO_OK;
+    return bo_sparse_append(context, (bo_sparse_block *)to->sparse, from->sparse, row);
 }
 
 /* Copies the rows of the files, in order, to their parts. */
@@ -176,8 +171,9 @@ struct bo_table {
     bo_split split;
     size_t rank, ranks; /* of a parallel job */
     size_t next_file;
-    bo_stream *stream; /* NULL: open the next file */
-    uint64_t next_row; /* index of the next row over all files, for the split */
+    bo_stream *stream;      /* NULL: open the next file */
+    uint64_t next_row;      /* index of the next row over all files, for the split */
+    bo_sparse_block *block; /* rows of the requested part among those of the stream; NULL: none yet */
 };
 
 bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, bo_split split,
@@ -210,6 +206,7 @@ void bo_table_close(bo_table *table)
     if (!table) return;
     bo_stream_close(table->stream);
     bo_schema_destroy(table->schema);
+    if (table->block) bo_sparse_destroy(&table->block->rows);
     bo_free(table);
 }
 
@@ -260,6 +257,42 @@ bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, f
             table->stream = NULL;
         }
         *count = has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN ? keep_wanted(table, read, x, y) : read;
+    }
+    return BO_OK;
+}
+
+/* Copies the rows of the requested part to the block of the table. */
+static bo_status keep_wanted_sparse(bo_context *context, bo_table *table, bo_sparse *x, double *y)
+{
+    const size_t targets = table->schema->targets;
+    if (!table->block) BO_TRY(bo_sparse_create(context, x->dim, &table->block));
+    bo_sparse_clear(table->block);
+    for (size_t i = 0; i < x->rows; i++) {
+        const bo_split split = bo_split_row(&table->desc.split, table->next_row++);
+        if (split != table->split && table->split != BO_SPLIT_ALL) continue;
+        if (y) memmove(y + table->block->rows.rows * targets, y + i * targets, targets * sizeof *y);
+        BO_TRY(bo_sparse_append(context, table->block, x, i));
+    }
+    *x = table->block->rows;
+    return BO_OK;
+}
+
+bo_status bo_table_next_sparse(bo_context *context, bo_table *table, size_t max_rows, bo_sparse *x, double *y)
+{
+    if (x) *x = (bo_sparse){0};
+    BO_REQUIRE(context, table, x);
+    while (x->rows == 0) {
+        if (!table->stream) {
+            BO_TRY(open_next(context, table));
+            if (!table->stream) return BO_OK;
+        }
+        BO_TRY(bo_stream_next_sparse(context, table->stream, max_rows, x, y));
+        if (x->rows == 0) {
+            bo_stream_close(table->stream);
+            table->stream = NULL;
+        } else if (has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN) {
+            BO_TRY(keep_wanted_sparse(context, table, x, y));
+        }
     }
     return BO_OK;
 }
@@ -364,4 +397,74 @@ bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const 
     BO_TRY(check(context, desc));
     if (has_parts(desc)) return sample_training(context, desc, schema, want, x, y, sampled);
     return sample_files(context, desc, schema, counts, want, x, y, sampled);
+}
+
+/* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. */
+typedef struct reservoir {
+    size_t want, seen;
+    size_t *slot;
+    bo_sparse_block *taken;
+    double *block_y, *y; /* targets of a block of rows, and of the sample */
+} reservoir;
+
+static bo_status fill_reservoir(bo_context *context, bo_table *table, reservoir *r)
+{
+    const size_t targets = table->schema->targets;
+    const uint64_t seed = table->desc.split.seed ^ 0x73616d706c65u;
+    for (bo_sparse x = {.rows = 1}; x.rows > 0;) {
+        BO_TRY(bo_table_next_sparse(context, table, SAMPLE_BLOCK, &x, r->block_y));
+        for (size_t i = 0; i < x.rows; i++, r->seen++) {
+            const size_t at = r->seen < r->want ? r->seen : (size_t)(bo_hash(seed, r->seen) % (r->seen + 1));
+            if (at >= r->want) continue;
+            r->slot[at] = r->taken->rows.rows;
+            BO_TRY(bo_sparse_append(context, r->taken, &x, i));
+            memcpy(r->y + at * targets, r->block_y + i * targets, targets * sizeof *r->y);
+        }
+    }
+    return BO_OK;
+}
+
+static bo_status sample_sparse(bo_context *context, bo_table *table, size_t want, reservoir *r, bo_data *data)
+{
+    const bo_schema *schema = table->schema;
+    bo_sparse_block *chosen;
+    r->want = want;
+    r->slot = bo_alloc(context, want, sizeof *r->slot, "a sample of rows");
+    r->block_y = bo_alloc(context, SAMPLE_BLOCK * schema->targets, sizeof *r->block_y, "a block of rows");
+    r->y = bo_alloc(context, want * schema->targets, sizeof *r->y, "a sample of rows");
+    if (!r->slot || !r->block_y || !r->y) return BO_MEMORY;
+    BO_TRY(bo_sparse_create(context, schema->dim, &r->taken));
+    BO_TRY(fill_reservoir(context, table, r));
+    *data = (bo_data){.rows = r->seen < want ? r->seen : want,
+                      .dim = schema->dim,
+                      .targets = schema->targets,
+                      .classes = bo_schema_classes(schema),
+                      .schema = bo_schema_retain(schema)};
+    BO_TRY(bo_sparse_gather(context, &r->taken->rows, r->slot, data->rows, &chosen));
+    data->sparse = &chosen->rows;
+    data->y = r->y;
+    r->y = NULL;
+    return BO_OK;
+}
+
+bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t want,
+                                 bo_data **out)
+{
+    if (out) *out = NULL;
+    BO_REQUIRE(context, desc, schema, out);
+    bo_table *table = NULL;
+    reservoir r = {0};
+    bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
+    bo_status status = data ? bo_table_open(context, desc, schema, BO_SPLIT_TRAIN, 0, 1, &table) : BO_MEMORY;
+    if (status == BO_OK) status = sample_sparse(context, table, want, &r, data);
+    bo_table_close(table);
+    bo_free(r.slot);
+    bo_free(r.block_y);
+    bo_free(r.y);
+    if (r.taken) bo_sparse_destroy(&r.taken->rows);
+    if (status == BO_OK)
+        *out = data;
+    else
+        bo_data_destroy(data);
+    return status;
 }

@@ -27,6 +27,7 @@ typedef struct cg {
     double *factor;  /* m x m */
     double *against; /* m x outputs */
     size_t m;
+    int step;
     double *x, *r, *p, *q, *z; /* features x outputs */
 } cg;
 
@@ -110,6 +111,7 @@ static bo_status multiply(cg *c, const double *v, double *out)
     for (size_t first = 0; first < c->n; first += c->pass.block) {
         size_t rows = c->n - first < c->pass.block ? c->n - first : c->pass.block;
         const float *z;
+        BO_TRY(bo_progress(c->context, "solving by conjugate gradients", c->step, 0)); /* a pass may be long */
         BO_TRY(bo_pass_features(c->context, &c->pass, first, rows, &z));
         if (v)
             BO_TRY(bo_gemm(c->context, false, false, rows, t, features, 1, z, features, c->direction, t, 0,
@@ -146,7 +148,7 @@ static bo_status iterate(cg *c, bo_machine *machine, double *space)
     double worst = 1;
     int step = 0;
     for (; step < MOST_ITERATIONS && worst > tolerance; step++) {
-        BO_TRY(bo_progress(c->context, "solving by conjugate gradients", step, 0));
+        c->step = step;
         BO_TRY(multiply(c, c->p, c->q));
         worst = 0;
         for (size_t k = 0; k < t; k++) {

@@ -84,7 +84,8 @@ bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, doub
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < problem->samples->rows; first += pass.block) {
         size_t left = problem->samples->rows - first, rows = left < pass.block ? left : pass.block;
-        status = bo_problem_features(context, problem, first, rows, pass.z, features);
+        status = bo_progress(context, "averaging features", (double)first, (double)problem->samples->rows);
+        if (status == BO_OK) status = bo_problem_features(context, problem, first, rows, pass.z, features);
         if (status == BO_OK)
             add_block(problem, first, rows, pass.z, features, center, squares, mean, weight, largest_norm);
     }

@@ -128,6 +128,7 @@ static bo_status run(sgd *s, bo_machine *machine)
         bo_rng_permutation(&rng, s->n, s->order);
         for (size_t k = 0; k < batches; k++) {
             size_t first = k * s->n / batches, rows = (k + 1) * s->n / batches - first;
+            BO_TRY(bo_progress(s->context, "gradient descent", epoch + (double)k / (double)batches, EPOCHS));
             BO_TRY(step(s, first, rows, rate));
             machine->report.iterations++;
             if (2 * epoch < EPOCHS) continue;

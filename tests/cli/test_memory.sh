@@ -27,11 +27,16 @@ sparse 20 1000000 50 >wide.svm
 sparse 500 3000 20 >sparse.svm
 if [ -z "$SANITIZE" ]; then # sanitizers map terabytes
     (ulimit -v 1000000 && succeeds "$BOCHNER" fit wide.svm --features 512 --threads 1 --out wide.model) || failures=1
+    (ulimit -v 1000000 && succeeds "$BOCHNER" fit wide.svm --features 256 --threads 1 --stream --gamma 1e-8 --lambda 1 \
+        --out stream.model) || failures=1
     (ulimit -v 1000000 && succeeds "$BOCHNER" predict wide.model wide.svm --threads 1 --out wide.csv) || failures=1
     [ "$(wc -l <wide.csv)" -eq 21 ] || complain "predicted $(wc -l <wide.csv) lines"
 fi
+succeeds "$BOCHNER" fit sparse.svm --stream --features 128 --gamma 1e-5 --lambda 0.1 --holdout 0.2 --out s.model --json
+streamed=$(field out rmse)
 succeeds "$BOCHNER" fit sparse.svm --features 128 --gamma 1e-5 --lambda 0.1 --holdout 0.2 --out sparse.model --json
 expect "columns of the plan" "$(field out dim)" == 3000
+expect "RMSE of a stream" "$(awk "BEGIN { print ($streamed / $(field out rmse) - 1) ^ 2 }")" "<" 1e-4
 succeeds "$BOCHNER" predict sparse.model sparse.svm --std --out sparse.csv
 [ "$(wc -l <sparse.csv)" -eq 501 ] || complain "predicted $(wc -l <sparse.csv) lines"
 
