@@ -50,6 +50,10 @@ void ISA(gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, con
                           const float *g, float *dq, float *dk, float *dlog);
 void ISA(rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                  size_t asked, const double *z, double *w, size_t ldw);
+void ISA(dots64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y);
+void ISA(combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *w, double *z);
+void ISA(dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y,
+                         const double *w, double *z);
 void ISA(adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
 void ISA(random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void ISA(curve)(bo_curve curve, size_t n, const float *x, float *y);

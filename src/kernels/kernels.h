@@ -219,6 +219,12 @@ typedef struct bo_kernels {
      * multiple of 8; ldy and ldw are strides. */
     void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t asked, const double *z, double *w, size_t ldw);
+    /* Products of `rows` rows of doubles a_r = a + r * lda, each with one pass over A: y[r] += Σ_j a_r[j] x[j]; z[j] +=
+     * Σ_r w[r] a_r[j]; and both. The order of a sum depends only on rows and n. y and z overlap nothing else. */
+    void (*dots64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y);
+    void (*combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *w, double *z);
+    void (*dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y,
+                           const double *w, double *z);
     /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). The
      * arrays must not overlap. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
