@@ -220,6 +220,7 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
     else if (desc->balanced || desc->class_weights) {
         out->class_weight = bo_alloc(context, classes, sizeof *out->class_weight, "the class weights");
         if (!out->class_weight) status = BO_MEMORY;
+        double largest = 0; /* of a class with rows */
         for (size_t c = 0; status == BO_OK && c < classes; c++) {
             double weight = desc->class_weights ? (double)desc->class_weights[c] : 1;
             if (!(weight >= 0 && isfinite(weight)))
@@ -228,7 +229,10 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
             double rows = count[c] ? (double)count[c] : 1;
             if (desc->balanced) weight *= (double)samples->rows / ((double)present * rows);
             out->class_weight[c] = (float)weight;
+            if (count[c] && weight > largest) largest = weight;
         }
+        if (status == BO_OK && largest == 0)
+            status = bo_fail(context, BO_INVALID, "expected a class with rows and a positive weight, found none");
     }
     bo_free(count);
     return status;

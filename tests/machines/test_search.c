@@ -241,7 +241,7 @@ static void test_same_bits(void **state)
 }
 
 /* At most two final fits plus one second; the best of three, because other programs may run at the same time.
- * Sanitizers and tiny blocks slow down Bochner's code but not LAPACK, so the test is skipped there. */
+ * Sanitizers and tiny blocks slow down the parts by different factors, so the test is skipped there. */
 static void test_time(void **state)
 {
     (void)state;
