@@ -75,6 +75,26 @@ typedef struct product64 {
 #define MULTIPLY         multiply64
 #include "gemm_body.h"
 
+size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k)
+{
+    product64 product = {.n = n};
+    return room64(context, m, k, 1, &product) * sizeof(double);
+}
+
+void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
+                  size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *room)
+{
+    product64 product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
+    multiply64(context, ta, m, k, alpha, a, lda, 1, &product, false, room);
+}
+
+void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
+                     double *c, size_t ldc, void *room)
+{
+    product64 product = {.n = n, .b = b, .ldb = ld, .beta = 1, .c = c, .ldc = ldc};
+    multiply64(context, true, n, k, alpha, a, ld, 1, &product, true, room);
+}
+
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
     size_t packed = room32(context, m, k, count, products) * sizeof(float), few = bo_gemv_bytes(m, k, count, products);

@@ -1,6 +1,6 @@
 /* Dense linear algebra, row-major. All functions give the same bits for any number of threads: the blocking is fixed,
- * and each element of the result is summed by one task in a fixed order. Large GEMM, Gram and Cholesky run on the
- * library's own micro-kernels (src/kernels) through the context's pool; eigenvalues and QR use LAPACK. */
+ * and each element of the result is summed by one task in a fixed order. Large products run on the micro-kernels of
+ * src/kernels through the context's pool. */
 #ifndef BO_MATH_LINALG_H
 #define BO_MATH_LINALG_H
 
@@ -34,6 +34,14 @@ typedef struct bo_gemm_product {
 size_t bo_gemm_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
                 size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc, void *room);
+/* The same for bo_gemm64. */
+size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k);
+void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
+                  size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *room);
+/* Adds alpha AᵀB, which must be symmetric, to the upper triangle of C (n x n); A and B are k x n. Tiles on the diagonal
+ * also write below it. The work memory has bo_gemm64_bytes(context, n, n, k) bytes. */
+void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
+                     double *c, size_t ldc, void *room);
 /* Several products; A is packed once. The size of the work memory depends only on n and stored of the products. */
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products);
 void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,
@@ -87,17 +95,15 @@ typedef struct bo_readout {
 bo_status bo_ridge_readout(bo_context *context, const bo_readout *readout, float *w);
 
 /* Eigendecomposition of a symmetric matrix given by its UPPER triangle. Afterwards row i of A is the eigenvector of
- * values[i]; values are ascending. (LAPACK dsyevd.) */
+ * values[i]; values are ascending. Errors are small multiples of the rounding error relative to the norm of A. Needs
+ * about 2 n² numbers of memory. BO_NUMERIC: A is not finite, or an eigenvalue is too large for a double. */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
-/* Computes the eigenvalues of any square matrix (n x n, overwritten); conjugate pairs are adjacent. (LAPACK dgeev.) */
-bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);
 /* Singular value decomposition: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k = min(m, n) and
- * values descending. (LAPACK dgesdd.) */
+ * values descending. Accuracy and errors as for bo_eigen. */
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);
 
 /* Computes the first `rows` rows of a Haar-distributed Q (n x n) from a Gaussian matrix (rows x n) in `a`, which is
- * overwritten: QR with the signs of R's diagonal absorbed. Without the signs LAPACK's Q is not Haar-distributed
- * (Mezzadri 2007). */
+ * overwritten: QR with the signs of R's diagonal absorbed, without which Q is not Haar-distributed (Mezzadri 2007). */
 bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t lda);
 
 #endif

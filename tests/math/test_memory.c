@@ -102,7 +102,9 @@ static bo_status call(int which, bo_context *context, room *r)
     case 14:
         return bo_gram8(context, N, N, r->q, N, 1.0, r->g, N);
     case 15:
-        return bo_eigenvalues(context, N, r->l, r->values, r->x);
+        return bo_svd(context, N, M, r->x, r->points, r->values, r->l);
+    case 16:
+        return bo_svd(context, M, N, r->x, r->l, r->values, r->g);
     default:
         return BO_CANCELED;
     }
@@ -117,7 +119,7 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     room *r = malloc(sizeof *r);
     long held = money.held;
-    for (int which = 0; which < 16; which++) {
+    for (int which = 0; which < 17; which++) {
         bo_status status = BO_MEMORY;
         for (long granted = 0; status != BO_OK; granted++) {
             prepare(r);

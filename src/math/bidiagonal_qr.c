@@ -1,0 +1,197 @@
+/* Singular vectors of a bidiagonal matrix by implicit QR (Golub and Kahan 1965; Demmel and Kahan 1990).
+ *
+ * A sweep chases a bulge down a range of rows by rotations of neighboring columns and rows. The numbers of a sweep do
+ * not depend on the vectors, so the rotations of many sweeps are collected, and then each task applies all of them to
+ * some columns of the vectors, which stay in its cache. */
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include "bidiagonal.h"
+
+enum {
+    SWEEPS = BO_SIZE(64, 3),  /* collected at most */
+    COLUMNS = BO_SIZE(32, 4), /* columns of the vectors per task */
+    MOST_SWEEPS = 60,         /* per singular value; two are usual */
+};
+
+/* A rotation of rows i and i + 1: (x, y) becomes (c x + s y, c y - s x). */
+typedef struct rotation {
+    double c, s;
+} rotation;
+
+typedef struct sweep {
+    size_t low, high; /* rotations of rows low … high */
+} sweep;
+
+/* Rotation i of sweep k is at [k * n + i]. */
+typedef struct iteration {
+    bo_context *context;
+    size_t n;
+    double *d, *e, *ut, *vt;
+    size_t count;
+    sweep sweeps[SWEEPS];
+    rotation *left, *right;
+} iteration;
+
+/* ---- rotations of the vectors ------------------------------------------------------------------------------------ */
+
+static void rotate(size_t n, size_t width, const rotation *rotations, sweep range, double *x)
+{
+    for (size_t i = range.low; i < range.high; i++) {
+        double c = rotations[i].c, s = rotations[i].s, *restrict p = x + i * n, *restrict q = p + n;
+        for (size_t j = 0; j < width; j++) {
+            double a = p[j], b = q[j];
+            p[j] = c * a + s * b;
+            q[j] = c * b - s * a;
+        }
+    }
+}
+
+static void rotate_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const iteration *t = arg;
+    size_t strips = bo_ceil_div(t->n, COLUMNS), first = index % strips * COLUMNS, width = bo_min(COLUMNS, t->n - first);
+    bool left = index < strips;
+    for (size_t k = 0; k < t->count; k++) {
+        rotate(t->n, width, (left ? t->left : t->right) + k * t->n, t->sweeps[k], (left ? t->ut : t->vt) + first);
+    }
+}
+
+static void rotate_vectors(iteration *t)
+{
+    if (t->count > 0) bo_parallel(t->context, 2 * bo_ceil_div(t->n, COLUMNS), rotate_task, t);
+    t->count = 0;
+}
+
+/* ---- sweeps ------------------------------------------------------------------------------------------------------ */
+
+/* Returns the rotation that turns (f, g) into (*r, 0). */
+static rotation annihilate(double f, double g, double *r)
+{
+    if (g == 0) {
+        *r = f;
+        return (rotation){1, 0};
+    }
+    double square = f * f + g * g;
+    *r = square > 0x1p-900 ? sqrt(square) : hypot(f, g);
+    return (rotation){f / *r, g / *r};
+}
+
+/* The QR step without a shift, which keeps small singular values accurate and moves a zero to the end. */
+static void sweep_plain(iteration *t, sweep range, rotation *left, rotation *right)
+{
+    double *d = t->d, *e = t->e, r;
+    rotation now = {1, 0}, before = {1, 0};
+    for (size_t i = range.low; i < range.high; i++) {
+        now = right[i] = annihilate(d[i] * now.c, e[i], &r);
+        if (i > range.low) e[i - 1] = before.s * r;
+        before = left[i] = annihilate(before.c * r, d[i + 1] * now.s, &d[i]);
+    }
+    double last = d[range.high] * now.c;
+    d[range.high] = last * before.c;
+    e[range.high - 1] = last * before.s;
+}
+
+static void sweep_shifted(iteration *t, sweep range, double shift, rotation *left, rotation *right)
+{
+    double *d = t->d, *e = t->e, r;
+    double f = (fabs(d[range.low]) - shift) * (copysign(1, d[range.low]) + shift / d[range.low]), g = e[range.low];
+    for (size_t i = range.low; i < range.high; i++) {
+        rotation now = right[i] = annihilate(f, g, &r);
+        if (i > range.low) e[i - 1] = r;
+        f = now.c * d[i] + now.s * e[i];
+        e[i] = now.c * e[i] - now.s * d[i];
+        g = now.s * d[i + 1];
+        d[i + 1] *= now.c;
+        now = left[i] = annihilate(f, g, &d[i]);
+        f = now.c * e[i] + now.s * d[i + 1];
+        d[i + 1] = now.c * d[i + 1] - now.s * e[i];
+        if (i + 1 < range.high) {
+            g = now.s * e[i + 1];
+            e[i + 1] *= now.c;
+        }
+    }
+    e[range.high - 1] = f;
+}
+
+/* The smaller singular value of (f g; 0 h). */
+static double smaller_value(double f, double g, double h)
+{
+    double small = fmin(fabs(f), fabs(h)), large = fmax(fabs(f), fabs(h)), size = fabs(g);
+    if (small == 0) return 0;
+    if (size < large) {
+        double as = 1 + small / large, at = (large - small) / large, au = (size / large) * (size / large);
+        return small * (2 / (sqrt(as * as + au) + sqrt(at * at + au)));
+    }
+    double au = large / size;
+    if (au == 0) return small * large / size;
+    double as = (1 + small / large) * au, at = (large - small) / large * au;
+    return 2 * (small / (sqrt(1 + as * as) + sqrt(1 + at * at))) * au;
+}
+
+static void run_sweep(iteration *t, sweep range)
+{
+    if (t->count == SWEEPS) rotate_vectors(t);
+    rotation *left = t->left + t->count * t->n, *right = t->right + t->count * t->n;
+    size_t high = range.high;
+    double shift = smaller_value(t->d[high - 1], t->e[high - 1], t->d[high]), first = fabs(t->d[range.low]);
+    t->sweeps[t->count++] = range;
+    if (first > 0 && (shift / first) * (shift / first) >= DBL_EPSILON) {
+        sweep_shifted(t, range, shift, left, right);
+    } else {
+        sweep_plain(t, range, left, right);
+    }
+}
+
+/* Finds the last range of rows with couplings that are not negligible. False: there is none. */
+static bool find_range(const iteration *t, double negligible, size_t *end, sweep *range)
+{
+    while (*end > 0 && fabs(t->e[*end - 1]) <= negligible) t->e[--*end] = 0;
+    range->high = range->low = *end;
+    while (range->low > 0 && fabs(t->e[range->low - 1]) > negligible) range->low--;
+    return *end > 0;
+}
+
+static bool iterate(iteration *t)
+{
+    double largest = 0;
+    for (size_t i = 0; i < t->n; i++) largest = fmax(largest, fmax(fabs(t->d[i]), i + 1 < t->n ? fabs(t->e[i]) : 0));
+    sweep range;
+    size_t end = t->n - 1, left = MOST_SWEEPS * t->n;
+    while (find_range(t, DBL_EPSILON / 2 * largest, &end, &range)) {
+        if (left-- == 0) return false;
+        run_sweep(t, range);
+    }
+    rotate_vectors(t);
+    return true;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void set_unit(size_t n, double *x)
+{
+    memset(x, 0, n * n * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i * n + i] = 1;
+}
+
+bo_status bo_bidiagonal_svd(bo_context *context, size_t n, double *d, double *e, double *ut, double *vt)
+{
+    iteration t = {.context = context, .n = n, .d = d, .e = e, .ut = ut, .vt = vt};
+    t.left = bo_alloc_raw(context, 2 * SWEEPS, n * sizeof *t.left, "singular vectors");
+    if (!t.left) return BO_MEMORY;
+    t.right = t.left + SWEEPS * n;
+    set_unit(n, ut);
+    set_unit(n, vt);
+    bo_status status = BO_OK;
+    if (!iterate(&t))
+        status = bo_fail(context, BO_NUMERIC, "singular values of a %zu x %zu matrix did not converge", n, n);
+    for (size_t i = 0; i < n; i++) {
+        if (d[i] >= 0) continue;
+        d[i] = -d[i];
+        for (size_t j = 0; j < n; j++) vt[i * n + j] = -vt[i * n + j];
+    }
+    bo_free(t.left);
+    return status;
+}
